@@ -1,0 +1,210 @@
+"""What can happen to the scheduler: what users ask for, and what engines and the clock report."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from .cards import DeviceFacts
+from .job import JobId, JobSpec, StateName, Usage
+from .lanes import Lane
+
+
+class Refusal(Exception):
+    """The user asked for something that cannot be done now; the message is the sentence they read."""
+
+
+class IllegalTransition(Exception):
+    """An engine reported something that cannot be: a defect of ours. The message tells the job's story."""
+
+
+class Seen(Struct, frozen=True):
+    """What the user saw of a job when asking; if it changed meanwhile, the request is refused."""
+
+    attempt: int
+    state: StateName
+
+
+class JobCommand(Struct, frozen=True, kw_only=True):
+    """Base of what a user asks of one job."""
+
+    job: JobId
+    seen: Seen | None = None
+
+
+class Hold(JobCommand, frozen=True, tag="hold"):
+    pass
+
+
+class Release(JobCommand, frozen=True, tag="release"):
+    pass
+
+
+class Kill(JobCommand, frozen=True, tag="kill"):
+    now: bool = False
+    """Without grace."""
+
+
+class Suspend(JobCommand, frozen=True, tag="suspend"):
+    pass
+
+
+class Continue(JobCommand, frozen=True, tag="continue"):
+    pass
+
+
+class Requeue(JobCommand, frozen=True, tag="requeue"):
+    pass
+
+
+class Rerun(JobCommand, frozen=True, tag="rerun"):
+    environment: str | None = None
+    """Digest of the caller's environment; None keeps the stored one."""
+
+
+class SetPriority(JobCommand, frozen=True, tag="priority"):
+    priority: int
+
+
+class Where(StrEnum):
+    UP = "up"
+    DOWN = "down"
+    TOP = "top"
+    BOTTOM = "bottom"
+    BEFORE = "before"
+
+
+class Move(JobCommand, frozen=True, tag="move"):
+    where: Where
+    before: JobId | None = None
+
+
+class Edit(JobCommand, frozen=True, tag="edit"):
+    spec: JobSpec
+
+
+class Remove(JobCommand, frozen=True, tag="remove"):
+    pass
+
+
+class AddJobs(Struct, frozen=True, tag="add"):
+    specs: tuple[JobSpec, ...]
+
+
+class PauseKind(StrEnum):
+    """Why the scheduler is paused."""
+
+    USER = "user"
+    CRASHES = "crashes"
+    DRAINED = "drained"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+
+
+class Pause(Struct, frozen=True, tag="pause"):
+    kind: PauseKind = PauseKind.USER
+
+
+class Drain(Struct, frozen=True, tag="drain"):
+    """Start nothing more; paused as `drained` when the last running job has ended."""
+
+
+class Resume(Struct, frozen=True, tag="resume"):
+    pass
+
+
+class SetLanes(Struct, frozen=True, tag="lanes"):
+    lanes: tuple[Lane, ...]
+
+
+class Settings(Struct, frozen=True, tag="settings"):
+    """The scheduler's own settings; given as an event they replace the ones before."""
+
+    pause_after: int = 3
+    """Like crashes in a row that pause the scheduler; 0: never."""
+    grace: float = 30.0
+    """Seconds between SIGTERM and SIGKILL."""
+    cpu_jobs: int = 1
+    """How many jobs that ask for no GPU may run at once."""
+    patience: float = 300.0
+    """Seconds after which free lanes are kept for the job at the head of the queue."""
+    at_most: int | None = None
+    """So many devices at once, however many there are."""
+    keep_free: int = 0
+    """So many devices are left to others."""
+    ignore_strangers: bool = False
+    ignored: tuple[str, ...] = ()
+    """Users, programs or pids that never count as strangers."""
+    gpu_file: str | None = None
+    """The lanes follow this file."""
+
+
+UserCommand = (
+    Hold | Release | Kill | Suspend | Continue | Requeue | Rerun | SetPriority | Move | Edit | Remove
+    | AddJobs | Pause | Drain | Resume | SetLanes | Settings
+)  # fmt: skip
+
+
+class Exited(Struct, frozen=True, tag="exited"):
+    """The wrapper saw the command end and wrote its code; 129–192 is signal code−128."""
+
+    code: int
+
+
+class Vanished(Struct, frozen=True, tag="vanished"):
+    """It ended while nobody could see how."""
+
+    why: str
+
+
+class NeverRan(Struct, frozen=True, tag="never_ran"):
+    """The attempt was revoked, or its wrapper ended before the claim; it may be issued anew at once."""
+
+
+class NotStarted(Struct, frozen=True, tag="not_started"):
+    """The command cannot be started, for a reason of its own: too long, folder gone."""
+
+    why: str
+
+
+class NoRoom(Struct, frozen=True, tag="no_room"):
+    """The machine could not start it now (no processes, no disk): not the job's fault, tried again later."""
+
+    why: str
+
+
+Outcome = Exited | Vanished | NeverRan | NotStarted | NoRoom
+
+
+class EngineReport(Struct, frozen=True, kw_only=True):
+    """Base of what an engine says of one attempt. A report on an attempt that is over is ignored."""
+
+    job: JobId
+    attempt: int
+
+
+class Spawned(EngineReport, frozen=True):
+    pid: int
+    adopted: bool = False
+    """It was started by an earlier owner and found alive."""
+
+
+class AttemptEnded(EngineReport, frozen=True):
+    outcome: Outcome
+    at: float
+    signature: str | None = None
+    usage: Usage | None = None
+
+
+class DevicesSeen(Struct, frozen=True):
+    """A new sample of the devices, by the words that lanes use for them."""
+
+    devices: dict[str, DeviceFacts]
+
+
+class Tick(Struct, frozen=True):
+    """The moment `next_wakeup` named has come."""
+
+
+Event = UserCommand | Spawned | AttemptEnded | DevicesSeen | Tick

@@ -1,0 +1,183 @@
+"""Lanes: what runs one job at a time, and the board that says which are free."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from .cards import Cards
+from .job import JobId, LaneId, Request
+
+
+class DeviceKind(StrEnum):
+    GPU = "gpu"
+    CPU = "cpu"
+    SIMULATED = "sim"
+
+
+class Lane(Struct, frozen=True):
+    """One device, or a group of devices, that runs one job at a time. Equal devices may have several lanes."""
+
+    id: LaneId
+    devices: tuple[str, ...]
+    """As the job sees them: `0`, `GPU-…`, `MIG-…`; empty for a lane without a GPU."""
+    kind: DeviceKind = DeviceKind.GPU
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """What it occupies: its devices, or itself where there are none."""
+        return self.devices or (f"lane {self.id}",)
+
+
+class Board:
+    """Who holds which lane. A lane taken off the board while busy leaves when its job has ended."""
+
+    def __init__(self, lanes: Iterable[Lane] = (), leaving: Iterable[Lane] = ()) -> None:
+        self.lanes: tuple[Lane, ...] = ()
+        self.holders: dict[LaneId, JobId] = {}
+        self._known: dict[LaneId, Lane] = {}
+        self.cards = Cards()
+        self._load: Counter[str] = Counter()
+        self._capacity: Counter[str] = Counter()
+        self._set(tuple(lanes))
+        self._known |= {lane.id: lane for lane in leaving}
+
+    def replace(self, wanted: Iterable[Lane]) -> None:
+        """Takes a new list; lanes over the same devices keep their ids, the busy ones first."""
+        free_ids: dict[tuple[tuple[str, ...], DeviceKind], list[LaneId]] = {}
+        for lane in sorted(self._known.values(), key=lambda lane: (lane.id not in self.holders, lane.id)):
+            free_ids.setdefault((lane.devices, lane.kind), []).append(lane.id)
+        fresh = max(self._known, default=-1) + 1
+        lanes = []
+        for lane in wanted:
+            known = free_ids.get((lane.devices, lane.kind))
+            if known:
+                lane_id = known.pop(0)
+            else:
+                lane_id, fresh = fresh, fresh + 1
+            lanes.append(Lane(lane_id, lane.devices, lane.kind))
+        self._set(tuple(lanes))
+
+    def _set(self, lanes: tuple[Lane, ...]) -> None:
+        leaving = {id: lane for id, lane in self._known.items() if id in self.holders}
+        self.lanes = lanes
+        self._known = leaving | {lane.id: lane for lane in lanes}
+        self._capacity = Counter(slot for lane in lanes for slot in lane.slots)
+
+    def leaving(self) -> list[Lane]:
+        """Lanes no longer wanted whose jobs still run."""
+        wanted = {lane.id for lane in self.lanes}
+        return [self._known[id] for id in self.holders if id in self._known and id not in wanted]
+
+    def is_free(self, lane: Lane) -> bool:
+        return lane.id not in self.holders and all(self._load[slot] < self._capacity[slot] for slot in lane.slots)
+
+    def any_free(self) -> bool:
+        return any(self.is_free(lane) for lane in self.lanes)
+
+    def fit(
+        self, request: Request, kept: Collection[LaneId] = (), most_devices: int | None = None
+    ) -> tuple[Lane, ...] | None:
+        """Free lanes that serve the request, the least loaded devices first; None: it must wait."""
+        free = [lane for lane in self.lanes if lane.id not in kept and self.is_free(lane)]
+        allowed = [lane for lane in _allowed(free, request) if self._admits(lane, request)]
+        if most_devices is None:
+            return _choose(self._least_loaded(allowed), request.gpus)
+        allowed = [lane for lane in allowed if self._in_use((lane,)) <= most_devices]
+        chosen = _choose(self._least_loaded(allowed), request.gpus)
+        if chosen is None or self._in_use(chosen) <= most_devices:
+            return chosen
+        chosen = _choose(self._least_loaded(allowed, used_first=True), request.gpus)
+        return chosen if chosen is not None and self._in_use(chosen) <= most_devices else None
+
+    def _least_loaded(self, lanes: list[Lane], *, used_first: bool = False) -> list[Lane]:
+        def load(lane: Lane) -> tuple[bool, int]:
+            most = max(self._load[slot] for slot in lane.slots)
+            return used_first and most == 0, most
+
+        return sorted(lanes, key=load)
+
+    def _admits(self, lane: Lane, request: Request) -> bool:
+        return all(self.cards.admits(device, request) for device in lane.devices)
+
+    def _in_use(self, more: tuple[Lane, ...] = ()) -> int:
+        """Devices that run a job of ours, and those that would."""
+        busy = {slot for slot, load in self._load.items() if load > 0}
+        return len(busy.union(*(lane.slots for lane in more)))
+
+    def most_devices(self, at_most: int | None, keep_free: int) -> int | None:
+        """How many devices we may use at once; None: all there are."""
+        limits = [at_most] if at_most is not None else []
+        if keep_free:
+            slots = {slot for lane in self.lanes for slot in lane.slots}
+            limits.append(sum(self.cards.blocked(slot) is None for slot in slots) - keep_free)
+        return min(limits, default=None)
+
+    def could_ever_fit(self, request: Request) -> bool:
+        return bool(self.serving(request))
+
+    def serving(self, request: Request, *, unblocked: bool = False) -> list[Lane]:
+        """Every lane, free or not, that can be part of what the request needs; `unblocked`: while others stay."""
+        lanes = _allowed(self.lanes, request)
+        if unblocked:
+            lanes = [lane for lane in lanes if not any(map(self.cards.blocked, lane.devices))]
+        allowed = [lane for lane in lanes if not any(self.cards.too_small(each, request) for each in lane.devices)]
+        if request.gpus is None:
+            return allowed
+        singles = [lane for lane in allowed if len(lane.slots) == 1]
+        enough = len({lane.slots for lane in singles}) >= request.gpus
+        groups = [lane for lane in allowed if len(lane.slots) >= max(2, request.gpus)]
+        return groups + singles if enough else groups
+
+    def take(self, job: JobId, lanes: Iterable[Lane], request: Request) -> None:
+        for lane in lanes:
+            self.holders[lane.id] = job
+            self._load.update(lane.slots)
+            self.cards.declare(job, request, lane.devices)
+
+    def hold(self, job: JobId, lane_ids: tuple[LaneId, ...], devices: tuple[str, ...], request: Request) -> None:
+        """Books the lanes of a job that was placed by an earlier owner, known lanes or not."""
+        for number, lane_id in enumerate(lane_ids):
+            if lane_id not in self._known:
+                share = devices if len(lane_ids) == 1 else devices[number : number + 1]
+                self._known[lane_id] = Lane(lane_id, share)
+        self.take(job, [self._known[lane_id] for lane_id in lane_ids], request)
+
+    def release(self, lane_ids: Iterable[LaneId]) -> None:
+        wanted = {lane.id for lane in self.lanes}
+        for lane_id in lane_ids:
+            lane = self._known[lane_id]
+            self.cards.forget(self.holders.pop(lane_id), lane.devices)
+            self._load.subtract(lane.slots)
+            if lane_id not in wanted:
+                del self._known[lane_id]
+
+
+def _allowed(lanes: Iterable[Lane], request: Request) -> list[Lane]:
+    if not request.devices:
+        return list(lanes)
+    return [lane for lane in lanes if lane.devices and set(lane.devices) <= set(request.devices)]
+
+
+def _choose(lanes: list[Lane], count: int | None) -> tuple[Lane, ...] | None:
+    """The first ones that do, in the order given."""
+    if count is None:
+        return (lanes[0],) if lanes else None
+    exact = _whole_group(lanes, count, exact=True)
+    return exact or _singles(lanes, count) or _whole_group(lanes, count, exact=False)
+
+
+def _singles(lanes: list[Lane], count: int) -> tuple[Lane, ...] | None:
+    by_device: dict[str, Lane] = {}
+    for lane in lanes:
+        if len(lane.slots) == 1:
+            by_device.setdefault(lane.slots[0], lane)
+    return tuple(by_device.values())[:count] if len(by_device) >= count else None
+
+
+def _whole_group(lanes: list[Lane], count: int, *, exact: bool) -> tuple[Lane, ...] | None:
+    fitting = [lane for lane in lanes if len(lane.slots) == count or (not exact and len(lane.slots) > count)]
+    return (min(fitting, key=lambda lane: len(lane.slots)),) if fitting else None

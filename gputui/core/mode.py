@@ -1,0 +1,39 @@
+"""Whether the scheduler starts jobs, and if not, why."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from .events import PauseKind
+from .job import JobId
+
+
+class Mode(StrEnum):
+    RUNNING = "running"
+    DRAINING = "draining"
+    PAUSED = "paused"
+
+
+class Cause(Struct, frozen=True):
+    """Why it is paused, in words."""
+
+    kind: PauseKind
+    message: str
+    since: float
+    jobs: tuple[JobId, ...] = ()
+    signature: str | None = None
+
+
+SENTENCES = {
+    PauseKind.USER: "paused by you",
+    PauseKind.DRAINED: "drained: the jobs that ran have ended, nothing new was started",
+    PauseKind.STOPPED: "stopped: the jobs that ran were ended and wait again",
+    PauseKind.INTERRUPTED: "interrupted: nothing new was started",
+}
+
+
+def cause_of(kind: PauseKind, now: float) -> Cause:
+    """For every kind but crashes, whose cause the breaker words."""
+    return Cause(kind, SENTENCES[kind], now)

@@ -1,0 +1,44 @@
+"""Whether anything can still happen without somebody's help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .job import Blocked, Delayed, JobId, Queued, Request
+from .lanes import Board
+from .mode import Mode
+from .snapshot import Snapshot
+
+
+def goes_on(snapshot: Snapshot) -> bool:
+    """Something runs, or will start by itself."""
+    if snapshot.active:
+        return True
+    if snapshot.mode is not Mode.RUNNING or not snapshot.waiting:
+        return False
+    return any_can_start(snapshot, (job.id for job in snapshot))
+
+
+def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
+    """One of these will start by itself, as far as the lanes and the jobs it waits for allow."""
+    board = Board(snapshot.lanes)
+    fits: dict[Request, bool] = {}
+    seen: set[JobId] = set()
+    to_see = list(jobs)
+    while to_see:
+        job = snapshot[to_see.pop()]
+        if job.id in seen:
+            continue
+        seen.add(job.id)
+        request = job.spec.request
+        match job.state:
+            case Delayed():
+                return True
+            case Queued():
+                if request not in fits:
+                    fits[request] = request.gpus == 0 or board.could_ever_fit(request)
+                if fits[request]:
+                    return True
+            case Blocked():
+                to_see += job.after
+    return False

@@ -1,0 +1,84 @@
+"""Which waiting job goes on which lanes. Looks at the head of each line, never through the queue."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from .instructions import Start
+from .job import Job, LaneId, Placed, Queued, Request, Starting
+from .lanes import Lane
+from .mode import Mode
+from .order import Place
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+
+def place(scheduler: Scheduler, now: float) -> list[Start]:
+    """Fills the free lanes in order; a job that does not fit lets smaller ones pass, until its patience ends."""
+    if not _something_may_start(scheduler, now):
+        return []
+    starts: list[Start] = []
+    kept: frozenset[LaneId] | None = None
+    heap = _heads(scheduler)
+    while heap:
+        head, number, request = heapq.heappop(heap)
+        lanes = _lanes_for(scheduler, request, kept or frozenset())
+        if lanes is not None:
+            starts.append(_start(scheduler, scheduler.book[head.job], lanes, now))
+            line = scheduler.book.ready.get(request)
+            following = line.first() if line is not None else None
+            if following is not None:
+                heapq.heappush(heap, (following, number, request))
+        elif kept is None and request.gpus != 0:
+            kept = _lanes_kept_for(scheduler, scheduler.book[head.job], now)
+    return starts
+
+
+def _something_may_start(scheduler: Scheduler, now: float) -> bool:
+    if scheduler.mode is not Mode.RUNNING or now < scheduler.starts_again_at:
+        return False
+    return scheduler.board.any_free() or _cpu_job_may_start(scheduler)
+
+
+def _heads(scheduler: Scheduler) -> list[tuple[Place, int, Request]]:
+    heads = ((line.first(), request) for request, line in scheduler.book.ready.items())
+    heap = [(head, number, request) for number, (head, request) in enumerate(heads) if head is not None]
+    heapq.heapify(heap)
+    return heap
+
+
+def _lanes_for(scheduler: Scheduler, request: Request, kept: frozenset[LaneId]) -> tuple[Lane, ...] | None:
+    if request.gpus == 0:
+        return () if _cpu_job_may_start(scheduler) else None
+    return scheduler.fit(request, kept)
+
+
+def _cpu_job_may_start(scheduler: Scheduler) -> bool:
+    return scheduler.cpu_jobs_running < scheduler.settings.cpu_jobs
+
+
+def _lanes_kept_for(scheduler: Scheduler, job: Job, now: float) -> frozenset[LaneId] | None:
+    """The first job that must wait gets the lanes that can serve it, once it has waited long; None: none can."""
+    request, most = job.spec.request, scheduler.most_devices()
+    serving = scheduler.board.serving(request, unblocked=True)
+    if not serving or (most is not None and (request.gpus or 1) > most):
+        return None
+    waited = now - job.state.since if isinstance(job.state, Queued) else 0.0
+    patient = waited < scheduler.settings.patience
+    return frozenset() if patient else frozenset(lane.id for lane in serving)
+
+
+def _start(scheduler: Scheduler, job: Job, lanes: tuple[Lane, ...], now: float) -> Start:
+    placed = Placed(
+        attempt=job.issued + 1,
+        lanes=tuple(lane.id for lane in lanes),
+        gpus=tuple(device for lane in lanes for device in lane.devices),
+        since=now,
+        environment=job.spec.environment,
+    )
+    scheduler.board.take(job.id, lanes, job.spec.request)
+    if not lanes:
+        scheduler.cpu_jobs_running += 1
+    return Start(scheduler.change(job, now, "starting", state=Starting(placed), issued=placed.attempt))

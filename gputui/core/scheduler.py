@@ -1,0 +1,289 @@
+"""The scheduler: the pure state machine. Events in, instructions out; no I/O, no clock, no threads.
+
+It is never rolled back. Whoever runs it collects what changed, makes that durable, and only then carries out
+the instructions that came with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import commands, eta, placement, transitions
+from .book import Book
+from .breaker import Streak, failure_of, joined, limit_of_any_kind, tripped
+from .dependencies import satisfied, waiting_state
+from .events import (
+    AddJobs,
+    DevicesSeen,
+    Drain,
+    Event,
+    IllegalTransition,
+    JobCommand,
+    Pause,
+    PauseKind,
+    Refusal,
+    Resume,
+    SetLanes,
+    Settings,
+    Tick,
+)
+from .instructions import Instruction, Start
+from .job import (
+    Blocked,
+    Crashed,
+    Delayed,
+    End,
+    Failed,
+    Job,
+    JobId,
+    LaneId,
+    Refused,
+    Request,
+    Skipped,
+    Succeeded,
+    TimedOut,
+)
+from .lanes import Board, Lane
+from .mode import Cause, Mode, cause_of
+from .snapshot import Snapshot
+
+__all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
+
+
+class Moment(Struct, frozen=True):
+    """One line of a job's story."""
+
+    job: JobId
+    at: float
+    text: str
+
+
+class Record(Struct, frozen=True):
+    """All of the scheduler that is not in its jobs; what the store keeps besides them."""
+
+    first_id: JobId = 0
+    mode: Mode = Mode.RUNNING
+    cause: Cause | None = None
+    settings: Settings = Settings()
+    streak: Streak = Streak()
+    lanes: tuple[Lane, ...] = ()
+    next_position: float = 0.0
+    leaving: tuple[Lane, ...] = ()
+
+
+class Scheduler:
+    """One session's queue. `handle` is the only door for events, `place` gives the free lanes away."""
+
+    def __init__(self, record: Record | None = None, jobs: Iterable[Job] = ()) -> None:
+        record = record or Record()
+        self.book = Book(jobs, record.first_id)
+        self.board = Board(record.lanes, record.leaving)
+        self.mode, self.cause = record.mode, record.cause
+        self.settings = record.settings
+        self.streak = record.streak
+        self.next_position = record.next_position
+        self.cpu_jobs_running = 0
+        self.starts_again_at = float("-inf")
+        """The machine had no room for the last start; not kept, so that a new owner tries at once."""
+        self.durations = eta.Durations()
+        self.recent: deque[Moment] = deque(maxlen=1000)
+        """The last transitions of all jobs, for stories in error messages."""
+        self.unsaved_moments: list[Moment] = []
+        """What the user did, and what the attempts alone do not tell; the store keeps it."""
+        self._version = 0
+        for job in self.book:
+            self._restore(job)
+
+    def _restore(self, job: Job) -> None:
+        self.durations.note(job)
+        if job.active is not None:
+            self.board.hold(job.id, job.active.lanes, job.active.gpus, job.spec.request)
+            self.cpu_jobs_running += not job.active.lanes
+
+    # Events
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """Applies one event and returns what the world must do about it; raises Refusal, changing nothing."""
+        match event:
+            case AddJobs():
+                commands.add_jobs(self, event, now)
+            case Pause(kind=kind):
+                self._pause_as_asked(kind, now)
+            case Drain():
+                if self.mode is Mode.RUNNING:
+                    self.mode = Mode.DRAINING
+                self.check_drained(now)
+            case Resume():
+                self.resume(now)
+            case SetLanes(lanes=lanes):
+                self.board.replace(lanes)
+            case Settings():
+                commands.check_settings(event)
+                self.settings = event
+            case DevicesSeen(devices=devices):
+                self.board.cards.see(devices)
+            case Tick():
+                return transitions.tick(self, now)
+            case _:
+                return transitions.apply(self, event, now)
+        return []
+
+    def place(self, now: float) -> list[Start]:
+        return placement.place(self, now)
+
+    def next_wakeup(self) -> float | None:
+        """When a Tick is due; may be early, never late."""
+        return self.book.timers.next()
+
+    # What transitions are made of
+
+    def change(self, job: Job, now: float, text: str, *, keep: bool = False, **changes: Any) -> Job:
+        """Puts a changed job into the book; `keep` makes the line part of the stored story."""
+        changed = replace(job, **changes)
+        self.book.put(changed)
+        self.tell(job.id, now, text, keep=keep)
+        return changed
+
+    def tell(self, job: JobId, now: float, text: str, *, keep: bool = False) -> None:
+        moment = Moment(job, now, text)
+        self.recent.append(moment)
+        if keep:
+            self.unsaved_moments.append(moment)
+
+    def finish(self, job: Job, end: End, now: float, text: str, **changes: Any) -> None:
+        """The job's final end: whoever waited for it goes on or is skipped, which ends that one too."""
+        self._end(job, end, now, text, **changes)
+        to_tell = [job.id]
+        while to_tell:
+            earlier = to_tell.pop()
+            for dependent in self.book.dependents.get(earlier, ()):
+                if isinstance(self.book[dependent].state, Blocked) and not self._go_on(dependent, earlier, now):
+                    to_tell.append(dependent)
+
+    def _end(self, job: Job, end: End, now: float, text: str, **changes: Any) -> None:
+        finished = self.change(job, now, text, keep="attempts" not in changes, state=end, **changes)
+        self.durations.note(finished)
+        self._count(finished, end, now)
+
+    def _go_on(self, dependent: JobId, earlier: JobId, now: float) -> bool:
+        """A job that a blocked one waits for has ended; False: the blocked one has ended too, skipped."""
+        job = self.book[dependent]
+        if not satisfied(self.book, job, earlier):
+            self._end(job, Skipped(earlier), now, f"skipped because #{earlier} did not succeed")
+            return False
+        unmet = self.book.unmet[dependent]
+        unmet.discard(earlier)
+        if not unmet:
+            state = waiting_state(self.book, job, now)
+            self.change(job, now, state.name, state=state)
+        return True
+
+    def _count(self, job: Job, end: End, now: float) -> None:
+        if isinstance(end, Succeeded):
+            self.streak = self.streak.succeeded()
+            return
+        if not isinstance(end, Failed | Crashed | TimedOut | Refused) or not job.attempts:
+            return
+        if self.cause is not None and self.cause.kind is PauseKind.CRASHES:
+            others = (self.book[other] for other in self.cause.jobs if other != job.id)
+            self.cause = joined(self.cause, tuple(map(failure_of, (*others, job))))
+            return
+        keep = limit_of_any_kind(self.settings.pause_after, len(self.board.lanes))
+        self.streak = self.streak.failed(failure_of(job), job.attempts[-1].started, keep)
+        cause = tripped(self.streak, self.settings.pause_after, len(self.board.lanes), now)
+        if cause is not None and self.mode is Mode.RUNNING:
+            self.pause(cause)
+
+    def _pause_as_asked(self, kind: PauseKind, now: float) -> None:
+        if kind is PauseKind.CRASHES:
+            raise Refusal("only the scheduler itself pauses because of crashes")
+        if self.mode is Mode.PAUSED and kind is PauseKind.USER:
+            raise Refusal("the scheduler is paused already")
+        self.pause(cause_of(kind, now))
+
+    def pause(self, cause: Cause) -> None:
+        """The first cause stays: leaving a session that is paused by crashes must not hide them."""
+        if self.mode is not Mode.PAUSED:
+            self.mode, self.cause = Mode.PAUSED, cause
+
+    def resume(self, now: float) -> None:
+        if self.mode is Mode.RUNNING:
+            raise Refusal("the scheduler is not paused")
+        self.mode, self.cause = Mode.RUNNING, None
+        self.streak = self.streak.reset(now)
+
+    def check_drained(self, now: float) -> None:
+        if self.mode is Mode.DRAINING and not self.book.active:
+            self.pause(cause_of(PauseKind.DRAINED, now))
+
+    def fit(self, request: Request, kept: Collection[LaneId] = ()) -> tuple[Lane, ...] | None:
+        """Lanes for the request that are free, fit, and within what we may use of a shared machine."""
+        return self.board.fit(request, kept, self.most_devices())
+
+    def most_devices(self) -> int | None:
+        """How many devices we may use at once; None: all there are."""
+        return self.board.most_devices(self.settings.at_most, self.settings.keep_free)
+
+    def free(self, job: Job) -> None:
+        """Gives back what its attempt held."""
+        assert job.active is not None
+        self.board.release(job.active.lanes)
+        self.cpu_jobs_running -= not job.active.lanes
+
+    def delay(self, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:
+        self.change(job, now, f"waits: {why}", keep=True, state=Delayed(now + seconds, why), **changes)
+
+    # Questions
+
+    def job(self, job_id: JobId) -> Job:
+        if job_id not in self.book:
+            raise Refusal(f"there is no job #{job_id}")
+        return self.book[job_id]
+
+    def check_seen(self, command: JobCommand) -> Job:
+        """The job, if it still is what the user saw."""
+        job = self.job(command.job)
+        if job.archived:
+            raise Refusal(f"#{job.id} was removed")
+        seen = command.seen
+        if seen is not None and (seen.state != job.state.name or seen.attempt != job.issued):
+            raise Refusal(f"#{job.id} just changed: it is {job.state.name} now (attempt {job.issued})")
+        return job
+
+    def story(self, job_id: JobId) -> list[Moment]:
+        """How a job came to where it is, as far as this owner has seen it."""
+        return [moment for moment in self.recent if moment.job == job_id]
+
+    def record(self) -> Record:
+        return Record(
+            self.book.first_id, self.mode, self.cause, self.settings, self.streak, self.board.lanes,
+            self.next_position, tuple(self.board.leaving()),
+        )  # fmt: skip
+
+    def eta(self, now: float) -> float | None:
+        return eta.estimate(self, now)
+
+    def snapshot(self) -> Snapshot:
+        """The newest picture; costs what changed since the last one, not what there is."""
+        self._version += 1
+        changed = frozenset(self.book.changed)
+        self.book.changed.clear()
+        return Snapshot(
+            version=self._version,
+            changed=changed,
+            first_id=self.book.first_id,
+            jobs=self.book.jobs,
+            counts={name: count for name, count in self.book.counts.items() if count},
+            active=frozenset(self.book.active),
+            mode=self.mode,
+            cause=self.cause,
+            settings=self.settings,
+            lanes=self.board.lanes,
+            leaving=tuple(self.board.leaving()),
+            holders=dict(self.board.holders),
+        )

@@ -1,0 +1,57 @@
+"""The immutable picture of a session: all that the UI and clients ever see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from .events import Settings
+from .job import Active, Job, JobId, LaneId, StateName, Waiting
+from .lanes import Lane
+from .mode import Cause, Mode
+from .vector import Vector
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """Shares its jobs with the snapshots before and after it."""
+
+    version: int
+    changed: frozenset[JobId]
+    """The jobs that differ from the snapshot before."""
+    first_id: JobId
+    jobs: Vector[Job]
+    counts: dict[StateName, int]
+    """Removed jobs are not counted."""
+    active: frozenset[JobId]
+    mode: Mode
+    cause: Cause | None
+    settings: Settings
+    lanes: tuple[Lane, ...]
+    leaving: tuple[Lane, ...]
+    """No longer wanted, but their jobs still run."""
+    holders: dict[LaneId, JobId]
+    eta: float | None = None
+    trouble: str | None = None
+    """What keeps the owner from working as it should, in one sentence."""
+
+    def __getitem__(self, job_id: JobId) -> Job:
+        return self.jobs[job_id - self.first_id]
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return 0 <= job_id - self.first_id < len(self.jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        """The jobs that were not removed."""
+        return (job for job in self.jobs if not job.archived)
+
+    def count(self, *names: StateName) -> int:
+        return sum(self.counts.get(name, 0) for name in names)
+
+    @property
+    def waiting(self) -> int:
+        return self.count(*(state.name for state in Waiting.__subclasses__()))
+
+    @property
+    def running(self) -> int:
+        return self.count(*(state.name for state in Active.__subclasses__()))

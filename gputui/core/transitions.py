@@ -1,0 +1,267 @@
+"""The table of transitions: what may happen to a job in which state, and what an attempt's end makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from . import commands, moving
+from .events import (
+    AttemptEnded,
+    Continue,
+    Edit,
+    EngineReport,
+    Event,
+    Exited,
+    Hold,
+    IllegalTransition,
+    JobCommand,
+    Kill,
+    Move,
+    NeverRan,
+    NoRoom,
+    NotStarted,
+    Outcome,
+    Refusal,
+    Release,
+    Remove,
+    Requeue,
+    Rerun,
+    SetPriority,
+    Spawned,
+    Suspend,
+    Vanished,
+)
+from .instructions import Instruction, KillTree, Terminate
+from .job import (
+    Active,
+    Attempt,
+    Blocked,
+    Crashed,
+    Delayed,
+    End,
+    Failed,
+    Held,
+    Job,
+    Killed,
+    Lost,
+    Purpose,
+    Queued,
+    Refused,
+    Running,
+    Skipped,
+    Starting,
+    Stopping,
+    Succeeded,
+    Suspended,
+    TimedOut,
+)
+from .timers import due
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+Handler = Callable[["Scheduler", Job, Any, float], list[Instruction]]
+
+NO_ROOM_DELAY = 5.0
+FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = 2.0, 300.0
+
+
+def spawned(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
+    assert isinstance(job.state, Starting)
+    scheduler.change(job, now, "running", state=Running(job.state.placed, event.pid))
+    return []
+
+
+def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
+    """A new owner found it alive: nothing changes but, if an earlier owner was stopping it, that goes on."""
+    state = job.state
+    assert isinstance(state, Running | Suspended | Stopping)
+    if state.pid != event.pid:
+        scheduler.change(job, now, "seen alive", state=replace(state, pid=event.pid))
+    if isinstance(state, Stopping) and event.adopted:
+        return [(KillTree if state.hard else Terminate)(job.id, state.placed.attempt)]
+    return []
+
+
+def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> list[Instruction]:
+    state = job.state
+    assert isinstance(state, Active)
+    scheduler.free(job)
+    if isinstance(state, Stopping):
+        _ended_as_asked(scheduler, job, state, event, now)
+    elif isinstance(event.outcome, NeverRan):
+        commands.settle(scheduler, job, now, "its attempt was revoked before it ran")
+    elif isinstance(event.outcome, NoRoom):
+        scheduler.starts_again_at = now + NO_ROOM_DELAY
+        scheduler.delay(job, now, NO_ROOM_DELAY, event.outcome.why)
+    else:
+        _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
+    scheduler.check_drained(now)
+    return []
+
+
+def _end_of(outcome: Outcome) -> End:
+    match outcome:
+        case Exited(code=0):
+            return Succeeded()
+        case Exited(code=code):
+            return Crashed(code - 128) if 129 <= code <= 192 else Failed(code)
+        case Vanished(why=why):
+            return Lost(why)
+        case NotStarted(why=why):
+            return Refused(why)
+    raise AssertionError(outcome)
+
+
+def _ended_as_asked(scheduler: Scheduler, job: Job, state: Stopping, event: AttemptEnded, now: float) -> None:
+    ran = not isinstance(event.outcome, NeverRan | NoRoom)
+    attempts = _with_attempt(job, event, Killed()) if ran else job.attempts
+    if state.purpose is Purpose.KILL:
+        scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
+    elif state.purpose is Purpose.TIMEOUT and ran:
+        assert job.spec.timeout is not None
+        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout), now)
+    else:
+        commands.settle(scheduler, job, now, "back in the queue", attempts=attempts)
+
+
+def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
+    attempts = _with_attempt(job, event, end)
+    retryable = isinstance(end, Failed | Crashed | TimedOut)
+    if not retryable or job.failures >= job.spec.retries:
+        scheduler.finish(job, end, now, end.name, attempts=attempts)
+        return
+    failures = job.failures + 1
+    seconds = min(LONGEST_RETRY_DELAY, FIRST_RETRY_DELAY * 2.0 ** (failures - 1))
+    why = f"retry {failures} of {job.spec.retries} after {words(end)}"
+    scheduler.delay(job, now, seconds, why, failures=failures, attempts=attempts)
+
+
+def _with_attempt(job: Job, event: AttemptEnded, end: End) -> tuple[Attempt, ...]:
+    placed = job.active
+    assert placed is not None
+    attempt = Attempt(
+        number=placed.attempt,
+        gpus=placed.gpus,
+        started=placed.since,
+        ended=max(event.at, placed.since),
+        end=end,
+        exit_code=event.outcome.code if isinstance(event.outcome, Exited) else None,
+        signature=_signature(event, end),
+        environment=placed.environment,
+        pid=getattr(job.state, "pid", None),
+        usage=event.usage,
+    )
+    return (*job.attempts, attempt)
+
+
+def _signature(event: AttemptEnded, end: End) -> str | None:
+    match end:
+        case Failed() | Crashed():
+            return event.signature or words(end)
+        case TimedOut() | Refused() | Lost():
+            return words(end)
+    return None
+
+
+def words(end: End) -> str:
+    """An end in words, for stories and for failures whose log says nothing."""
+    match end:
+        case Failed(code=code):
+            return f"exit code {code}"
+        case Crashed(signal=signal):
+            return f"killed by signal {signal}"
+        case TimedOut(limit=limit):
+            return f"timed out after {limit:g} s"
+        case Lost(why=why) | Refused(why=why):
+            return why
+        case Skipped(because=because):
+            return f"skipped: #{because} did not succeed"
+    return end.name
+
+
+def tick(scheduler: Scheduler, now: float) -> list[Instruction]:
+    """All moments that have come."""
+    instructions: list[Instruction] = []
+    while (job_id := scheduler.book.timers.pop(now)) is not None:
+        job = scheduler.book[job_id]
+        when = due(job)
+        if when is not None and when <= now and not job.archived:
+            instructions += _moment_came(scheduler, job, now)
+    return instructions
+
+
+def _moment_came(scheduler: Scheduler, job: Job, now: float) -> list[Instruction]:
+    match job.state:
+        case Delayed():
+            commands.settle(scheduler, job, now, "its delay is over", keep=False)
+        case Running():
+            text = f"out of time ({job.spec.timeout:g} s)"
+            return commands.stop(scheduler, job, now, Purpose.TIMEOUT, text)
+        case Stopping():
+            hard = replace(job.state, hard=True)
+            scheduler.change(job, now, "grace is over", keep=True, state=hard)
+            return [KillTree(job.id, job.state.placed.attempt)]
+    return []
+
+
+WAITING = (Queued, Held, Blocked, Delayed)
+ACTIVE = (Starting, Running, Suspended, Stopping)
+ENDS = (Succeeded, Failed, Crashed, Killed, TimedOut, Lost, Refused, Skipped)
+
+TRANSITIONS: dict[tuple[type, type], Handler] = {
+    **{(state, Hold): commands.hold for state in (Queued, Blocked, Delayed)},
+    (Held, Release): commands.release,
+    **{(state, Kill): commands.kill_waiting for state in WAITING},
+    **{(state, Kill): commands.kill_active for state in (Starting, Running, Suspended)},
+    (Stopping, Kill): commands.kill_stopping,
+    (Running, Suspend): commands.suspend,
+    (Suspended, Continue): commands.go_on,
+    **{(state, Requeue): commands.requeue for state in (Starting, Running, Suspended)},
+    **{(state, Rerun): commands.rerun for state in ENDS},
+    **{(state, SetPriority): commands.set_priority for state in (*WAITING, *ACTIVE, *ENDS)},
+    **{(state, Move): moving.move for state in WAITING},
+    **{(state, Edit): commands.edit for state in WAITING},
+    **{(state, Remove): commands.remove_waiting for state in WAITING},
+    **{(state, Remove): commands.remove_ended for state in ENDS},
+    (Starting, Spawned): spawned,
+    **{(state, Spawned): seen_alive for state in (Running, Suspended, Stopping)},
+    **{(state, AttemptEnded): ended for state in ACTIVE},
+}
+
+ADVICE: dict[type, str] = {
+    Hold: "only a waiting job can be held; suspend or requeue a running one",
+    Release: "only a held job can be released",
+    Kill: "it has ended already",
+    Suspend: "only a running job can be suspended",
+    Continue: "only a suspended job can be continued",
+    Requeue: "only a running job can be put back; rerun one that has ended",
+    Rerun: "only a job that has ended can be rerun",
+    Move: "only a waiting job can be moved",
+    Edit: "only a waiting job can be edited",
+    Remove: "only a job that does not run can be removed; kill it first",
+}
+
+
+def apply(scheduler: Scheduler, event: Event, now: float) -> list[Instruction]:
+    """Looks the event up in the table; users are refused with advice, engines must not err."""
+    if isinstance(event, JobCommand):
+        job = scheduler.check_seen(event)
+        handler = TRANSITIONS.get((type(job.state), type(event)))
+        if handler is None:
+            raise Refusal(f"#{job.id} is {job.state.name}: {ADVICE[type(event)]}")
+        return handler(scheduler, job, event, now)
+    assert isinstance(event, EngineReport)
+    if event.job not in scheduler.book:
+        raise IllegalTransition(f"{event} cannot happen: there is no job #{event.job}")
+    job = scheduler.book[event.job]
+    if event.attempt < job.issued or job.active is None:
+        return []  # late news of an attempt that is over
+    handler = TRANSITIONS.get((type(job.state), type(event)))
+    if handler is None or event.attempt > job.issued:
+        story = "; ".join(f"{moment.at:.3f} {moment.text}" for moment in scheduler.story(job.id))
+        raise IllegalTransition(f"{event} cannot happen to #{job.id}, {job.state.name}. Its story: {story}")
+    return handler(scheduler, job, event, now)

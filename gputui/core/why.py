@@ -1,0 +1,115 @@
+"""Why a job waits, in one sentence with names; computed when asked."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+
+from .cards import gigabytes
+from .job import Blocked, Delayed, Held, Job, JobId, Queued, Request
+from .mode import Mode
+from .order import place_of
+from .scheduler import Scheduler
+
+SHOWN = 3
+
+
+def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
+    """None for a job that does not wait."""
+    match job.state:
+        case Held():
+            return "held by you; release it to let it run"
+        case Blocked():
+            return f"waits for {_names(scheduler, scheduler.book.unmet[job.id])}"
+        case Delayed(until=until, why=reason):
+            return f"{reason}; goes on in {max(0.0, until - now):.0f} s"
+        case Queued():
+            return _why_queued(scheduler, job, now)
+    return None
+
+
+def _names(scheduler: Scheduler, jobs: set[JobId]) -> str:
+    shown = [f"#{id} ({scheduler.book[id].state.name})" for id in nsmallest(SHOWN, jobs)]
+    more = len(jobs) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
+    if scheduler.mode is Mode.PAUSED and scheduler.cause is not None:
+        return f"the scheduler is paused: {scheduler.cause.message}"
+    if scheduler.mode is Mode.DRAINING:
+        return "the scheduler is draining: nothing new is started"
+    if now < scheduler.starts_again_at:
+        seconds = scheduler.starts_again_at - now
+        return f"the machine had no room for the last job; tried again in {seconds:.0f} s"
+    request = job.spec.request
+    if request.gpus != 0 and not scheduler.board.could_ever_fit(request):
+        return f"{_needs(request)}; this session has {_has(scheduler)}"
+    ahead = _jobs_ahead(scheduler, job)
+    if ahead:
+        return f"{_count(ahead, 'job is', 'jobs are')} ahead of it"
+    return _why_first(scheduler, request)
+
+
+def _jobs_ahead(scheduler: Scheduler, job: Job) -> int:
+    """Jobs that want a lane do not wait for those that want none, nor the other way round."""
+    wants_none = job.spec.request.gpus == 0
+    lines = (line for request, line in scheduler.book.ready.items() if (request.gpus == 0) == wants_none)
+    return sum(line.rank(place_of(job)) for line in lines)
+
+
+def _why_first(scheduler: Scheduler, request: Request) -> str:
+    if request.gpus == 0:
+        running = _count(scheduler.cpu_jobs_running, "CPU job runs", "CPU jobs run")
+        return f"{running}, of {scheduler.settings.cpu_jobs} at once"
+    board = scheduler.board
+    if scheduler.fit(request) is not None:
+        return "a lane is free: it starts next"
+    if board.fit(request) is not None:
+        return f"{_needs(request)}; {_limit(scheduler)}"
+    slots = {slot for lane in board.serving(request) for slot in lane.slots}
+    lanes = [lane for lane in (*board.lanes, *board.leaving()) if not slots.isdisjoint(lane.slots)]
+    holders = {board.holders[lane.id] for lane in lanes if lane.id in board.holders}
+    reasons = [f"the lanes are held by {_names(scheduler, holders)}"] if holders else []
+    return "; ".join([_needs(request), *reasons, *_in_the_way(scheduler, request, slots)])
+
+
+def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list[str]:
+    """What keeps it off devices that no job of ours fills: strangers, and memory."""
+    cards = scheduler.board.cards
+    reasons = [blocked for slot in sorted(slots) if (blocked := cards.blocked(slot)) is not None]
+    for slot in sorted(slots):
+        left = cards.left(slot)
+        if left is not None and cards.lacks(slot, request) and cards.blocked(slot) is None:
+            reasons.append(f"GPU {slot} has {gigabytes(max(0, left))} left")
+    return reasons[:SHOWN]
+
+
+def _limit(scheduler: Scheduler) -> str:
+    settings = scheduler.settings
+    if settings.keep_free:
+        return f"{_count(settings.keep_free, 'GPU is', 'GPUs are')} kept free for others"
+    return f"at most {_count(settings.at_most or 0, 'GPU is', 'GPUs are')} used at once"
+
+
+def _needs(request: Request) -> str:
+    which = f" among {', '.join(request.devices)}" if request.devices else ""
+    what = "a lane" if request.gpus is None else _count(request.gpus, "GPU", "GPUs")
+    return f"needs {what}{_memory(request)}{which}"
+
+
+def _memory(request: Request) -> str:
+    if request.memory is not None:
+        return f" with {gigabytes(request.memory)}"
+    return f" with {request.memory_share:.0%} of its memory" if request.memory_share is not None else ""
+
+
+def _has(scheduler: Scheduler) -> str:
+    lanes = scheduler.board.lanes
+    devices = sorted({device for lane in lanes for device in lane.devices})
+    if devices:
+        return f"GPU {', '.join(devices)}"
+    return f"{_count(len(lanes), 'lane', 'lanes')} without a GPU" if lanes else "no lane"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

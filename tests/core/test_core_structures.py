@@ -1,0 +1,88 @@
+"""The structures under the book, against plain lists."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputui.core.order import BLOCK, Order, Place
+from gputui.core.vector import WIDTH, Vector
+
+places = st.builds(Place, st.integers(-2, 2), st.integers(0, 20).map(float), st.integers(0, 9))
+sizes = st.sampled_from([0, 1, WIDTH - 1, WIDTH, WIDTH + 1, WIDTH**2, WIDTH**2 + 1, WIDTH**3 + 5])
+
+
+@given(sizes, st.lists(st.integers(0, 10**6), max_size=5), st.integers(0, 2 * WIDTH))
+def test_a_vector_is_a_list(size: int, changed: list[int], more: int) -> None:
+    model = list(range(size))
+    vector = Vector(model)
+    for index in changed if size else ():
+        vector = vector.set(index % size, -index)
+        model[index % size] = -index
+    vector = vector.extend(range(more))
+    model.extend(range(more))
+    assert list(vector) == model
+    assert len(vector) == len(model)
+    assert [vector[index] for index in range(0, len(model), 97)] == model[::97]
+
+
+@given(sizes, st.integers(0, 10**6))
+def test_changing_a_vector_leaves_the_old_one_as_it_was(size: int, index: int) -> None:
+    vector = Vector(range(size))
+    vector.append(-1)
+    if size:
+        vector.set(index % size, -1)
+    assert list(vector) == list(range(size))
+
+
+@pytest.mark.parametrize("index", [-1, 3])
+def test_a_vector_has_no_elements_outside(index: int) -> None:
+    vector = Vector(range(3))
+    with pytest.raises(IndexError):
+        vector[index]
+    with pytest.raises(IndexError):
+        vector.set(index, 0)
+
+
+def filled(model: list[Place]) -> Order:
+    order = Order()
+    for place in model:
+        order.add(place)
+    return order
+
+
+@given(st.sets(places), st.sets(places), places)
+def test_an_order_is_a_sorted_list(added: set[Place], removed: set[Place], asked: Place) -> None:
+    order = filled(list(added))
+    for place in removed & added:
+        order.remove(place)
+    model = sorted(added - removed)
+    at, behind = bisect_left(model, asked), bisect_right(model, asked)
+    assert list(order) == model
+    assert len(order) == len(model)
+    assert (asked in order) == (asked in model)
+    assert order.before(asked) == (model[at - 1] if at else None)
+    assert order.after(asked) == (model[behind] if behind < len(model) else None)
+    assert order.rank(asked) == at
+    assert (order.first(), order.last()) == ((model[0], model[-1]) if model else (None, None))
+
+
+@pytest.mark.parametrize("stride", [1, -1, 7])
+def test_a_long_order_splits_its_blocks_and_stays_sorted(stride: int) -> None:
+    count = 5 * BLOCK + 3
+    numbers = [index * stride % count for index in range(count)]
+    order = filled([Place(0, float(number), number) for number in numbers])
+    assert [place.job for place in order] == sorted(numbers)
+    for number in numbers[::2]:
+        order.remove(Place(0, float(number), number))
+    kept = sorted(numbers[1::2])
+    assert [place.job for place in order] == kept
+    assert [order.rank(Place(0, float(number), number)) for number in kept] == list(range(len(kept)))
+
+
+def test_removing_what_is_not_there_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        filled([Place(0, 1.0, 1)]).remove(Place(0, 0.0, 0))

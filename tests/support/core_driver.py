@@ -1,0 +1,134 @@
+"""Drives a scheduler as an owner would, by chance, and holds it against the model after each event."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from gputui.core.events import AddJobs, AttemptEnded, Event, Refusal, Resume, Spawned, Tick
+from gputui.core.instructions import Instruction
+from gputui.core.job import JobId, Waiting
+from gputui.core.mode import Mode
+from gputui.core.scheduler import Record, Scheduler
+from gputui.core.validate import validate
+from gputui.core.why import why
+from support.core_chance import any_change_of_scene, any_command, any_outcome, any_signature, any_spec
+from support.core_model import Model, restored
+from support.core_world import is_sentence, lanes
+
+MOST_JOBS = 20
+
+
+class Driver:
+    """Each method is something that can happen at any time; a refused event must change nothing."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.scheduler = Scheduler(Record(lanes=lanes("0 1 2")))
+        self.model = Model()
+
+    def do(self, event: Event) -> list[Instruction]:
+        before = (self.scheduler.record(), self.scheduler.book.jobs)
+        instructions: list[Instruction] = []
+        refusal = None
+        try:
+            instructions = self.scheduler.handle(event, self.now)
+        except Refusal as refused:
+            refusal = str(refused)
+        if refusal is not None:
+            assert is_sentence(refusal), refusal
+            assert self.scheduler.record() == before[0]
+            assert self.scheduler.book.jobs is before[1]
+        self.model.ordered_of(instructions)
+        if isinstance(event, AttemptEnded):
+            self.model.ended(event.job, event.attempt)
+        self.check()
+        return instructions
+
+    def check(self) -> None:
+        validate(self.scheduler)
+        self.model.check(self.scheduler)
+
+    def add(self, chance: Random) -> None:
+        first = self.scheduler.book.next_id
+        if sum(not job.archived for job in self.scheduler.book) >= MOST_JOBS:
+            return
+        specs = [replace(any_spec(chance, first), command=f"c{first + n}") for n in range(chance.randint(1, 4))]
+        self.model.commands += [spec.command for spec in specs]
+        try:
+            self.scheduler.handle(AddJobs(tuple(specs)), self.now)
+        except Refusal:
+            del self.model.commands[first:]
+        self.check()
+
+    def user_command(self, chance: Random) -> None:
+        end = self.scheduler.book.next_id
+        if end:
+            self.do(any_command(chance, self.scheduler.book[chance.randrange(end)], end))
+
+    def turn(self, chance: Random) -> None:
+        """Some attempts end, moments come, and then the free lanes are given away once."""
+        self.now += chance.choice([0.5, 3.0, 6.0, 30.0, 400.0])
+        for job in sorted(self.model.alive):
+            if chance.random() < 0.4:
+                self.end(chance, job)
+        self.do(Tick())
+        wakeup = self.scheduler.next_wakeup()
+        assert wakeup is None or wakeup > self.now
+        self.place(chance)
+
+    def place(self, chance: Random) -> None:
+        before = self.scheduler.mode
+        twin = restored(self.scheduler)
+        starts = self.scheduler.place(self.now)
+        assert twin.place(self.now) == starts, "a new owner would have placed otherwise"
+        assert not starts or before is Mode.RUNNING
+        for start in starts:
+            self.model.started(self.scheduler, start.job)
+        self.model.check_nothing_fits(self.scheduler, self.now)
+        for start in starts:
+            if chance.random() < 0.8:
+                self.do(Spawned(job=start.job.id, attempt=start.job.issued, pid=100))
+
+    def end(self, chance: Random, job: JobId) -> None:
+        attempt = self.model.alive[job].attempt
+        at = self.now - chance.choice([0.0, 1.0, 1000.0])
+        outcome, signature = any_outcome(chance), any_signature(chance)
+        self.do(AttemptEnded(job=job, attempt=attempt, outcome=outcome, at=at, signature=signature))
+
+    def late_news(self, chance: Random) -> None:
+        """Of an attempt that is over: nothing changes and nothing is ordered."""
+        over = [each for each in self.model.attempts() if not self.model.is_alive(*each)]
+        if over:
+            job, attempt = chance.choice(over)
+            before = self.scheduler.book.jobs
+            assert self.do(AttemptEnded(job=job, attempt=attempt, outcome=any_outcome(chance), at=self.now)) == []
+            assert self.do(Spawned(job=job, attempt=attempt, pid=100)) == []
+            assert self.scheduler.book.jobs is before
+
+    def seen_alive(self, chance: Random) -> None:
+        for job, placed in self.model.alive.items():
+            self.do(Spawned(job=job, attempt=placed.attempt, pid=chance.choice([100, 101]), adopted=True))
+
+    def change_of_scene(self, chance: Random) -> None:
+        self.do(any_change_of_scene(chance))
+
+    def resume(self, chance: Random) -> None:
+        self.do(Resume())
+
+    def look(self, chance: Random) -> None:
+        """Takes a picture and asks every question."""
+        self.model.took_picture(self.scheduler.snapshot())
+        eta = self.scheduler.eta(self.now)
+        assert eta is None or eta > self.now
+        for job in self.scheduler.book:
+            reason = why(self.scheduler, job, self.now)
+            assert (reason is not None) == isinstance(job.state, Waiting)
+            assert reason is None or is_sentence(reason), reason
+
+    def new_owner(self, chance: Random) -> None:
+        version = self.scheduler._version
+        self.scheduler = restored(self.scheduler)
+        self.scheduler._version = version
+        self.check()

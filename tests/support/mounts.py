@@ -1,0 +1,70 @@
+"""Small file systems for tests, where this machine lets us mount them."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def tmpfs(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own at `folder`; skips the test where it cannot be mounted."""
+    folder.mkdir()
+    _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """The folder cannot be written, not even by root."""
+    _mount("--bind", str(folder), str(folder))
+    try:
+        _mount("-o", "remount,bind,ro", str(folder))
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _mount(*words: str) -> None:
+    try:
+        done = subprocess.run(["mount", *words], capture_output=True, text=True)
+    except OSError as error:
+        pytest.skip(f"nothing can be mounted here: {error}")
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+
+
+@contextmanager
+def full(folder: Path) -> Iterator[None]:
+    """The folder's file system has no byte left, and what is freed is taken at once."""
+    ballast, over = folder / "ballast", threading.Event()
+    taker = threading.Thread(target=_keep_full, args=(ballast, over))
+    _fill(ballast)
+    taker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        taker.join()
+        ballast.unlink()
+
+
+def _keep_full(ballast: Path, over: threading.Event) -> None:
+    while not over.wait(0.001):
+        _fill(ballast)
+
+
+def _fill(ballast: Path) -> None:
+    with open(ballast, "ab", buffering=0) as file:
+        for block in (1 << 16, 1 << 12, 1):
+            with suppress(OSError):
+                while file.write(b"\0" * block) == block:
+                    pass
