@@ -1,0 +1,202 @@
+"""The engine that runs attempts on this machine: starts them, sees their ends, takes them over, stops them.
+
+Every method is called in the owner's thread, but for `leftovers`, which may be called in any.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from gputui.core.events import AttemptEnded, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
+from gputui.core.job import JobId
+from gputui.core.steps import Step, reached
+from gputui.engines.protocol import EventLoop, Launch, Report, Survivor
+
+from . import processes, spawn, wrapper
+from .claims import Claimed, Claims, Revoked, Unreadable
+from .ends import Status, command_may_live, outcome_of
+from .live import Key, LiveAttempt, Order
+from .pursuit import Pursuer
+from .rounds import carry_out
+from .takeover import Takeover
+from .watch import Watch
+
+READ_TRIES, READ_INTERVAL = 50, 0.1
+"""How often a claim is read that the disk does not give, before the end counts as unseen."""
+_LOG_TAIL = 200
+
+
+class LocalEngine:
+    """`claims` is the folder of claims; `session` names the session for all its owners, now and later."""
+
+    def __init__(self, loop: EventLoop, claims: str, session: str, report: Callable[[Report], None]) -> None:
+        self._loop = loop
+        self._claims = Claims(claims)
+        self._session = session
+        self._report = report
+        self._live: dict[Key, LiveAttempt] = {}
+        self._undecided: dict[Key, Order] = {}
+        """Survivors that could not be judged yet, with what was ordered meanwhile."""
+        self._revoked: set[Key] = set()
+        self._pursuer = Pursuer(loop, self._report_end)
+        self._takeover = Takeover(loop, self._claims, self)
+
+    def start(self, launch: Launch) -> None:
+        key = (launch.job, launch.attempt)
+        token = self.token(*key)
+        try:
+            pid = spawn.spawn(
+                wrapper.arguments(launch, self._claims.path(*key)),
+                wrapper.variables(launch.environment, token),
+                launch.out,
+                launch.err,
+                launch.leases,
+            )
+        except spawn.SpawnError as error:
+            self._report(_ended(key, _failed_start(error)))
+            return
+        reached(Step.SPAWNED)
+        live = LiveAttempt(key, token, pid, Watch(pid), launch.out, launch.err, launch.cwd)
+        self._watch(live)
+        reached(Step.WATCHED)
+        self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=pid))
+
+    def recover(self, survivors: list[Survivor]) -> None:
+        self._undecided.update({(survivor.job, survivor.attempt): Order.NONE for survivor in survivors})
+        for survivor in survivors:
+            self._takeover.decide(survivor)
+
+    def terminate(self, job: JobId, attempt: int) -> None:
+        self._order((job, attempt), Order.TERMINATE)
+
+    def kill(self, job: JobId, attempt: int) -> None:
+        self._order((job, attempt), Order.KILL)
+
+    def suspend(self, job: JobId, attempt: int) -> None:
+        self._order((job, attempt), Order.SUSPEND)
+
+    def resume(self, job: JobId, attempt: int) -> None:
+        self._order((job, attempt), Order.RESUME)
+
+    def forget(self, job: JobId, attempt: int) -> None:
+        # A revocation stays: its wrapper may be late, and must find it.
+        if (job, attempt) not in self._revoked:
+            self._claims.remove(job, attempt)
+
+    def gc(self) -> None:
+        """Removes claims of long ended and revoked attempts. After `recover`, which says what is wanted still."""
+        self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided)
+
+    def leftovers(self, job: JobId, attempt: int) -> list[int]:
+        """Searches all processes, which takes milliseconds: best called in another thread."""
+        return sorted(processes.tree(None, self.token(job, attempt)))
+
+    def kill_leftovers(self, job: JobId, attempt: int) -> None:
+        token = self.token(job, attempt)
+        self._loop.run_in_thread(lambda: carry_out(Order.KILL, None, token, True), lambda left: None)
+
+    def close(self) -> None:
+        self._takeover.close()
+        self._pursuer.close()
+        for live in self._live.values():
+            if live.watch is not None:
+                live.watch.close()
+        self._live.clear()
+        self._undecided.clear()
+
+    # What a takeover found
+
+    def token(self, job: JobId, attempt: int) -> str:
+        return f"{self._session}.{job}.{attempt}"
+
+    def adopt(self, survivor: Survivor, watch: Watch) -> None:
+        job, attempt = key = (survivor.job, survivor.attempt)
+        live = LiveAttempt(key, self.token(*key), watch.pid, watch, survivor.out)
+        order = self._undecided.pop(key, Order.NONE)
+        self._watch(live)
+        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True))
+        if order is not Order.NONE:
+            self._order(key, order)
+
+    def over(self, survivor: Survivor, outcome: Outcome, at: float | None) -> None:
+        key = (survivor.job, survivor.attempt)
+        self._undecided.pop(key, None)
+        self._report(_ended(key, outcome, at))
+
+    def revoked(self, survivor: Survivor) -> None:
+        self._revoked.add((survivor.job, survivor.attempt))
+        self.over(survivor, NeverRan(), None)
+
+    def lost(self, survivor: Survivor, wrapper: int | None, why: str) -> None:
+        key = (survivor.job, survivor.attempt)
+        self._undecided.pop(key, None)
+        live = LiveAttempt(key, self.token(*key), wrapper, None, survivor.out)
+        self._live[key] = live
+        self._settle(live, Vanished(why), True)
+
+    # The ends
+
+    def _watch(self, live: LiveAttempt) -> None:
+        assert live.watch is not None
+        self._live[live.key] = live
+        live.watch.begin(self._loop, lambda: self._wrapper_ended(live))
+
+    def _wrapper_ended(self, live: LiveAttempt) -> None:
+        assert live.watch is not None
+        status = Status.of(live.watch.finish())
+        live.watch = None
+        reached(Step.END_SEEN)
+        self._read_end(live, status, READ_TRIES)
+
+    def _read_end(self, live: LiveAttempt, status: Status | None, tries: int) -> None:
+        if self._live.get(live.key) is not live:
+            return
+        claim = self._claims.read_beside(*live.key, live.out)
+        if isinstance(claim, Unreadable) and tries:
+            self._loop.call_later(READ_INTERVAL, lambda: self._read_end(live, status, tries - 1))
+            return
+        if isinstance(claim, Revoked):
+            self._revoked.add(live.key)
+        tail = _tail(live.err or live.out) if isinstance(claim, Claimed) else b""
+        outcome = outcome_of(claim, status, live.folder, tail)
+        self._settle(live, outcome, command_may_live(outcome, status))
+
+    def _settle(self, live: LiveAttempt, outcome: Outcome, command_may_live: bool) -> None:
+        live.end = _ended(live.key, outcome)
+        if not self._pursuer.ended(live, command_may_live):
+            self._report_end(live)
+
+    def _report_end(self, live: LiveAttempt) -> None:
+        del self._live[live.key]
+        assert live.end is not None
+        self._report(live.end)
+
+    def _order(self, key: Key, order: Order) -> None:
+        if key in self._live:
+            self._pursuer.order(self._live[key], order)
+        elif key in self._undecided:
+            self._undecided[key] = order
+
+
+def _ended(key: Key, outcome: Outcome, at: float | None = None) -> AttemptEnded:
+    return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=time.time() if at is None else at)
+
+
+def _failed_start(error: spawn.SpawnError) -> Outcome:
+    match error:
+        case spawn.AlreadyStarted():
+            return Vanished(str(error))
+        case spawn.NoRoomNow():
+            return NoRoom(str(error))
+    return NotStarted(str(error))
+
+
+def _tail(log: str) -> bytes:
+    try:
+        with open(log, "rb", buffering=0) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
+            return file.read(_LOG_TAIL)
+    except OSError:
+        return b""

@@ -1,0 +1,47 @@
+"""An attempt that this engine watches, or whose processes it still clears away."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from gputui.core.events import AttemptEnded
+from gputui.core.job import JobId
+
+from .watch import Watch
+
+Key = tuple[JobId, int]
+
+
+class Order(Enum):
+    """What was last asked of an attempt's processes."""
+
+    NONE = auto()
+    TERMINATE = auto()
+    KILL = auto()
+    SUSPEND = auto()
+    RESUME = auto()
+
+
+class LiveAttempt(Struct, eq=False):
+    key: Key
+    token: str
+    pid: int | None
+    """The wrapper's; None: never known."""
+    watch: Watch | None
+    """None: the wrapper is gone, though how it ended may not be read yet."""
+    out: str
+    err: str | None = None
+    """Where the wrapper's own complaints go; None: not known any more, or into `out`."""
+    folder: str | None = None
+    order: Order = Order.NONE
+    rounds: int = 0
+    """Of the newest order; a round of an older one is out of date."""
+    serial: int = 0
+    lone_since: float | None = None
+    """Since when the wrapper has been seen without a command, under a kill."""
+    end: AttemptEnded | None = None
+    """Known, but reported only when nothing of the attempt lives any more."""
+    ended_at: float = 0.0
+    """On the monotonic clock."""

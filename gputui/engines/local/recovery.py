@@ -1,0 +1,64 @@
+"""What to do about an attempt that the store says is under way, when a new owner opens it: one table."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+from .claims import Absent, Claim, Claimed, Empty, Exited, FolderGone, Garbled, Missing, Revoked, Unreadable
+
+
+class Verdict(Enum):
+    FINISHED = auto()
+    """Its end is written down."""
+    ADOPT = auto()
+    """It runs: watch it."""
+    REVOKE = auto()
+    """It has not begun: take the claim before its wrapper can."""
+    REQUEUE = auto()
+    """It never ran and never will."""
+    LOST = auto()
+    """It may have run; nobody saw its end. Never run again by itself."""
+    LOOK_AGAIN = auto()
+    """It is being decided right now, or cannot be read."""
+
+
+class Wrapper(Enum):
+    """What is known of the attempt's wrapper: alive means it bears the token and leads its session."""
+
+    ALIVE = auto()
+    DEAD = auto()
+
+
+class Row(NamedTuple):
+    """The verdicts on one kind of claim. In another boot or pid namespace no process can be recognised."""
+
+    alive: Verdict
+    dead: Verdict
+    other_world: Verdict
+
+
+_FINISHED, _ADOPT, _REVOKE = Verdict.FINISHED, Verdict.ADOPT, Verdict.REVOKE
+_REQUEUE, _LOST, _LOOK_AGAIN = Verdict.REQUEUE, Verdict.LOST, Verdict.LOOK_AGAIN
+
+TABLE: dict[type[Claim], Row] = {
+    Exited: Row(alive=_FINISHED, dead=_FINISHED, other_world=_FINISHED),
+    FolderGone: Row(alive=_FINISHED, dead=_FINISHED, other_world=_FINISHED),
+    # Whoever creates the claim first has decided, so a late wrapper does no harm.
+    Absent: Row(alive=_REVOKE, dead=_REVOKE, other_world=_LOST),
+    # After a power cut the store may have lost the attempts that came after a revoked one.
+    Revoked: Row(alive=_REQUEUE, dead=_REQUEUE, other_world=_LOST),
+    # After a power cut a claim may be empty, or missing, although the command ran.
+    Empty: Row(alive=_LOOK_AGAIN, dead=_REQUEUE, other_world=_LOST),
+    Claimed: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),
+    Missing: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),
+    Garbled: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),
+    Unreadable: Row(alive=_LOOK_AGAIN, dead=_LOOK_AGAIN, other_world=_LOOK_AGAIN),
+}
+
+
+def decide(claim: Claim, same_world: bool, wrapper: Wrapper) -> Verdict:
+    row = TABLE[type(claim)]
+    if not same_world:
+        return row.other_world
+    return row.alive if wrapper is Wrapper.ALIVE else row.dead

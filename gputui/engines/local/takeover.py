@@ -1,0 +1,156 @@
+"""Acting out the recovery table for the attempts that an earlier owner left under way."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gputui.core.events import Outcome, Vanished
+from gputui.core.job import JobId
+from gputui.core.steps import Step, reached
+from gputui.engines.protocol import EventLoop, Survivor
+
+from . import processes
+from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing
+from .ends import outcome_of
+from .recovery import Verdict, Wrapper, decide
+from .watch import Watch
+
+FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
+"""Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
+REBOOTED = "the machine was rebooted before its end was seen"
+UNSEEN = "its wrapper was killed while nobody watched"
+UNKNOWN = "its claim was taken away or damaged"
+_NOBODY_KNOWS = 0
+"""No process has this number."""
+
+
+class Findings(Protocol):
+    """What the engine does about what was found."""
+
+    def token(self, job: JobId, attempt: int) -> str: ...
+
+    def adopt(self, survivor: Survivor, watch: Watch) -> None: ...
+
+    def over(self, survivor: Survivor, outcome: Outcome, at: float | None) -> None: ...
+
+    def revoked(self, survivor: Survivor) -> None: ...
+
+    def lost(self, survivor: Survivor, wrapper: int | None, why: str) -> None: ...
+
+
+class Takeover:
+    def __init__(self, loop: EventLoop, claims: Claims, findings: Findings) -> None:
+        self._loop = loop
+        self._claims = claims
+        self._findings = findings
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+
+    def decide(self, survivor: Survivor, wait: float = FIRST_WAIT) -> None:
+        if self._closed:
+            return
+        claim = self._read(survivor)
+        if survivor.same_world and isinstance(claim, Claimed):
+            self._meet_wrapper(survivor, claim.pid, claim, wait)
+        elif survivor.same_world and isinstance(claim, Empty | Missing | Garbled):
+            self._seek_wrapper(survivor, wait)
+        else:
+            self._act(survivor, claim, Wrapper.DEAD, wait)
+
+    def _meet_wrapper(self, survivor: Survivor, pid: int, claim: Claim, wait: float) -> None:
+        # Pinned before it is checked: the number cannot pass to another process in between.
+        watch = Watch(pid)
+        try:
+            is_the_wrapper = processes.leads_attempt(pid, self._token(survivor))
+        except OSError:
+            watch.close()
+            self._look_later(survivor, wait)
+            return
+        if is_the_wrapper:
+            self._findings.adopt(survivor, watch)
+        else:
+            watch.close()
+            self._wrapper_is_gone(survivor, claim)
+
+    def _wrapper_is_gone(self, survivor: Survivor, claim: Claim) -> None:
+        now = self._read(survivor)
+        ended_meanwhile = isinstance(now, Exited | FolderGone)
+        self._act(survivor, now if ended_meanwhile else claim, Wrapper.DEAD, FIRST_WAIT)
+
+    def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
+        """Its pid is not written, so all processes are searched for the token."""
+        token = self._token(survivor)
+        self._loop.run_in_thread(lambda: _leader(token), lambda pid: self._sought(survivor, pid, wait))
+
+    def _sought(self, survivor: Survivor, pid: int | None, wait: float) -> None:
+        if self._closed:
+            return
+        claim = self._read(survivor)
+        if pid == _NOBODY_KNOWS:
+            self._look_later(survivor, wait)
+        elif isinstance(claim, Empty):
+            self._act(survivor, claim, Wrapper.DEAD if pid is None else Wrapper.ALIVE, wait)
+        elif not isinstance(claim, Missing | Garbled):
+            self.decide(survivor, wait)
+        elif pid is not None:
+            self._meet_wrapper(survivor, pid, claim, wait)
+        else:
+            self._act(survivor, claim, Wrapper.DEAD, wait)
+
+    def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
+        match decide(claim, survivor.same_world, wrapper):
+            case Verdict.FINISHED:
+                at = claim.at if isinstance(claim, Exited | FolderGone) else None
+                self._findings.over(survivor, outcome_of(claim, None, None), at)
+            case Verdict.REVOKE:
+                self._revoke(survivor, wait)
+            case Verdict.REQUEUE:
+                self._findings.revoked(survivor)
+            case Verdict.LOOK_AGAIN:
+                self._look_later(survivor, wait)
+            case _:
+                self._give_up(survivor, claim)
+
+    def _revoke(self, survivor: Survivor, wait: float) -> None:
+        try:
+            revoked = self._claims.revoke(survivor.job, survivor.attempt)
+        except OSError:
+            self._look_later(survivor, wait)
+            return
+        if revoked:
+            reached(Step.REVOKED)
+            self._findings.revoked(survivor)
+        else:
+            self.decide(survivor, wait)
+
+    def _look_later(self, survivor: Survivor, wait: float) -> None:
+        """For as long as it takes: a job must not be harmed because we cannot read."""
+        self._loop.call_later(wait, lambda: self.decide(survivor, min(wait * 2, LONGEST_WAIT)))
+
+    def _give_up(self, survivor: Survivor, claim: Claim) -> None:
+        if not survivor.same_world:
+            # Pids of another boot mean nothing here: nothing is signalled.
+            self._findings.over(survivor, Vanished(REBOOTED), None)
+        elif isinstance(claim, Claimed):
+            self._findings.lost(survivor, claim.pid, UNSEEN)
+        else:
+            self._findings.lost(survivor, None, UNKNOWN)
+
+    def _read(self, survivor: Survivor) -> Claim:
+        return self._claims.read_beside(survivor.job, survivor.attempt, survivor.out)
+
+    def _token(self, survivor: Survivor) -> str:
+        return self._findings.token(survivor.job, survivor.attempt)
+
+
+def _leader(token: str) -> int | None:
+    """The attempt's wrapper, if it lives: its oldest leader of a session."""
+    try:
+        members = processes.tree(None, token)
+    except OSError:
+        # Who cannot look must not say that nobody is there.
+        return _NOBODY_KNOWS
+    leaders = [(stat.started, pid) for pid, stat in members.items() if stat.session == pid]
+    return min(leaders)[1] if leaders else None

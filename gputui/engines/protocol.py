@@ -1,0 +1,88 @@
+"""What every engine offers the owner, and what the owner lends an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from gputui.core.events import AttemptEnded, Spawned
+from gputui.core.job import JobId
+
+Report = Spawned | AttemptEnded
+T = TypeVar("T")
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """All an engine must know to run one attempt; paths are absolute and their folders exist."""
+
+    job: JobId
+    attempt: int
+    command: str
+    shell: str
+    """A shell's path or name; empty: bash, or sh where there is none, and none at all for plain words."""
+    login_shell: bool
+    cwd: str
+    environment: Mapping[str, str]
+    """Complete, but for the engine's own GPUTUI_RUN."""
+    out: str
+    err: str | None
+    """None: both streams into `out`."""
+    leases: tuple[int, ...] = ()
+    """Descriptors for the wrapper to hold as long as the command runs; the command itself does not get them."""
+
+
+class Survivor(Struct, frozen=True, kw_only=True):
+    """An attempt that the store says is under way, when a new owner opens it."""
+
+    job: JobId
+    attempt: int
+    same_world: bool
+    """It was started in this boot and pid namespace, so pids still mean what they meant."""
+    out: str
+
+
+class Cancel(Protocol):
+    def cancel(self) -> None: ...
+
+
+class EventLoop(Protocol):
+    """The part of the owner's loop that engines use. All callbacks run in the owner's thread."""
+
+    def add_reader(self, fd: int, callback: Callable[[], None]) -> None: ...
+
+    def remove_reader(self, fd: int) -> None: ...
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Cancel: ...
+
+    def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None: ...
+
+
+class Engine(Protocol):
+    """Starts, stops and watches attempts; says what happened by calling `report` in the owner's thread.
+
+    Orders about an attempt that is over do nothing.
+    """
+
+    def start(self, launch: Launch) -> None: ...
+
+    def recover(self, survivors: list[Survivor]) -> None:
+        """Decides about each survivor before anything is started, and reports what it found."""
+
+    def terminate(self, job: JobId, attempt: int) -> None: ...
+
+    def kill(self, job: JobId, attempt: int) -> None: ...
+
+    def suspend(self, job: JobId, attempt: int) -> None: ...
+
+    def resume(self, job: JobId, attempt: int) -> None: ...
+
+    def forget(self, job: JobId, attempt: int) -> None:
+        """The attempt's end is durable: its claim may go."""
+
+    def leftovers(self, job: JobId, attempt: int) -> list[int]:
+        """Live pids of an attempt that has ended."""
+
+    def close(self) -> None:
+        """Lets go of everything without touching a running attempt."""

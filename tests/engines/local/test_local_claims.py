@@ -1,0 +1,115 @@
+"""A claim says exactly what was decided about an attempt, and only whole lines count."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gputui.engines.local.claims import (
+    Absent,
+    Claim,
+    Claimed,
+    Claims,
+    Empty,
+    Exited,
+    FolderGone,
+    Garbled,
+    Missing,
+    Revoked,
+    Unreadable,
+)
+
+NOW = 17.5
+CONTENTS: list[tuple[bytes, Claim]] = [
+    (b"", Empty()),
+    (b"41", Empty()),
+    (b"4121", Empty()),
+    (b"4121\n", Claimed(4121)),
+    (b"4121\nexit 0", Claimed(4121)),
+    (b"4121\nexi", Claimed(4121)),
+    (b"4121\nexit 0\n", Exited(0, NOW)),
+    (b"4121\nexit 137\n", Exited(137, NOW)),
+    (b"4121\nnocwd\n", FolderGone(NOW)),
+    (b"4121\nnocwd", Claimed(4121)),
+    (b"revoked", Empty()),
+    (b"revoked\n", Revoked()),
+    (b"exit 42\n", Exited(42, NOW)),
+    (b"exit 42", Empty()),
+    (b"nonsense\n", Garbled()),
+    (b"-7\n", Garbled()),
+]
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Claims:
+    return Claims(str(tmp_path))
+
+
+@pytest.mark.parametrize(("content", "expected"), CONTENTS)
+def test_a_line_counts_only_with_its_newline(claims: Claims, content: bytes, expected: Claim) -> None:
+    path = Path(claims.path(3, 1))
+    path.write_bytes(content)
+    os.utime(path, (NOW, NOW))
+    assert claims.read(3, 1) == expected
+
+
+def test_a_claim_that_is_not_there_is_absent(claims: Claims) -> None:
+    assert claims.read(3, 1) == Absent()
+
+
+def test_a_claim_that_cannot_be_read_is_not_taken_for_absent(claims: Claims) -> None:
+    os.mkdir(claims.path(3, 1))
+    assert isinstance(claims.read(3, 1), Unreadable)
+
+
+@pytest.mark.parametrize(("output", "expected"), [("", Absent()), ("epoch 1\n", Missing())])
+def test_a_claim_taken_away_from_an_attempt_that_wrote_is_missed(
+    claims: Claims, tmp_path: Path, output: str, expected: Claim
+) -> None:
+    (tmp_path / "OUT").write_text(output)
+    assert claims.read_beside(3, 1, str(tmp_path / "OUT")) == expected
+    assert claims.read_beside(3, 1, str(tmp_path / "none")) == Absent()
+
+
+def test_of_two_owners_that_revoke_only_one_is_first(claims: Claims) -> None:
+    assert claims.revoke(3, 1)
+    assert not claims.revoke(3, 1)
+    assert claims.read(3, 1) == Revoked()
+
+
+def test_a_claimed_attempt_cannot_be_revoked(claims: Claims) -> None:
+    Path(claims.path(3, 1)).write_bytes(b"4121\n")
+    assert not claims.revoke(3, 1)
+    assert claims.read(3, 1) == Claimed(4121)
+
+
+def test_removing_a_claim_twice_is_no_error(claims: Claims) -> None:
+    claims.revoke(3, 1)
+    claims.remove(3, 1)
+    claims.remove(3, 1)
+    assert claims.read(3, 1) == Absent()
+
+
+@pytest.mark.parametrize(
+    ("content", "age", "wanted", "stays"),
+    [
+        (b"revoked\n", 601, False, False),
+        (b"revoked\n", 599, False, True),
+        (b"revoked\n", 601, True, True),
+        (b"4121\nexit 0\n", 601, False, False),
+        (b"4121\n", 100_000, False, True),
+    ],
+)
+def test_only_old_decided_unwanted_claims_are_cleared_away(
+    claims: Claims, content: bytes, age: float, wanted: bool, stays: bool
+) -> None:
+    path = Path(claims.path(3, 1))
+    path.write_bytes(content)
+    os.utime(path, (time.time() - age,) * 2)
+    (path.parent / "notes.txt").write_text("of the user")
+    claims.remove_unwanted(lambda job, attempt: wanted)
+    assert path.exists() == stays
+    assert (path.parent / "notes.txt").exists()

@@ -1,0 +1,79 @@
+"""What a wrapper left behind is understood: the job's own end, trouble of the machine, or an end unseen."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.core import events
+from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
+from gputui.engines.local.claims import (
+    Absent,
+    Claim,
+    Claimed,
+    Empty,
+    Exited,
+    FolderGone,
+    Garbled,
+    Missing,
+    Revoked,
+    Unreadable,
+)
+from gputui.engines.local.ends import Status, command_may_live, outcome_of
+
+KILLED = Status(signal=9)
+CASES: list[tuple[Claim, Status | None, type[Outcome]]] = [
+    (Exited(3, 1.0), None, events.Exited),
+    (Exited(3, 1.0), KILLED, events.Exited),
+    (FolderGone(1.0), Status(code=126), NotStarted),
+    (Revoked(), Status(code=125), NeverRan),
+    (Absent(), Status(code=125), NoRoom),
+    (Empty(), Status(code=125), NoRoom),
+    (Absent(), Status(code=0), events.Exited),
+    (Empty(), Status(code=0), events.Exited),
+    (Missing(), Status(code=0), events.Exited),
+    (Missing(), KILLED, Vanished),
+    (Missing(), None, Vanished),
+    (Absent(), None, NeverRan),
+    (Absent(), KILLED, NeverRan),
+    (Empty(), KILLED, NeverRan),
+    (Claimed(7), KILLED, Vanished),
+    (Claimed(7), None, Vanished),
+    (Claimed(7), Status(code=42), events.Exited),
+    (Claimed(7), Status(code=125), Vanished),
+    (Garbled(), Status(code=0), Vanished),
+    (Unreadable("EIO"), Status(code=0), events.Exited),
+    (Unreadable("EIO"), Status(code=126), Vanished),
+    (Unreadable("EIO"), None, Vanished),
+]
+
+
+@pytest.mark.parametrize(("claim", "status", "kind"), CASES)
+def test_every_way_to_end_is_understood(claim: Claim, status: Status | None, kind: type[Outcome]) -> None:
+    assert type(outcome_of(claim, status, "/folder")) is kind
+
+
+def test_a_code_that_could_not_be_written_is_taken_from_the_wrapper() -> None:
+    assert outcome_of(Claimed(7), Status(code=42), None) == events.Exited(42)
+
+
+@pytest.mark.parametrize("complaint", [b"sh: 8: Cannot fork\n", b"x\nsh: fork: Resource temporarily unavailable\n"])
+def test_a_wrapper_that_could_not_fork_is_no_failure_of_the_job(complaint: bytes) -> None:
+    assert isinstance(outcome_of(Claimed(7), Status(code=2), None, complaint), NoRoom)
+
+
+def test_a_job_that_only_speaks_of_forks_has_failed() -> None:
+    assert outcome_of(Claimed(7), Status(code=2), None, b"train.py: no fork here\n") == events.Exited(2)
+
+
+def test_the_sentence_names_the_folder_and_the_signal() -> None:
+    assert outcome_of(FolderGone(1.0), None, "/data/x") == NotStarted("the folder /data/x is gone")
+    assert outcome_of(Claimed(7), KILLED, None) == Vanished("its wrapper was killed by signal 9")
+
+
+@pytest.mark.parametrize(("status", "orphaned"), [(KILLED, True), (None, True), (Status(code=125), False)])
+def test_only_a_wrapper_that_was_taken_away_leaves_an_orphan(status: Status | None, orphaned: bool) -> None:
+    assert command_may_live(outcome_of(Claimed(7), status, None), status) == orphaned
+
+
+def test_an_attempt_that_ended_by_itself_leaves_no_orphan() -> None:
+    assert not command_may_live(events.Exited(0), Status(code=0))

@@ -1,0 +1,299 @@
+"""Attempts start as promised, and their ends are seen as they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from support.local_machine import Machine, alive
+
+from gputui.core import steps
+from gputui.core.events import Exited, NoRoom, NotStarted, Vanished
+from gputui.core.steps import Step
+from gputui.engines.local import processes
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 125, 126, 127, 128, 255])
+def test_the_exit_code_is_the_commands(machine: Machine, code: int) -> None:
+    assert machine.run(f"exit {code}") == Exited(code)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
+def test_a_command_ended_by_a_signal_is_told_by_its_code(machine: Machine, number: int) -> None:
+    assert machine.run(f"kill -{number} $$; sleep 60") == Exited(128 + number)
+
+
+def test_a_start_is_reported_with_its_pid_before_its_end(machine: Machine) -> None:
+    machine.start("sleep 60")
+    [spawned] = machine.spawned()
+    assert (spawned.job, spawned.attempt, spawned.adopted) == (0, 1, False)
+    assert machine.wrapper() == spawned.pid
+
+
+def test_the_steps_are_reached_in_the_order_of_the_protocol(machine: Machine) -> None:
+    seen: list[Step] = []
+    steps.watch(seen.append)
+    try:
+        machine.run("true")
+    finally:
+        steps.watch(None)
+    assert seen == [Step.SPAWNED, Step.WATCHED, Step.END_SEEN]
+
+
+def test_the_time_of_the_end_is_now(machine: Machine) -> None:
+    before = time.time()
+    machine.run("true")
+    assert before <= machine.ends()[0].at <= time.time()
+
+
+def test_the_command_reads_nothing(machine: Machine) -> None:
+    assert machine.run("readlink /proc/self/fd/0; cat") == Exited(0)
+    assert machine.out() == "/dev/null\n"
+
+
+@pytest.mark.parametrize("command", ["cat /proc/self/status", "cat /proc/self/status || exit 1"])
+def test_the_command_sees_default_signals_and_no_mask(machine: Machine, command: str) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert machine.run(command) == Exited(0)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    masks = dict(line.split(":\t") for line in machine.out().splitlines())
+    # glibc keeps two signals for itself, and its posix_spawn leaves them ignored.
+    of_the_c_library = 0x180000000
+    assert [int(masks[name], 16) & ~of_the_c_library for name in ("SigBlk", "SigIgn", "SigCgt")] == [0, 0, 0]
+
+
+def test_the_command_inherits_no_descriptor(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputui.engines.local.spawn._inherited", None)
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    try:
+        machine.run("ls /proc/self/fd")
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert machine.out().split() == ["0", "1", "2", "3"]  # 3: ls itself looks at the folder
+
+
+def test_the_wrapper_leads_a_session_of_its_own(machine: Machine) -> None:
+    machine.start("sleep 60")
+    pid = machine.wrapper()
+    assert os.getsid(pid) == os.getpgid(pid) == pid
+
+
+def test_the_command_knows_its_token_and_no_other(machine: Machine) -> None:
+    machine.run("echo $GPUTUI_RUN", environment={**os.environ, "GPUTUI_RUN": "of an outer session"})
+    assert machine.out() == f"{machine.engine.token(0, 1)}\n"
+
+
+def test_streams_go_to_their_files(machine: Machine) -> None:
+    machine.run("echo out; echo err >&2")
+    assert machine.out() == "out\n"
+    assert (machine.folder / "0.1.ERR").read_text() == "err\n"
+
+
+def test_merged_streams_go_to_one_file_in_order(machine: Machine) -> None:
+    machine.run("echo 1; echo 2 >&2; echo 3", merged=True)
+    assert machine.out() == "1\n2\n3\n"
+    assert not (machine.folder / "0.1.ERR").exists()
+
+
+def test_a_log_that_is_emptied_while_the_job_runs_gets_no_hole(machine: Machine) -> None:
+    machine.start("echo before; until [ -e go ]; do sleep 0.01; done; echo after")
+    log = machine.folder / "0.1.OUT"
+    machine.until(lambda: log.exists() and log.read_text() == "before\n")
+    os.truncate(log, 0)
+    (machine.work / "go").touch()
+    machine.end_of()
+    assert machine.out() == "after\n"
+
+
+def test_logs_have_the_permissions_of_the_umask(machine: Machine) -> None:
+    before = os.umask(0o027)
+    try:
+        machine.run("true")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(machine.folder / "0.1.OUT").st_mode) == 0o640
+
+
+@pytest.mark.parametrize("name", ["0.1.OUT", "0.1.ERR"])
+def test_an_attempt_whose_log_exists_is_not_run_again(machine: Machine, name: str) -> None:
+    (machine.folder / name).write_text("of an earlier start\n")
+    machine.start("touch ran")
+    assert machine.end_of() == Vanished("this attempt was started before")
+    assert (machine.folder / name).read_text() == "of an earlier start\n"
+    assert not (machine.work / "ran").exists()
+
+
+def test_a_folder_that_is_gone_is_named(machine: Machine) -> None:
+    missing = str(machine.folder / "it's gone")
+    assert machine.run("touch ran", cwd=missing) == NotStarted(f"the folder {missing} is gone")
+
+
+def test_a_command_too_long_for_the_machine_is_refused_in_words(machine: Machine) -> None:
+    outcome = machine.run("echo '" + "x" * 200_000 + "'")
+    assert isinstance(outcome, NotStarted)
+    assert outcome.why == "the command is too long: 200,007 bytes, and this machine takes 131,071"
+    assert os.listdir(machine.folder / "claims") == []
+    assert not (machine.folder / "0.1.OUT").exists()
+
+
+def test_a_nul_byte_is_refused_in_words(machine: Machine) -> None:
+    outcome = machine.run("echo a\0b")
+    assert isinstance(outcome, NotStarted)
+    assert "null" in outcome.why
+
+
+def test_a_claim_that_cannot_be_written_is_no_fault_of_the_job(machine: Machine) -> None:
+    os.rmdir(machine.folder / "claims")
+    assert isinstance(machine.run("touch ran"), NoRoom)
+    assert not (machine.work / "ran").exists()
+
+
+def test_a_wrapper_that_finds_the_claim_taken_runs_nothing(machine: Machine) -> None:
+    Path(machine.claims.path(0, 1)).write_text("1\n")
+    assert machine.run("touch ran") == Vanished("this attempt was started before")
+    assert not (machine.work / "ran").exists()
+
+
+def test_claims_taken_away_while_a_job_runs_do_not_make_it_run_again(machine: Machine) -> None:
+    machine.start("echo begun; until [ -e go ]; do sleep 0.01; done; exit 0")
+    machine.wrapper()
+    os.unlink(machine.claims.path(0, 1))
+    os.rmdir(machine.claims.folder)
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(0)
+
+
+def test_a_killed_wrapper_whose_claim_was_taken_away_did_run(machine: Machine) -> None:
+    machine.start("echo begun; sleep 60")
+    pid = machine.wrapper()
+    machine.until(lambda: machine.out() == "begun\n")
+    os.unlink(machine.claims.path(0, 1))
+    os.kill(pid, signal.SIGKILL)
+    assert isinstance(machine.end_of(), Vanished)
+    assert machine.tree() == {}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_end_that_cannot_be_read_is_taken_from_the_wrapper(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    monkeypatch.setattr("gputui.engines.local.engine.READ_TRIES", 3)
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 42")
+    pid = machine.wrapper()
+    os.unlink(machine.claims.path(0, 1))
+    os.mkdir(machine.claims.path(0, 1))
+    (machine.work / "go").touch()
+    machine.until(lambda: not alive(pid))
+    if killed:
+        machine.engine.kill(0, 1)
+    assert machine.end_of() == Exited(42)
+    assert len(machine.ends()) == 1
+
+
+def test_a_second_start_of_an_attempt_does_not_harm_the_first(machine: Machine) -> None:
+    machine.start("sleep 60")
+    pid = machine.wrapper()
+    for name in ("0.1.OUT", "0.1.ERR"):
+        os.unlink(machine.folder / name)
+    machine.next_owner()
+    assert machine.run("touch ran") == Vanished("this attempt was started before")
+    assert alive(pid)
+    assert not (machine.work / "ran").exists()
+
+
+def test_a_wrapper_killed_from_outside_takes_its_command_along(machine: Machine) -> None:
+    machine.start("sleep 60 & echo $! >escaped; wait")
+    child = machine.pid_in("escaped")
+    os.kill(machine.wrapper(), signal.SIGKILL)
+    assert machine.end_of() == Vanished("its wrapper was killed by signal 9")
+    assert not alive(child)
+    assert machine.tree() == {}
+
+
+def test_a_command_killed_from_outside_is_seen_with_its_signal(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command = machine.command()
+    os.kill(command, signal.SIGKILL)
+    assert machine.end_of() == Exited(137)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_to_the_whole_group_leaves_the_witness_alive(machine: Machine, number: int) -> None:
+    machine.start(f"trap 'exit 42' {int(number)}; echo $$ >ready; while :; do sleep 0.01; done")
+    machine.pid_in("ready")
+    os.killpg(machine.wrapper(), number)
+    assert machine.end_of() == Exited(42)
+
+
+def test_forgetting_removes_the_claim(machine: Machine) -> None:
+    machine.run("true")
+    assert os.listdir(machine.folder / "claims") == ["0.1"]
+    machine.engine.forget(0, 1)
+    machine.engine.forget(0, 1)
+    assert os.listdir(machine.folder / "claims") == []
+
+
+def test_what_an_ended_job_left_running_can_be_found_and_killed(machine: Machine) -> None:
+    machine.run("setsid sleep 60 & echo $! >left")
+    left = machine.pid_in("left")
+    assert machine.engine.leftovers(0, 1) == [left]
+    assert machine.engine.leftovers(0, 11) == machine.engine.leftovers(1, 1) == []
+    machine.engine.kill_leftovers(0, 1)
+    machine.until(lambda: not alive(left))
+    assert machine.engine.leftovers(0, 1) == []
+
+
+def test_two_hundred_at_once_all_end_as_they_should(machine: Machine) -> None:
+    gate = machine.work / "gate"
+    os.mkfifo(gate)
+    for job in range(200):
+        machine.start(f"cat gate; exit {job}", job=job)
+    machine.until(lambda: len(os.listdir(machine.folder / "claims")) == 200)
+    opened = os.open(gate, os.O_RDWR)
+    machine.until(lambda: _readers(gate) == 200)
+    os.close(opened)
+    machine.until(lambda: len(machine.reports) == 400)
+    assert [machine.end_of(job) for job in range(200)] == [Exited(job) for job in range(200)]
+
+
+def _readers(gate: Path) -> int:
+    """Processes that have the gate open: each `cat`, not the test."""
+    name, count = str(gate), 0
+    for pid in os.listdir("/proc"):
+        if pid.isdigit() and int(pid) != os.getpid():
+            try:
+                count += os.readlink(f"/proc/{pid}/fd/3") == name
+            except OSError:
+                continue
+    return count
+
+
+def test_closing_touches_no_job_and_reports_nothing(machine: Machine) -> None:
+    machine.start("sleep 60")
+    pid = machine.wrapper()
+    before = set(os.listdir("/proc/self/fd"))
+    machine.engine.close()
+    assert alive(pid)
+    assert len(set(os.listdir("/proc/self/fd"))) == len(before) - 1
+    os.kill(pid, signal.SIGKILL)
+    machine.until(lambda: not alive(pid))
+    assert len(machine.reports) == 1
+
+
+def test_no_descriptor_and_no_zombie_stays_after_many_jobs(machine: Machine) -> None:
+    machine.run("true")
+    before = len(os.listdir("/proc/self/fd"))
+    for job in range(1, 30):
+        machine.run("true", job=job)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not any(processes.stat_of(report.pid) for report in machine.spawned())

@@ -1,0 +1,153 @@
+"""The promises hold on Pythons and kernels that lack what others have: each way is forced here."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from support.local_machine import Machine, alive
+
+from gputui.core.events import Exited, NotStarted, Vanished
+from gputui.engines.local import pidfd, spawn
+
+
+def no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pidfd, "kernel_has_them", False)
+
+
+def no_native_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pidfd, "native_open", None)
+    monkeypatch.setattr(pidfd, "native_send", None)
+    monkeypatch.setattr(pidfd, "kernel_has_them", None)
+
+
+def no_session_in_posix_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def posix_spawn(*arguments: Any, **options: Any) -> int:
+        raise NotImplementedError("posix_spawn: setsid unavailable on this platform")
+
+    monkeypatch.setattr(spawn, "posix_spawn", posix_spawn)
+
+
+@pytest.fixture(params=[no_pidfd, no_native_pidfd, no_session_in_posix_spawn])
+def poor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Machine:
+    request.param(monkeypatch)
+    return machine
+
+
+def test_exit_codes_are_right(poor: Machine) -> None:
+    assert poor.run("true") == Exited(0)
+    assert poor.run("exit 42", job=1) == Exited(42)
+    assert poor.run("kill -9 $$", job=2) == Exited(137)
+
+
+def test_a_kill_reaches_the_whole_tree(poor: Machine) -> None:
+    poor.start("setsid sh -c 'echo $$ >escaped; exec sleep 60' & sleep 60")
+    escaped = poor.pid_in("escaped")
+    poor.engine.kill(0, 1)
+    assert poor.end_of() == Exited(137)
+    assert not alive(escaped)
+
+
+def test_a_killed_wrapper_is_noticed(poor: Machine) -> None:
+    poor.start("sleep 1")
+    os.kill(poor.wrapper(), signal.SIGKILL)
+    assert poor.end_of() == Vanished("its wrapper was killed by signal 9")
+
+
+def test_a_running_attempt_is_adopted(poor: Machine) -> None:
+    poor.start("until [ -e go ]; do sleep 0.01; done; exit 42")
+    poor.wrapper()
+    poor.next_owner()
+    poor.recover()
+    assert len(poor.spawned()) == 1
+    (poor.work / "go").touch()
+    assert poor.end_of() == Exited(42)
+
+
+def test_the_wrapper_leads_its_session_and_writes_to_its_logs(poor: Machine) -> None:
+    assert poor.run("echo out; echo err >&2; ps -o sid= -p $PPID; echo $PPID", merged=True) == Exited(0)
+    out, err, session, wrapper = poor.out().split()
+    assert (out, err, session) == ("out", "err", wrapper)
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_without_a_descriptor_left_no_job_comes_to_harm(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, adopted: bool
+) -> None:
+    monkeypatch.setattr(spawn, "_inherited", ())
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 42", job=1)
+    machine.wrapper(1)
+    if adopted:
+        machine.next_owner()
+    taken = take_all_descriptors(60)
+    try:
+        machine.recover(1) if adopted else machine.start("sleep 0.05; exit 43", job=2)
+        machine.engine.suspend(1, 1)
+        machine.engine.kill(7, 1)
+        wait(machine, 0.4)
+        assert not machine.ends(1)
+    finally:
+        release(taken)
+    (machine.work / "go").touch()
+    machine.engine.resume(1, 1)
+    assert machine.end_of(1) == Exited(42)
+    assert adopted or machine.end_of(2) == Exited(43)
+
+
+def test_a_kill_without_a_descriptor_left_waits_for_one(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command = machine.command()
+    taken = take_all_descriptors(60)
+    try:
+        machine.engine.kill(0, 1)
+        wait(machine, 0.2)
+    finally:
+        release(taken)
+    assert machine.end_of() == Exited(137)
+    assert not alive(command)
+
+
+def take_all_descriptors(limit: int) -> tuple[tuple[int, int], list[int]]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    taken: list[int] = []
+    with suppress(OSError):
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    return before, taken
+
+
+def release(taken: tuple[tuple[int, int], list[int]]) -> None:
+    for fd in taken[1]:
+        os.close(fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, taken[0])
+
+
+def wait(machine: Machine, seconds: float) -> None:
+    over: list[bool] = []
+    machine.loop.call_later(seconds, lambda: over.append(True))
+    machine.until(lambda: bool(over))
+
+
+def test_starts_without_posix_spawn_fail_in_the_same_words(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_session_in_posix_spawn(monkeypatch)
+    assert isinstance(machine.run("echo '" + "x" * 200_000 + "'"), NotStarted)
+    assert not (machine.folder / "0.1.OUT").exists()
+    machine.run("true", job=1)
+    assert machine.run("true", job=1) == Exited(0)
+    machine.reports.clear()
+    assert machine.run("true", job=1) == Vanished("this attempt was started before")
+
+
+def test_all_ways_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_native_pidfd(monkeypatch)
+    assert pidfd.available()
+    fd = pidfd.open_process(os.getpid())
+    pidfd.send_signal(fd, 0)
+    os.close(fd)
+    with pytest.raises(ProcessLookupError):
+        pidfd.open_process(2**22 + 1)

@@ -1,0 +1,82 @@
+"""Processes are recognised by what cannot be mistaken, and signalled only as who they were."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from gputui.engines.local import processes
+
+TOKEN = "0123abcd.3.1"
+
+
+@pytest.fixture
+def bearer() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"], env={"A": "1", "GPUTUI_RUN": TOKEN}, start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def test_a_token_is_matched_whole(bearer: subprocess.Popen[bytes]) -> None:
+    assert processes.bears_token(bearer.pid, TOKEN)
+    for other in (TOKEN[1:], TOKEN[:-1], TOKEN + "1", ""):
+        assert not processes.bears_token(bearer.pid, other)
+
+
+def test_the_wrapper_is_who_bears_the_token_and_leads_its_session(bearer: subprocess.Popen[bytes]) -> None:
+    assert processes.leads_attempt(bearer.pid, TOKEN)
+    assert not processes.leads_attempt(bearer.pid, "another")
+    with subprocess.Popen(["sleep", "60"], env={"GPUTUI_RUN": TOKEN}) as follower:
+        assert not processes.leads_attempt(follower.pid, TOKEN)
+        follower.kill()
+
+
+def test_the_dead_are_not_in_the_tree(bearer: subprocess.Popen[bytes]) -> None:
+    assert bearer.pid in processes.tree(bearer.pid, TOKEN)
+    bearer.kill()
+    os.waitid(os.P_PID, bearer.pid, os.WEXITED | os.WNOWAIT)
+    zombie = processes.stat_of(bearer.pid)
+    assert zombie is not None
+    assert not zombie.alive
+    assert processes.tree(bearer.pid, TOKEN) == {}
+
+
+def test_a_later_process_with_the_wrappers_number_is_not_in_the_tree(stranger: subprocess.Popen[bytes]) -> None:
+    assert processes.tree(stranger.pid, TOKEN) == {}
+
+
+def test_a_process_with_an_odd_name_is_read_rightly() -> None:
+    script = "printf 'a) R (1 2' >/proc/$$/comm; echo; read x"
+    with subprocess.Popen(["bash", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        stat = processes.stat_of(process.pid)
+        assert stat is not None
+        assert stat.parent == os.getpid()
+        process.kill()
+
+
+def test_a_process_that_started_at_another_time_is_not_signalled(stranger: subprocess.Popen[bytes]) -> None:
+    stat = processes.stat_of(stranger.pid)
+    assert stat is not None
+    processes.signal_member(stranger.pid, stat.started + 1, signal.SIGKILL)
+    assert stranger.poll() is None
+    processes.signal_member(stranger.pid, stat.started, signal.SIGKILL)
+    assert stranger.wait() == -signal.SIGKILL
+
+
+def test_signalling_who_is_gone_is_no_error(stranger: subprocess.Popen[bytes]) -> None:
+    stranger.kill()
+    stranger.wait()
+    processes.signal_member(stranger.pid, 1, signal.SIGKILL)

@@ -1,0 +1,53 @@
+"""Every row of the recovery table."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from gputui.engines.local.claims import (
+    Absent,
+    Claim,
+    Claimed,
+    Empty,
+    Exited,
+    FolderGone,
+    Garbled,
+    Missing,
+    Revoked,
+    Unreadable,
+)
+from gputui.engines.local.recovery import TABLE, Verdict, Wrapper, decide
+
+ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [
+    # claim, wrapper alive, wrapper dead, another boot
+    (Exited(0, 1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
+    (FolderGone(1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
+    (Absent(), Verdict.REVOKE, Verdict.REVOKE, Verdict.LOST),
+    (Revoked(), Verdict.REQUEUE, Verdict.REQUEUE, Verdict.LOST),
+    (Empty(), Verdict.LOOK_AGAIN, Verdict.REQUEUE, Verdict.LOST),
+    (Claimed(7), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
+    (Missing(), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
+    (Garbled(), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
+    (Unreadable("EIO"), Verdict.LOOK_AGAIN, Verdict.LOOK_AGAIN, Verdict.LOOK_AGAIN),
+]
+
+
+@pytest.mark.parametrize(("claim", "alive", "dead", "other"), ROWS)
+def test_each_claim_has_its_verdict(claim: Claim, alive: Verdict, dead: Verdict, other: Verdict) -> None:
+    assert decide(claim, True, Wrapper.ALIVE) is alive
+    assert decide(claim, True, Wrapper.DEAD) is dead
+    assert decide(claim, False, Wrapper.ALIVE) is other
+    assert decide(claim, False, Wrapper.DEAD) is other
+
+
+def test_the_table_knows_every_kind_of_claim() -> None:
+    assert set(TABLE) == set(get_args(Claim)) == {type(row[0]) for row in ROWS}
+
+
+@pytest.mark.parametrize("claim", [row[0] for row in ROWS])
+def test_nothing_that_may_have_run_is_queued_again(claim: Claim) -> None:
+    verdicts = {decide(claim, True, wrapper) for wrapper in Wrapper}
+    if isinstance(claim, Claimed | Exited | Missing | Garbled):
+        assert not verdicts & {Verdict.REVOKE, Verdict.REQUEUE}

@@ -1,0 +1,284 @@
+"""The next owner finds every attempt as it is: running, ended, never begun, or lost; and harms nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.local_machine import Machine, alive
+
+from gputui.core import steps
+from gputui.core.events import Exited, NeverRan, NotStarted, Vanished
+from gputui.core.steps import Step
+from gputui.engines.local import wrapper
+from gputui.engines.local.claims import Claimed, FolderGone, Revoked
+
+
+def wait_for_nobody(machine: Machine, pid: int) -> None:
+    """The wrapper ends while no owner lives; it is our child all the same, so we bury it."""
+    machine.until(lambda: not alive(pid))
+    os.waitpid(pid, 0)
+
+
+def test_a_running_attempt_is_adopted_and_its_end_seen(machine: Machine) -> None:
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 42")
+    pid = machine.wrapper()
+    machine.next_owner()
+    machine.recover()
+    [spawned] = machine.spawned()
+    assert (spawned.pid, spawned.adopted) == (pid, True)
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(42)
+
+
+def test_an_attempt_of_an_owner_process_that_was_killed_is_adopted(machine: Machine) -> None:
+    owner = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from pathlib import Path
+from support.local_machine import Machine
+machine = Machine(Path({str(machine.folder / "other")!r}))
+machine.session = {machine.session!r}
+machine.claims.folder = {machine.claims.folder!r}
+machine.work = Path({str(machine.work)!r})
+machine.engine = machine._engine()
+machine.start("until [ -e go ]; do sleep 0.01; done; exit 17")
+machine.wrapper()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    (machine.folder / "other").mkdir()
+    subprocess.run([sys.executable, "-c", owner], check=False)
+    machine.recover()
+    assert len(machine.spawned()) == 1
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(17)
+
+
+def test_a_job_that_ended_while_nobody_watched_keeps_its_exit_code(machine: Machine) -> None:
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 3")
+    pid = machine.wrapper()
+    machine.next_owner()
+    (machine.work / "go").touch()
+    wait_for_nobody(machine, pid)
+    machine.recover()
+    [end] = machine.ends()
+    assert end.outcome == Exited(3)
+    assert end.at == os.stat(machine.claims.path(0, 1)).st_mtime
+
+
+def test_a_gone_folder_is_told_by_the_next_owner_too(machine: Machine) -> None:
+    machine.engine.start(machine.launch("true", cwd="/no/such/folder"))
+    machine.next_owner()
+    machine.until(lambda: isinstance(machine.claims.read(0, 1), FolderGone))
+    machine.recover()
+    assert machine.end_of() == NotStarted("its folder is gone")
+
+
+def test_a_job_whose_wrapper_was_killed_while_nobody_watched_is_swept_and_lost(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command = machine.command()
+    pid = machine.wrapper()
+    machine.next_owner()
+    os.kill(pid, signal.SIGKILL)
+    wait_for_nobody(machine, pid)
+    assert alive(command)
+    machine.recover()
+    assert machine.end_of() == Vanished("its wrapper was killed while nobody watched")
+    assert not alive(command)
+
+
+def test_an_adopted_wrapper_that_is_killed_takes_its_command_along(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command = machine.command()
+    machine.next_owner()
+    machine.recover()
+    os.kill(machine.wrapper(), signal.SIGKILL)
+    assert isinstance(machine.end_of(), Vanished)
+    assert not alive(command)
+
+
+def test_an_attempt_that_was_never_spawned_is_revoked(machine: Machine) -> None:
+    seen: list[Step] = []
+    steps.watch(seen.append)
+    try:
+        machine.recover()
+    finally:
+        steps.watch(None)
+    assert machine.end_of() == NeverRan()
+    assert seen == [Step.REVOKED]
+    assert machine.claims.read(0, 1) == Revoked()
+
+
+def test_a_late_wrapper_of_a_revoked_attempt_runs_nothing(machine: Machine) -> None:
+    machine.recover()
+    machine.engine.forget(0, 1)
+    machine.next_owner()
+    machine.start("touch ran")
+    assert machine.end_of() == NeverRan()
+    assert not (machine.work / "ran").exists()
+
+
+@pytest.mark.parametrize("delay", [0, 0.002, 0.004, 0.008, 0.016, 0.2])
+def test_between_a_late_wrapper_and_a_revoking_owner_exactly_one_wins(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, delay: float
+) -> None:
+    monkeypatch.setattr(wrapper, "TEXT", f"sleep {delay}\n{wrapper.TEXT}")
+    for job in range(8):
+        machine.start(f"echo ran >>{job}; exit 5", job=job)
+        pid = machine.spawned()[-1].pid
+        machine.next_owner()
+        machine.recover(job)
+        outcome = machine.end_of(job)
+        machine.until(lambda pid=pid: not alive(pid))  # type: ignore[misc]
+        ran = (machine.work / str(job)).exists()
+        assert (outcome, ran) in [(Exited(5), True), (NeverRan(), False)]
+
+
+def test_a_revocation_that_was_not_committed_is_found_again(machine: Machine) -> None:
+    machine.claims.revoke(0, 1)
+    machine.recover()
+    assert machine.end_of() == NeverRan()
+    machine.engine.forget(0, 1)
+    assert machine.claims.read(0, 1) == Revoked()
+
+
+def test_an_empty_claim_without_a_wrapper_never_ran(machine: Machine) -> None:
+    Path(machine.claims.path(0, 1)).touch()
+    machine.recover()
+    assert machine.end_of() == NeverRan()
+
+
+def test_an_empty_claim_with_a_live_wrapper_is_looked_at_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = wrapper.TEXT.replace(
+        '{ echo "$$" >"$gputui_claim"; }',
+        '{ : >"$gputui_claim"; until [ -e "$gputui_folder/go" ]; do sleep 0.01; done; echo "$$" >>"$gputui_claim"; }',
+    )
+    assert slow != wrapper.TEXT
+    monkeypatch.setattr(wrapper, "TEXT", slow)
+    machine.start("exit 9")
+    claim = Path(machine.claims.path(0, 1))
+    machine.until(claim.exists)
+    machine.next_owner()
+    machine.recover()
+    assert machine.reports == []
+    machine.loop.call_later(0.1, (machine.work / "go").touch)
+    assert machine.end_of() == Exited(9)
+
+
+def test_an_order_given_before_a_survivor_is_judged_is_carried_out(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.start("sleep 60")
+    pid = machine.wrapper()
+    claim = Path(machine.claims.path(0, 1))
+    claim.write_bytes(b"")
+    machine.next_owner()
+    machine.recover()
+    machine.engine.kill(0, 1)
+    claim.write_text(f"{pid}\n")
+    assert machine.end_of() == Exited(137)
+
+
+def test_an_innocent_process_with_the_pid_of_a_claim_is_left_alone(machine: Machine) -> None:
+    innocent = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        Path(machine.claims.path(0, 1)).write_text(f"{innocent.pid}\n")
+        machine.recover()
+        assert isinstance(machine.end_of(), Vanished)
+        assert machine.spawned() == []
+        assert innocent.poll() is None
+    finally:
+        innocent.kill()
+        innocent.wait()
+
+
+def test_a_process_of_the_tree_that_is_not_the_wrapper_is_not_adopted(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command = machine.command()
+    Path(machine.claims.path(0, 1)).write_text(f"{command}\n")
+    machine.next_owner()
+    machine.recover()
+    assert isinstance(machine.end_of(), Vanished)
+    assert machine.spawned() == []
+
+
+def test_after_a_reboot_only_a_written_end_counts(machine: Machine) -> None:
+    contents = {0: "7\nexit 4\n", 1: "7\n", 2: "", 3: "revoked\n"}
+    for job, content in contents.items():
+        Path(machine.claims.path(job, 1)).write_text(content)
+    for job in range(5):
+        machine.recover(job, same_world=False)
+    rebooted = Vanished("the machine was rebooted before its end was seen")
+    assert [machine.end_of(job) for job in range(5)] == [Exited(4), rebooted, rebooted, rebooted, rebooted]
+
+
+def test_after_a_reboot_no_process_is_signalled_and_nothing_revoked(machine: Machine) -> None:
+    machine.start("sleep 60")
+    pid = machine.wrapper()
+    machine.next_owner()
+    machine.recover(same_world=False)
+    machine.recover(1, same_world=False)
+    assert isinstance(machine.end_of(0), Vanished)
+    assert alive(pid)
+    assert machine.claims.read(0, 1) == Claimed(pid)
+    assert not Path(machine.claims.path(1, 1)).exists()
+
+
+def test_old_claims_are_cleared_away_but_not_those_under_watch(machine: Machine) -> None:
+    machine.start("sleep 60")
+    machine.wrapper()
+    machine.claims.revoke(1, 1)
+    Path(machine.claims.path(2, 1)).write_text("7\nexit 0\n")
+    for name in os.listdir(machine.claims.folder):
+        os.utime(f"{machine.claims.folder}/{name}", (1, 1))
+    machine.engine.gc()
+    assert os.listdir(machine.claims.folder) == ["0.1"]
+
+
+def test_a_running_attempt_whose_claim_was_taken_away_is_not_run_twice(machine: Machine) -> None:
+    machine.start("echo begun; until [ -e go ]; do sleep 0.01; done; exit 8")
+    pid = machine.wrapper()
+    machine.until(lambda: machine.out() == "begun\n")
+    machine.next_owner()
+    os.unlink(machine.claims.path(0, 1))
+    machine.recover()
+    machine.until(lambda: len(machine.reports) == 1)
+    assert [spawned.pid for spawned in machine.spawned()] == [pid]
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(8)
+
+
+@pytest.mark.parametrize("damage", [None, b"\0\0\0\0\n"])
+def test_an_ended_attempt_whose_claim_is_gone_or_damaged_is_lost(machine: Machine, damage: bytes | None) -> None:
+    machine.run("echo begun")
+    os.unlink(machine.claims.path(0, 1))
+    if damage is not None:
+        Path(machine.claims.path(0, 1)).write_bytes(damage)
+    machine.next_owner()
+    machine.recover()
+    assert machine.end_of() == Vanished("its claim was taken away or damaged")
+
+
+def test_a_claim_that_cannot_be_read_is_waited_for_and_nobody_harmed(machine: Machine) -> None:
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 8")
+    pid = machine.wrapper()
+    machine.next_owner()
+    claim = machine.claims.path(0, 1)
+    os.rename(claim, f"{claim}.away")
+    os.mkdir(claim)
+    machine.recover()
+    waited: list[bool] = []
+    machine.loop.call_later(0.1, lambda: waited.append(True))
+    machine.until(lambda: bool(waited))
+    assert machine.reports == []
+    assert alive(pid)
+    os.rmdir(claim)
+    os.rename(f"{claim}.away", claim)
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(8)
