@@ -1,0 +1,51 @@
+"""The one gate for text from outside: what passes it can be shown, and can do nothing to a terminal."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+__all__ = ["plain", "without_escapes"]
+
+NEWLINE_SIGN = "␤"
+
+# Each body ends at the next escape, so the search stays linear however many sequences are left open.
+_ESCAPES = r"""
+    (?: \x1b\[ | \x9b ) [0-?]*+ [\ -/]*+ [@-~]                                      # CSI: colours, cursor
+  | (?: \x1b[\]PX^_] | [\x9d\x90\x98\x9e\x9f] ) [^\x07\x1b\x9c\n]*+ (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS …
+  | \x1b [\ -/]*+ [0-~]                                                              # the short ones
+  | \x1b
+    """
+
+_SURROGATES = "[\ud800-\udfff]"
+_compiled: tuple[re.Pattern[str], re.Pattern[str]] | None = None
+
+_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
+_DIRECTIONS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_BLANKS = dict.fromkeys(map(ord, "\t\r\v\f"), " ")
+_NEWLINES = dict.fromkeys(map(ord, "\n\x85\u2028\u2029"), NEWLINE_SIGN)
+_TABLE: dict[int, str | None] = {**_CONTROLS, **_DIRECTIONS, **_BLANKS, **_NEWLINES}
+
+
+def plain(text: str) -> str:
+    """The text on one line, without anything that a terminal would obey."""
+    if text.isprintable():
+        return text
+    one_line = without_escapes(text).replace("\r\n", "\n").translate(_TABLE)
+    return _patterns()[1].sub("\ufffd", one_line)
+
+
+def without_escapes(text: str) -> str:
+    """The text without escape sequences; other control characters stay."""
+    return _patterns()[0].sub("", text)
+
+
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Made when first needed: most text is printable, and verbs must start at once."""
+    global _compiled
+    if _compiled is None:
+        import re
+
+        _compiled = (re.compile(_ESCAPES, re.VERBOSE), re.compile(_SURROGATES))
+    return _compiled

@@ -1,0 +1,112 @@
+"""What every source hands over: drafts of jobs, turned into specs with an identity where there is one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from gputui.core.job import JobSpec, Request
+
+from .settings import NO_SETTINGS, JobSettings
+from .values import bytes_or_share
+
+__all__ = ["BadInput", "Draft", "Occurrences", "has_identity", "specs"]
+
+_COPIED = (
+    "name", "priority", "retries", "timeout", "after", "after_any", "hold", "group", "login_shell", "shell",
+)  # fmt: skip
+
+
+class BadInput(Exception):
+    """Input that is refused whole; the message is the sentence the user reads."""
+
+    @classmethod
+    def at(cls, origin: str, line: int, reason: str) -> BadInput:
+        return cls(f"{shown(origin)}, line {line}: {reason}")
+
+
+class Draft(Struct, frozen=True):
+    """A command as a source read it, before anyone decided where and as whom it runs."""
+
+    command: str
+    line: int
+    """Where it begins in its source, from 1."""
+    settings: JobSettings = NO_SETTINGS
+
+
+class Occurrences:
+    """Counts equal commands of one load, over all its files and pieces: the last part of a job's identity."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], int] = {}
+
+    def number(self, cwd: str, command: str) -> int:
+        """1 for the first such command of this load."""
+        number = self._seen.get((cwd, command), 0) + 1
+        self._seen[cwd, command] = number
+        return number
+
+
+def specs(
+    drafts: Iterable[Draft],
+    *,
+    cwd: str,
+    environment: str,
+    group: str = "",
+    defaults: JobSettings = NO_SETTINGS,
+    occurrences: Occurrences | None = None,
+) -> tuple[JobSpec, ...]:
+    """The drafts as job specs; without `occurrences` they have no identity and every one is a new job."""
+    below = defaults.over(JobSettings(group=group))
+    shared = _fields(below, cwd, environment)
+    return tuple(
+        _spec(
+            draft.command,
+            shared if draft.settings is NO_SETTINGS else _fields(draft.settings.over(below), cwd, environment),
+            occurrences,
+        )
+        for draft in drafts
+    )
+
+
+def _spec(command: str, fields: dict[str, Any], occurrences: Occurrences | None) -> JobSpec:
+    occurrence = occurrences.number(fields["cwd"], command) if occurrences else None
+    return JobSpec(command=command, occurrence=occurrence, **fields)
+
+
+def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str, Any]:
+    """All of a spec but the command and its number; shared by the drafts that say nothing themselves."""
+    cwd = _path(load_cwd, settings.cwd) if settings.cwd else load_cwd
+    fields = {field: value for field in _COPIED if (value := getattr(settings, field)) is not None}
+    return fields | {
+        "cwd": cwd,
+        "environment": environment,
+        "request": _request(settings),
+        "outfile": _path(cwd, settings.outfile) if settings.outfile else None,
+    }
+
+
+def _request(settings: JobSettings) -> Request:
+    size, share = bytes_or_share(settings.memory) if settings.memory is not None else (None, None)
+    return Request(settings.gpus, settings.devices or (), size, share)
+
+
+def _path(folder: str, written: str) -> str:
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(written)))
+
+
+def has_identity(source: str | int) -> bool:
+    """Whether loading this path or descriptor again means the same jobs: only a regular file can be read again."""
+    try:
+        return stat.S_ISREG(os.stat(source).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def shown(origin: str) -> str:
+    """A file's name as it may stand in a sentence: quoted when it could act on the terminal."""
+    return origin if origin.isprintable() else ascii(origin)

@@ -1,0 +1,106 @@
+"""One value written by a user, in a file or behind a flag, and what it means."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["BadValue", "boolean", "bytes_or_share", "count", "duration", "memory", "priority", "text", "words"]
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
+_PLAIN_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_MEMORY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:([KMGTkmgt])(?:i?[Bb])?|(%))")
+_TRUE = frozenset({"yes", "true", "on", "1"})
+_FALSE = frozenset({"no", "false", "off", "0"})
+LONGEST_DURATION = 3650 * 86400.0
+
+
+class BadValue(ValueError):
+    """A value that means nothing; the message is the end of the sentence the user reads."""
+
+
+def duration(written: str) -> float:
+    """Seconds in `90`, `90s`, `5m`, `2h`, `1d`, `1h30m`."""
+    compact = written.strip().lower()
+    seconds = _seconds(compact)
+    if seconds is None:
+        raise BadValue(f"{written!r} is no duration; write 90, 90s, 5m, 2h or 1d")
+    if seconds > LONGEST_DURATION:
+        raise BadValue(f"{written!r} is more than ten years; write a shorter duration")
+    return seconds
+
+
+def _seconds(compact: str) -> float | None:
+    if _PLAIN_SECONDS.fullmatch(compact):
+        return float(compact)
+    parts = _DURATION_PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def count(written: str, *, lowest: int = 0, highest: int = 1_000_000) -> int:
+    """A whole number between two bounds."""
+    digits = written.strip()
+    # int() alone would also take `1_0` and other scripts' digits.
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", digits):
+        raise BadValue(f"{written!r} is no whole number; write one from {lowest} to {highest}")
+    number = int(digits)
+    if not lowest <= number <= highest:
+        raise BadValue(f"{number} is out of range; write a number from {lowest} to {highest}")
+    return number
+
+
+def priority(written: str) -> int:
+    # Verbs read durations with this module and must not pay for the core.
+    from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
+
+    return count(written, lowest=LOWEST_PRIORITY, highest=HIGHEST_PRIORITY)
+
+
+def memory(written: str) -> str:
+    """GPU memory as `6G`, `500M` or `40%`, checked; `bytes_or_share` reads it."""
+    bytes_or_share(written)
+    return written.strip()
+
+
+def bytes_or_share(written: str) -> tuple[int | None, float | None]:
+    """Bytes, or a part of the device between 0 and 1."""
+    match = _MEMORY.fullmatch(written.strip())
+    if match is None:
+        raise BadValue(f"{written!r} is no size; write 6G, 500M or 40%")
+    number, unit = float(match[1]), (match[2] or match[3]).upper()
+    if unit == "%":
+        if not 0 < number <= 100:
+            raise BadValue(f"{written!r} is not between 0% and 100%")
+        return None, number / 100
+    if number == 0:
+        raise BadValue(f"{written!r} asks for nothing; leave it out")
+    return int(number * 1024 ** " KMGT".index(unit)), None
+
+
+def boolean(written: str) -> bool:
+    word = written.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise BadValue(f"{written!r} is neither yes nor no; write one of them")
+
+
+def text(written: str) -> str:
+    """Something on one line that is not empty."""
+    stripped = written.strip()
+    if not stripped:
+        raise BadValue("is empty; write a value or leave the setting out")
+    if any(character < " " or character == "\x7f" for character in stripped):
+        raise BadValue(f"{written!r} holds a control character; remove it")
+    return stripped
+
+
+def words(written: str) -> tuple[str, ...]:
+    """What stands between commas; at least one, none of them empty."""
+    parts = tuple(part.strip() for part in text(written).split(","))
+    if not all(parts):
+        raise BadValue(f"{written!r} has nothing between two commas; remove one")
+    return parts
