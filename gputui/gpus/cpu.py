@@ -1,0 +1,136 @@
+"""Lanes without a GPU: what the job in each one uses of the machine, in the shape of a device sample.
+
+A lane's share of the machine is its cores, so 100 % means that its job keeps as many cores busy as it may.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from gputui.core.lanes import DeviceKind
+
+from .facts import read_bytes
+from .host import ProcessorMeter, memory, usable_cores
+from .sample import DeviceSample, HostSample, Sample
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def device_key(lane: int) -> str:
+    """The UUID of the CPU lane of this number."""
+    return f"CPU-{lane}"
+
+
+class _Tree(Struct, frozen=True):
+    """What a job's processes have used so far."""
+
+    seconds: float
+    resident: int
+
+
+class CpuSampler:
+    """In-process: /proc answers at once. `roots` tells the wrapper's pid for every lane that runs a job."""
+
+    def __init__(
+        self,
+        lanes: int,
+        interval: float = 1.0,
+        *,
+        roots: Callable[[], Mapping[int, int]] = dict,
+        proc: str = "/proc",
+    ) -> None:
+        self._lanes, self._interval, self._roots, self._proc = lanes, interval, roots, proc
+        self._cores = usable_cores()
+        self._name = f"{_model(proc)}, {max(1, self._cores // max(1, lanes))} cores"
+        self._meter = ProcessorMeter(proc)
+        self._before: dict[int, tuple[float, float]] = {}
+        self._due = time.monotonic()
+
+    def fileno(self) -> None:
+        return None
+
+    def patience(self) -> float:
+        return max(0.0, self._due - time.monotonic())
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        self._due = min(self._due, time.monotonic() + seconds)
+
+    def close(self) -> None:
+        pass
+
+    def read(self) -> Sample | None:
+        now = time.monotonic()
+        if now < self._due:
+            return None
+        self._due = now + self._interval
+        roots = self._roots()
+        devices = tuple(self._lane(lane, roots.get(lane), now) for lane in range(self._lanes))
+        return Sample(kind=DeviceKind.CPU, taken=time.time(), devices=devices, host=self._host())
+
+    def _lane(self, lane: int, root: int | None, now: float) -> DeviceSample:
+        tree = _Tree(0.0, 0) if root is None else self._tree(root)
+        share = 0 if root is None else self._share(root, tree.seconds, now)
+        return DeviceSample(
+            index=lane,
+            uuid=device_key(lane),
+            name=self._name,
+            utilization=share,
+            memory_used=tree.resident,
+            memory_total=memory(self._proc).total,
+            memory_shared=True,
+        )
+
+    def _share(self, root: int, seconds: float, now: float) -> int | None:
+        """None at the first look: a share needs two."""
+        before = self._before.get(root)
+        self._before = {pid: seen for pid, seen in self._before.items() if now - seen[1] < 10 * self._interval}
+        self._before[root] = (seconds, now)
+        if before is None or now <= before[1]:
+            return None
+        cores = max(1, self._cores // max(1, self._lanes))
+        return min(100, max(0, round(100 * (seconds - before[0]) / ((now - before[1]) * cores))))
+
+    def _tree(self, root: int) -> _Tree:
+        usages = [_usage(self._proc, pid) for pid in _descendants(self._proc, root)]
+        return _Tree(sum(usage.seconds for usage in usages), sum(usage.resident for usage in usages))
+
+    def _host(self) -> HostSample:
+        now = memory(self._proc)
+        return HostSample(self._cores, self._meter.utilization(), now.used, now.total)
+
+
+def _descendants(proc: str, root: int) -> list[int]:
+    """By the kernel's own lists of children, many times cheaper than looking at every process."""
+    found, index = [root], 0
+    while index < len(found):
+        pid = found[index]
+        index += 1
+        try:
+            threads = os.listdir(f"{proc}/{pid}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            found += [int(word) for word in (read_bytes(f"{proc}/{pid}/task/{thread}/children") or b"").split()]
+    return found
+
+
+def _usage(proc: str, pid: int) -> _Tree:
+    """Its own time and that of its children that have ended."""
+    content = read_bytes(f"{proc}/{pid}/stat") or b""
+    fields = content[content.rfind(b")") + 2 :].split()
+    if len(fields) < 22:
+        return _Tree(0.0, 0)
+    return _Tree(sum(int(field) for field in fields[11:15]) / _TICKS_PER_SECOND, int(fields[21]) * _PAGE)
+
+
+def _model(proc: str) -> str:
+    for line in (read_bytes(f"{proc}/cpuinfo", 4096) or b"").splitlines():
+        if line.startswith(b"model name"):
+            return line.partition(b":")[2].strip().decode("utf-8", "replace")
+    return "CPU"

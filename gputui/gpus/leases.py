@@ -1,0 +1,193 @@
+"""Between gputui users of one machine: a gate per device while choosing, and a lease while a job runs on it.
+
+Owns the files in a folder that all users share. Kernel locks say what is held, so nothing outlives its process;
+a file says only whose it is, and that by its owner, which cannot be forged. Leases are advice: a folder that
+cannot be used costs coordination, never a job.
+
+Nobody trusts anybody here. A file is opened without O_CREAT or made with O_EXCL, never both ways at once: in
+sticky folders the kernel refuses the mix, and a squatter profits from it. Links are not followed, nothing but a
+plain file is touched, and every wait has an end, so that nobody can hold us up. Only our own files are removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from msgspec import Struct
+
+SHARED_FOLDERS = ("/run/lock", "/dev/shm", "/tmp")
+"""The first that everybody may write to: some systems close /run/lock, on others /tmp is private to a user."""
+
+OVERRIDE_AFTER = 60.0
+"""Seconds after which a lease with nothing on the card may be overridden."""
+
+_RETRY = 0.005
+_LONGEST_TEST = 0.1
+"""Seconds for others to finish looking at a file that we just made."""
+_READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_SAFE_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Lease(Struct, frozen=True):
+    """Somebody's claim on a device, held at this moment."""
+
+    device: str
+    uid: int
+    session: str
+    since: float
+
+    def may_be_overridden(self, now: float) -> bool:
+        """Provided that nothing is on the card, which the caller knows."""
+        return now - self.since > OVERRIDE_AFTER
+
+
+class Leases:
+    """The leases of one session: `session` is a short name of it that no other session of the user has."""
+
+    def __init__(self, session: str, folder: str | None = None) -> None:
+        self.folder = folder or shared_folder()
+        self._session = _SAFE_NAME.sub("_", session)
+
+    @contextmanager
+    def gate(self, devices: Iterable[str], patience: float = 0.1) -> Iterator[bool]:
+        """While it is open nobody else chooses these devices; False: not to be had in time, go on without."""
+        deadline = time.monotonic() + patience
+        with ExitStack() as stack:
+            yield all(self._pass(device, deadline, stack) for device in sorted(set(devices)))
+
+    def _pass(self, device: str, deadline: float, stack: ExitStack) -> bool:
+        fd = self._open_gate(device)
+        if fd is None:
+            return False
+        stack.callback(os.close, fd)
+        return _locked_by(fd, fcntl.LOCK_EX, deadline)
+
+    def _open_gate(self, device: str) -> int | None:
+        path = os.path.join(self.folder, f"gputui-gate.{_SAFE_NAME.sub('_', device)}")
+        for _ in range(3):
+            for opened in (_open_plain, _make):
+                if (fd := opened(path)) is not None:
+                    return fd
+        return None
+
+    def others(self, device: str) -> list[Lease]:
+        """Leases held by other users, and by other sessions of this one."""
+        found = (self._held(name) for name in self._names(device))
+        mine = (os.getuid(), self._session)
+        return [lease for lease in found if lease is not None and (lease.uid, lease.session) != mine]
+
+    def take(self, device: str) -> int | None:
+        """A descriptor that holds the lease; the lease lasts until the last copy of it is closed. None: no luck.
+
+        Give a copy to the wrapper and close this one: then the lease lasts as long as the job.
+        """
+        self._sweep(device)
+        own = f"gputui-lease.{_SAFE_NAME.sub('_', device)}.{os.getuid()}.{self._session}.{secrets.token_hex(4)}"
+        path = os.path.join(self.folder, own)
+        fd = _make(path)
+        if fd is None or _locked_by(fd, fcntl.LOCK_SH, time.monotonic() + _LONGEST_TEST):
+            return fd
+        os.close(fd)
+        _remove(path)
+        return None
+
+    def _names(self, device: str) -> list[str]:
+        prefix = f"gputui-lease.{_SAFE_NAME.sub('_', device)}."
+        try:
+            return sorted(name for name in os.listdir(self.folder) if name.startswith(prefix))
+        except OSError:
+            return []
+
+    def _held(self, name: str) -> Lease | None:
+        """None for what is not held, or is not what its name says."""
+        parts = name.split(".")
+        fd = _open_plain(os.path.join(self.folder, name))
+        if fd is None:
+            return None
+        try:
+            about = os.fstat(fd)
+            honest = len(parts) == 5 and parts[2] == str(about.st_uid)
+            if not honest or _locked(fd, fcntl.LOCK_EX):
+                return None
+            return Lease(parts[1], about.st_uid, parts[3], about.st_ctime)
+        finally:
+            os.close(fd)
+
+    def _sweep(self, device: str) -> None:
+        """Removes this user's files that nobody holds any more, but no young one of another session, which may be
+        about to be held; what other users leave goes with the next boot."""
+        for name in self._names(device):
+            path = os.path.join(self.folder, name)
+            fd = _open_plain(path)
+            if fd is not None:
+                about = os.fstat(fd)
+                ours = name.split(".")[3:4] == [self._session] or time.time() - about.st_ctime > OVERRIDE_AFTER
+                if about.st_uid == os.getuid() and ours and _locked(fd, fcntl.LOCK_EX):
+                    _remove(path)
+                os.close(fd)
+
+
+def shared_folder() -> str:
+    """A folder in which everybody may make files and nobody can remove another's."""
+    return next((folder for folder in SHARED_FOLDERS if _is_shared(folder)), SHARED_FOLDERS[-1])
+
+
+def _is_shared(folder: str) -> bool:
+    try:
+        about = os.lstat(folder)
+    except OSError:
+        return False
+    wanted = stat.S_ISVTX | stat.S_IWOTH | stat.S_IXOTH
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == 0 and about.st_mode & wanted == wanted
+
+
+def _open_plain(path: str) -> int | None:
+    try:
+        fd = os.open(path, _READ_ONLY)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _make(path: str) -> int | None:
+    """A new file that others can read, and so lock, whatever our umask is."""
+    try:
+        fd = os.open(path, _MAKE, 0o644)
+    except OSError:
+        return None
+    os.fchmod(fd, 0o644)
+    return fd
+
+
+def _locked(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _locked_by(fd: int, kind: int, deadline: float) -> bool:
+    while not _locked(fd, kind):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_RETRY)
+    return True
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

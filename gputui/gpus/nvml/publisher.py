@@ -1,0 +1,211 @@
+"""The main thread of the sampler process: asks the devices every interval and writes what they said.
+
+Makes no NVML call itself, so it always hears when its owner goes, and always has a sample to write.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gputui.core.lanes import DeviceKind
+from gputui.gpus import identity
+from gputui.gpus.facts import ProcessTable, foreign_pids
+from gputui.gpus.frames import encode
+from gputui.gpus.hardware import Gpu, find_hardware
+from gputui.gpus.sample import Sample, Status, Trouble, TroubleKind
+
+from . import troubles
+from .driver import CannotOpen, Driver, DriverError
+from .reader import DeviceReader
+from .worker import Worker
+
+SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 60.0
+_FIRST_GRACE = 0.4
+_GRACE = 0.25
+_OPENING_PATIENCE = 5.0
+_REOPEN_AFTER = 15.0
+_LAST_WRITE_PATIENCE = 1.0
+
+
+class Opened(Struct, frozen=True):
+    """A driver that answered; made in the opening thread."""
+
+    workers: list[Worker]
+    version: str | None
+    listed: tuple[Gpu, ...]
+    """The kernel's own list of the cards."""
+
+
+class Publisher:
+    """Runs until the owner closes its end, or no device can be read and only a new process can help."""
+
+    def __init__(self, control: int, data: int, interval: float) -> None:
+        self._control, self._data, self._interval = control, data, interval
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._opened: Opened | Trouble | None = None
+        self._began = time.monotonic()
+        self._next_round = self._began
+        self._round_ends: float | None = None
+        self._in_error_since: float | None = None
+        self._asked: list[Worker] = []
+        self._over = False
+        self._unwritten = b""
+        self._orders = b""
+        self._foreign = foreign_pids()
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+        os.set_blocking(control, False)
+        os.set_blocking(data, False)
+
+    def run(self) -> None:
+        threading.Thread(target=self._open, name="open-driver", daemon=True).start()
+        owned = True
+        while owned and not self._over:
+            ready = {fd for fd, _ in self._poll.poll(self._patience() * 1000)}
+            if self._wake in ready:
+                os.eventfd_read(self._wake)
+            if self._data in ready:
+                self._write()
+            owned = self._control not in ready or self._obey()
+            self._step(time.monotonic())
+        self._write_last()
+
+    def _notify(self) -> None:
+        os.eventfd_write(self._wake, 1)
+
+    def _open(self) -> None:
+        self._opened = open_driver(self._notify)
+        self._notify()
+
+    def _patience(self) -> float:
+        deadline = self._next_round if self._round_ends is None else self._round_ends
+        return max(0.0, deadline - time.monotonic()) + 0.001
+
+    def _step(self, now: float) -> None:
+        opened = self._opened
+        if isinstance(opened, Opened):
+            self._step_round(opened, now)
+        elif isinstance(opened, Trouble):
+            self._publish(Sample(kind=DeviceKind.GPU, taken=time.time(), trouble=opened))
+            self._over = True
+        elif now >= self._next_round:
+            self._next_round = now + self._interval
+            self._publish(self._still_opening(now - self._began))
+
+    def _step_round(self, opened: Opened, now: float) -> None:
+        """A round asks all idle devices, and ends when all have answered or its time is up."""
+        if self._round_ends is not None:
+            if now >= self._round_ends or not any(worker.busy for worker in self._asked):
+                self._round_ends = None
+                self._publish(self._picture(opened, now))
+        elif now >= self._next_round or not self._asked:
+            first = not self._asked
+            self._next_round = now + self._interval
+            self._round_ends = now + (_FIRST_GRACE if first else min(_GRACE, self._interval / 2))
+            self._asked = [worker for worker in opened.workers if not worker.busy] or opened.workers
+            for worker in self._asked:
+                worker.ask()
+
+    def _picture(self, opened: Opened, now: float) -> Sample:
+        devices = identity.in_bus_order(worker.devices(now) for worker in opened.workers)
+        devices = identity.restricted(identity.completed(devices, opened.listed), os.environ)
+        self._judge(all(device.status is Status.ERROR for device in devices), now)
+        note = identity.order_note(devices, os.environ)
+        return Sample(
+            kind=DeviceKind.GPU,
+            taken=time.time(),
+            devices=devices,
+            driver=opened.version,
+            notes=(note,) if note else (),
+            foreign_pids=self._foreign,
+        )
+
+    def _judge(self, all_in_error: bool, now: float) -> None:
+        """A driver that fails for every device may have been replaced under us: only a new process can open it."""
+        if not all_in_error:
+            self._in_error_since = None
+        elif self._in_error_since is None:
+            self._in_error_since = now
+        elif now - self._in_error_since > _REOPEN_AFTER:
+            self._over = True
+
+    def _still_opening(self, seconds: float) -> Sample:
+        trouble = troubles.opening_silent(seconds) if seconds > _OPENING_PATIENCE else None
+        return Sample(kind=DeviceKind.GPU, taken=time.time(), complete=False, trouble=trouble)
+
+    def _publish(self, sample: Sample) -> None:
+        """An owner that does not read gets no pile: it finds one old sample, then the newest."""
+        if not self._unwritten:
+            self._unwritten = encode(sample)
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            written = os.write(self._data, self._unwritten)
+            self._unwritten = self._unwritten[written:]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            os._exit(0)
+        if self._unwritten:
+            self._poll.register(self._data, select.POLLOUT)
+        else:
+            self._forget_data()
+
+    def _forget_data(self) -> None:
+        try:
+            self._poll.unregister(self._data)
+        except KeyError:
+            return
+
+    def _write_last(self) -> None:
+        deadline = time.monotonic() + _LAST_WRITE_PATIENCE
+        while self._unwritten and time.monotonic() < deadline:
+            self._poll.poll(50)
+            self._write()
+
+    def _obey(self) -> bool:
+        """Reads orders; False when the owner has gone."""
+        try:
+            data = os.read(self._control, 4096)
+        except BlockingIOError:
+            return True
+        *lines, self._orders = (self._orders + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"interval "):
+                self._set_interval(float(line.split()[1]))
+        return bool(data)
+
+    def _set_interval(self, seconds: float) -> None:
+        self._interval = clamped(seconds)
+        self._next_round = min(self._next_round, time.monotonic() + self._interval)
+
+
+def clamped(seconds: float) -> float:
+    return min(max(seconds, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+
+
+def open_driver(notify: Callable[[], None]) -> Opened | Trouble:
+    """May take long or for ever: cards that nobody keeps open must wake up first."""
+    try:
+        driver = Driver()
+        count = driver.count()
+        if not count:
+            return troubles.NO_DEVICES
+        table = ProcessTable(foreign=foreign_pids())
+        readers = [DeviceReader(driver, index, table) for index in range(count)]
+        workers = [Worker(index, reader, notify) for index, reader in enumerate(readers)]
+        return Opened(workers, driver.version(), find_hardware().gpus)
+    except CannotOpen as error:
+        return error.trouble
+    except DriverError as error:
+        return troubles.opening_trouble(error.code, str(error), in_container=False)
+    except Exception as error:
+        return Trouble(TroubleKind.OTHER, f"reading GPUs failed: {error!r}", "please report this sentence")

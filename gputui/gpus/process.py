@@ -1,0 +1,156 @@
+"""The owner's side of the sampler process: one sampler that never ends, whatever becomes of its processes.
+
+Never loads the driver's library. A process that dies, talks nonsense or falls silent is let go of and replaced,
+ever later while that does not help; meanwhile the last picture grows old, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from gputui.core.lanes import DeviceKind
+
+from .child import SAMPLER, Child, SamplerGone
+from .frames import GarbledStream
+from .sample import Sample, Trouble, TroubleKind, aged
+
+_SILENCE = 5.0
+"""Seconds (and intervals) without a word; a healthy process talks every interval, even when all devices hang."""
+_START_SILENCE = 15.0
+_FIRST_DELAY, _LONGEST_DELAY = 0.5, 60.0
+_STEADY = 30.0
+"""A process that did well for so long makes earlier failures forgotten."""
+_MOST_UNKILLABLE = 3
+_PATIENCE_AT_CLOSE = 0.1
+
+
+class ProcessSampler:
+    """A Sampler whose `fileno` stays the same over all its processes."""
+
+    def __init__(
+        self,
+        interval: float = 1.0,
+        *,
+        command: Sequence[str] = SAMPLER,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._interval = interval
+        self._command = command
+        self._environment = dict(os.environ if environment is None else environment)
+        self._epoll = select.epoll()
+        self._child: Child | None = None
+        self._abandoned: list[Child] = []
+        self._failures = 0
+        self._started_at = self._heard_at = self._given_at = self._retry_at = time.monotonic()
+        self._newest: Sample | None = None
+        self._start()
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def patience(self) -> float:
+        if self._child is None:
+            return max(0.0, min(self._interval, self._retry_at - time.monotonic()))
+        return max(self._interval, 1.0)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process at work, for `doctor` and tests."""
+        return self._child.pid if self._child else None
+
+    def read(self) -> Sample | None:
+        now = time.monotonic()
+        self._abandoned = [child for child in self._abandoned if not child.reaped()]
+        if self._child is None:
+            if now >= self._retry_at and len(self._abandoned) < _MOST_UNKILLABLE:
+                self._start()
+        else:
+            sample = self._listen(self._child, now)
+            if sample is not None and not self._is_only_opening(sample):
+                return self._give(sample, now)
+        return self._older_picture(now)
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        if self._child is not None:
+            self._child.set_interval(seconds)
+
+    def close(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            self._epoll.unregister(child.data)
+            child.abandon()
+            child.wait(_PATIENCE_AT_CLOSE)
+        self._epoll.close()
+
+    def _start(self) -> None:
+        self._started_at = self._heard_at = time.monotonic()
+        try:
+            self._child = Child(self._interval, self._command, self._environment)
+        except OSError as error:
+            self._failed(f"the GPU sampler cannot be started: {error}")
+            return
+        self._epoll.register(self._child.data, select.EPOLLIN)
+
+    def _listen(self, child: Child, now: float) -> Sample | None:
+        try:
+            sample = child.read()
+        except SamplerGone as gone:
+            self._let_go(child, f"the GPU sampler ended{': ' if str(gone) else ''}{gone}")
+            return None
+        except GarbledStream as nonsense:
+            self._let_go(child, f"the GPU sampler talks nonsense: {nonsense}")
+            return None
+        if sample is not None:
+            self._heard_at = now
+        elif now - self._heard_at > self._longest_silence():
+            self._let_go(child, f"the GPU sampler said nothing for {now - self._heard_at:.0f} s")
+        return sample
+
+    def _longest_silence(self) -> float:
+        first = self._heard_at == self._started_at
+        return _START_SILENCE if first else max(_SILENCE, 5 * self._interval)
+
+    def _let_go(self, child: Child, why: str) -> None:
+        self._epoll.unregister(child.data)
+        child.abandon()
+        self._abandoned.append(child)
+        self._child = None
+        self._failed(why)
+
+    def _failed(self, why: str) -> None:
+        now = time.monotonic()
+        self._failures = 1 if now - self._started_at > _STEADY else self._failures + 1
+        self._retry_at = now + min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** (self._failures - 1))
+        if self._newest is None or (self._failures > 1 and self._newest.trouble is None):
+            self._newest = _crashed(self._newest, why)
+            self._given_at = 0.0
+
+    def _is_only_opening(self, sample: Sample) -> bool:
+        """A new process that is not ready yet does not wipe out what the one before it saw."""
+        seen = self._newest is not None and bool(self._newest.devices)
+        return seen and not sample.complete and sample.trouble is None
+
+    def _give(self, sample: Sample, now: float) -> Sample:
+        self._newest, self._given_at = sample, now
+        return sample
+
+    def _older_picture(self, now: float) -> Sample | None:
+        """While nobody talks, the last picture once per interval, each time older."""
+        if self._newest is None or now - self._given_at < max(self._interval, 1.0) + 0.5:
+            return None
+        self._given_at = now
+        return aged(self._newest, max(0.0, time.time() - self._newest.taken))
+
+
+def _crashed(newest: Sample | None, why: str) -> Sample:
+    """After one death the next process usually mends it; after two the user should know."""
+    trouble = Trouble(TroubleKind.CRASHED, why, "gputui keeps trying; `gputui doctor` tells more")
+    if newest is None:
+        return Sample(kind=DeviceKind.GPU, taken=time.time(), trouble=trouble)
+    return replace(newest, trouble=trouble)

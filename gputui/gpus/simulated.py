@@ -1,0 +1,81 @@
+"""Simulated GPUs for demos and tests: the same seed and the same jobs give the same figures; no hardware."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection
+
+from gputui.core.lanes import DeviceKind
+
+from .sample import DeviceSample, Sample
+
+_TOTAL = 24 * 1024**3
+_LIMIT = 350.0
+
+
+def device_key(index: int) -> str:
+    """The UUID of the simulated GPU of this number."""
+    return f"SIM-{index}"
+
+
+def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceSample:
+    """A device at a step of time; `busy_for` counts the steps since its job began, 0 means idle."""
+    chance = random.Random(f"{seed}:{index}:{step}")
+    load = chance.randint(82, 99) if busy_for else 0
+    filled = min(1.0, busy_for / 5) * (0.4 + 0.5 * random.Random(f"{seed}:{index}").random())
+    return DeviceSample(
+        index=index,
+        uuid=device_key(index),
+        name="Simulated GPU",
+        utilization=load,
+        memory_used=int(_TOTAL * filled),
+        memory_total=_TOTAL,
+        temperature=34 + load // 3 + chance.randint(0, 2),
+        power=round(28 + (_LIMIT - 50) * load / 100 + chance.random() * 10, 1),
+        power_limit=_LIMIT,
+        fan=30 + load // 2,
+    )
+
+
+class SimulatedSampler:
+    """`busy` tells the keys of the devices that run a job; `now` is the monotonic clock."""
+
+    def __init__(
+        self,
+        count: int,
+        interval: float = 1.0,
+        *,
+        seed: int = 0,
+        busy: Callable[[], Collection[str]] = tuple,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._count, self._interval, self._seed, self._busy, self._now = count, interval, seed, busy, now
+        self._busy_for = [0] * count
+        self._step = 0
+        self._due = now()
+
+    def fileno(self) -> None:
+        return None
+
+    def patience(self) -> float:
+        return max(0.0, self._due - self._now())
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        self._due = min(self._due, self._now() + seconds)
+
+    def close(self) -> None:
+        pass
+
+    def read(self) -> Sample | None:
+        if self._now() < self._due:
+            return None
+        self._due = self._now() + self._interval
+        self._step += 1
+        busy = self._busy()
+        self._busy_for = [steps + 1 if device_key(index) in busy else 0 for index, steps in enumerate(self._busy_for)]
+        devices = tuple(
+            simulated_device(index, self._step, steps, self._seed) for index, steps in enumerate(self._busy_for)
+        )
+        return Sample(kind=DeviceKind.SIMULATED, taken=time.time(), devices=devices)

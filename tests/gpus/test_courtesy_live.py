@@ -1,0 +1,228 @@
+"""A real `gputui run` on fake cards read by the real bindings: strangers, memory, leases, and a driver that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.waiting import until
+
+from gputui.session.client import Client
+
+IDLE: dict[str, Any] = {"mem_used": "1G"}
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """A process of nobody's session."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def run(tmp_path: Path, nvml: Any) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*words: str, commands: tuple[str, ...], **settings: Any) -> subprocess.Popen[str]:
+        jobs = tmp_path / "jobs.txt"
+        jobs.write_text("\n".join(commands) + "\n")
+        call = [sys.executable, "-m", "gputui", "run", "--output-dir", str(tmp_path / "out"), *words, str(jobs)]
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started.append(subprocess.Popen(call, env=nvml.environment, cwd=tmp_path, **(quiet | settings)))
+        return started[-1]
+
+    yield run
+    for process in started:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    _end_everything(tmp_path / "out")
+
+
+def _end_everything(root: Path) -> None:
+    for name in os.listdir("/proc"):
+        with suppress(OSError, ValueError):
+            command = Path(f"/proc/{name}/cmdline").read_bytes()
+            if str(root).encode() in command and int(name) != os.getpid():
+                os.kill(int(name), signal.SIGKILL)
+
+
+def listing(root: Path) -> dict[int, dict[str, Any]]:
+    if not (root / ".gputui" / "control.sock").exists():
+        return {}
+    return {job["id"]: job for job in Client(str(root)).ask("listing")["jobs"]}
+
+
+def state(root: Path, job: int) -> str | None:
+    return listing(root).get(job, {}).get("state")
+
+
+def test_a_card_that_a_stranger_holds_is_left_alone_and_named_until_it_is_free(
+    nvml: Any, run: Start, stranger: int, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    nvml.set([IDLE, {"mem_used": "11G", "procs": [f"{stranger} 10G C"]}])
+    run("--gpus", "0,1", commands=("sleep 600", "sleep 600"))
+    until(lambda: state(out, 0) == "running", "the first job runs on the free card")
+    until(lambda: "held by" in str(listing(out)[1]["why"]), "the second says who is in its way")
+    why = listing(out)[1]["why"]
+    assert pwd.getpwuid(os.getuid()).pw_name in why
+    assert f"pid {stranger}" in why
+    assert "10.0G" in why
+    assert state(out, 1) == "queued"
+    nvml.set([IDLE, IDLE])
+    left = time.time()
+    until(lambda: state(out, 1) == "running", "the second job runs when the card is free")
+    job = listing(out)[1]
+    assert job["gpus"] == ["1"]
+    assert job["started"] - left > 3, "the card rests for a while after its stranger"
+
+
+def test_strangers_are_ignored_when_the_user_says_so(nvml: Any, run: Start, stranger: int, tmp_path: Path) -> None:
+    nvml.set([{"mem_used": "11G", "procs": [f"{stranger} 10G C"]}])
+    process = run("--gpus", "0", "--ignore-strangers", commands=("true",))
+    assert process.wait(60) == 0
+
+
+def test_jobs_share_a_card_only_while_their_memory_fits(nvml: Any, run: Start, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    nvml.set([{"mem_used": "1G", "mem_total": "80G"}])
+    run(
+        "--gpus",
+        "0x3",
+        commands=("#: memory=30G", "sleep 600", "#: memory=50%", "sleep 600", "#: memory=10G", "sleep 600"),
+    )
+    until(lambda: state(out, 1) == "running", "the first two fit: 30 and 40 of 79 GB")
+    until(lambda: "left" in str(listing(out)[2]["why"]), "the third says what is missing")
+    assert "needs a lane with 10.0 GB" in listing(out)[2]["why"]
+
+
+def test_what_an_attempt_made_of_its_card_is_kept(nvml: Any, run: Start, tmp_path: Path) -> None:
+    nvml.set([{"mem_used": "8G", "util": "60"}])
+    process = run("--gpus", "0", commands=("sleep 3",))
+    assert process.wait(60) == 0
+    (attempt,) = Client(str(tmp_path / "out")).ask("show", job=0)["attempts"]
+    assert attempt["gpu_mean"] == pytest.approx(60)
+    assert attempt["gpu_peak_memory"] == 8 * 1024**3
+    assert 1.5 < attempt["gpu_seconds"] < 4
+
+
+def test_some_cards_are_kept_free_for_others(nvml: Any, run: Start, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    nvml.set([IDLE, IDLE, IDLE])
+    run("--gpus", "0,1,2", "--keep-free", "1", commands=("sleep 600",) * 3)
+    until(lambda: state(out, 1) == "running", "two cards are used")
+    until(lambda: "kept free" in str(listing(out)[2]["why"]), "the third job says why it waits")
+
+
+def test_a_killed_owner_is_followed_at_once_although_a_call_of_the_driver_hangs(
+    nvml: Any, run: Start, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    nvml.set([IDLE, IDLE])
+    owner = run("--gpus", "0,1", commands=("sleep 600", "sleep 600"))
+    until(lambda: state(out, 1) == "running", "both jobs run")
+    nvml.set([IDLE, IDLE], delays={"nvmlDeviceGetMemoryInfo*": 25.0, "nvmlDeviceGetUtilizationRates": 25.0})
+    until(lambda: "stale" in json.dumps(Client(str(out)).ask("lanes")["sample"]), "the driver hangs")
+    owner.kill()
+    owner.wait()
+    killed = time.monotonic()
+    until(lambda: _owner(out) not in (None, owner.pid), "the keeper owns")
+    assert time.monotonic() - killed < 10, "it did not wait for the driver"
+    assert {job["state"] for job in listing(out).values()} == {"running"}
+
+
+def _owner(root: Path) -> int | None:
+    owner = Client(str(root)).ask("status")["owner"]
+    return owner["pid"] if owner is not None else None
+
+
+@pytest.mark.parametrize("other", ["the same user", "nobody"])
+def test_two_sessions_never_start_on_the_same_card_at_once(nvml: Any, tmp_path: Path, other: str) -> None:
+    """Each job says when it began and ended; those on one card must not overlap, whoever's they are."""
+    if other == "nobody" and not _can_run_python(other):
+        pytest.skip("two users need root, and a Python that others may run")
+    nvml.set([IDLE])
+    _open_to_others(tmp_path)
+    _open_to_others(Path(nvml.environment["LD_LIBRARY_PATH"]))
+    times = tmp_path / "times"
+    times.touch()
+    os.chmod(times, 0o666)
+    command = f"echo $(date +%s%N) begin >>{times}; sleep 0.3; echo $(date +%s%N) end >>{times}"
+    me = pwd.getpwuid(os.getuid()).pw_name
+    with (
+        _run_as(me, "one", nvml, tmp_path, command) as one,
+        _run_as("nobody" if other == "nobody" else me, "two", nvml, tmp_path, command) as two,
+    ):
+        for process in (one, two):
+            said = process.communicate(timeout=120)[0]
+            assert process.returncode == 0, said
+    words = [line.split()[1] for line in sorted(times.read_text().splitlines())]
+    assert words == ["begin", "end"] * 8
+
+
+def _can_run_python(user: str) -> bool:
+    if os.getuid() != 0:
+        return False
+    entry = pwd.getpwnam(user)
+    try:
+        check = "import gputui.session.owner"
+        done = subprocess.run(
+            [sys.executable, "-c", check], user=entry.pw_uid, group=entry.pw_gid, cwd="/", check=False
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0
+
+
+def _open_to_others(folder: Path) -> None:
+    os.chmod(folder, 0o777)
+    for parent in folder.parents:
+        if parent.name.startswith("pytest-"):
+            os.chmod(parent, parent.stat().st_mode | 0o011)
+
+
+def _run_as(user: str, name: str, nvml: Any, folder: Path, command: str) -> subprocess.Popen[str]:
+    home = folder / name
+    home.mkdir()
+    entry = pwd.getpwnam(user)
+    os.chown(home, entry.pw_uid, entry.pw_gid)
+    (home / "jobs.txt").write_text(f"{command}\n" * 4)
+    environment = {**nvml.environment, "HOME": str(home), "XDG_STATE_HOME": str(home)}
+    environment.pop("FAKE_NVML_LOG")
+    words = ["run", "--gpus", "0", "--output-dir", str(home / "out"), str(home / "jobs.txt")]
+    identity: dict[str, Any] = {"user": entry.pw_uid, "group": entry.pw_gid} if entry.pw_uid != os.getuid() else {}
+    return subprocess.Popen(
+        [sys.executable, "-m", "gputui", *words],
+        env=environment, cwd=home, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        **identity,
+    )  # fmt: skip
+
+
+def test_what_a_job_left_on_a_card_is_flagged(nvml: Any, run: Start, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    nvml.set([IDLE, IDLE])
+    run("--gpus", "0,1", commands=(f"setsid sleep 600 & echo $! >{tmp_path}/left", "sleep 600"))
+    until(lambda: state(out, 0) == "succeeded", "the first job has ended")
+    left = int((tmp_path / "left").read_text())
+    try:
+        nvml.set([{"mem_used": "3G", "procs": [f"{left} 2G C"]}, IDLE])
+        until(lambda: Client(str(out)).ask("lanes")["leftovers"] == {str(left): 0}, "the owner sees what it left")
+    finally:
+        os.kill(left, signal.SIGKILL)

@@ -1,0 +1,92 @@
+"""GPUs are found from what the kernel shows, and nothing unreadable gets in the way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gputui.gpus.hardware import Gpu, find_hardware
+
+INFORMATION = """Model: \t\t {model}
+IRQ:   \t\t 123
+GPU UUID: \t {uuid}
+Bus Type: \t PCIe
+Bus Location: \t {address}
+Device Minor: \t {minor}
+GPU Excluded:\t {excluded}
+"""
+
+
+def add_card(
+    root: Path, address: str, minor: int, *, uuid: str = "GPU-0a", excluded: str = "No", node: bool = True
+) -> None:
+    folder = root / "proc/driver/nvidia/gpus" / address
+    folder.mkdir(parents=True)
+    text = INFORMATION.format(model="NVIDIA A100", uuid=uuid, address=address, minor=minor, excluded=excluded)
+    (folder / "information").write_text(text)
+    if node:
+        add_node(root, f"nvidia{minor}")
+
+
+def add_node(root: Path, name: str) -> None:
+    (root / "dev").mkdir(exist_ok=True)
+    (root / "dev" / name).touch()
+
+
+def found(root: Path) -> tuple[Gpu, ...]:
+    return find_hardware(str(root), {}).gpus
+
+
+def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:
+    assert found(tmp_path) == ()
+    add_node(tmp_path, "nvidiactl")
+    add_node(tmp_path, "nvidia-uvm")
+    assert found(tmp_path) == ()
+
+
+def test_cards_are_counted_in_bus_order(tmp_path: Path) -> None:
+    add_card(tmp_path, "0000:81:00.0", 0, uuid="GPU-b")
+    add_card(tmp_path, "0000:0a:00.0", 1, uuid="GPU-a")
+    add_card(tmp_path, "00000002:01:00.0", 2, uuid="GPU-d")
+    add_card(tmp_path, "0001:01:00.0", 3, uuid="GPU-c")
+    assert found(tmp_path) == tuple(Gpu(i, f"GPU-{u}", "NVIDIA A100") for i, u in enumerate("abcd"))
+
+
+def test_a_container_uses_the_cards_it_has_nodes_for(tmp_path: Path) -> None:
+    add_card(tmp_path, "0000:01:00.0", 0, uuid="GPU-a", node=False)
+    add_card(tmp_path, "0000:02:00.0", 1, uuid="GPU-b")
+    assert found(tmp_path) == (Gpu(0, "GPU-b", "NVIDIA A100"),)
+
+
+def test_nodes_that_are_made_on_demand_may_be_missing(tmp_path: Path) -> None:
+    add_card(tmp_path, "0000:01:00.0", 0, node=False)
+    assert len(found(tmp_path)) == 1
+
+
+def test_nodes_alone_are_enough(tmp_path: Path) -> None:
+    add_node(tmp_path, "nvidia3")
+    add_node(tmp_path, "nvidia7")
+    assert found(tmp_path) == (Gpu(0), Gpu(1))
+
+
+def test_an_excluded_card_does_not_count(tmp_path: Path) -> None:
+    add_card(tmp_path, "0000:01:00.0", 0, excluded="Yes")
+    add_card(tmp_path, "0000:02:00.0", 1)
+    assert len(found(tmp_path)) == 1
+
+
+def test_a_card_the_driver_cannot_describe_still_counts(tmp_path: Path) -> None:
+    (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
+    add_card(tmp_path, "0000:02:00.0", 1, uuid="GPU-????????-????", node=False)
+    assert found(tmp_path) == (Gpu(0), Gpu(1, None, "NVIDIA A100"))
+
+
+def test_the_callers_variable_and_cores_are_kept(tmp_path: Path) -> None:
+    hardware = find_hardware(str(tmp_path), {"CUDA_VISIBLE_DEVICES": "2,3"})
+    assert hardware.visible == "2,3"
+    assert hardware.cores == len(os.sched_getaffinity(0))
+    assert find_hardware(str(tmp_path), {}).visible is None
+
+
+def test_this_machine_can_be_looked_at() -> None:
+    assert find_hardware().cores >= 1
