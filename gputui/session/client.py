@@ -1,0 +1,221 @@
+"""Talking to a session from any process: to its owner over the socket, or, with no owner, to the store itself.
+
+Loaded by every verb, so it imports next to nothing: requests and replies are plain JSON values here, typed on the
+owner's side. The session's code is loaded only when there is no owner to do the work.
+"""
+
+from __future__ import annotations
+
+import _socket as socket  # the C half is all of it that is needed, and loads in no time
+import os
+import struct
+import time
+
+from . import light_json as json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    A = TypeVar("A")
+    T = TypeVar("T")
+
+WIRE_VERSION = 1
+LARGEST_FRAME = 256 << 20
+HEADER = struct.Struct(">I")
+PEER = struct.Struct("3i")
+PATIENCE = 30.0
+"""Seconds for an answer; durable work on a slow disk takes a while."""
+STOPPED_AFTER = 2.0
+"""Seconds of silence after which we look whether the owner is stopped."""
+
+
+class ClientError(Exception):
+    """The message is the sentence the user reads."""
+
+
+class Refused(ClientError):
+    """The owner understood and said no."""
+
+
+class OwnerStopped(ClientError):
+    """It answers when it is continued."""
+
+
+class NoSession(ClientError):
+    """There is none here."""
+
+
+class NoOwner(Exception):
+    """Nobody listens."""
+
+
+def fresh_id() -> str:
+    """What uuid4().hex is, without the module's price."""
+    return os.urandom(16).hex()
+
+
+class Connection:
+    """One connection; any number of requests, one after the other."""
+
+    def __init__(self, private: str) -> None:
+        self._socket = connected(private)
+        self._socket.settimeout(STOPPED_AFTER)
+
+    def ask(self, kind: str, fields: dict[str, Any], request_id: str | None = None) -> Any:
+        """The reply's value; `request_id` lets a request be repeated without being carried out twice."""
+        message = {"v": WIRE_VERSION, "uuid": request_id or fresh_id(), "ask": {"type": kind, **fields}}
+        body = json.dumps(message).encode("utf-8", "replace")
+        if len(body) > LARGEST_FRAME:
+            raise ClientError("that is too much at once; add it in parts")
+        try:
+            self._send(HEADER.pack(len(body)) + body)
+            reply = json.loads(self._receive())
+        except ConnectionError as error:
+            raise NoOwner from error
+        if reply["ok"]:
+            return reply["value"]
+        raise (Refused if reply["kind"] == "refused" else ClientError)(reply["message"])
+
+    def _send(self, frame: bytes) -> None:
+        left = memoryview(frame)
+        while left:
+            left = left[self._patiently(self._socket.send, left) :]
+
+    def _receive(self) -> bytes:
+        (length,) = HEADER.unpack(self._exactly(HEADER.size))
+        return self._exactly(length)
+
+    def _exactly(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            chunk = self._patiently(self._socket.recv, min(size - len(received), 1 << 20))
+            if not chunk:
+                raise ConnectionResetError
+            received += chunk
+        return bytes(received)
+
+    def _patiently(self, step: Callable[[A], T], argument: A) -> T:
+        """Gives up on a stopped owner soon, on a slow one late."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return step(argument)
+            except TimeoutError:
+                owner = _listener(self._socket)
+                if is_stopped(owner):
+                    raise OwnerStopped(stopped_sentence(owner)) from None
+                if time.monotonic() > deadline:
+                    raise
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def connected(private: str) -> socket.socket:
+    """A socket to the owner of the session whose private folder this is."""
+    folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # sun_path holds 107 bytes; through the folder's descriptor any path fits
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(PATIENCE)
+        _connect(made, f"/proc/self/fd/{folder}/control.sock")
+    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
+        made.close()
+        raise NoOwner from error
+    finally:
+        os.close(folder)
+    return made
+
+
+def _connect(made: socket.socket, address: str) -> None:
+    """The kernel says at once that too many wait to be let in; they will not be that many for long."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return made.connect(address)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                made.close()
+                raise TimeoutError from None
+            time.sleep(0.01)
+
+
+def _listener(made: socket.socket) -> int:
+    """The process at the other end, as the kernel knows it."""
+    return int(PEER.unpack(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0])
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"T"
+    except OSError:
+        return False
+
+
+def stopped_sentence(pid: int) -> str:
+    return f"owner pid {pid} is stopped: kill -CONT {pid}"
+
+
+class Client:
+    """A session as verbs see it. `ask` finds whoever can answer."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.private = os.path.join(self.root, ".gputui")
+        self._check()
+
+    def _check(self) -> None:
+        try:
+            status = os.lstat(self.private)
+        except OSError:
+            raise NoSession(f"there is no session in {self.root}; begin one with: gputui run FILE") from None
+        if status.st_uid != os.getuid():
+            raise ClientError(f"{self.root} is a session of another user")
+
+    def ask(self, kind: str, *, work: bool = False, **fields: Any) -> Any:
+        """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner."""
+        request_id = fresh_id()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._ask_owner(kind, fields, request_id)
+            except NoOwner:
+                pass
+            if work:
+                self._start_keeper()
+            else:
+                answer = self._ask_store(kind, fields, request_id)
+                if answer is not None:
+                    return answer[0]
+            if time.monotonic() > deadline:
+                raise ClientError(self._who_holds_it())
+            time.sleep(0.01)
+
+    def _ask_owner(self, kind: str, fields: dict[str, Any], request_id: str) -> Any:
+        try:
+            connection = Connection(self.private)
+            try:
+                return connection.ask(kind, fields, request_id)
+            finally:
+                connection.close()
+        except TimeoutError:
+            raise ClientError(self._who_holds_it()) from None
+
+    def _ask_store(self, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:
+        """Takes the lock, recovers and answers from the store; None: somebody else is just taking it."""
+        from .direct import ask_store
+
+        return ask_store(self.root, kind, fields, request_id)
+
+    def _start_keeper(self) -> None:
+        from .keeping import start_keeper_and_wait
+
+        start_keeper_and_wait(self.root)
+
+    def _who_holds_it(self) -> str:
+        from .holder import holder_sentence
+
+        return holder_sentence(self.root)

@@ -1,0 +1,208 @@
+"""The effective settings and where each comes from: GPUTUI_* variables, the project's file, the user's own file.
+
+Flags stand above all of them and are laid over by whoever reads flags. Light, for verbs load it too: what reads
+values is imported when there is one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .errors import ConfigError as ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+PROJECT_FILE = "gputui.toml"
+DEFAULT = "default"
+
+
+def _listed(written: Any) -> str:
+    if isinstance(written, list):
+        return ",".join(map(str, written))
+    return str(written)
+
+
+def _seconds(written: Any) -> float:
+    from gputui.sources.values import duration
+
+    return duration(str(written))
+
+
+def _some_seconds(written: Any) -> float:
+    seconds = _seconds(written)
+    if seconds <= 0:
+        raise ValueError("must be more than 0; leave it out for no limit")
+    return seconds
+
+
+def _whole(written: Any) -> int:
+    from gputui.sources.values import count
+
+    return count(str(written))
+
+
+def _bool(written: Any) -> bool:
+    from gputui.sources.values import boolean
+
+    return boolean(str(written))
+
+
+def _text(written: Any) -> str:
+    if not isinstance(written, str):
+        raise ValueError(f"{written!r} is no text; put it in quotes")
+    from gputui.sources.values import text
+
+    return text(written)
+
+
+Reader = tuple["Callable[[Any], Any]", "Any"]
+KEYS: dict[str, Reader] = {
+    "gpus": (_listed, None),
+    "output_dir": (_text, "gputui_run"),
+    "prefix": (_text, "job_"),
+    "job_dir": (_text, ""),
+    "pause_after": (_whole, None),
+    "grace": (_seconds, None),
+    "retries": (_whole, None),
+    "timeout": (_some_seconds, None),
+    "shell": (_text, None),
+    "login_shell": (_bool, None),
+    "keep_free": (_whole, None),
+    "at_most": (_whole, None),
+    "ignore_strangers": (_bool, None),
+    "ignore": (_listed, None),
+    "keeper": (_bool, True),
+    "hooks.on_job_end": (_text, None),
+    "hooks.on_pause": (_text, None),
+    "hooks.on_drained": (_text, None),
+    "hooks.timeout": (_some_seconds, 60.0),
+}
+"""Each key, how its value is read, and what it is when nobody says."""
+
+VARIABLES = {
+    key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper())
+    for key in KEYS
+    if not key.startswith("hooks.")
+}
+"""GPUTUI_JOB_DIR is taken: it tells a job its own folder."""
+
+Found = dict[str, "tuple[Any, str]"]
+
+
+class Config:
+    """Every setting with its origin."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+
+    def get(self, key: str) -> tuple[Any, str]:
+        """The value and where it was said; None: nobody said anything, and what the value is for decides."""
+        return self._found[key] if key in self._found else (KEYS[key][1], DEFAULT)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KEYS)
+
+
+def load(job_files: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Config:
+    """What counts for these job files; ConfigError names the file and the key that is wrong."""
+    found = _from_user_file(user_file(environment))
+    project = project_file(job_files)
+    if project is not None:
+        found |= _from_project_file(project)
+    return Config(found | _from_environment(environment))
+
+
+def user_file(environment: Mapping[str, str] = os.environ) -> str:
+    folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(folder, "gputui", "config.toml")
+
+
+def project_file(job_files: Iterable[str] = ()) -> str | None:
+    """Beside the first job file that has one, else in the current folder."""
+    folders = [os.path.dirname(os.path.abspath(file)) for file in job_files if file != "-"]
+    files = (os.path.join(folder, PROJECT_FILE) for folder in [*folders, _here()] if folder)
+    return next((file for file in files if os.path.isfile(file)), None)
+
+
+def _here() -> str:
+    """Empty: the folder was taken away under us."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _from_user_file(file: str) -> Found:
+    if not os.path.isfile(file):
+        return {}
+    table = _table(file)
+    hosts = table.pop("host", {})
+    if not isinstance(hosts, dict) or not all(isinstance(part, dict) for part in hosts.values()):
+        raise ConfigError(f'{file}: host must be written as [host."NAME"]')
+    found = _settings(file, table)
+    parts = {name: _settings(file, part, f'host."{name}".') for name, part in hosts.items()}
+    here = os.uname().nodename
+    for name in (here.partition(".")[0], here):
+        found |= parts.get(name, {})
+    return found
+
+
+def _from_project_file(file: str) -> Found:
+    table = _table(file)
+    for key in ("hooks", "host"):
+        if key in table:
+            raise ConfigError(f"{file}: {key} is read only from your own {user_file()}")
+    if "shell" in table and os.stat(file).st_uid not in (os.getuid(), 0):
+        raise ConfigError(f"{file} is another user's: shell is not taken from it; give --shell yourself")
+    return _settings(file, table)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Found:
+    given = {key: environment[name] for key, name in VARIABLES.items() if environment.get(name)}
+    return {key: (_value(VARIABLES[key], key, written), VARIABLES[key]) for key, written in given.items()}
+
+
+def _table(file: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with open(file, "rb") as opened:
+            return tomllib.load(opened)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is no TOML: {error}") from None
+
+
+def _settings(file: str, table: Mapping[str, Any], where: str = "") -> Found:
+    found: Found = {}
+    for key, value in _flat(table).items():
+        if key not in KEYS:
+            raise ConfigError(f"{file}: {where}{key} is no setting{_hint(key)}")
+        found[key] = (_value(f"{file}: {where}{key}", key, value), file)
+    return found
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    flat = {key: value for key, value in table.items() if key != "hooks" or not isinstance(value, dict)}
+    hooks = table.get("hooks")
+    return flat | ({f"hooks.{key}": value for key, value in hooks.items()} if isinstance(hooks, dict) else {})
+
+
+def _value(origin: str, key: str, written: Any) -> Any:
+    if isinstance(written, dict):
+        raise ConfigError(f"{origin} is a table, and should be a value")
+    try:
+        return KEYS[key][0](written)
+    except ValueError as error:
+        raise ConfigError(f"{origin}: {error}") from None
+
+
+def _hint(key: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key.replace("-", "_"), KEYS, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}"

@@ -1,0 +1,63 @@
+"""A session without an owner, for one request: takes the lock, recovers, answers from the store, and leaves."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from . import lock as locks
+from . import wire
+from .client import ClientError, Refused
+from .desk import Desk
+from .errors import SessionError
+from .lock import Lock, OwnerKind
+from .owner import Owner
+from .paths import Paths
+from .ticket import OwnerGone
+
+
+def ask_store(root: str, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:
+    """The answer in a list; None: somebody else holds the lock now, and can be asked."""
+    paths = Paths(root)
+    try:
+        paths.check()
+        lock = locks.take(paths)
+        if lock is None:
+            return None
+        try:
+            return [_answered(paths, lock, {"v": wire.VERSION, "uuid": request_id, "ask": {"type": kind, **fields}})]
+        finally:
+            lock.release()
+    except SessionError as error:
+        raise ClientError(str(error)) from error
+
+
+def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
+    lock.sign(OwnerKind.CLIENT)
+    owner = Owner(paths, lock, OwnerKind.CLIENT, places=False)
+    desk = Desk(owner)
+    replied = threading.Event()
+    replies: list[bytes] = []
+
+    def take(reply: bytes) -> None:
+        replies.append(reply)
+        replied.set()
+
+    owner.start()
+    body = msgspec.json.encode(message)
+    with suppress(OwnerGone):
+        owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
+        owner.loop.call_soon_threadsafe(lambda: desk.answer(body, take))
+    while not replied.wait(0.1) and owner.alive:
+        pass
+    owner.close()
+    if not replies:
+        raise ClientError(f"the session could not be read: {(owner.failure or 'no answer').splitlines()[-1]}")
+    reply = json.loads(replies[0])
+    if reply["ok"]:
+        return reply["value"]
+    raise (Refused if reply["kind"] == "refused" else ClientError)(reply["message"])

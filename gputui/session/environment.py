@@ -1,0 +1,45 @@
+"""The environment a job runs in: that of whoever added it, less what belongs to their login, plus what we tell it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from gputui.core.job import Job, Placed
+from gputui.core.lanes import DeviceKind, Lane
+
+from .login import captured as captured
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def digest(environment: Mapping[str, str]) -> str:
+    return hashlib.blake2b(_encode(dict(environment)), digest_size=12).hexdigest()
+
+
+def told(job: Job, placed: Placed, session: str, folder: str) -> dict[str, str]:
+    """What gputui tells every job of itself."""
+    variables = {
+        "CUDA_VISIBLE_DEVICES": ",".join(placed.gpus),
+        "GPUTUI_SESSION": session,
+        "GPUTUI_JOB_ID": str(job.id),
+        "GPUTUI_JOB_NAME": job.name,
+        "GPUTUI_ATTEMPT": str(placed.attempt),
+        "GPUTUI_JOB_DIR": folder,
+        "GPUTUI_CHECKPOINT_DIR": folder,
+    }
+    if all(gpu.isdecimal() for gpu in placed.gpus):
+        variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    return variables
+
+
+def defaults(lanes: tuple[Lane, ...]) -> dict[str, str]:
+    """What a job on a lane gets unless its environment says otherwise: unbuffered Python, its share of the cores."""
+    variables = {"PYTHONUNBUFFERED": "1"}
+    cpu_lanes = sum(lane.kind is DeviceKind.CPU for lane in lanes)
+    if cpu_lanes == len(lanes) > 0:
+        variables["OMP_NUM_THREADS"] = str(max(1, len(os.sched_getaffinity(0)) // cpu_lanes))
+    return variables

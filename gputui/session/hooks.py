@@ -1,0 +1,101 @@
+"""What the user wants run when a job ends, the scheduler pauses or the session is drained: when, and told what."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gputui.core.job import Crashed, Ended, Job
+from gputui.core.mode import Cause
+from gputui.engines.protocol import EventLoop
+
+from .config import Config
+from .hook_runner import Hook, HookRunner, Variables
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What of the session a hook is told beside its job."""
+
+    out: str | None = None
+    err: str | None = None
+    running: int = 0
+    waiting: int = 0
+    failed: int = 0
+
+
+class Hooks:
+    """The three events. Without a command for one, it costs nothing."""
+
+    def __init__(self, loop: EventLoop, config: Config, root: str, complain: Callable[[str], None]) -> None:
+        self._root = root
+        self._log = os.path.join(root, ".gputui", "hooks.log")
+        self._commands: dict[str, str | None] = {
+            event: config.get(f"hooks.{event}")[0] for event in ("on_job_end", "on_pause", "on_drained")
+        }
+        self._runner = HookRunner(loop, self._log, float(config.get("hooks.timeout")[0]), complain)
+
+    @property
+    def wanted(self) -> bool:
+        return any(self._commands.values())
+
+    def job_ended(self, job: Job, facts: Facts) -> None:
+        """After the end is durable, once per job: retries to come are no end."""
+        command = self._commands["on_job_end"]
+        if command is not None:
+            self._run(command, "job_end", _of_job(job) | _of_facts(facts))
+
+    def paused(self, cause: Cause, facts: Facts) -> None:
+        command = self._commands["on_pause"]
+        if command is not None:
+            told = {
+                "GPUTUI_CAUSE": cause.message,
+                "GPUTUI_CAUSE_KIND": str(cause.kind),
+                "GPUTUI_JOBS": " ".join(map(str, cause.jobs)),
+                "GPUTUI_SIGNATURE": cause.signature or "",
+            }
+            self._run(command, "pause", told | _of_facts(facts))
+
+    def drained(self, facts: Facts) -> None:
+        """Nothing runs and nothing will start by itself."""
+        command = self._commands["on_drained"]
+        if command is not None:
+            self._run(command, "drained", _of_facts(facts))
+
+    def _run(self, command: str, event: str, told: Variables) -> None:
+        about = {"GPUTUI_EVENT": event, "GPUTUI_SESSION": self._root}
+        self._runner.take(Hook(command, event, about | told))
+
+    def close(self) -> None:
+        """Lets go of those under way; they end by themselves. Those that wait are started, without being watched."""
+        self._runner.close()
+
+
+def _of_job(job: Job) -> Variables:
+    last = job.attempts[-1] if job.attempts else None
+    end = job.state if isinstance(job.state, Ended) else None
+    told: dict[str, str | int | None] = {
+        "GPUTUI_JOB_ID": job.id,
+        "GPUTUI_JOB_NAME": job.name,
+        "GPUTUI_JOB_STATE": str(job.state.name),
+        "GPUTUI_JOB_COMMAND": job.spec.command,
+        "GPUTUI_JOB_GROUP": job.spec.group,
+        "GPUTUI_ATTEMPT": last.number if last is not None else 0,
+        "GPUTUI_EXIT_CODE": last.exit_code if last is not None else None,
+        "GPUTUI_SIGNAL": end.signal if isinstance(end, Crashed) else None,
+        "GPUTUI_JOB_GPUS": ",".join(last.gpus) if last is not None else "",
+        "GPUTUI_SECONDS": f"{last.ended - last.started:.1f}" if last is not None else "",
+        "GPUTUI_CAUSE": last.signature if last is not None else None,
+    }
+    return {name: "" if value is None else str(value).replace("\0", "") for name, value in told.items()}
+
+
+def _of_facts(facts: Facts) -> Variables:
+    return {
+        "GPUTUI_OUT": facts.out or "",
+        "GPUTUI_ERR": facts.err or facts.out or "",
+        "GPUTUI_RUNNING": str(facts.running),
+        "GPUTUI_WAITING": str(facts.waiting),
+        "GPUTUI_FAILED": str(facts.failed),
+    }

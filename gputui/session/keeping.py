@@ -1,0 +1,149 @@
+"""Keepers: the process that waits in a blocking lock, so that whatever ends the owner, the session has one again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from gputui.engines.local.watch import Watch
+
+from .client import ClientError, NoOwner, connected
+from .environment import captured
+from .journal import Journal
+from .loop import Loop, Timer
+from .paths import Paths
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
+LIVED_WELL = 10.0
+"""A keeper that waited so long did not die of being started."""
+STARTED_WITHIN = 15.0
+
+
+def spawn_keeper(root: str, *, wait: bool) -> int:
+    """A new process without a terminal. `wait`: for the lock; otherwise it goes if the lock is held."""
+    role = ["--wait", "--for", str(os.getpid())] if wait else ["--start"]
+    arguments = [sys.executable, "-P", "-m", "gputui", "keep", *role, root]
+    return os.posix_spawn(
+        sys.executable,
+        arguments,
+        captured(),
+        setsid=True,
+        setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1],
+        setsigmask=[],
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ],
+    )
+
+
+class Waiter:
+    """The owner's one waiting keeper; started anew when it dies, less and less eagerly."""
+
+    def __init__(self, loop: Loop, paths: Paths, journal: Journal) -> None:
+        self._loop = loop
+        self._paths = paths
+        self._journal = journal
+        self._pause = FIRST_PAUSE
+        self._started = 0.0
+        self._watch: Watch | None = None
+        self._again: Timer | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._watch.pid if self._watch is not None else None
+
+    def start(self) -> None:
+        self._again = None
+        self._started = time.monotonic()
+        try:
+            self.watch(spawn_keeper(self._paths.root, wait=True))
+        except OSError as error:
+            self._journal.write(f"no keeper could be started: {error}")
+            self._retry()
+
+    def watch(self, pid: int) -> None:
+        """A keeper that was started already, by us."""
+        self._started = time.monotonic()
+        self._watch = Watch(pid)
+        self._watch.begin(self._loop, self._died)
+
+    def _died(self) -> None:
+        assert self._watch is not None
+        self._watch.finish()
+        self._watch = None
+        if time.monotonic() - self._started > LIVED_WELL:
+            self._pause = FIRST_PAUSE
+        self._journal.write("the waiting keeper died; another is started")
+        self._retry()
+
+    def _retry(self) -> None:
+        self._again = self._loop.call_later(self._pause, self.start)
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+
+    def ensure(self) -> None:
+        """The owner leaves and somebody must follow: no time for back-off."""
+        if self._again is not None:
+            self._again.cancel()
+        if self._watch is not None and _has_ended(self._watch.pid):
+            self._watch.close()
+            self._watch = None
+        if self._watch is None:
+            self.start()
+
+    def end(self) -> None:
+        """No successor is wanted: called before the lock is let go."""
+        if self._again is not None:
+            self._again.cancel()
+        if self._watch is not None:
+            self._watch.close()
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._watch.pid, signal.SIGKILL)
+                os.waitpid(self._watch.pid, 0)
+            self._watch = None
+
+
+def _has_ended(child: int) -> bool:
+    """Asked of the kernel, for the news of it may still wait its turn."""
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def start_keeper_and_wait(root: str) -> None:
+    """Returns when somebody answers: the keeper started here, or whoever was faster."""
+    paths = Paths(root)
+    paths.check()
+    pid = spawn_keeper(root, wait=False)
+    deadline = time.monotonic() + STARTED_WITHIN
+    while time.monotonic() < deadline:
+        with suppress(NoOwner):
+            connected(paths.private).close()
+            return
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            _explain(paths)  # whoever was faster may have been about to leave
+            pid = spawn_keeper(root, wait=False)
+        time.sleep(0.005)
+    raise ClientError(f"no keeper came up for {root}; see {paths.log}")
+
+
+def _explain(paths: Paths) -> None:
+    """A keeper that went at once either lost the race or could not open the session; the latter is said."""
+    from . import lock as locks
+    from .errors import SessionError
+    from .opening import Layout, open_session
+
+    lock = locks.take(paths)
+    if lock is None:
+        return
+    try:
+        open_session(paths, Layout()).store.close()
+    except SessionError as error:
+        raise ClientError(str(error)) from error
+    finally:
+        lock.release()

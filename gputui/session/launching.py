@@ -1,0 +1,120 @@
+"""Does what the scheduler instructed: gives a placed job its folder, environment and files, and trees their signals."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+
+from gputui.core.events import AttemptEnded, NoRoom, NotStarted, Outcome
+from gputui.core.instructions import ContinueTree, Instruction, KillTree, Start, SuspendTree, Terminate
+from gputui.core.job import Job, Placed
+from gputui.core.lanes import Lane
+from gputui.core.steps import Step, reached
+from gputui.engines.protocol import Engine, Launch, Report
+
+from .devices import Devices
+from .environment import captured, defaults, told
+from .folders import Folders
+from .paths import Paths
+from .store import Store
+
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
+
+
+class Launcher:
+    """Remembers environments, for thousands of jobs share one."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        folders: Folders,
+        store: Store,
+        engine: Engine,
+        report: Callable[[Report], None],
+        note: Callable[[Job], None],
+        devices: Devices,
+    ) -> None:
+        self.environments: dict[str, dict[str, str]] = {}
+        self._paths = paths
+        self._folders = folders
+        self._store = store
+        self._engine = engine
+        self._report = report
+        self._note = note
+        self._devices = devices
+        self._lanes: tuple[Lane, ...] = ()
+        self._bases: dict[tuple[str, bool], dict[str, str]] = {}
+        """What all jobs of one environment are given, with a lane and without, as long as the lanes are the same."""
+
+    def carry_out(self, instruction: Instruction, lanes: tuple[Lane, ...]) -> None:
+        match instruction:
+            case Start(job=job):
+                self._launch(job, lanes)
+            case Terminate(job=job_id, attempt=attempt):
+                self._engine.terminate(job_id, attempt)
+            case KillTree(job=job_id, attempt=attempt):
+                self._engine.kill(job_id, attempt)
+            case SuspendTree(job=job_id, attempt=attempt):
+                self._engine.suspend(job_id, attempt)
+            case ContinueTree(job=job_id, attempt=attempt):
+                self._engine.resume(job_id, attempt)
+
+    def _launch(self, job: Job, lanes: tuple[Lane, ...]) -> None:
+        placed = job.active
+        assert placed is not None
+        try:
+            self._folders.prepare(job, placed.attempt)
+        except OSError as error:
+            self._devices.hand_on(job.id)
+            self._report(_not_launched(job, placed.attempt, error))
+            return
+        reached(Step.FOLDER_MADE)
+        files = self._folders.files(job, placed.attempt)
+        environment = {
+            **self._base(placed, lanes),
+            **told(job, placed, self._paths.root, self._folders.folder(job)),
+            **job.spec.variables,
+        }
+        self._engine.start(
+            Launch(
+                job=job.id,
+                attempt=placed.attempt,
+                command=job.spec.command,
+                shell=job.spec.shell,
+                login_shell=job.spec.login_shell,
+                cwd=job.spec.cwd,
+                environment=environment,
+                out=files.out,
+                err=files.err,
+                leases=self._devices.leases_of(job.id),
+            )
+        )
+        self._devices.hand_on(job.id)
+        self._note(job)
+
+    def _base(self, placed: Placed, lanes: tuple[Lane, ...]) -> dict[str, str]:
+        if lanes is not self._lanes:
+            self._lanes = lanes
+            self._bases.clear()
+        key = (placed.environment, bool(placed.lanes))
+        base = self._bases.get(key)
+        if base is None:
+            base = {**defaults(lanes if placed.lanes else ()), **self.environment(placed.environment)}
+            self._bases[key] = base
+        return base
+
+    def environment(self, digest: str) -> dict[str, str]:
+        found = self.environments.get(digest)
+        if found is None:
+            found = self._store.environment(digest)
+            if found is None:  # the store was rebuilt without it
+                found = captured()
+            self.environments[digest] = found
+        return found
+
+
+def _not_launched(job: Job, attempt: int, error: OSError) -> AttemptEnded:
+    why = f"its folder cannot be made: {error.strerror}"
+    outcome: Outcome = NoRoom(why) if error.errno in PASSING else NotStarted(why)
+    return AttemptEnded(job=job.id, attempt=attempt, outcome=outcome, at=time.time())

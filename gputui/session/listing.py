@@ -1,0 +1,118 @@
+"""Snapshots in the shapes that `--json` promises: stable, additions only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, Stopping, Suspended
+from gputui.core.lanes import Lane
+from gputui.core.scheduler import Moment
+from gputui.core.snapshot import Snapshot
+from gputui.core.transitions import words
+
+from .folders import Folders
+
+ENDED_BADLY = frozenset(
+    (StateName.FAILED, StateName.CRASHED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
+)  # fmt: skip
+
+
+def scheduler_json(snapshot: Snapshot) -> dict[str, Any]:
+    cause = snapshot.cause
+    return {
+        "state": snapshot.mode,
+        "cause": None
+        if cause is None
+        else {
+            "kind": cause.kind,
+            "message": cause.message,
+            "jobs": list(cause.jobs),
+            "signature": cause.signature,
+            "since": cause.since,
+        },
+    }
+
+
+def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
+    placed, last = job.active, job.attempts[-1] if job.attempts else None
+    over = last if placed is None else None
+    number = placed.attempt if placed is not None else last.number if last is not None else 0
+    files = folders.written(job, number) if number else None
+    return {
+        "id": job.id,
+        "name": job.name,
+        "group": job.spec.group,
+        "params": job.spec.params,
+        "command": job.spec.command,
+        "cwd": job.spec.cwd,
+        "state": job.state.name,
+        "exit_code": over.exit_code if over is not None else None,
+        "signal": over.end.signal if over is not None and isinstance(over.end, Crashed) else None,
+        "attempt": job.issued,
+        "priority": job.priority,
+        "gpus": list(placed.gpus if placed is not None else over.gpus if over is not None else ()),
+        "pid": job.state.pid if isinstance(job.state, Running | Suspended | Stopping) else None,
+        "kill_at": job.state.deadline if isinstance(job.state, Stopping) else None,
+        "added": job.added,
+        "started": placed.since if placed is not None else over.started if over is not None else None,
+        "ended": over.ended if over is not None else None,
+        "out": files.out if files is not None else None,
+        "err": files.err if files is not None else None,
+        "why": why,
+        "end": _end_words(job, over),
+        "progress": None,
+    }
+
+
+def _end_words(job: Job, over: Attempt | None) -> str | None:
+    if job.state.name is StateName.SKIPPED:
+        return words(job.state)  # type: ignore[arg-type]  # the name says it is an end
+    return over.signature if over is not None and job.state.name in ENDED_BADLY else None
+
+
+def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]:
+    files = folders.written(job, attempt.number)
+    return {
+        "number": attempt.number,
+        "state": attempt.end.name,
+        "exit_code": attempt.exit_code,
+        "signal": attempt.end.signal if isinstance(attempt.end, Crashed) else None,
+        "gpus": list(attempt.gpus),
+        "started": attempt.started,
+        "ended": attempt.ended,
+        "out": files.out,
+        "err": files.err,
+        "gpu_mean": attempt.usage.gpu_mean if attempt.usage is not None else None,
+        "gpu_peak_memory": attempt.usage.gpu_peak_memory if attempt.usage is not None else None,
+        "gpu_seconds": attempt.usage.gpu_seconds if attempt.usage is not None else None,
+        "signature": attempt.signature,
+        "environment": attempt.environment,
+        "pid": attempt.pid,
+    }
+
+
+def story_json(job: Job, moments: Iterable[Moment]) -> list[dict[str, Any]]:
+    """What the attempts tell and what the user did, in the order it happened."""
+    told = [(job.added, "added")]
+    for attempt in job.attempts:
+        where = f" on GPU {', '.join(attempt.gpus)}" if attempt.gpus else ""
+        told.append((attempt.started, f"attempt {attempt.number} started{where}"))
+        why = f": {attempt.signature}" if attempt.signature else ""
+        told.append((attempt.ended, f"attempt {attempt.number} {attempt.end.name}{why}"))
+    if job.active is not None:
+        where = f" on GPU {', '.join(job.active.gpus)}" if job.active.gpus else ""
+        told.append((job.active.since, f"attempt {job.active.attempt} started{where}"))
+    told += [(moment.at, moment.text) for moment in moments]
+    return [{"time": at, "text": text} for at, text in sorted(told, key=lambda line: line[0])]
+
+
+def lanes_json(snapshot: Snapshot) -> list[dict[str, Any]]:
+    leaving = {lane.id for lane in snapshot.leaving}
+    return [_lane_json(snapshot, lane, leaving) for lane in (*snapshot.lanes, *snapshot.leaving)]
+
+
+def _lane_json(snapshot: Snapshot, lane: Lane, leaving: set[int]) -> dict[str, Any]:
+    job: JobId | None = snapshot.holders.get(lane.id)
+    state = "draining" if lane.id in leaving else "busy" if job is not None else "free"
+    return {"id": lane.id, "devices": list(lane.devices), "kind": lane.kind, "job": job, "state": state}

@@ -1,0 +1,134 @@
+"""Loading a job file again: which of its jobs are new, which are there already, and what becomes of those."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.core.book import Book
+from gputui.core.dependencies import satisfied
+from gputui.core.events import AddJobs, Edit, Rerun, UserCommand
+from gputui.core.job import Active, Ended, Job, JobId, JobSpec, Killed, Lost, Skipped, StateName, Succeeded, Waiting
+
+Key = tuple[str, str, int]
+
+
+class Again(msgspec.Struct, frozen=True):
+    """What the user wants of jobs that have ended before."""
+
+    rerun_failed: bool = True
+    rerun_lost: bool = False
+    force_rerun: bool = False
+
+
+class LoadPlan(msgspec.Struct, frozen=True):
+    """What a load will do, and the counts that the user is told."""
+
+    new: tuple[JobSpec, ...]
+    edits: tuple[UserCommand, ...]
+    reruns: tuple[UserCommand, ...]
+    jobs: tuple[JobId, ...]
+    """Known jobs that the load names."""
+    kept: Counter[StateName]
+    rerun: Counter[StateName]
+    removed: int
+
+    def events(self) -> list[UserCommand]:
+        """Adds first, for they may be refused; reruns before edits, for only a waiting job can be edited."""
+        adds: list[UserCommand] = [AddJobs(self.new)] if self.new else []
+        return [*adds, *self.reruns, *self.edits]
+
+    def sentence(self, origin: str) -> str:
+        total = len(self.new) + len(self.jobs) + self.removed
+        parts = [f"{len(self.new)} new"]
+        done = self.kept[StateName.SUCCEEDED]
+        parts += [f"{done} done (kept)"] if done else []
+        others = sorted(item for item in self.kept.items() if item[0] is not StateName.SUCCEEDED)
+        parts += [f"{count} {name} (kept)" for name, count in others]
+        parts += [f"{count} {name} (rerun)" for name, count in sorted(self.rerun.items())]
+        parts += [f"{self.removed} removed (left out)"] if self.removed else []
+        advice = " All again: --force-rerun. Fresh session: --new" if self.jobs or self.removed else ""
+        return f"{total} in {origin}: {', '.join(parts)}.{advice}"
+
+
+def key_of(spec: JobSpec) -> Key | None:
+    return (spec.cwd, spec.command, spec.occurrence) if spec.occurrence is not None else None
+
+
+def plan(book: Book, specs: Iterable[JobSpec], again: Again) -> LoadPlan:
+    """Pure: compares a load with the book."""
+    known = {key: job for job in book if (key := key_of(job.spec)) is not None}
+    new: list[JobSpec] = []
+    matched: list[tuple[Job, JobSpec]] = []
+    for spec in specs:
+        key = key_of(spec)
+        job = known.get(key) if key is not None else None
+        if job is None:
+            new.append(spec)
+        else:
+            matched.append((job, spec))
+    here = [(job, spec) for job, spec in matched if not job.archived]
+    rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again)})
+    environments = {job.id: spec.environment for job, spec in here}
+    # A skipped job comes back by itself with the one it was skipped for.
+    asked = [job_id for job_id in rerun_ids if not isinstance(book[job_id].state, Skipped)]
+    return LoadPlan(
+        new=tuple(new),
+        edits=tuple(_edits(here, rerun_ids)),
+        reruns=tuple(Rerun(job=job_id, environment=environments[job_id]) for job_id in asked),
+        jobs=tuple(job.id for job, _ in here),
+        kept=Counter(job.state.name for job, _ in here if job.id not in rerun_ids),
+        rerun=Counter(job.state.name for job, _ in here if job.id in rerun_ids),
+        removed=len(matched) - len(here),
+    )
+
+
+def _possible(book: Book, wanted: set[JobId]) -> dict[JobId, None]:
+    """In the order in which they can be rerun, without those that would only be skipped again."""
+    possible: dict[JobId, None] = {}
+    for job_id in _dependencies_first(book, wanted):
+        if not any(_in_the_way(book, job_id, earlier) for earlier in book[job_id].after if earlier not in possible):
+            possible[job_id] = None
+    return possible
+
+
+def _dependencies_first(book: Book, jobs: set[JobId]) -> dict[JobId, None]:
+    ordered: dict[JobId, None] = {}
+    for first in sorted(jobs):
+        stack = [first]
+        while stack:
+            before = [id for id in book[stack[-1]].after if id in jobs and id not in ordered]
+            stack += before
+            if not before:
+                ordered[stack.pop()] = None
+    return ordered
+
+
+def _in_the_way(book: Book, job_id: JobId, earlier: JobId) -> bool:
+    return isinstance(book[earlier].state, Ended) and not satisfied(book, book[job_id], earlier)
+
+
+def _to_rerun(job: Job, again: Again) -> bool:
+    match job.state:
+        case Succeeded() | Killed():
+            return again.force_rerun
+        case Lost():
+            return again.force_rerun or again.rerun_lost
+        case Ended():
+            return again.force_rerun or again.rerun_failed
+    return False
+
+
+def _edits(here: list[tuple[Job, JobSpec]], rerun_ids: Container[JobId]) -> Iterable[UserCommand]:
+    """A changed setting updates a job that waits; one that runs or is done keeps what it ran with."""
+    for job, spec in here:
+        if isinstance(job.state, Active) or not (isinstance(job.state, Waiting) or job.id in rerun_ids):
+            continue
+        wanted = replace(spec, hold=job.spec.hold)
+        told_by_rerun = job.id in rerun_ids and not isinstance(job.state, Skipped)
+        current = replace(job.spec, environment=spec.environment) if told_by_rerun else job.spec
+        if wanted != current:
+            yield Edit(job=job.id, spec=wanted)

@@ -1,0 +1,89 @@
+"""The session's lock: the kernel's word on who owns the session, whatever became of the process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from enum import StrEnum
+
+import msgspec
+
+from .errors import SessionBusy, SessionError
+from .paths import Paths
+
+
+class OwnerKind(StrEnum):
+    APP = "app"
+    RUN = "run"
+    KEEPER = "keeper"
+    CLIENT = "client"
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds the lock, as they wrote it into the file; only advice, the lock itself is the truth."""
+
+    pid: int
+    kind: OwnerKind
+    since: float
+
+
+class Lock:
+    """An flock on a file that is still at its path; freed by the kernel when its last descriptor closes."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def sign(self, kind: OwnerKind) -> None:
+        """Only advice, so a full disk does not keep anybody from owning."""
+        text = msgspec.json.encode(Holder(os.getpid(), kind, time.time())) + b"\n"
+        with suppress(OSError):
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, text, 0)
+
+    def release(self) -> None:
+        os.close(self.fd)
+
+
+def take(paths: Paths, *, wait: bool = False) -> Lock | None:
+    """The lock, or None if somebody holds it and we do not wait."""
+    while True:
+        try:
+            fd = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise SessionError(
+                f"cannot use the session in {paths.root}: {error.strerror}; choose another --output-dir"
+            ) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        if _still_there(fd, paths.lock):
+            return Lock(fd)
+        os.close(fd)
+
+
+def _still_there(fd: int, path: str) -> bool:
+    """A lock on a file that was deleted meanwhile would keep nobody out."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def holder(paths: Paths) -> Holder | None:
+    try:
+        with open(paths.lock, "rb") as file:
+            return msgspec.json.decode(file.read(4096), type=Holder)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def busy(paths: Paths) -> SessionBusy:
+    who = holder(paths)
+    if who is None:
+        return SessionBusy(f"another process holds {paths.root}")
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(who.since))
+    return SessionBusy(f"{paths.root} is held by gputui {who.kind} (pid {who.pid}, since {since})")

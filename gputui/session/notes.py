@@ -1,0 +1,87 @@
+"""Reading INFO back: what a job's folder tells of its newest attempt, long after whoever wrote it is gone."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+
+import msgspec
+
+from gputui.core.job import Crashed, End, Failed, JobId, Killed, Lost, Refused, StateName, Succeeded, TimedOut
+
+from .paths import PRIVATE
+
+_DEPTH = 4
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What an INFO file says."""
+
+    job: JobId
+    name: str
+    command: str
+    cwd: str
+    gpus: tuple[str, ...]
+    occurrence: int | None
+    attempt: int
+    started: float
+    end: End | None
+    ended: float
+    exit_code: int | None
+    why: str | None
+
+
+def read_notes(root: str) -> list[Note]:
+    notes = []
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if name not in (PRIVATE, "attempts")]
+        if folder[len(root) :].count(os.sep) >= _DEPTH:
+            inner.clear()
+        if "INFO" in files:
+            with suppress(OSError, ValueError, KeyError):
+                notes.append(read_note(os.path.join(folder, "INFO")))
+    return notes
+
+
+def read_note(path: str) -> Note:
+    """Raises KeyError or ValueError for an INFO that is not ours or was cut off."""
+    with open(path, "rb") as file:
+        text = file.read(1_000_000).decode("utf-8", "replace").replace("\n    ", "\0")
+    said: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, _, value = line.partition(": ")
+        said.setdefault(key, value.replace("\0", "\n"))
+    code = int(said["exit code"]) if "exit code" in said else None
+    gpus = tuple(filter(None, said.get("ran on gpu", "").split(",")))
+    return Note(
+        int(said["id"]), said["job name"], said["command"], said["cwd"], gpus,
+        int(said["occurrence"]) if "occurrence" in said else None, int(said["attempt"]),
+        _moment(said["started"]), _end(said.get("state"), code, said.get("why", "")),
+        _moment(said.get("ended", "(0)")), code, said.get("why"),
+    )  # fmt: skip
+
+
+def _moment(text: str) -> float:
+    found = re.search(r"\(([\d.]+)\)", text)
+    return float(found[1]) if found else 0.0
+
+
+def _end(state: str | None, code: int | None, why: str) -> End | None:
+    match state:
+        case None:
+            return None
+        case StateName.SUCCEEDED:
+            return Succeeded()
+        case StateName.CRASHED:
+            return Crashed((code or 129) - 128)
+        case StateName.KILLED:
+            return Killed()
+        case StateName.TIMED_OUT:
+            limit = re.search(r"after ([\d.e+]+) s", why)
+            return TimedOut(float(limit[1]) if limit else 0.0)
+        case StateName.REFUSED:
+            return Refused(why)
+        case StateName.LOST:
+            return Lost(why)
+    return Failed(code if code is not None else 1)

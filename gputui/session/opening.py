@@ -1,0 +1,217 @@
+"""Opening a session whose lock we hold: the store and what is in it, whatever state it is in."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.core.scheduler import Scheduler
+
+from . import backup
+from .environment import captured, digest
+from .errors import ForeignSession, SessionError, StoreDamaged, StoreTrouble
+from .folders import Folders
+from .glance import home_of, running_in
+from .notes import read_notes
+from .paths import Paths
+from .rebuild import is_behind, read_claims, rebuild, session_of_running, settle_blocked
+from .registry import remember
+from .store import Change, Identity, Store
+from .world import World, this_world
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """How a new session names its jobs' folders."""
+
+    prefix: str = "job_"
+    job_dir: str = ""
+
+
+class Opened(msgspec.Struct):
+    store: Store
+    scheduler: Scheduler
+    identity: Identity
+    same_world: bool
+    """Attempts under way were started in this boot and pid namespace."""
+    notices: list[str]
+    """What the user must be told."""
+
+
+def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False) -> Opened:
+    """Raises SessionError with the sentence for the user; changes nothing in a session of another machine."""
+    notices: list[str] = []
+    world = this_world()
+    _refuse_far(paths, world)
+    try:
+        store, scheduler, found = _opened(paths, notices)
+    except StoreTrouble as trouble:
+        raise SessionError(f"{trouble} ({paths.database}): is the disk full or read-only?") from trouble
+    try:
+        if found is None:
+            identity = _found_session(paths, store, scheduler, layout, world, made_folder, notices)
+        else:
+            _refuse_other_container(paths, found.world, world, scheduler)
+            identity = replace(found, world=world)
+            scheduler = _caught_up(paths, store, scheduler, identity, notices)
+    except BaseException:
+        store.close()
+        raise
+    same_world = found is None or (found.world.boot, found.world.pid_namespace) == (world.boot, world.pid_namespace)
+    return Opened(store, scheduler, identity, same_world, notices)
+
+
+def _opened(paths: Paths, notices: list[str]) -> tuple[Store, Scheduler, Identity | None]:
+    if os.path.exists(paths.rebuilt) and not os.path.exists(paths.database):
+        os.replace(paths.rebuilt, paths.database)  # whoever rebuilt it was stopped before the last step
+    try:
+        _refuse_empty(paths)
+        return _loaded(Store(paths.database))
+    except StoreDamaged as damage:
+        return _rebuilt(paths, str(damage), notices)
+
+
+def _loaded(store: Store) -> tuple[Store, Scheduler, Identity | None]:
+    try:
+        store.check()
+        return store, store.load(), store.identity()
+    except BaseException:
+        store.close()
+        raise
+
+
+def _refuse_empty(paths: Paths) -> None:
+    """SQLite takes a file that is gone or empty for a new database; beside what jobs have left it is a lost one."""
+    try:
+        if os.stat(paths.database).st_size:
+            return
+        is_there = True
+    except FileNotFoundError:
+        is_there = False
+    left = os.path.exists(paths.backup) or bool(read_claims(paths.claims))
+    if left or (is_there and read_notes(paths.root)):
+        raise StoreDamaged(f"the queue's file is {'empty' if is_there else 'gone'}")
+
+
+def _refuse_far(paths: Paths, here: World) -> None:
+    """Looked up without opening: what is open on another machine must not be touched from this one."""
+    lives = home_of(paths.database)
+    if lives is not None and not lives.same_machine(here):
+        raise ForeignSession(
+            f"{paths.root} lives on {lives.hostname} ({running_in(paths.database)} running): "
+            f"ssh -t {lives.hostname} gputui, or begin another with --output-dir"
+        )
+
+
+def _refuse_other_container(paths: Paths, lives: World, here: World, scheduler: Scheduler) -> None:
+    running = len(scheduler.book.active)
+    if running and lives.boot == here.boot and lives.pid_namespace != here.pid_namespace:
+        raise ForeignSession(
+            f"{paths.root} lives in another container on {lives.hostname} ({running} running): "
+            "use it from there, or begin another with --output-dir"
+        )
+
+
+def _found_session(
+    paths: Paths,
+    store: Store,
+    scheduler: Scheduler,
+    layout: Layout,
+    world: World,
+    made_folder: bool,
+    notices: list[str],
+) -> Identity:
+    """A new session. Folders that an earlier tool left keep their numbers; ours begin after them."""
+    name = session_of_running(paths.claims) or uuid.uuid4().hex
+    identity = Identity(name, time.time(), world, layout.prefix, layout.job_dir, made_folder)
+    taken = _taken_numbers(paths.root, layout)
+    if taken and not len(scheduler.book):
+        scheduler.book.first_id = max(taken) + 1
+        notices.append(
+            f"{paths.root} holds {len(taken)} job folders of an earlier run; they stay, new jobs begin at "
+            f"{scheduler.book.first_id}"
+        )
+    _commit(store, Change(record=scheduler.record(), identity=identity, full=True))
+    store.make_room()  # the main file alone must tell where the session lives
+    remember(paths.root)
+    return identity
+
+
+def _taken_numbers(root: str, layout: Layout) -> list[int]:
+    if layout.job_dir:
+        return []
+    names = (name.removeprefix(layout.prefix) for name in os.listdir(root) if name.startswith(layout.prefix))
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _commit(store: Store, change: Change) -> None:
+    try:
+        store.commit(change)
+    except StoreTrouble as trouble:
+        raise SessionError(f"{trouble} ({store.path}): is the disk full or read-only?") from trouble
+
+
+def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Scheduler, Identity | None]:
+    """Beside the damaged one, which goes only when the new one is whole: this may be cut off at any point."""
+    part = paths.rebuilt + ".part"
+    store, scheduler, origin = _from_backup(paths, part)
+    rebuilt = _brought_up(paths, store, scheduler)
+    store.close()
+    os.replace(part, paths.rebuilt)
+    aside = backup.set_aside(paths)
+    os.replace(paths.rebuilt, paths.database)
+    kept = f"It is kept as {aside}. " if os.path.exists(aside) else ""
+    notices.append(
+        f"{damage}. {kept}Rebuilt from {origin}, with {rebuilt} jobs brought up to date from their folders and "
+        "claims. What was added since then and had not started is gone: load it again."
+    )
+    return _loaded(Store(paths.database))
+
+
+def _from_backup(paths: Paths, to: str) -> tuple[Store, Scheduler, str]:
+    _clear(to)
+    if backup.restore(paths, to):
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(paths.backup).st_mtime))
+        try:
+            store, scheduler, _ = _loaded(Store(to))
+            return store, scheduler, f"the backup of {made}"
+        except StoreDamaged:
+            _clear(to)
+    store = Store(to)
+    return store, store.load(), "nothing, for there is no usable backup"
+
+
+def _clear(database: str) -> None:
+    for suffix in (*backup.LOGS, ""):
+        with suppress(FileNotFoundError):
+            os.unlink(database + suffix)
+
+
+def _brought_up(paths: Paths, store: Store, scheduler: Scheduler) -> int:
+    """Writes what folders and claims know beyond the store into it; returns of how many jobs they knew more."""
+    environment = captured()
+    rebuilt = rebuild(paths, scheduler.record(), list(scheduler.book), digest(environment))
+    fresh = Scheduler(scheduler.record(), rebuilt.jobs)
+    fresh.next_position = max((job.position + 1 for job in rebuilt.jobs), default=0.0)
+    settle_blocked(fresh.book, time.time())
+    environments = {digest(environment): environment}
+    _commit(store, Change(jobs=list(fresh.book), environments=environments, record=fresh.record(), full=True))
+    return rebuilt.from_folders
+
+
+def _caught_up(paths: Paths, store: Store, scheduler: Scheduler, identity: Identity, notices: list[str]) -> Scheduler:
+    """A power cut can take the last seconds of the store, but not what jobs have left."""
+    folders = Folders(paths.root, identity.prefix, identity.job_dir)
+    if not is_behind(scheduler.book, folders, paths.claims):
+        return scheduler
+    known = _brought_up(paths, store, scheduler)
+    if known:
+        notices.append(
+            f"the queue had lost its last moments, perhaps by a power cut: {known} jobs were brought up to date from "
+            "their folders and claims. If jobs are missing, load them again."
+        )
+    return store.load()

@@ -1,0 +1,355 @@
+"""The owner: the one process that holds a session's lock and runs its scheduler, in a thread of its own.
+
+It works in turns. A turn hands the scheduler all that happened, lets it place jobs once, makes the change durable,
+and only then does what the scheduler instructed. What could not be made durable is kept and offered again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from gputui.core.events import AttemptEnded, Event, Exited, SetLanes, Spawned, Tick
+from gputui.core.instructions import Instruction
+from gputui.core.job import JobId
+from gputui.core.lanes import Lane
+from gputui.core.scheduler import Moment, Record
+from gputui.core.snapshot import Snapshot
+from gputui.core.steps import Step, reached
+from gputui.engines.local.engine import LocalEngine
+from gputui.engines.protocol import Report
+from gputui.logs.signatures import job_signature
+
+from .backup import Backups
+from .devices import Devices
+from .environment import digest
+from .errors import StoreDamaged, StoreTrouble
+from .folders import Folders
+from .gpu_file import GpuFile
+from .journal import Journal
+from .launching import Launcher
+from .lock import Lock, OwnerKind
+from .loop import Loop, Timer
+from .opening import Layout, Opened, open_session
+from .paths import Paths
+from .recovery import survivors, unnoted_ends
+from .requests import Commands
+from .scribe import Scribe
+from .store import Change
+from .ticket import OwnerGone, Ticket, Work
+
+T = TypeVar("T")
+
+RETRY_COMMIT = 0.5
+SPAWN_NEWS = 0.02
+"""Seconds that the news of a started job may wait for company: it needs no commit of its own."""
+ETA_EVERY = 1.0
+
+
+class Owner:
+    """Opened in the caller's thread, which gets the errors; then runs in its own until `close`."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        lock: Lock,
+        kind: OwnerKind = OwnerKind.RUN,
+        *,
+        layout: Layout | None = None,
+        made_folder: bool = False,
+        places: bool = True,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.paths, self.lock, self.kind = paths, lock, kind
+        self.places = places
+        """False: a client that looks or changes the queue, but starts nothing."""
+        self.since = time.time()
+        self.journal = Journal(paths.log)
+        opened = open_session(paths, layout or Layout(), made_folder=made_folder)
+        self.notices = opened.notices
+        self.scheduler = opened.scheduler
+        self.folders = Folders(paths.root, opened.identity.prefix, opened.identity.job_dir)
+        self.now = self.since
+        self.failure: str | None = None
+        """What ended the owner's thread, if anything did."""
+        self.identity = opened.identity
+        self._opened = opened
+        self._store = opened.store
+        self.loop = Loop()
+        self.engine = LocalEngine(self.loop, paths.claims, opened.identity.uuid, self._on_report)
+        self._scribe = Scribe(self.folders, paths.claims, self.engine.forget)
+        self.devices = Devices(self.loop, opened.identity.uuid, self.engine.token, self._kick)
+        self._launcher = Launcher(
+            paths, self.folders, self._store, self.engine, self._on_report, self._scribe.note, self.devices
+        )
+        self._on_change = on_change
+        self.on_turn: list[Callable[[Snapshot], None]] = []
+        """Called in the owner's thread with each new snapshot."""
+        self.on_leaving: list[Callable[[], None]] = []
+        """Called in the owner's thread before anything is closed."""
+        self.last_act: Callable[[], None] = lambda: None
+        """Called when everything is closed but the lock is still held."""
+        self._reports: list[Report] = []
+        self._inbox: deque[Ticket[Any]] = deque()
+        self._answered: list[Ticket[Any]] = []
+        """Carried out, but not durable yet."""
+        self._outbox: list[Instruction] = []
+        self._ended: list[tuple[JobId, int]] = []
+        self._environments: dict[str, dict[str, str]] = {}
+        self._saved_record: Record | None = None
+        self._trouble: str | None = None
+        self._turn_due = False
+        self._wakeup: Timer | None = None
+        self._eta: tuple[float, float | None] = (0.0, None)
+        self._closed = False
+        self.snapshot: Snapshot = self.scheduler.snapshot()
+        self._changed: set[JobId] = set()
+        self._changed_lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="gputui-owner", daemon=True)
+
+    # For other threads
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def do(self, work: Work[T]) -> Ticket[T]:
+        """Asks for something; from any thread."""
+        ticket: Ticket[T] = Ticket(work)
+        self._inbox.append(ticket)
+        if self._closed:
+            self._turn_away()
+        else:
+            self.loop.call_soon_threadsafe(self._kick)
+        return ticket
+
+    def close(self) -> None:
+        """Lets go of the session: jobs run on, the store is closed, the lock stays with the caller."""
+        self.leave()
+        self._thread.join()
+
+    def leave(self) -> None:
+        """As `close`, without waiting; also from the owner's own thread."""
+        if not self._closed:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def take_changed(self) -> set[JobId]:
+        """The jobs that changed since it was asked last; a snapshot read afterwards has all of it."""
+        with self._changed_lock:
+            changed, self._changed = self._changed, set()
+        return changed
+
+    # For the owner's thread
+
+    def take(self, ticket: Ticket[Any]) -> None:
+        self._inbox.append(ticket)
+        self._kick()
+
+    def reply_to(self, request: str) -> bytes | None:
+        """What was answered to a request that came before, if it did."""
+        return self._store.reply_to(request)
+
+    def environment(self, name: str) -> dict[str, str]:
+        return self._launcher.environment(name)
+
+    def story(self, job: JobId) -> list[Moment]:
+        return self._store.story(job)
+
+    def handle(self, event: Event) -> None:
+        self._outbox += self.scheduler.handle(event, self.now)
+
+    def keep_environment(self, environment: dict[str, str]) -> str:
+        name = digest(environment)
+        self._environments[name] = environment
+        self._launcher.environments[name] = environment
+        return name
+
+    def _set_lanes(self, lanes: tuple[Lane, ...]) -> None:
+        self.take(Ticket(Commands((SetLanes(lanes),))))
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            self._recover(self._opened)
+            self._kick()
+            if self.places:
+                Backups(self.loop, self._store, self.paths, self.journal)
+                GpuFile(self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal)
+            self.loop.run()
+        except BaseException:
+            self.failure = traceback.format_exc()
+            self.journal.write(self.failure)
+        finally:
+            self._let_go()
+
+    def _recover(self, opened: Opened) -> None:
+        reached(Step.RECOVERY_BEGUN)
+        book = self.scheduler.book
+        self.engine.recover(survivors(book, self.folders, same_world=opened.same_world))
+        self.engine.gc()
+        for job, attempt in unnoted_ends(book, self.paths.claims):
+            self._scribe.note(job, over=attempt)
+        reached(Step.RECOVERED)
+
+    def _let_go(self) -> None:
+        for leaving in self.on_leaving:
+            leaving()
+        self._closed = True
+        self.engine.close()
+        self.devices.close()
+        self._scribe.close()
+        self.loop.close()
+        self._store.close()
+        self._turn_away()
+        self.last_act()
+        self._on_change()
+
+    def _turn_away(self) -> None:
+        for ticket in [*self._inbox, *self._answered]:
+            ticket.settle(OwnerGone("the owner has left the session"))
+
+    # News
+
+    def _on_report(self, report: Report) -> None:
+        self._reports.append(report)
+        if not isinstance(report, Spawned):
+            self._kick()
+        elif not self._turn_due and len(self._reports) == 1:
+            self.loop.call_later(SPAWN_NEWS, self._kick)
+
+    def _kick(self) -> None:
+        if not self._turn_due:
+            self._turn_due = True
+            self.loop.call_soon(self._turn)
+
+    def _signed(self, report: Report) -> Report:
+        """An end with the crash in words, from the log's tail."""
+        if not isinstance(report, AttemptEnded):
+            return report
+        self._ended.append((report.job, report.attempt))
+        report = replace(report, usage=self.devices.usage(report.job, report.attempt))
+        if not isinstance(report.outcome, Exited) or report.outcome.code == 0:
+            return report
+        files = self.folders.files(self.scheduler.book[report.job], report.attempt)
+        return replace(report, signature=job_signature(files.out, files.err, report.outcome.code))
+
+    # A turn
+
+    def _turn(self) -> None:
+        self._turn_due = False
+        reached(Step.TURN_BEGUN)
+        self.now = time.time()
+        reports, self._reports = self._reports, []
+        for report in reports:
+            self.handle(self._signed(report))
+        while self._inbox:
+            ticket = self._inbox.popleft()
+            ticket.carry_out(self)
+            self._answered.append(ticket)
+        due = self.scheduler.next_wakeup()
+        if due is not None and due <= self.now:
+            self.handle(Tick())
+        if self.places and self._trouble is None:
+            self._place()
+        durable = self._commit()
+        self._publish()
+        if durable:
+            self._release()
+        self._set_wakeup()
+
+    def _place(self) -> None:
+        with self.devices.choosing(self.scheduler):
+            starts = self.scheduler.place(self.now)
+            for start in starts:
+                if start.job.active is not None:
+                    self.devices.lease(start.job.id, start.job.active.gpus)
+        for start in starts:
+            if start.job.issued > 1:
+                self._scribe.begin_anew(start.job)
+        self._outbox += starts
+        reached(Step.MARKERS_REMOVED)
+
+    def _commit(self) -> bool:
+        """False: nothing was made durable, so nothing may be done; tried again soon, with what came since."""
+        try:
+            change = self._change()
+            if change.nothing():
+                return True
+            self._store.commit(change)
+        except (StoreTrouble, StoreDamaged) as trouble:
+            self._in_trouble(str(trouble))
+            return False
+        self.scheduler.book.unsaved.clear()
+        self.scheduler.unsaved_moments.clear()
+        self._environments = {}
+        self._saved_record = self.scheduler.record()
+        reached(Step.COMMITTED)
+        return True
+
+    def _change(self) -> Change:
+        book, record = self.scheduler.book, self.scheduler.record()
+        return Change(
+            jobs=[book[job_id] for job_id in book.unsaved],
+            moments=self.scheduler.unsaved_moments,
+            environments=self._environments,
+            replies=[
+                (ticket.uuid, ticket.reply(ticket).decode(), self.now)
+                for ticket in self._answered
+                if ticket.uuid is not None and ticket.reply is not None
+            ],
+            record=record if record != self._saved_record else None,
+            identity=self.identity if self._saved_record is None else None,
+            full=bool(self._answered),
+        )
+
+    def _in_trouble(self, trouble: str) -> None:
+        if self._trouble is None:
+            self.journal.write(trouble)
+        self._trouble = f"{trouble}; nothing new starts until there is room, running jobs go on"
+        self._store.make_room()
+        self.loop.call_later(RETRY_COMMIT, self._kick)
+
+    def _release(self) -> None:
+        if self._trouble is not None:
+            self._trouble = None
+            self.journal.write("the queue can be written again")
+            self._kick()
+        outbox, self._outbox = self._outbox, []
+        for instruction in outbox:
+            self._launcher.carry_out(instruction, self.scheduler.board.lanes)
+        ended, self._ended = self._ended, []
+        for job_id, attempt in ended:
+            self._scribe.note(self.scheduler.book[job_id], over=attempt)
+        answered, self._answered = self._answered, []
+        for ticket in answered:
+            ticket.settle()
+
+    def _publish(self) -> None:
+        if self.now - self._eta[0] > ETA_EVERY:
+            self._eta = (self.now, self.scheduler.eta(self.now))
+        self.snapshot = replace(self.scheduler.snapshot(), eta=self._eta[1], trouble=self._trouble)
+        with self._changed_lock:
+            self._changed |= self.snapshot.changed
+        for look in self.on_turn:
+            look(self.snapshot)
+        self._on_change()
+
+    def _set_wakeup(self) -> None:
+        due = self.scheduler.next_wakeup()
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        if due is not None:
+            self._wakeup = self.loop.call_later(max(0.0, due - time.time()), self._kick)

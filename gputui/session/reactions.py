@@ -1,0 +1,53 @@
+"""When hooks are due: compares each durable snapshot with the one before."""
+
+from __future__ import annotations
+
+from gputui.core.job import Ended, Job, JobId
+from gputui.core.outlook import goes_on
+from gputui.core.snapshot import Snapshot
+
+from .folders import Folders
+from .hooks import Facts, Hooks
+from .listing import ENDED_BADLY
+
+
+class Reactions:
+    """Told every snapshot, in the owner's thread; a job's end counts once for each of its attempts."""
+
+    def __init__(self, hooks: Hooks, folders: Folders, snapshot: Snapshot) -> None:
+        self._hooks = hooks
+        self._folders = folders
+        self._told: set[tuple[JobId, int]] = {
+            (job.id, job.issued) for job in snapshot.jobs if isinstance(job.state, Ended)
+        }
+        self._paused = snapshot.cause is not None
+        self._worked = False
+        self._unseen: set[JobId] = set()
+
+    def look(self, snapshot: Snapshot) -> None:
+        self._unseen |= snapshot.changed
+        if snapshot.trouble is not None:
+            return  # not durable yet
+        changed, self._unseen = self._unseen, set()
+        for job_id in sorted(changed):
+            self._job(snapshot, snapshot[job_id])
+        if snapshot.cause is not None and not self._paused:
+            self._hooks.paused(snapshot.cause, _facts(snapshot))
+        self._paused = snapshot.cause is not None
+        works = goes_on(snapshot) if self._worked or snapshot.active else False
+        if self._worked and not works:
+            self._hooks.drained(_facts(snapshot))
+        self._worked = works
+
+    def _job(self, snapshot: Snapshot, job: Job) -> None:
+        key = (job.id, job.issued)
+        if isinstance(job.state, Ended) and key not in self._told:
+            self._told.add(key)
+            files = self._folders.written(job, job.issued) if job.issued else None
+            out, err = (files.out, files.err) if files is not None else (None, None)
+            self._hooks.job_ended(job, _facts(snapshot, out, err))
+
+
+def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:
+    failed = snapshot.count(*ENDED_BADLY)
+    return Facts(out=out, err=err, running=snapshot.running, waiting=snapshot.waiting, failed=failed)

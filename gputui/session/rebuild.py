@@ -1,0 +1,172 @@
+"""After the store was damaged: what the claims and the jobs' folders still tell of what the backup does not know."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.core.book import Book
+from gputui.core.dependencies import waiting_state
+from gputui.core.job import (
+    Attempt,
+    Blocked,
+    Held,
+    Job,
+    JobId,
+    JobSpec,
+    Killed,
+    Lost,
+    Placed,
+    Starting,
+)
+from gputui.core.lanes import Lane
+from gputui.core.scheduler import Record
+from gputui.engines.local.processes import TOKEN_VARIABLE
+
+from .folders import Folders
+from .notes import Note, read_notes
+from .paths import Paths
+
+UNKNOWN = "echo 'the command of this job was lost with the store'; exit 1"
+LOST = Lost("the store was damaged while it ran")
+
+
+class Rebuilt(msgspec.Struct, frozen=True):
+    jobs: list[Job]
+    from_folders: int
+    """Jobs of which the folder or the claim knew more than the backup."""
+
+
+def rebuild(paths: Paths, record: Record, backup: list[Job], environment: str) -> Rebuilt:
+    """The backup's jobs, brought up to what the folders and claims say; gaps are filled with lost jobs."""
+    notes = {note.job: note for note in read_notes(paths.root)}
+    claims = read_claims(paths.claims)
+    jobs = {job.id: job for job in backup}
+    lanes = _FreeLanes(record.lanes, backup)
+    touched = 0
+    for job_id in sorted({*notes, *claims}):
+        before = jobs.get(job_id)
+        after = _caught_up(before, job_id, notes.get(job_id), claims.get(job_id), lanes, environment)
+        touched += after is not before
+        jobs[job_id] = after
+    for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
+        if job_id not in jobs:
+            jobs[job_id] = _unknown(job_id, environment, state=Killed(), archived=True)
+    return Rebuilt([jobs[job_id] for job_id in sorted(jobs)], touched)
+
+
+LOOKED_AT = 64
+"""So many of the next jobs are checked for traces of a start that the store does not know of."""
+
+
+def is_behind(book: Book, folders: Folders, claims: str) -> bool:
+    """Whether claims or folders know of attempts or jobs that the store has never issued."""
+    if any(job_id not in book or attempt > book[job_id].issued for job_id, attempt in read_claims(claims).items()):
+        return True
+    next_jobs = (book[place.job] for place in islice(book.line, LOOKED_AT))
+    if any(job.spec.outfile is None and os.path.exists(folders.files(job, job.issued + 1).out) for job in next_jobs):
+        return True
+    spec = JobSpec(command="", cwd="/", environment="")
+    following = Job(book.next_id, spec, 0.0, spec.priority, 0.0, Held())
+    return os.path.exists(folders.files(following, 1).out)
+
+
+def settle_blocked(book: Book, now: float) -> None:
+    """Jobs that waited for others, some of which have turned out to be done."""
+    to_look_at = [job.id for job in book if isinstance(job.state, Blocked)]
+    while to_look_at:
+        changed = []
+        for job_id in to_look_at:
+            state = waiting_state(book, book[job_id], now)
+            if not isinstance(state, Blocked):
+                book.put(replace(book[job_id], state=state))
+                changed.append(job_id)
+        to_look_at = [job_id for job_id in to_look_at if job_id not in changed] if changed else []
+
+
+def session_of_running(claims: str) -> str | None:
+    """The name under which the jobs that still run know their session."""
+    for job_id, attempt in read_claims(claims).items():
+        with suppress(OSError, ValueError):
+            with open(os.path.join(claims, f"{job_id}.{attempt}"), "rb") as file:
+                pid = int(file.readline())
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = file.read().decode("utf-8", "replace").split("\0")
+            for variable in variables:
+                name, _, value = variable.partition("=")
+                if name == TOKEN_VARIABLE and value.endswith(f".{job_id}.{attempt}"):
+                    return value.removesuffix(f".{job_id}.{attempt}")
+    return None
+
+
+def _caught_up(
+    job: Job | None, job_id: JobId, note: Note | None, claim: int | None, lanes: _FreeLanes, environment: str
+) -> Job:
+    known = job.issued if job is not None else 0
+    newest = max(note.attempt if note else 0, claim or 0)
+    if job is not None and (newest < known or (newest == known and _says_as_much(job, note))):
+        return job
+    if job is not None and job.active is not None:
+        lanes.give_back(job.active.lanes)
+    job = job or (_from_note(note, environment) if note else _unknown(job_id, environment))
+    if note is not None and note.attempt == newest and note.end is not None:
+        attempt = Attempt(
+            newest, note.gpus, note.started, note.ended, note.end, note.exit_code, note.why, job.spec.environment
+        )
+        return replace(job, state=note.end, issued=newest, attempts=(*job.attempts, attempt))
+    if claim == newest:
+        gpus = note.gpus if note is not None and note.attempt == newest else ()
+        since = note.started if note is not None else job.added
+        placed = Placed(newest, lanes.over(gpus), gpus, since, job.spec.environment)
+        return replace(job, state=Starting(placed), issued=newest)
+    return replace(job, state=LOST, issued=newest)
+
+
+def _says_as_much(job: Job, note: Note | None) -> bool:
+    """Of an attempt that both know, the note tells more only if it has seen the end."""
+    return job.active is None or note is None or note.attempt != job.issued or note.end is None
+
+
+class _FreeLanes:
+    """The lanes that no job holds, given to attempts of which only the devices are known."""
+
+    def __init__(self, lanes: tuple[Lane, ...], jobs: list[Job]) -> None:
+        held = {lane for job in jobs if job.active is not None for lane in job.active.lanes}
+        self._all = lanes
+        self._free = {lane.id for lane in lanes} - held
+
+    def over(self, gpus: tuple[str, ...]) -> tuple[int, ...]:
+        for lane in self._all:
+            if lane.id in self._free and lane.devices == gpus and gpus:
+                self._free.discard(lane.id)
+                return (lane.id,)
+        return ()
+
+    def give_back(self, lanes: tuple[int, ...]) -> None:
+        self._free.update(lanes)
+
+
+def _from_note(note: Note, environment: str) -> Job:
+    name = note.name if note.name != f"job_{note.job}" else None
+    spec = JobSpec(command=note.command, cwd=note.cwd, environment=environment, name=name, occurrence=note.occurrence)
+    return Job(note.job, spec, note.started, spec.priority, float(note.job), Held())
+
+
+def _unknown(job_id: JobId, environment: str, **changes: object) -> Job:
+    spec = JobSpec(command=UNKNOWN, cwd="/", environment=environment)
+    return replace(Job(job_id, spec, 0.0, spec.priority, float(job_id), LOST), **changes)
+
+
+def read_claims(folder: str) -> dict[JobId, int]:
+    """The newest attempt of each job that has a claim."""
+    claims: dict[JobId, int] = {}
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            job, _, attempt = name.partition(".")
+            if job.isdecimal() and attempt.isdecimal():
+                claims[int(job)] = max(claims.get(int(job), 0), int(attempt))
+    return claims

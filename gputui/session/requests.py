@@ -1,0 +1,122 @@
+"""What can be asked of an owner, in words that also travel over a socket. Each is carried out within one turn."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.core.events import PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
+from gputui.core.job import JobId, JobSpec
+from gputui.core.lanes import Lane
+from gputui.core.mode import Mode
+
+from .loading import Again, plan
+from .ticket import Act
+
+CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one command; `refused` is the sentence why not."""
+
+    job: JobId | None
+    refused: str | None
+
+
+class Commands(msgspec.Struct, frozen=True, tag="commands"):
+    """Any number of commands, each carried out or refused on its own."""
+
+    events: tuple[UserCommand, ...]
+    environment: dict[str, str] | None = None
+
+    def __call__(self, act: Act) -> list[Outcome]:
+        digest = act.keep_environment(self.environment) if self.environment is not None else None
+        return [self._one(act, _with_environment(event, digest)) for event in self.events]
+
+    def _one(self, act: Act, event: UserCommand) -> Outcome:
+        job = getattr(event, "job", None)
+        try:
+            act.handle(event)
+        except Refusal as refusal:
+            return Outcome(job, str(refusal))
+        return Outcome(job, None)
+
+
+def _with_environment(event: UserCommand, digest: str | None) -> UserCommand:
+    """A rerun in the caller's environment says so with an empty digest: a light client cannot make one."""
+    if isinstance(event, Rerun) and event.environment == "":
+        return replace(event, environment=digest)
+    return event
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    jobs: list[JobId]
+    """All jobs that the load names, new or known."""
+    new: int
+    sentence: str
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Jobs from a source; those with an identity that are there already are kept, updated or rerun. All or none."""
+
+    specs: tuple[JobSpec, ...]
+    environment: dict[str, str]
+    origin: str
+    again: Again = Again()
+
+    def __call__(self, act: Act) -> Loaded:
+        digest = act.keep_environment(self.environment)
+        book = act.scheduler.book
+        specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
+        planned = plan(book, specs, self.again)
+        first = book.next_id
+        sentence = planned.sentence(self.origin)
+        for event in planned.events():
+            act.handle(event)
+        new = range(first, book.next_id)
+        return Loaded([*planned.jobs, *new], len(new), sentence)
+
+
+class Begun(msgspec.Struct, frozen=True):
+    lanes: tuple[Lane, ...]
+    kept: bool
+    """The session had lanes already and keeps them."""
+    differ: bool
+    """The user named other ones."""
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    """What a `run` or an app wants of the session it opens; None leaves a setting as it is."""
+
+    lanes: tuple[Lane, ...] | None
+    given: bool
+    """The user named the lanes, they are not just the default."""
+    change_lanes: bool
+    cpu_jobs: int
+    pause_after: int | None = None
+    grace: float | None = None
+    at_most: int | None = None
+    keep_free: int | None = None
+    ignore_strangers: bool | None = None
+    ignored: tuple[str, ...] | None = None
+    gpu_file: str | None = None
+    resume: bool = True
+
+    def __call__(self, act: Act) -> Begun:
+        scheduler = act.scheduler
+        asked = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
+        act.handle(replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None}))
+        kept = False
+        if self.lanes is not None:
+            kept = bool(scheduler.board.lanes) and not self.change_lanes
+            if not kept:
+                act.handle(SetLanes(self.lanes))
+        differ = _devices(self.lanes or ()) != _devices(scheduler.board.lanes)
+        cause = scheduler.cause
+        if self.resume and (scheduler.mode is Mode.DRAINING or (cause is not None and cause.kind in CLEARED_BY_RUN)):
+            act.handle(Resume())
+        return Begun(scheduler.board.lanes, kept, self.given and differ)
+
+
+def _devices(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    return sorted((lane.kind, lane.devices) for lane in lanes)

@@ -1,0 +1,140 @@
+"""Writes INFO and markers in its own thread, so that no job waits for them.
+
+An attempt's claim goes only after its end is noted here: claims that are left say what is still to be written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from gputui.core.job import Job, JobId
+from gputui.core.steps import Step, reached
+
+from .folders import Folders
+from .git import GitNotes
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+RETRY_AFTER = 1.0
+GATHER = 0.1
+"""Seconds in which notes gather: a job that has ended by then is noted once, and the owner wakes nobody for it."""
+
+
+class Scribe:
+    """Keeps only the newest state of each job to be noted: a short job is written once."""
+
+    def __init__(self, folders: Folders, claims: str, forget: Callable[[JobId, int], None]) -> None:
+        self._folders = folders
+        self._claims = claims
+        self._forget = forget
+        self._git = GitNotes()
+        self._pending: dict[JobId, Job] = {}
+        self._over: dict[JobId, list[int]] = {}
+        """Attempts whose end is durable and whose claims wait for the note."""
+        self._wake = threading.Condition()
+        self._at_work = threading.Lock()
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name="gputui-scribe", daemon=True)
+        self._thread.start()
+
+    def note(self, job: Job, over: int | None = None) -> None:
+        """The job as it is durable now; `over` is an attempt that has ended with it."""
+        with self._wake:
+            if not self._pending:
+                self._wake.notify()
+            self._pending[job.id] = job
+            if over is not None:
+                self._over.setdefault(job.id, []).append(over)
+
+    def begin_anew(self, job: Job) -> None:
+        """Before a further attempt is committed: what is left to note of the ones before is dropped."""
+        with self._at_work:
+            with self._wake:
+                self._pending.pop(job.id, None)
+                over = self._over.pop(job.id, [])
+            self._folders.clear_markers(job)
+            for attempt in over:
+                self._forget(job.id, attempt)
+
+    def close(self, patience: float = 2.0) -> None:
+        """Writes what is there; what a full disk does not take is written by the next owner."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join(patience)
+
+    def _work(self) -> None:
+        while self._await_work():
+            while self._note_next():
+                pass
+
+    def _note_next(self) -> bool:
+        """False: nothing is left to note."""
+        folder = self._next_folder()
+        if folder is None:
+            return False
+        git = self._git.of(folder)  # slow, so not while the owner may have to wait for us
+        with self._at_work:
+            job, over = self._next(folder)
+            if job is None:
+                return True
+            done = self._write(job, over, git)
+            if not done:
+                self._put_back(job, over)
+        if not done:
+            self._rest()
+            return True
+        for attempt in over:
+            self._forget(job.id, attempt)
+            reached(Step.CLAIM_REMOVED)
+        return True
+
+    def _await_work(self) -> bool:
+        with self._wake:
+            while not self._pending and not self._closing:
+                self._wake.wait()
+            if not self._closing:
+                self._wake.wait(GATHER)
+            return bool(self._pending) or not self._closing
+
+    def _next_folder(self) -> str | None:
+        """Where the next job to be noted runs."""
+        with self._wake:
+            return next(iter(self._pending.values())).spec.cwd if self._pending else None
+
+    def _next(self, folder: str) -> tuple[Job | None, list[int]]:
+        """None: what was next is not any more."""
+        with self._wake:
+            job = next(iter(self._pending.values()), None)
+            if job is None or job.spec.cwd != folder:
+                return None, []
+            del self._pending[job.id]
+            return job, self._over.pop(job.id, [])
+
+    def _write(self, job: Job, over: list[int], git: str) -> bool:
+        """False: the disk is full, try again."""
+        try:
+            self._folders.write_info(job, git)
+            if over and job.active is None and job.attempts:
+                newest = job.attempts[-1]
+                self._folders.mark(job, newest, os.path.join(self._claims, f"{job.id}.{newest.number}"))
+                reached(Step.END_NOTED)
+        except OSError as error:
+            return error.errno not in FULL_DISK  # a folder that was taken away is not made again
+        return True
+
+    def _put_back(self, job: Job, over: list[int]) -> None:
+        with self._wake:
+            self._pending.setdefault(job.id, job)
+            self._over.setdefault(job.id, []).extend(over)
+            if self._closing:
+                self._pending.clear()
+
+    def _rest(self) -> None:
+        with self._wake:
+            closing = self._closing
+        if not closing:
+            time.sleep(RETRY_AFTER)

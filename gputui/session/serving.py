@@ -1,0 +1,143 @@
+"""An owner that others can reach: its control socket, its waiting keeper, and how it passes the session on."""
+
+from __future__ import annotations
+
+import array
+import socket
+import time
+import traceback
+from contextlib import suppress
+
+import msgspec
+
+from gputui.core.outlook import goes_on
+
+from . import config, wire
+from .desk import Desk
+from .hooks import Hooks
+from .keeping import Waiter, spawn_keeper
+from .lock import OwnerKind
+from .owner import Owner
+from .reactions import Reactions
+from .server import Connection, Server
+
+QUIET_FOR = 1.0
+"""Seconds without work and without a request after which an owning keeper goes."""
+
+NONSENSE = (msgspec.MsgspecError, RecursionError, UnicodeError)
+
+
+class Serving:
+    """Set up before the owner starts; all else happens in the owner's thread."""
+
+    def __init__(self, owner: Owner, *, keeper: bool = True, keeper_pid: int | None = None) -> None:
+        self._owner = owner
+        self._desk = Desk(owner)
+        self._server = Server(owner.loop, owner.paths, self._answer, owner.journal.write)
+        self._waiter = Waiter(owner.loop, owner.paths, owner.journal) if keeper else None
+        self.handed_over = False
+        """The session belongs to another process now."""
+        self.without_successor = False
+        """Leave nobody behind if there is nothing left to do: set before the owner is told to leave."""
+        owner.on_leaving.append(self._leaving)
+        self._set_up_hooks()
+        if self._waiter is not None:
+            if keeper_pid is None:
+                owner.loop.call_soon(self._waiter.start)
+            else:
+                self._waiter.watch(keeper_pid)
+        if owner.kind is OwnerKind.KEEPER:
+            owner.loop.call_later(QUIET_FOR, self._go_if_idle)
+
+    def _set_up_hooks(self) -> None:
+        """From the user's own file; one that cannot be read costs the hooks, never the session."""
+        owner = self._owner
+        try:
+            settings = config.load()
+        except config.ConfigError as error:
+            owner.journal.write(f"no hooks are run: {error}")
+            return
+        hooks = Hooks(owner.loop, settings, owner.paths.root, owner.journal.write)
+        if hooks.wanted:
+            owner.on_turn.append(Reactions(hooks, owner.folders, owner.snapshot).look)
+            owner.on_leaving.append(hooks.close)
+
+    @property
+    def keeper_pid(self) -> int | None:
+        return self._waiter.pid if self._waiter is not None else None
+
+    def _answer(self, body: bytes, connection: Connection) -> None:
+        """Whatever a request brings about, the owner survives it."""
+        try:
+            self._answer_request(wire.decode(body), connection)
+        except NONSENSE as error:
+            connection.reply(wire.no("bad_request", f"the request is not understood: {error}"))
+        except Exception as error:
+            self._owner.journal.write(traceback.format_exc())
+            connection.reply(wire.no("internal", f"the owner failed at this: {error!r}"))
+
+    def _answer_request(self, request: wire.Request, connection: Connection) -> None:
+        match request.ask:
+            case wire.HandOver(force=force):
+                self._hand_over(connection, force=force)
+            case wire.Leave():
+                self._leave(connection)
+            case _:
+                self._desk.answer_request(request, connection.reply)
+
+    # Going
+
+    def _hand_over(self, connection: Connection, *, force: bool) -> None:
+        """The lock is never let go: the next owner gets the very descriptor that holds it."""
+        if self._owner.kind is not OwnerKind.KEEPER and not force:
+            connection.reply(wire.no("refused", f"the session is open in gputui {self._owner.kind}"))
+            return
+        if self.handed_over:
+            connection.close()  # another was faster, and can be asked next
+            return
+        self.handed_over = True
+        taker = connection.release()
+        self._owner.last_act = lambda: self._pass_lock(taker)
+        self._owner.leave()
+
+    def _pass_lock(self, taker: socket.socket) -> None:
+        reply = wire.framed(wire.ok({"lock": True}))
+        descriptor = array.array("i", [self._owner.lock.fd])
+        try:
+            taker.settimeout(5.0)
+            taker.sendmsg([reply], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptor)])
+        except OSError as error:
+            self._owner.journal.write(f"nobody was there to take the session: {error}")
+            with suppress(OSError):
+                spawn_keeper(self._owner.paths.root, wait=True)
+        taker.close()
+
+    def _leave(self, connection: Connection) -> None:
+        if self._owner.kind is not OwnerKind.KEEPER:
+            connection.reply(wire.no("refused", f"the session is open in gputui {self._owner.kind}; leave it there"))
+        elif goes_on(self._owner.snapshot):
+            connection.reply(wire.no("refused", "there is work to do still"))
+        else:
+            connection.reply(wire.ok({"leaving": True}))
+            self._owner.loop.call_later(0.05, self._go)
+
+    def _go_if_idle(self) -> None:
+        quiet = time.monotonic() - self._server.last_request > QUIET_FOR
+        if quiet and not self._owner.snapshot.trouble and not goes_on(self._owner.snapshot):
+            self._go()
+        else:
+            self._owner.loop.call_later(QUIET_FOR / 2, self._go_if_idle)
+
+    def _go(self) -> None:
+        self.without_successor = True
+        self._owner.leave()
+
+    def _leaving(self) -> None:
+        """In the owner's thread, after its last turn: whatever was said to be added by then is seen here."""
+        self._server.close()
+        if self._waiter is None:
+            return
+        if self.handed_over or (self.without_successor and not goes_on(self._owner.snapshot)):
+            self._waiter.end()
+        else:
+            self._waiter.ensure()

@@ -1,0 +1,252 @@
+"""The durable queue: one SQLite file, opened only by the holder of the session's lock.
+
+A job is one row; one commit a turn. Adds and what users ask for are flushed to the disk before they are
+acknowledged; starts and ends survive the death of the process, and a power cut at worst makes a job `lost`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from gputui.core.job import Job
+from gputui.core.scheduler import Moment, Record, Scheduler
+
+from .errors import NewerStore, StoreDamaged, StoreTrouble
+from .world import World
+
+T = TypeVar("T")
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
+CREATE TABLE job(id INTEGER PRIMARY KEY, data TEXT NOT NULL);
+CREATE TABLE story(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
+CREATE INDEX story_of_job ON story(job);
+CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NULL);
+"""
+MIGRATIONS: dict[int, str] = {}
+"""From a version to the next, as SQL; data rows decode older shapes by their fields' defaults."""
+
+_encode = msgspec.json.Encoder().encode
+_decode_job = msgspec.json.Decoder(Job).decode
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What a session is, from its creation on."""
+
+    uuid: str
+    created: float
+    world: World
+    """Where its last owner lived; every attempt under way was started there."""
+    prefix: str = "job_"
+    job_dir: str = ""
+    made_folder: bool = False
+    """gputui made the session's folder, so it may move it aside."""
+
+
+class Change(msgspec.Struct):
+    """What one turn makes durable."""
+
+    jobs: Iterable[Job] = ()
+    moments: Iterable[Moment] = ()
+    environments: dict[str, dict[str, str]] = {}
+    replies: list[tuple[str, str, float]] = []
+    record: Record | None = None
+    identity: Identity | None = None
+    full: bool = False
+    """Flush it to the disk before going on."""
+
+    def nothing(self) -> bool:
+        return not (self.jobs or self.moments or self.environments or self.replies or self.record or self.identity)
+
+
+class Store:
+    """Raises StoreTrouble where trying again later can help, StoreDamaged where it cannot."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._full: bool | None = None
+        self._frozen = False
+        _refuse_newer(path, _version_in(path))
+        with _translated():
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        try:
+            with _translated():
+                os.chmod(path, 0o600)
+                self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        _refuse_newer(self.path, version)
+        if version == SCHEMA_VERSION:
+            return
+        steps = SCHEMA if version == 0 else "".join(MIGRATIONS[at] for at in range(version, SCHEMA_VERSION))
+        self._db.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Reading
+
+    def identity(self) -> Identity | None:
+        return self._meta("identity", Identity)
+
+    def load(self) -> Scheduler:
+        """The scheduler as it was last committed."""
+        with _translated():
+            record = self._meta("record", Record) or Record()
+            rows = self._db.execute("SELECT data FROM job ORDER BY id")
+            return Scheduler(record, _without_gaps(record.first_id, (_decode_job(data) for (data,) in rows)))
+
+    def check(self) -> None:
+        """Reads every page, also of what is not loaded: damage is better found now than when it is written to."""
+        with _translated():
+            found = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if found[0] != "ok":
+            raise StoreDamaged(f"the queue's file is damaged: {found[0].splitlines()[-1]}")
+
+    def environment(self, digest: str) -> dict[str, str] | None:
+        with _translated():
+            row = self._one("SELECT variables FROM environment WHERE digest=?", digest)
+            return msgspec.json.decode(row, type=dict[str, str]) if row is not None else None
+
+    def story(self, job: int) -> list[Moment]:
+        with _translated():
+            rows = self._db.execute("SELECT at, text FROM story WHERE job=? ORDER BY rowid", (job,))
+            return [Moment(job, at, text) for at, text in rows]
+
+    def reply_to(self, request: str) -> bytes | None:
+        """What was answered to a request that came before, if it did."""
+        row = self._one("SELECT reply FROM request WHERE uuid=?", request)
+        return row.encode() if row is not None else None
+
+    def _meta(self, key: str, kind: type[T]) -> T | None:
+        with _translated():
+            text = self._one("SELECT value FROM meta WHERE key=?", key)
+            return msgspec.json.decode(text, type=kind) if text is not None else None
+
+    def _one(self, query: str, *values: object) -> str | None:
+        with _translated():
+            row = self._db.execute(query, values).fetchone()
+        return row[0] if row is not None else None
+
+    # Writing
+
+    def commit(self, change: Change) -> None:
+        """All of it or nothing."""
+        with _translated():
+            self._synchronous(full=change.full)
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._write(change)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _write(self, change: Change) -> None:
+        run, many = self._db.execute, self._db.executemany
+        if change.environments:
+            rows = ((digest, _encode(found).decode()) for digest, found in change.environments.items())
+            many("INSERT OR IGNORE INTO environment VALUES(?, ?)", rows)
+        many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _encode(job).decode()) for job in change.jobs))
+        if change.moments:
+            many("INSERT INTO story VALUES(?, ?, ?)", ((told.job, told.at, told.text) for told in change.moments))
+        if change.replies:
+            many("INSERT OR REPLACE INTO request VALUES(?, ?, ?)", change.replies)
+        for key, value in (("record", change.record), ("identity", change.identity)):
+            if value is not None:
+                run("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, _encode(value).decode()))
+
+    def _synchronous(self, *, full: bool) -> None:
+        if full is not self._full:
+            self._db.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}")
+            self._full = full
+
+    def forget_requests(self, before: float) -> None:
+        with _translated():
+            self._db.execute("DELETE FROM request WHERE at<?", (before,))
+
+    # Backups: between two checkpoints the main file does not change, so it can be copied in peace
+
+    def freeze(self) -> None:
+        """Moves everything into the main file and keeps it unchanged until `thaw`."""
+        with _translated():
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.execute("PRAGMA wal_autocheckpoint=0")
+        self._frozen = True
+
+    def thaw(self) -> None:
+        self._frozen = False
+        with _translated():
+            self._db.execute("PRAGMA wal_autocheckpoint=1000")
+
+    def make_room(self) -> None:
+        """A full disk may be full of our own log."""
+        if not self._frozen:
+            with suppress(sqlite3.Error):
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _version_in(path: str) -> int:
+    """The schema's version as the file's header tells it, without opening a database that may not be ours to open."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(64)
+    except OSError:
+        return 0
+    return int.from_bytes(header[60:], "big") if header.startswith(b"SQLite format 3\0") else 0
+
+
+def _refuse_newer(path: str, version: int) -> None:
+    if version > SCHEMA_VERSION:
+        raise NewerStore(f"{path} was written by a newer gputui; upgrade this one")
+
+
+def _without_gaps(first: int, jobs: Iterable[Job]) -> Iterable[Job]:
+    """Ids run on without gaps; a row that is missing was not removed by us."""
+    for expected, job in enumerate(jobs, first):
+        if job.id != expected:
+            raise StoreDamaged(f"the queue's file is damaged: job {expected} is missing")
+        yield job
+
+
+class _translated:
+    """SQLite's errors by what can be done about them."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.OperationalError) and _passes(error):
+            raise StoreTrouble(f"the queue cannot be written: {error}") from error
+        if isinstance(error, sqlite3.DatabaseError | msgspec.MsgspecError):
+            raise StoreDamaged(f"the queue's file is damaged: {error}") from error
+
+
+_PASSING = frozenset(
+    (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_INTERRUPT,
+    )
+)  # fmt: skip
+
+
+def _passes(error: sqlite3.OperationalError) -> bool:
+    """The rest is damage: a file that ends too early, a table that is not there, text that is none."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code != sqlite3.SQLITE_IOERR_SHORT_READ and (code & 0xFF) in _PASSING

@@ -1,0 +1,99 @@
+"""What travels over the control socket: typed on the owner's side, plain JSON on the other.
+
+`hand_over` and its reply never change their shape: a newer gputui must be able to take a session from an older one.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+from gputui.core.job import JobId, StateName
+
+from .requests import Begin, Commands, Load
+
+VERSION = 1
+LARGEST_FRAME = 256 << 20
+HEADER = struct.Struct(">I")
+
+
+class Listing(msgspec.Struct, frozen=True, tag="listing"):
+    """`ls --json`: all jobs that were not removed, or these."""
+
+    jobs: list[JobId] | None = None
+    states: list[StateName] | None = None
+
+
+class Show(msgspec.Struct, frozen=True, tag="show"):
+    job: JobId
+    environment: bool = False
+
+
+class Pick(msgspec.Struct, frozen=True, tag="pick"):
+    """Which jobs a user's words mean."""
+
+    ids: list[tuple[JobId, JobId]] = []
+    names: list[str] = []
+    failed: bool = False
+    """Those of the current pause."""
+    all_failed: bool = False
+    succeeded: bool = False
+    all: bool = False
+
+
+class Status(msgspec.Struct, frozen=True, tag="status"):
+    pass
+
+
+class Lanes(msgspec.Struct, frozen=True, tag="lanes"):
+    pass
+
+
+class Follow(msgspec.Struct, frozen=True, tag="follow"):
+    """These jobs whole, for a client that reports on them."""
+
+    jobs: list[JobId]
+
+
+class Leave(msgspec.Struct, frozen=True, tag="leave"):
+    """To an owning keeper: go, if there is nothing left to do."""
+
+
+class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
+    """Pass the locked descriptor and go; an app or a run only does so when forced."""
+
+    force: bool = False
+
+
+Write = Commands | Load | Begin
+Read = Listing | Show | Pick | Status | Lanes | Follow
+Ask = Commands | Load | Begin | Listing | Show | Pick | Status | Lanes | Follow | Leave | HandOver
+
+
+class Request(msgspec.Struct, frozen=True):
+    v: int
+    uuid: str
+    ask: Ask
+
+
+_decode = msgspec.json.Decoder(Request).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def decode(body: bytes) -> Request:
+    """Raises msgspec.MsgspecError."""
+    return _decode(body)
+
+
+def ok(value: Any) -> bytes:
+    return _encode({"v": VERSION, "ok": True, "value": value})
+
+
+def no(kind: str, message: str) -> bytes:
+    return _encode({"v": VERSION, "ok": False, "kind": kind, "message": message})
+
+
+def framed(body: bytes) -> bytes:
+    return HEADER.pack(len(body)) + body

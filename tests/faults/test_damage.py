@@ -1,0 +1,263 @@
+"""A damaged store is set aside and rebuilt from its backup, the claims and the jobs' folders; nothing runs again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.sessions import VICTIM, Done, Session
+from support.waiting import until
+
+
+def garbage_in_the_middle(database: Path) -> None:
+    content = bytearray(database.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    database.write_bytes(content)
+
+
+def one_bad_page(database: Path) -> None:
+    content = bytearray(database.read_bytes())
+    content[-4096:] = b"\x5a" * 4096
+    database.write_bytes(content)
+
+
+def truncated(database: Path) -> None:
+    database.write_bytes(database.read_bytes()[:5000])
+
+
+def zero_length(database: Path) -> None:
+    database.write_bytes(b"")
+
+
+def no_database(database: Path) -> None:
+    database.write_bytes(b"dear diary\n" * 1000)
+
+
+def a_missing_row(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute("DELETE FROM job WHERE id=1")
+    connection.commit()
+    connection.close()
+
+
+def a_row_of_nonsense(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute("UPDATE job SET data=CAST(x'ff00fe' AS TEXT) WHERE id=1")
+    connection.commit()
+    connection.close()
+
+
+DAMAGES = [garbage_in_the_middle, one_bad_page, truncated, zero_length, no_database, a_missing_row, a_row_of_nonsense]
+
+
+OFTEN_BACKED_UP = {"program": VICTIM, "env": {"VICTIM": json.dumps({"backup_every": 0.05})}}
+
+
+def backed_up_jobs(session: Session) -> int:
+    if not session.backup.exists():
+        return 0
+    connection = sqlite3.connect(f"file:{session.backup}?mode=ro&immutable=1", uri=True)
+    try:
+        return int(connection.execute("SELECT count(*) FROM job WHERE data NOT LIKE '%starting%'").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def with_backup(session: Session) -> Path:
+    """Two jobs have ended before the backup, four after it, and none of the six may run again."""
+    gate = session.folder / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done"
+    jobs = session.write(
+        session.told(0), session.told(1, "exit 3"), session.told(2, waits), session.told(3), session.told(4, "exit 5"),
+        session.told(5),
+    )  # fmt: skip
+    with session.running(jobs, gpus="0", **OFTEN_BACKED_UP) as owner:
+        until(lambda: session.runs()["2"] and backed_up_jobs(session) == 6, "all jobs are in the backup")
+        backup = session.backup.read_bytes()
+        gate.touch()
+        assert owner.wait(60) == 1
+    session.backup.write_bytes(backup)
+    assert sum(session.runs().values()) == 6
+    return jobs
+
+
+def set_aside(session: Session) -> list[str]:
+    return [path.name for path in session.private.glob("session.db.damaged-2*") if "-wal" not in path.name]
+
+
+def assert_nothing_ran_again(session: Session, done: Done, jobs: int = 6) -> None:
+    assert "Traceback" not in done.stderr
+    assert session.runs() == {str(job): 1 for job in range(jobs)}
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_store_is_set_aside_and_rebuilt(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    session = Session(tmp_path)
+    with_backup(session)
+    damage(session.database)
+    damaged = session.database.read_bytes()
+    done = session.run()
+    assert done.returncode == 0
+    [aside] = set_aside(session)
+    assert (session.private / aside).read_bytes() == damaged
+    assert aside in done.stderr
+    assert "Rebuilt from the backup of" in done.stderr
+    assert session.states() == ["succeeded", "failed", "succeeded", "succeeded", "failed", "succeeded"]
+    assert [job.attempts[-1].exit_code for job in session.jobs()] == [0, 3, 0, 0, 5, 0]
+    assert_nothing_ran_again(session, done)
+
+
+def test_after_a_rebuild_loading_the_same_file_reruns_only_what_failed(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    jobs = with_backup(session)
+    no_database(session.database)
+    done = session.run(jobs, gpus="0")
+    assert "6 in jobs.txt: 0 new, 4 done (kept), 2 failed (rerun)" in done.stderr
+    assert session.runs() == {"0": 1, "1": 2, "2": 1, "3": 1, "4": 2, "5": 1}
+
+
+def test_without_a_backup_the_folders_tell_what_has_run(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    jobs = with_backup(session)
+    no_database(session.database)
+    session.backup.unlink()
+    done = session.run()
+    assert done.returncode == 0
+    assert "there is no usable backup" in done.stderr
+    assert_nothing_ran_again(session, done)
+    again = session.run(jobs, gpus="0")
+    assert "4 done (kept), 2 failed (rerun)" in again.stderr
+    assert session.runs() == {"0": 1, "1": 2, "2": 1, "3": 1, "4": 2, "5": 1}
+
+
+@pytest.mark.parametrize("damage", [zero_length, no_database])
+def test_a_backup_that_is_damaged_too_is_not_trusted(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    session = Session(tmp_path)
+    with_backup(session)
+    no_database(session.database)
+    damage(session.backup)
+    done = session.run()
+    assert session.states() == ["succeeded", "failed", "succeeded", "succeeded", "failed", "succeeded"]
+    assert_nothing_ran_again(session, done)
+
+
+@pytest.mark.parametrize("keep_backup", [True, False])
+def test_jobs_that_run_while_the_store_is_damaged_are_found_again(tmp_path: Path, keep_backup: bool) -> None:
+    session = Session(tmp_path)
+    gate = tmp_path / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done; exit 9"
+    jobs = session.write(session.told(0, waits), session.told(1, waits), session.told(2))
+    with session.running(jobs, **OFTEN_BACKED_UP) as owner:
+        until(lambda: len(session.runs()) == 2 and backed_up_jobs(session) == 3, "two jobs run, backed up")
+        owner.kill()
+        owner.wait()
+        no_database(session.database)
+        if not keep_backup:
+            session.backup.unlink()
+        with session.running() as second:
+            until(lambda: "Rebuilt" in (second.stderr.readline() if second.stderr else ""), "it is rebuilt")
+            gate.touch()
+            assert second.wait(60) == 1
+    # Without a backup nothing tells of a job that was never started.
+    expected = ["failed", "failed", "succeeded"] if keep_backup else ["failed", "failed"]
+    assert session.states() == expected
+    assert [session.last(job).exit_code for job in (0, 1)] == [9, 9]
+    assert session.runs() == {str(job): 1 for job in range(len(expected))}
+
+
+def test_a_log_full_of_garbage_runs_nothing_again_and_reuses_no_id(tmp_path: Path) -> None:
+    """SQLite takes a garbled write-ahead log for an empty one, so the store falls back to what was before."""
+    session = Session(tmp_path)
+    jobs = session.write(session.told(0), session.told(1, "exit 3"))
+    assert session.run(jobs).returncode == 1
+    session.write(session.told(0), session.told(1, "exit 3"), session.told(2), session.told(3, "sleep 600"))
+    with session.running(jobs, "--force-rerun", gpus="0") as owner:
+        until(lambda: session.runs()["3"], "the last job runs")
+        owner.kill()
+        owner.wait()
+        log = session.private / "session.db-wal"
+        log.write_bytes(b"\xa5" * log.stat().st_size)
+    assert session.runs() == {"0": 2, "1": 2, "2": 1, "3": 1}
+    done = session.run()
+    assert "brought up to date" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert session.runs() == {"0": 2, "1": 2, "2": 1, "3": 1}
+    assert [job.id for job in session.jobs()] == [0, 1, 2, 3]
+    assert session.states() == ["succeeded", "failed", "succeeded", "lost"]
+
+
+def test_a_store_from_before_the_last_jobs_runs_none_of_them_again(tmp_path: Path) -> None:
+    """As after a power cut: the newest commits are gone, the jobs' folders are not."""
+    session = Session(tmp_path)
+    jobs = session.write(*(session.told(job) for job in range(3)))
+    assert session.run(jobs).returncode == 0
+    before = session.database.read_bytes()
+    session.write(*(session.told(job, f"exit {job}") if job > 2 else session.told(job) for job in range(6)))
+    assert session.run(jobs).returncode == 1
+    session.database.write_bytes(before)
+    session.run(jobs)
+    assert session.runs() == {"0": 1, "1": 1, "2": 1, "3": 2, "4": 2, "5": 2}
+    assert all(len(session.markers(job)) == 1 for job in range(6))
+
+
+def test_a_rebuild_that_is_cut_off_is_done_again(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    with_backup(session)
+    whole = session.database.read_bytes()
+    (session.private / "session.db.rebuilt.part").write_bytes(whole[:5000])
+    session.database.unlink()
+    done = session.run()
+    assert "the queue's file is gone" in done.stderr
+    assert session.states() == ["succeeded", "failed", "succeeded", "succeeded", "failed", "succeeded"]
+    assert_nothing_ran_again(session, done)
+
+
+def test_a_rebuild_that_lacked_only_its_last_step_is_finished(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    with_backup(session)
+    session.database.rename(session.private / "session.db.rebuilt")
+    done = session.run()
+    assert "gone" not in done.stderr
+    assert len(session.jobs()) == 6
+    assert_nothing_ran_again(session, done)
+
+
+def test_a_newer_store_is_refused_and_not_touched(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    jobs = session.write(session.told(0))
+    assert session.run(jobs).returncode == 0
+    connection = sqlite3.connect(session.database)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    before = session.database.read_bytes()
+    done = session.run(jobs)
+    assert done.returncode == 2
+    assert "was written by a newer gputui; upgrade this one" in done.stderr
+    assert session.database.read_bytes() == before
+    assert session.runs() == {"0": 1}
+
+
+def test_a_dependent_of_a_job_that_ended_after_the_backup_is_not_stuck(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    first, second = tmp_path / "first", tmp_path / "second"
+    jobs = session.write(
+        "#: name=first", session.told(0, f"until test -e {first}; do sleep 0.01; done"),
+        "#: after=first", session.told(1, f"until test -e {second}; do sleep 0.01; done"),
+        "#: after=first", session.told(2),
+    )  # fmt: skip
+    with session.running(jobs, gpus="0", **OFTEN_BACKED_UP) as owner:
+        until(lambda: session.runs() and backed_up_jobs(session) == 3, "the jobs are in the backup")
+        backup = session.backup.read_bytes()
+        first.touch()
+        until(lambda: session.markers(0) and session.runs()["1"], "the first has ended, the second runs")
+        owner.kill()
+        owner.wait()
+        no_database(session.database)
+        session.backup.write_bytes(backup)
+        second.touch()
+        assert session.run(gpus="0").returncode == 0
+    assert session.states() == ["succeeded"] * 3
+    assert session.runs() == {"0": 1, "1": 1, "2": 1}

@@ -1,0 +1,181 @@
+"""Full disks, read-only disks and folders taken away: running jobs are not harmed, and nothing starts half-way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.mounts import full, read_only, tmpfs
+from support.sessions import Session, listened, said
+from support.waiting import until
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    with tmpfs(tmp_path / "disk", "2m") as folder:
+        yield folder
+
+
+def session_on(disk: Path, tmp_path: Path) -> Session:
+    """The session is on the small disk; the jobs run and write elsewhere."""
+    session = Session(tmp_path)
+    session.root = disk / "out"
+    session.private = session.root / ".gputui"
+    session.claims_folder = session.private / "claims"
+    session.database = session.private / "session.db"
+    return session
+
+
+def test_a_full_disk_stops_new_starts_and_harms_no_running_job(small_disk: Path, tmp_path: Path) -> None:
+    session = session_on(small_disk, tmp_path)
+    gate = tmp_path / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done"
+    jobs = session.write(
+        session.told(0, f"{waits}; exit 3"), session.told(1, waits), *(session.told(job) for job in range(2, 8))
+    )
+    with session.running(jobs) as owner:
+        told = listened(owner)
+        until(lambda: len(session.runs()) == 2, "two jobs run")
+        with full(small_disk):
+            gate.touch()
+            until(lambda: not session.processes(), "the running jobs have ended")
+            until(lambda: "nothing new starts" in "".join(told), "the trouble is told")
+        assert owner.wait(120) == 1
+    assert session.states() == ["failed", *["succeeded"] * 7]
+    assert session.last(0).exit_code == 3
+    assert session.runs() == {str(job): 1 for job in range(8)}
+    assert [session.markers(job) for job in range(8)] == [["FAILURE"], *[["SUCCESS"]] * 7]
+
+
+def test_a_full_disk_lets_the_next_owner_in_when_there_is_room_again(small_disk: Path, tmp_path: Path) -> None:
+    session = session_on(small_disk, tmp_path)
+    gate = tmp_path / "gate"
+    jobs = session.write(session.told(0, f"until test -e {gate}; do sleep 0.01; done; exit 4"), session.told(1))
+    with session.running(jobs, gpus="0") as owner:
+        until(lambda: session.runs(), "a job runs")
+        with full(small_disk):
+            owner.kill()
+            owner.wait()
+            gate.touch()
+            until(lambda: not session.processes(), "the job has ended")
+        assert session.run(gpus="0").returncode == 1
+    assert session.last(0).exit_code == 4
+    assert session.runs() == {"0": 1, "1": 1}
+
+
+def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(small_disk: Path, tmp_path: Path) -> None:
+    session = session_on(small_disk, tmp_path)
+    jobs = session.write(session.told(0))
+    with full(small_disk):
+        done = session.run(jobs)
+    assert done.returncode == 2
+    assert "disk" in said(done) or "No space" in said(done)
+    assert not session.runs()
+    assert session.run(jobs).returncode == 0
+    assert session.runs() == {"0": 1}
+
+
+def test_opening_a_known_session_on_a_full_disk_is_not_silent(small_disk: Path, tmp_path: Path) -> None:
+    session = session_on(small_disk, tmp_path)
+    jobs = session.write(session.told(0))
+    assert session.run(jobs).returncode == 0
+    session.write(session.told(0), session.told(1))
+    with full(small_disk), session.running(jobs) as owner:
+        told = listened(owner)
+        until(lambda: "disk" in "".join(told), "the full disk is told")
+    assert "Traceback" not in "".join(told)
+    assert session.run(jobs).returncode == 0
+    assert session.runs() == {"0": 1, "1": 1}
+
+
+def test_a_session_folder_that_cannot_be_made_is_said_in_one_sentence(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    jobs = session.write(session.told(0))
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    with read_only(folder):
+        sealed = Session(tmp_path, "sealed/out")
+        done = sealed.run(jobs)
+    assert done.returncode == 2
+    assert "choose another --output-dir" in said(done)
+    assert not session.runs()
+
+
+def test_a_session_that_became_read_only_is_said_in_one_sentence(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    jobs = session.write(session.told(0))
+    assert session.run(jobs).returncode == 0
+    session.write(session.told(0), session.told(1))
+    with read_only(session.root):
+        done = session.run(jobs)
+    assert done.returncode == 2
+    assert "Read-only" in said(done)
+    assert session.runs() == {"0": 1}
+
+
+def test_a_job_whose_folder_was_taken_away_still_ends_with_its_code(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    gate = tmp_path / "gate"
+    jobs = session.write(session.told(0, f"until test -e {gate}; do sleep 0.01; done; exit 6"), session.told(1))
+    with session.running(jobs, gpus="0") as owner:
+        until(lambda: session.runs(), "the job runs")
+        until((session.job_folder(0) / "INFO").exists, "it is noted")
+        shutil.rmtree(session.job_folder(0))
+        gate.touch()
+        assert owner.wait(60) == 1
+    assert session.last(0).exit_code == 6
+    assert session.states() == ["failed", "succeeded"]
+    assert not session.job_folder(0).exists()
+    assert session.claims() == []
+    assert session.run(jobs).returncode == 1
+    assert session.runs() == {"0": 2, "1": 1}
+
+
+def test_a_session_folder_that_was_taken_away_harms_no_running_job(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    gate = tmp_path / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done; echo end >>{tmp_path}/end"
+    jobs = session.write(session.told(0, waits), session.told(1))
+    with session.running(jobs, gpus="0") as owner:
+        until(lambda: session.runs(), "the job runs")
+        shutil.rmtree(session.root)
+        assert len(session.processes()) >= 1
+        gate.touch()
+        until((tmp_path / "end").exists, "the job went on to its end")
+        assert owner.wait(60) == 1
+        out, err = owner.communicate()
+        assert "#0 succeeded" in out
+        assert "#1 refused" in out
+        assert "Traceback" not in err
+    assert session.runs() == {"0": 1}
+    assert not session.root.exists()
+
+
+@pytest.mark.parametrize("kind", ["symlink", "writable", "foreign", "file"])
+def test_a_private_folder_that_is_not_safely_ours_is_refused(tmp_path: Path, kind: str) -> None:
+    session = Session(tmp_path)
+    jobs = session.write(session.told(0))
+    session.root.mkdir()
+    match kind:
+        case "symlink":
+            (tmp_path / "elsewhere").mkdir(mode=0o700)
+            session.private.symlink_to(tmp_path / "elsewhere")
+        case "writable":
+            session.private.mkdir()
+            session.private.chmod(0o777)
+        case "foreign":
+            if os.getuid() != 0:
+                pytest.skip("only root can give a folder away")
+            session.private.mkdir(mode=0o700)
+            os.chown(session.private, 12345, 12345)
+        case "file":
+            session.private.write_text("")
+    done = session.run(jobs)
+    assert done.returncode == 2
+    assert str(session.private) in said(done)
+    assert not session.runs()
+    if session.private.is_dir():
+        assert list(session.private.iterdir()) == []

@@ -1,0 +1,152 @@
+"""Sessions met in another boot, on another machine, in another container, or after pids were given out anew."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from support.sessions import Session, alive, said
+from support.waiting import until
+
+from gputui.session.store import Change
+from gputui.session.world import World
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path)
+    yield session
+    session.sweep()
+
+
+def abandoned(session: Session, *commands: str) -> None:
+    """Jobs under way whose owner was killed."""
+    jobs = session.write(*commands)
+    owner = session.start(jobs)
+    until(lambda: len(session.runs()) == min(2, len(commands)), "the jobs run")
+    owner.kill()
+    owner.communicate()
+
+
+def move(session: Session, **changes: Any) -> None:
+    """Makes the store believe that its last owner lived in another world."""
+    with session.store() as store:
+        identity = store.identity()
+        assert identity is not None
+        store.commit(Change(identity=replace(identity, world=replace(identity.world, **changes)), full=True))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def test_a_claim_that_names_an_innocent_process_is_lost_and_the_innocent_lives(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"))
+    wrapper = session.claim_pid(0)
+    session.sweep()
+    until(lambda: not alive(wrapper), "the wrapper is gone")
+    innocent = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        (session.claims_folder / "0.1").write_text(f"{innocent.pid}\n")
+        assert session.run().returncode == 1
+        assert innocent.poll() is None
+    finally:
+        innocent.kill()
+        innocent.wait()
+    assert session.states() == ["lost"]
+    assert session.runs() == {"a": 1}
+
+
+def test_after_a_reboot_running_jobs_are_lost_and_written_exit_codes_count(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"), session.told("b", "exit 7"))
+    until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
+    session.sweep()
+    move(session, boot="another boot")
+    assert session.run().returncode == 1
+    assert session.states() == ["lost", "failed"]
+    lost, failed = session.jobs()
+    assert "rebooted" in (lost.attempts[-1].signature or "")
+    assert failed.attempts[-1].exit_code == 7
+    assert session.runs() == {"a": 1, "b": 1}
+
+
+def test_after_a_reboot_a_process_of_the_same_number_is_not_touched(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"))
+    wrapper = session.claim_pid(0)
+    move(session, boot="another boot")
+    assert session.run().returncode == 1
+    assert session.states() == ["lost"]
+    assert alive(wrapper)
+
+
+def test_a_session_of_another_machine_is_refused_and_not_touched(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"), session.told("b", "sleep 600"), session.told("c"))
+    move(session, machine="0123", hostname="lab7", boot="another boot")
+    before = files_of(session.root)
+    done = session.run(session.folder / "jobs.txt")
+    assert done.returncode == 2
+    assert said(done).startswith(f"{session.root} lives on lab7 (2 running): ssh -t lab7 gputui")
+    assert files_of(session.root) == before
+    assert session.runs() == {"a": 1, "b": 1}
+
+
+def test_a_session_of_another_machine_with_an_unfinished_log_is_not_touched(session: Session) -> None:
+    """Its owner may be alive over there: what is in its write-ahead log must stay there."""
+    abandoned(session, session.told("a", "sleep 600"))
+    move(session, machine="0123", hostname="lab7", boot="another boot")
+    with session.store() as store:
+        store.commit(Change(replies=[("uuid", "reply", 0.0)]))
+        before = files_of(session.root)
+        assert before["session.db-wal"]
+        copy = Session(session.folder, "copy")
+        copy.private.mkdir(parents=True, mode=0o700)
+        for name in ("session.db", "session.db-wal"):
+            (copy.private / name).write_bytes(before[name])
+    before = files_of(copy.root)
+    assert copy.run(session.folder / "jobs.txt").returncode == 2
+    assert files_of(copy.root) == before
+
+
+def test_another_container_is_refused_while_jobs_run_there(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"))
+    move(session, pid_namespace="pid:[1]")
+    done = session.run()
+    assert done.returncode == 2
+    assert "lives in another container" in said(done)
+    assert alive(session.claim_pid(0))
+    assert session.load().book.active == {0}
+
+
+def test_another_container_may_go_on_when_nothing_runs(session: Session) -> None:
+    jobs = session.write(session.told("a"))
+    assert session.run(jobs).returncode == 0
+    move(session, pid_namespace="pid:[1]")
+    session.write(session.told("a"), session.told("b"))
+    assert session.run(jobs).returncode == 0
+    assert session.runs() == {"a": 1, "b": 1}
+
+
+def test_a_real_pid_namespace_is_another_container(session: Session) -> None:
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "gputui", "run"]
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode:
+        pytest.skip("this machine does not let us make a pid namespace")
+    abandoned(session, session.told("a", "sleep 600"))
+    words = [*command, "--output-dir", str(session.root)]
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=session.folder)
+    assert done.returncode == 2
+    assert "lives in another container" in said(done)
+    assert len(session.processes()) >= 1
+
+
+def test_a_host_that_was_renamed_is_still_the_same_machine() -> None:
+    here = World(machine="1", hostname="a", boot="x", pid_namespace="n")
+    assert here.same_machine(replace(here, hostname="b"))
+    assert here.same_machine(replace(here, boot="y"))
+    assert not here.same_machine(replace(here, hostname="b", boot="y"))
+    assert not here.same_machine(replace(here, machine="2", boot="y"))
+    assert not replace(here, boot="").same_machine(replace(here, boot="", hostname="b"))

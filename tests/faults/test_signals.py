@@ -1,0 +1,147 @@
+"""Ending `run`, and what it runs, by signals: as promised, and with nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.sessions import Session, alive, listened
+from support.waiting import until
+
+STUBBORN = "trap : TERM; while :; do sleep 0.05; done"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path)
+    yield session
+    session.sweep()
+
+
+def gated(session: Session, label: object, code: int = 0) -> str:
+    """A job that ends when the file `gate` appears."""
+    return session.told(label, f"until test -e {session.folder}/gate; do sleep 0.01; done; exit {code}")
+
+
+def test_sigterm_ends_even_a_job_that_ignores_it_and_the_job_waits_again(session: Session) -> None:
+    jobs = session.write(session.told("a", STUBBORN), session.told("b"))
+    with session.running(jobs, "--grace", "0.3", gpus="0") as owner:
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGTERM)
+        assert owner.wait(60) == 143
+        assert session.processes() == []
+    assert session.states() == ["queued", "queued"]
+    assert session.runs() == {"a": 1}
+
+
+def test_sigterm_lets_a_job_save_its_checkpoint(session: Session) -> None:
+    saves = f"trap 'echo saved >>{session.folder}/saved; exit 0' TERM; while :; do sleep 0.02; done"
+    jobs = session.write(session.told("a", saves))
+    with session.running(jobs, "--grace", "30", gpus="0") as owner:
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGTERM)
+        assert owner.wait(60) == 143
+    assert (session.folder / "saved").read_text() == "saved\n"
+    assert session.states() == ["queued"]
+
+
+def test_sigint_without_a_terminal_drains(session: Session) -> None:
+    jobs = session.write(gated(session, "a", code=3), session.told("b"))
+    with session.running(jobs, gpus="0") as owner:
+        told = listened(owner)
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGINT)
+        until(lambda: "draining: 1 running" in "".join(told), "it drains")
+        (session.folder / "gate").touch()
+        assert owner.wait(60) == 130
+    assert session.states() == ["failed", "queued"]
+    assert session.last(0).exit_code == 3
+    assert session.runs() == {"a": 1}
+
+
+def test_a_second_sigint_without_a_terminal_kills(session: Session) -> None:
+    jobs = session.write(session.told("a", "sleep 600"), session.told("b"))
+    with session.running(jobs, "--grace", "5", gpus="0") as owner:
+        told = listened(owner)
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGINT)
+        until(lambda: "draining" in "".join(told), "it drains")
+
+        def interrupted_again() -> bool:
+            """It is deaf for a second, since some tools send two at once."""
+            if owner.poll() is None:
+                owner.send_signal(signal.SIGINT)
+            return "killing 1 running" in "".join(told)
+
+        until(interrupted_again, "it kills")
+        assert owner.wait(60) == 130
+        assert session.processes() == []
+    assert session.states() == ["killed", "queued"]
+    assert session.runs() == {"a": 1}
+
+
+def test_two_sigints_at_once_only_drain(session: Session) -> None:
+    jobs = session.write(gated(session, "a"), session.told("b"))
+    with session.running(jobs, gpus="0") as owner:
+        told = listened(owner)
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGINT)
+        owner.send_signal(signal.SIGINT)
+        until(lambda: "draining" in "".join(told), "it drains")
+        (session.folder / "gate").touch()
+        assert owner.wait(60) == 130
+    assert session.states() == ["succeeded", "queued"]
+
+
+def test_sigusr1_drains(session: Session) -> None:
+    jobs = session.write(gated(session, "a"), session.told("b"))
+    with session.running(jobs, gpus="0") as owner:
+        told = listened(owner)
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGUSR1)
+        until(lambda: "draining" in "".join(told), "it drains")
+        (session.folder / "gate").touch()
+        owner.wait(60)
+    assert session.states() == ["succeeded", "queued"]
+    assert session.run().returncode == 0
+    assert session.runs() == {"a": 1, "b": 1}
+
+
+def test_a_kill_reaches_grandchildren_that_left_the_session(session: Session) -> None:
+    pids = session.folder / "pids"
+    daemon = f"setsid sh -c 'echo $$ >>{pids}; trap : TERM; while :; do sleep 0.05; done' &"
+    jobs = session.write(session.told("a", f"{daemon} wait; sleep 600"))
+    with session.running(jobs, "--grace", "0.3", gpus="0") as owner:
+        until(lambda: pids.exists() and pids.read_text().endswith("\n"), "the grandchild runs")
+        grandchild = int(pids.read_text())
+        assert os.getsid(grandchild) == grandchild
+        owner.send_signal(signal.SIGTERM)
+        assert owner.wait(60) == 143
+        assert not alive(grandchild)
+        assert session.processes() == []
+
+
+def test_a_terminal_that_hangs_up_leaves_the_jobs_running(session: Session) -> None:
+    jobs = session.write(gated(session, "a", code=4))
+    with session.running(jobs, gpus="0") as owner:
+        until(lambda: session.runs(), "the job runs")
+        owner.send_signal(signal.SIGHUP)
+        assert owner.wait(60) == 129
+        assert session.processes()
+        (session.folder / "gate").touch()
+        assert session.run(gpus="0").returncode == 1
+    assert session.last(0).exit_code == 4
+    assert session.runs() == {"a": 1}
+
+
+@pytest.mark.parametrize(("count", "gpus"), [(2000, "0x4,1x4"), (200, "0x200")])
+def test_many_quick_jobs_each_run_once(session: Session, count: int, gpus: str) -> None:
+    jobs = session.write(*(f"echo {job} >>{session.lines}; exit {job % 3}" for job in range(count)))
+    done = session.run(jobs, "--pause-after", "0", gpus=gpus)
+    assert done.returncode == 1
+    assert session.runs() == {str(job): 1 for job in range(count)}
+    assert [job.attempts[-1].exit_code for job in session.jobs()] == [job % 3 for job in range(count)]
+    assert session.claims() == []

@@ -1,0 +1,83 @@
+"""`gputui` as it is, but for the faults that VICTIM orders: the process under test in these folders' tests.
+
+It kills itself with SIGKILL at a step of the protocol, makes wrappers claim late, takes away what keeps two
+processes from claiming one attempt, or makes backups all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from gputui.__main__ import main
+from gputui.core.steps import Step, watch
+from gputui.engines.local import wrapper
+from gputui.session import backup
+
+
+def obey(orders: dict[str, Any]) -> None:
+    if "step" in orders:
+        watch(at(orders["step"], orders["nth"], fail if orders.get("raise") else dying(orders["tally"])))
+    if "probability" in orders:
+        watch(at_random(orders["probability"], dying(orders["tally"])))
+    if "late" in orders:
+        claim_late(orders["late"])
+    if orders.get("shared_claims"):
+        without_exclusion()
+    if "backup_every" in orders:
+        backup.FIRST_AFTER = backup.EVERY = orders["backup_every"]
+
+
+def at(name: str, nth: int, act: Callable[[Step], None]) -> Callable[[Step], None]:
+    """Acts the n-th time that the step is reached."""
+    left = [nth]
+
+    def witness(step: Step) -> None:
+        if step == name:
+            left[0] -= 1
+            if left[0] == 0:
+                act(step)
+
+    return witness
+
+
+def at_random(probability: float, act: Callable[[Step], None]) -> Callable[[Step], None]:
+    def witness(step: Step) -> None:
+        if random.random() < probability:
+            act(step)
+
+    return witness
+
+
+def dying(tally: str) -> Callable[[Step], None]:
+    def die(step: Step) -> None:
+        with open(tally, "a") as file:
+            file.write(f"{step}\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return die
+
+
+def fail(step: Step) -> None:
+    raise RuntimeError("a defect")
+
+
+def claim_late(hundredths: int) -> None:
+    """Every wrapper waits up to so many hundredths of a second before it claims."""
+    wrapper.TEXT = f'sleep "0.$(printf %02d $(($$ % {hundredths})))"\n{wrapper.TEXT}'
+
+
+def without_exclusion() -> None:
+    text = wrapper.TEXT.replace("set -C\n", "")
+    assert text != wrapper.TEXT
+    wrapper.TEXT = text
+
+
+if __name__ == "__main__":
+    obey(json.loads(os.environ.pop("VICTIM", "{}")))
+    sys.exit(main(sys.argv[1:]))

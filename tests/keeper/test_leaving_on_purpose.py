@@ -1,0 +1,106 @@
+"""Drain, stop and Ctrl-C are durable before anything ends: no keeper undoes them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.homes import Home, kill
+from support.sessions import Process
+from support.waiting import until
+
+from gputui.core.events import PauseKind
+from gputui.core.mode import Mode
+
+
+def sleepers(home: Home, *, count: int = 4) -> Process:
+    """A run of jobs that go on until they are told to end, two of them running."""
+    run = home.start(home.write(*(home.told(number, "exec sleep 600") for number in range(count))))
+    until(lambda: len(home.runs()) == 2, "two jobs run")
+    home.waiter()
+    return run
+
+
+def assert_paused(home: Home, kind: PauseKind, waiting: int) -> None:
+    """Nothing is left that could undo it, and the queue is kept."""
+    assert home.members() == []
+    assert home.processes() == []
+    scheduler = home.load()
+    assert scheduler.mode is Mode.PAUSED
+    assert scheduler.cause is not None
+    assert scheduler.cause.kind is kind
+    assert scheduler.snapshot().waiting == waiting
+
+
+def test_a_stopped_run_leaves_no_keeper_and_nothing_running(home: Home) -> None:
+    run = sleepers(home)
+    run.terminate()
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 143, err
+    assert_paused(home, PauseKind.STOPPED, waiting=4)
+
+
+def test_a_run_that_reads_a_pipe_which_stays_open_can_be_stopped(home: Home) -> None:
+    with home.running("-", stdin=subprocess.PIPE) as run:
+        assert run.stdin is not None
+        run.stdin.write(home.told("a", "exec sleep 600") + "\n")
+        run.stdin.flush()
+        until(home.runs, "the job runs")
+        run.terminate()
+        assert run.wait(60) == 143
+        assert_paused(home, PauseKind.STOPPED, waiting=1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGINT], ids=lambda number: signal.Signals(number).name)
+def test_a_drained_run_leaves_no_keeper(home: Home, tmp_path: Path, number: int) -> None:
+    gate = f"until test -e {tmp_path}/go; do sleep 0.01; done"
+    run = home.start(home.write(*(home.told(label, gate) for label in range(4))))
+    until(lambda: len(home.runs()) == 2, "two jobs run")
+    run.send_signal(number)
+    until(lambda: home.ask("status")["scheduler"]["state"] == Mode.DRAINING, "it drains")
+    (tmp_path / "go").touch()
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert_paused(home, PauseKind.DRAINED, waiting=2)
+    assert home.runs() == {"0": 1, "1": 1}
+
+
+def test_an_interrupt_that_came_twice_kills_and_leaves_no_keeper(home: Home) -> None:
+    run = sleepers(home)
+    run.send_signal(signal.SIGINT)
+    until(lambda: home.ask("status")["scheduler"]["state"] == Mode.DRAINING, "it drains")
+
+    def killing() -> bool:
+        """A second interrupt counts only a second after the first."""
+        run.send_signal(signal.SIGINT)
+        return bool(home.ask("status")["scheduler"]["cause"])
+
+    until(killing, "it kills")
+    run.communicate()
+    assert run.returncode == 130
+    assert_paused(home, PauseKind.INTERRUPTED, waiting=2)
+
+
+def test_a_keeper_that_takes_over_in_the_midst_of_a_stop_finishes_it(home: Home) -> None:
+    run = sleepers(home)
+    run.terminate()
+    until(lambda: home.ask("status")["scheduler"]["cause"], "the stop is durable")
+    run.kill()
+    run.communicate()
+    home.gone()
+    assert_paused(home, PauseKind.STOPPED, waiting=4)
+    assert set(home.runs().values()) == {1}
+
+
+def test_a_keeper_drains_on_the_same_signal(home: Home) -> None:
+    home.begin(home.told("a", f"until test -e {home.folder}/go; do sleep 0.01; done"), "true", "true")
+    home.command({"type": "lanes", "lanes": [{"id": 0, "devices": ["0"]}]})
+    home.resume()
+    until(home.runs, "the first job runs")
+    kill(home.owner(), signal.SIGUSR1)
+    until(lambda: home.ask("status")["scheduler"]["state"] == Mode.DRAINING, "it drains")
+    (home.folder / "go").touch()
+    home.gone()
+    assert_paused(home, PauseKind.DRAINED, waiting=2)

@@ -1,0 +1,112 @@
+"""A request that is repeated is answered as before and carried out once, whoever owns the session by then."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+from support.homes import Home, kill
+from support.sessions import alive
+from support.waiting import until
+from support.wires import answered, reply, request, wire
+
+from gputui.session.client import Connection, NoOwner
+from gputui.session.lock import OwnerKind
+
+
+@pytest.fixture
+def owned(home: Home) -> Home:
+    home.begin("sleep 600")
+    home.resume()
+    home.waiter()
+    return home
+
+
+def load(home: Home, label: str) -> dict[str, Any]:
+    return {"type": "load", **home.load_of(home.told(label))}
+
+
+def test_a_repeated_request_is_carried_out_once(owned: Home) -> None:
+    asked = request(load(owned, "a"), uuid="once")
+    first = answered(owned.private, asked)
+    assert first["ok"]
+    assert [answered(owned.private, asked) for _ in range(3)] == [first] * 3
+    owned.add(owned.told("b"))
+    until(lambda: owned.runs()["b"], "the later one has run")
+    assert owned.runs() == {"a": 1, "b": 1}
+
+
+def test_a_refusal_is_repeated_too(owned: Home) -> None:
+    asked = request({"type": "commands", "events": [{"type": "hold", "job": 0}]}, uuid="refused")
+    first = answered(owned.private, asked)
+    assert first["value"][0]["refused"]
+    assert answered(owned.private, asked) == first
+
+
+def test_a_request_repeated_before_it_is_answered_is_carried_out_once(owned: Home) -> None:
+    asked = request(load(owned, "a"), uuid="once")
+    owner = owned.owner()
+    with wire(owned.private) as one, wire(owned.private) as two:
+        for each in (one, two):
+            each.sendall(request({"type": "status"}))
+            reply(each)
+        os.kill(owner, signal.SIGSTOP)
+        one.sendall(asked)
+        two.sendall(asked)
+        os.kill(owner, signal.SIGCONT)  # and it reads both before it carries out either
+        assert reply(one) == reply(two)
+    until(owned.runs, "it runs")
+    assert len(owned.ask("listing")["jobs"]) == 2
+
+
+def test_the_next_owner_knows_what_the_last_one_was_asked(owned: Home) -> None:
+    asked = request(load(owned, "a"), uuid="once")
+    owner = owned.owner()
+    first = answered(owned.private, asked)
+    kill(owner)
+    owned.owner(but=owner)
+    until(lambda: owned.ask("status")["owner"]["pid"] != owner, "the next one answers")
+    assert answered(owned.private, asked) == first
+    assert len(owned.ask("listing")["jobs"]) == 2
+
+
+def test_an_owner_killed_between_commit_and_reply_has_carried_it_out_once(owned: Home, kills: int) -> None:
+    """Killed at a random moment after the request was sent; the client repeats it to whoever owns then."""
+    for number in range(kills):
+        owner = owned.owner()
+        owned.waiter()
+        with wire(owned.private) as made:
+            made.sendall(request(load(owned, f"job{number}"), uuid=f"uuid{number}"))
+            until_committed_or_dead(owned, owner, number)
+        until(lambda gone=owner: not alive(gone), "it is dead")  # type: ignore[misc]
+        owned.owner(OwnerKind.KEEPER, but=owner)
+        assert repeated(owned, load(owned, f"job{number}"), f"uuid{number}")["new"] == 1
+    until(lambda: len(owned.runs()) == kills, "all have run")
+    assert owned.runs() == {f"job{number}": 1 for number in range(kills)}
+
+
+def until_committed_or_dead(home: Home, owner: int, number: int) -> None:
+    """The even ones die at once, the odd ones when their job has begun, which is after the commit."""
+    if number % 2:
+        until(lambda: home.runs()[f"job{number}"], "the job has begun")
+    kill(owner)
+
+
+def repeated(home: Home, ask: dict[str, Any], uuid: str) -> Any:
+    """As the client does it: until somebody acknowledges."""
+    value: list[Any] = []
+
+    def acknowledged() -> bool:
+        try:
+            connection = Connection(str(home.private))
+            fields = {name: field for name, field in ask.items() if name != "type"}
+            value.append(connection.ask(ask["type"], fields, uuid))
+            connection.close()
+        except NoOwner:
+            return False
+        return True
+
+    until(acknowledged, "it is acknowledged")
+    return value[0]

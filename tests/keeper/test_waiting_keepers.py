@@ -1,0 +1,125 @@
+"""Every owner has exactly one waiting keeper, which costs next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.homes import Home, kill
+from support.sessions import alive
+from support.waiting import until
+
+from gputui.session import keeping
+from gputui.session.journal import Journal
+from gputui.session.lock import OwnerKind
+from gputui.session.loop import Callback, Loop, Timer
+from gputui.session.paths import Paths
+
+MOST_ABOVE_BARE = 20_000
+"""kB of a waiting keeper beyond what Python itself takes."""
+FORBIDDEN = ("textual", "pynvml", "asyncio", "psutil")
+
+
+@pytest.fixture
+def kept(home: Home) -> Home:
+    """A session that a keeper owns, with one job that goes on."""
+    home.begin("sleep 600")
+    home.resume()
+    home.waiter()
+    return home
+
+
+def memory(pid: int) -> int:
+    """Its share of what it maps, in kB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def asleep_in_lock(pid: int) -> bool:
+    blocked = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
+    return any(str(pid) in words for words in blocked)
+
+
+def test_a_dead_waiter_is_replaced_by_one_other(kept: Home) -> None:
+    for _ in range(3):
+        waiter = kept.waiter()
+        kill(waiter)
+        until(lambda gone=waiter: not alive(gone) and len(kept.waiters()) == 1, "there is another")  # type: ignore[misc]
+        until(lambda: asleep_in_lock(kept.waiter()), "it waits")
+        assert len(kept.waiters()) == 1
+    log = (kept.private / "scheduler.log").read_text()
+    assert log.count("the waiting keeper died; another is started") == 3
+
+
+def test_a_run_has_one_waiting_keeper(home: Home) -> None:
+    with home.running(home.write("sleep 600")) as run:
+        assert home.owner(OwnerKind.RUN) == run.pid
+        until(lambda: asleep_in_lock(home.waiter()), "it waits")
+        assert len(home.keepers()) == 1
+
+
+def test_without_a_keeper_nobody_waits(home: Home) -> None:
+    with home.running("--no-keeper", home.write("sleep 600")):
+        until(lambda: home.database.exists() and home.ask("status")["active"], "the job runs")
+        assert home.keepers() == []
+
+
+def test_a_waiting_keeper_is_small_and_sleeps(kept: Home) -> None:
+    bare = subprocess.Popen([sys.executable, "-c", "import time; print('', flush=True); time.sleep(600)"], stdout=-1)
+    assert bare.stdout is not None
+    bare.stdout.readline()
+    waiter = kept.waiter()
+    until(lambda: asleep_in_lock(waiter), "it waits")
+    above = memory(waiter) - memory(bare.pid)
+    before = ticks(waiter)
+    kept.ask("status")
+    assert ticks(waiter) == before
+    bare.kill()
+    bare.communicate()
+    print(f"a waiting keeper takes {above} kB more than a bare Python")
+    assert above <= MOST_ABOVE_BARE
+
+
+def test_a_keeper_loads_nothing_that_it_does_not_need() -> None:
+    code = f"import sys, gputui.cli.keep; print([name for name in {FORBIDDEN} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+class Clock(Loop):
+    """Remembers how long each pause was, and does not wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def call_later(self, seconds: float, callback: Callback) -> Timer:
+        self.pauses.append(seconds)
+        if len(self.pauses) < 12:
+            self.call_soon(callback)
+        else:
+            self.call_soon(self.stop)
+        return Timer(callback)
+
+
+def test_a_keeper_that_cannot_be_started_is_tried_less_and_less_eagerly(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(root: str, *, wait: bool) -> int:
+        raise OSError("no processes")
+
+    monkeypatch.setattr(keeping, "spawn_keeper", fails)
+    home.begin()
+    clock = Clock()
+    waiter = keeping.Waiter(clock, Paths(str(home.root)), Journal(str(home.private / "scheduler.log")))
+    clock.call_soon(waiter.start)
+    clock.run()
+    clock.close()
+    assert clock.pauses == [min(keeping.LONGEST_PAUSE, keeping.FIRST_PAUSE * 2**times) for times in range(12)]

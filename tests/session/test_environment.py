@@ -1,0 +1,71 @@
+"""The environment of jobs: the adder's, less the login, plus what gputui tells; the job's own variables win."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.owning import add, ended, owned, spec
+
+from gputui.core.job import Job, Placed, Queued
+from gputui.core.lanes import DeviceKind, Lane
+from gputui.session.environment import captured, defaults, digest, told
+from gputui.session.store import Store
+
+PLACED = Placed(2, (0,), ("0", "1"), 0.0, "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SSH_CONNECTION", "SSH_AUTH_SOCK", "TMUX", "TMUX_PANE", "DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_ID",
+        "GPUTUI_SESSION", "GPUTUI_JOB_ID", "GPUTUI_JOB_NAME", "GPUTUI_ATTEMPT", "GPUTUI_JOB_DIR",
+        "GPUTUI_CHECKPOINT_DIR", "GPUTUI_RUN",
+    ],
+)  # fmt: skip
+def test_what_belongs_to_the_login_or_an_outer_job_is_left_out(name: str) -> None:
+    assert captured({name: "x", "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_bytes_that_are_no_text_do_not_keep_a_job_out() -> None:
+    kept = captured({"A\udcff": "b\udcfe", "PATH": "/bin"})
+    assert kept["PATH"] == "/bin"
+    assert all(text.encode() for pair in kept.items() for text in pair)
+    assert digest(kept)
+
+
+def test_the_digest_does_not_depend_on_the_order() -> None:
+    assert digest({"A": "1", "B": "2"}) == digest({"B": "2", "A": "1"})
+    assert digest({"A": "1"}) != digest({"A": "2"})
+
+
+def test_a_job_is_told_where_it_is() -> None:
+    job = Job(7, spec("true", name="lr"), 0.0, 30, 0.0, Queued(0.0))
+    variables = told(job, PLACED, "/s", "/s/job_7")
+    assert variables["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert variables["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert (variables["GPUTUI_JOB_ID"], variables["GPUTUI_JOB_NAME"], variables["GPUTUI_ATTEMPT"]) == ("7", "lr", "2")
+    assert (variables["GPUTUI_SESSION"], variables["GPUTUI_JOB_DIR"]) == ("/s", "/s/job_7")
+
+
+def test_cpu_lanes_share_the_cores() -> None:
+    lanes = (Lane(0, (), DeviceKind.CPU),)
+    assert int(defaults(lanes)["OMP_NUM_THREADS"]) >= 1
+    assert "OMP_NUM_THREADS" not in defaults((Lane(0, ("0",)),))
+
+
+def test_a_job_sees_all_of_it_and_its_own_variables_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "from the shell")
+    monkeypatch.setenv("OTHER", "kept")
+    shown = 'echo "$OURS|$OTHER|$CUDA_VISIBLE_DEVICES|$GPUTUI_ATTEMPT|$PYTHONUNBUFFERED|$GPUTUI_RUN"'
+    with owned(tmp_path / "s", lanes=1) as owner:
+        [job_id] = add(owner, spec(shown, variables={"OURS": "from the job"}))
+        ended(owner, job_id)
+        [other] = add(owner, spec("true"))
+        ended(owner, other)
+    words = (tmp_path / "s/job_0/job_0.OUT").read_text().strip().split("|")
+    assert words[:5] == ["from the job", "kept", "0", "1", "1"]
+    assert words[5].endswith(".0.1")
+    store = Store(str(tmp_path / "s/.gputui/session.db"))
+    assert store._db.execute("SELECT count(*) FROM environment").fetchone() == (1,)
+    store.close()

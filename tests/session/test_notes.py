@@ -1,0 +1,109 @@
+"""INFO: what it says to people, and that all of it can be read back when the store is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.owning import spec
+
+from gputui.core.job import (
+    Attempt,
+    Crashed,
+    End,
+    Failed,
+    Job,
+    Killed,
+    Lost,
+    Placed,
+    Queued,
+    Refused,
+    Running,
+    Succeeded,
+    TimedOut,
+)
+from gputui.session.folders import info
+from gputui.session.notes import read_note, read_notes
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+
+
+def job(command: str = "echo a", **settings: object) -> Job:
+    return Job(4, spec(command, **settings), 0.0, 30, 0.0, Queued(0.0))
+
+
+def over(job: Job, end: End, code: int | None = None, why: str | None = None) -> Job:
+    attempt = Attempt(2, ("0", "GPU-1"), 1000.125, 1001.5, end, code, why, "")
+    return replace(job, attempts=(attempt,), issued=2, state=end)
+
+
+def written(folder: Path, job: Job, git: str = "") -> Path:
+    path = folder / "INFO"
+    path.write_bytes(info(job, git).encode("utf-8", "replace"))
+    return path
+
+
+def test_the_first_three_lines_are_those_of_gpu_hog() -> None:
+    lines = info(over(job(name="lr 0.1"), Succeeded(), 0)).splitlines()
+    assert lines[:3] == ["job name: lr 0.1", "ran on gpu: 0,GPU-1", "command: echo a"]
+
+
+def test_a_running_job_says_since_when_and_no_end() -> None:
+    placed = Placed(1, (0,), ("0",), 1000.0, "")
+    text = info(replace(job(), state=Running(placed, 7), issued=1))
+    assert "attempt: 1\nstarted: " in text
+    assert "ended" not in text
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "why"),
+    [
+        (Succeeded(), 0, None),
+        (Failed(3), 3, "ValueError: x"),
+        (Crashed(11), 139, "killed by signal 11"),
+        (Killed(), None, None),
+        (TimedOut(90.0), 143, "timed out after 90 s"),
+        (Lost("the wrapper was killed"), None, "the wrapper was killed"),
+        (Refused("the folder /x is gone"), None, "the folder /x is gone"),
+    ],
+)
+def test_every_end_is_read_back(tmp_path: Path, end: End, code: int | None, why: str | None) -> None:
+    note = read_note(str(written(tmp_path, over(job(occurrence=2), end, code, why))))
+    assert (note.job, note.attempt, note.gpus, note.occurrence) == (4, 2, ("0", "GPU-1"), 2)
+    assert (note.end, note.exit_code, note.why) == (end, code, why)
+    assert (note.started, note.ended) == (1000.125, 1001.5)
+
+
+@given(command=TEXT, name=TEXT, cwd=TEXT, why=TEXT)
+def test_whatever_a_job_is_called_and_runs_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, command: str, name: str, cwd: str, why: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    ended = over(job(command, name=name, cwd=cwd), Failed(1), 1, why)
+    note = read_note(str(written(folder, ended, "git commit: abc\ngit dirty: M id: 99\n")))
+    assert (note.command, note.name, note.cwd, note.why) == (command, name, cwd, why)
+    assert note.job == 4
+
+
+def test_a_value_cannot_pass_for_another_key(tmp_path: Path) -> None:
+    hostile = over(job("echo\nid: 99\nstate: succeeded", name="x\nid: 98", cwd="/a\nid: 97"), Failed(1), 1, "y\nid: 96")
+    assert read_note(str(written(tmp_path, hostile))).job == 4
+
+
+@pytest.mark.parametrize("text", ["", "job name: x\n", "ran on gpu: 0\ncommand: y\n", "id: x\n", "\0\xff"])
+def test_an_info_of_another_tool_or_one_cut_off_is_passed_over(tmp_path: Path, text: str) -> None:
+    for name in ("job_0", "job_1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "job_0/INFO").write_text(text)
+    written(tmp_path / "job_1", over(job(), Succeeded(), 0))
+    assert [note.job for note in read_notes(str(tmp_path))] == [4]
+
+
+def test_notes_are_found_in_nested_folders_but_not_in_attempts(tmp_path: Path) -> None:
+    for folder in ("sweep/lr/4", "sweep/lr/4/attempts/1", ".gputui/claims"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        written(tmp_path / folder, over(job(), Succeeded(), 0))
+    assert len(read_notes(str(tmp_path))) == 1
