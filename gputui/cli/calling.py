@@ -1,0 +1,77 @@
+"""How every verb is carried out: its words read, its session found, and every failure turned into one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gputui.session.choice import NeedsSession, chosen
+from gputui.session.client import Client, ClientError
+from gputui.session.errors import ConfigError
+from gputui.session.light_json import dumps
+
+from .words import USAGE, Exit, out, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .syntax import Options, Verb
+
+INTERRUPTED = 130
+
+
+def carry_out(verb: Verb, words: list[str], work: Callable[[Options], int]) -> int:
+    """The exit status: 0 all done, 1 refused or failed, 2 wrong usage."""
+    try:
+        options = verb.read(words)
+        if options.help:
+            out(verb.help().rstrip("\n"))
+            return 0
+        status = work(options)
+        sys.stdout.flush()
+        return status
+    except Exit as leaving:
+        if str(leaving):
+            say(str(leaving))
+        return leaving.status
+    except ClientError as error:
+        say(str(error))
+        return USAGE if isinstance(error, NeedsSession) else 1
+    except ConfigError as error:
+        say(str(error))
+        return USAGE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def session(options: Options) -> Client:
+    """The session that these options mean."""
+    return Client(chosen(options.verb, options.session))
+
+
+def on_terminal() -> bool:
+    """Whether somebody is there to answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed(question: str, *, otherwise: bool = False) -> bool:
+    sys.stderr.write(f"{question} [{'Y/n' if otherwise else 'y/N'}] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        return False
+    return answer.strip().lower() in (("y", "yes", "") if otherwise else ("y", "yes"))
+
+
+def print_json(value: Any) -> None:
+    """ASCII only, so that nothing in it can act on a terminal."""
+    if not sys.stdout.isatty():
+        return out(dumps(value))
+    import json
+
+    return out(json.dumps(value, indent=2))

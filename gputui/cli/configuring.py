@@ -1,0 +1,48 @@
+"""`gputui config`: the effective settings and where each comes from."""
+
+from __future__ import annotations
+
+from gputui.session.config import VARIABLES, load, user_file
+
+from .calling import carry_out, print_json
+from .syntax import JSON, Options, Verb
+from .table import Column, Paper, table
+from .words import out
+
+VERBS = {
+    "config": Verb(
+        "config",
+        "config [JOBS …] [--json]",
+        "Shows every setting and where it was said: a GPUTUI_ variable, gputui.toml beside the job file (or here), or "
+        'your own config.toml, whose [host."NAME"] parts count on that machine. Flags stand above all of them.',
+        "gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
+        (JSON,),
+    )
+}
+COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), Column("variable"))
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    config = load(options.words)
+    if options.json:
+        values = {key: dict(zip(("value", "from"), config.get(key), strict=True)) for key in config}
+        print_json({"settings": values, "user_file": user_file()})
+        return 0
+    rows = [[key, shown(config.get(key)[0]), config.get(key)[1], VARIABLES.get(key, "")] for key in config]
+    out("\n".join(table(COLUMNS, rows, Paper(), ["" if row[2] == "default" else "1" for row in rows])))
+    return 0
+
+
+def shown(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+    return str(value)

@@ -1,0 +1,95 @@
+"""`gputui edit`: a waiting job's settings as a small TOML text in the user's editor."""
+
+from __future__ import annotations
+
+import os
+
+from .calling import agreed, carry_out, on_terminal, session
+from .selecting import seen
+from .showing import show
+from .states import WAITING
+from .syntax import SESSION, Options, Verb
+from .words import Exit, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+
+VERBS = {
+    "edit": Verb(
+        "edit",
+        "edit JOB",
+        "Opens a waiting job's settings in $VISUAL or $EDITOR. What is wrong is said, and the text is kept.",
+        "gputui edit 12\nEDITOR=nano gputui edit baseline",
+        (SESSION,),
+        words=(1, 1),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    client = session(options)
+    shown = show(client, options.words[0])
+    if shown["state"] not in WAITING:
+        raise Exit(1, f"#{shown['id']} is {shown['state']}: only a waiting job can be edited")
+    from .job_text import text_of
+
+    before = text_of(shown)
+    path = _written(shown["id"], before)
+    while True:
+        _edit(path)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            after = file.read()
+        if after == before:
+            os.unlink(path)
+            raise Exit(1, "nothing was changed")
+        trouble = changed(client, shown, after, path)
+        if trouble is None:
+            os.unlink(path)
+            say(f"#{shown['id']} was changed")
+            return 0
+        say(trouble)
+        if not on_terminal() or not agreed("edit again?", otherwise=True):
+            raise Exit(1, f"nothing was changed; your text is kept in {path}")
+
+
+def changed(client: Client, shown: dict[str, Any], text: str, path: str) -> str | None:
+    """Has the new settings taken over; else the sentence why not."""
+    from .job_text import BadText, spec_in
+
+    try:
+        spec = spec_in(text, shown["spec"], path)
+    except BadText as error:
+        return str(error)
+    events: list[dict[str, Any]] = [{"type": "edit", "job": shown["id"], "seen": seen(shown), "spec": spec}]
+    if spec["priority"] != shown["priority"]:
+        # The spec holds the priority it was added with, which may be just the one wanted now.
+        events.append({"type": "priority", "job": shown["id"], "priority": spec["priority"]})
+    outcomes = client.ask("commands", events=events)
+    return next((str(outcome["refused"]) for outcome in outcomes if outcome["refused"] is not None), None)
+
+
+def _written(job: int, text: str) -> str:
+    """A file that only this user can read: a job's variables may hold secrets."""
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    path = os.path.join(folder, f"gputui-{job}-{os.urandom(4).hex()}.toml")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def _edit(path: str) -> None:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    # As the shell reads it: an editor may be several words.
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", f'{editor} "$@"', editor, path], os.environ)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status != 0:
+        os.unlink(path)
+        raise Exit(1, f"{editor} ended with {status}; nothing was changed")

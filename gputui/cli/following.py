@@ -1,0 +1,111 @@
+"""`run` on a session that an app or another `run` has: a client that adds its jobs there and reports on them."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from typing import Any
+
+import msgspec
+
+from gputui.core.job import Ended, Job, JobId, Succeeded
+from gputui.session.client import Client, OwnerStopped
+from gputui.session.loading import Again
+from gputui.session.requests import Load, Loaded
+from gputui.session.takeover import Owned
+from gputui.sources.source import Draft
+
+from .feeding import Feeder
+from .inputs import STDIN, Inputs
+from .report import EventLines
+from .words import Exit, say
+
+LOOK_EVERY = 0.2
+AT_ONCE = 2000
+
+
+class Following:
+    """Its jobs are those it named; its exit status covers them alone."""
+
+    def __init__(self, options: argparse.Namespace, inputs: Inputs, environment: dict[str, str], owned: Owned) -> None:
+        self._options = options
+        self._inputs = inputs
+        self._environment = environment
+        self._client = Client(options.output_dir)
+        self._reporter = EventLines()
+        self._left = threading.Event()
+        self._unfinished: dict[JobId, None] = {}
+        """In their order; filled by the thread that reads standard input, emptied by the one that looks."""
+        self._failed = 0
+        self._paused: str | None = None
+        self._stopped_told = False
+        say(f"this session is open in gputui {owned.kind} (pid {owned.pid}): jobs are added there")
+
+    def run(self) -> int:
+        signal.signal(signal.SIGINT, lambda *_: self._left.set())
+        again = Again(rerun_lost=self._options.rerun_lost, force_rerun=self._options.force_rerun)
+        for source in self._inputs.sources:
+            say(self._load(Load(source.specs, self._environment, source.origin, again)).sentence)
+        feeder = Feeder(STDIN, self._feed, lambda: len(self._unfinished))
+        if self._inputs.follows_stdin:
+            feeder.start()
+        else:
+            feeder.ended.set()
+        if not self._unfinished and feeder.ended.is_set() and not self._inputs.sources:
+            raise Exit(2, "no jobs given; what the session holds is scheduled there")
+        self._wait(feeder)
+        if feeder.trouble is not None:
+            raise Exit(2, f"{feeder.trouble}; what came before it was added")
+        return 1 if self._failed or self._unfinished else 0
+
+    def _wait(self, feeder: Feeder) -> None:
+        """Until its jobs have ended or none of them goes on without somebody's help."""
+        goes_on = True
+        while goes_on:
+            if self._left.wait(LOOK_EVERY):
+                raise Exit(130, f"left; {len(self._unfinished)} of its jobs go on or wait in {self._client.root}")
+            more_may_come = not feeder.ended.is_set()
+            goes_on = self._look() or more_may_come or (self._options.wait_when_paused and bool(self._unfinished))
+        if self._unfinished:
+            why = f"paused: {self._paused}" if self._paused is not None else "nothing starts by itself"
+            say(f"{why}. {len(self._unfinished)} jobs wait; to go on: gputui resume")
+
+    def _load(self, load: Load) -> Loaded:
+        value = self._client.ask("load", work=True, **msgspec.to_builtins(load))
+        loaded = msgspec.convert(value, Loaded)
+        self._unfinished.update(dict.fromkeys(loaded.jobs))
+        return loaded
+
+    def _feed(self, drafts: list[Draft]) -> None:
+        self._load(Load(self._inputs.from_drafts(drafts), self._environment, "standard input"))
+
+    def _look(self) -> bool:
+        """Reports what happened; False: nothing more will."""
+        left = list(self._unfinished)
+        goes_on = False
+        try:
+            for start in range(0, len(left), AT_ONCE):
+                # An owner that is needed is started: these jobs were promised to be scheduled.
+                seen = self._client.ask("follow", work=True, jobs=left[start : start + AT_ONCE])
+                goes_on = seen["goes_on"] or goes_on
+                self._take_in(seen)
+        except OwnerStopped as stopped:
+            self._tell_stopped(str(stopped))
+            return True
+        return goes_on and bool(self._unfinished)
+
+    def _take_in(self, seen: dict[str, Any]) -> None:
+        cause = seen["scheduler"]["cause"]
+        self._paused = cause["message"] if cause is not None else None
+        self._stopped_told = False
+        for job in msgspec.convert(seen["jobs"], list[Job]):
+            self._reporter.tell(job)
+            if isinstance(job.state, Ended):
+                del self._unfinished[job.id]
+                self._failed += not isinstance(job.state, Succeeded)
+
+    def _tell_stopped(self, sentence: str) -> None:
+        if not self._stopped_told:
+            self._stopped_told = True
+            say(sentence)

@@ -1,0 +1,42 @@
+"""What is on the GPUs, for `gputui gpus`: the owner's newest sample, or one of our own where nobody samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gputui.core.job import JobId
+from gputui.gpus.cpu import CpuSampler
+from gputui.gpus.process import ProcessSampler
+from gputui.gpus.sample import Sample, Sampler
+from gputui.gpus.table import json_rows, text_table
+from gputui.gpus.watch import sample_once
+from gputui.session.devices import driver_present
+
+PATIENCE = 0.9
+"""A driver that hangs delays nobody: what has answered by then is shown."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    sample: Sample | None
+    pids: dict[int, JobId]
+
+    def rows(self) -> list[Any]:
+        rows = json_rows(self.sample, self.pids) if self.sample is not None else []
+        return list(msgspec.to_builtins(rows))
+
+    def text(self, width: int) -> str:
+        return text_table(self.sample, width, self.pids) if self.sample is not None else ""
+
+
+def seen(reply: dict[str, Any] | None, lanes: int) -> Seen:
+    """`reply`: what a session's owner said; None where there is no session."""
+    if reply is not None and reply.get("sample") is not None:
+        pids = {int(pid): job for pid, job in reply["pids"].items()}
+        return Seen(msgspec.convert(reply["sample"], Sample), pids)
+    sampler: Sampler = ProcessSampler() if driver_present() else CpuSampler(max(1, lanes))
+    try:
+        return Seen(sample_once(sampler, PATIENCE), {})
+    finally:
+        sampler.close()

@@ -1,0 +1,153 @@
+"""Verbs that ask one thing of each of some jobs: hold, release, suspend, continue, kill, requeue, rerun, rm."""
+
+from __future__ import annotations
+
+from .calling import carry_out, session
+from .selecting import confirm, picked, report, seen
+from .states import ACTIVE, ENDS, WAITING
+from .syntax import NO_START, SELECTION, SESSION, YES, Flag, Options, Verb
+from .words import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+
+    from .selecting import Picked
+
+COMMON = (*SELECTION, YES, SESSION)
+NOW = Flag("--now", help="without grace: SIGKILL at once")
+
+VERBS = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "hold",
+            "hold JOBS … [--all]",
+            "Keeps waiting jobs from starting until they are released. --all: every job that waits.",
+            "gputui hold 12\ngputui hold 3-9 baseline\ngputui hold --all -y",
+            COMMON,
+        ),
+        Verb(
+            "release",
+            "release JOBS … [--all]",
+            "Lets held jobs start again. --all: every held job.",
+            "gputui release 12\ngputui release --all -y",
+            (*COMMON, NO_START),
+        ),
+        Verb(
+            "suspend",
+            "suspend JOBS … [--all]",
+            "Stops running jobs where they are (SIGSTOP). Their GPU memory stays taken. --all: every running job.",
+            "gputui suspend 12\ngputui continue 12",
+            COMMON,
+        ),
+        Verb(
+            "continue",
+            "continue JOBS … [--all]",
+            "Lets suspended jobs go on. --all: every suspended job.",
+            "gputui continue 12\ngputui continue --all -y",
+            COMMON,
+        ),
+        Verb(
+            "kill",
+            "kill JOBS … [--now] [--all]",
+            "Ends jobs: SIGTERM to the whole tree, grace, then SIGKILL. A waiting job will not start any more. "
+            "--all: every job that runs; the queue stays.",
+            "gputui kill 12\ngputui kill 12 --now\ngputui kill --all -y",
+            (NOW, *COMMON),
+        ),
+        Verb(
+            "requeue",
+            "requeue JOBS … [--all]",
+            "Ends running jobs with grace and puts them back at their place in the queue, with the same checkpoint "
+            "folder. --all: every job that runs.",
+            "gputui requeue 12\ngputui requeue --all -y",
+            COMMON,
+        ),
+        Verb(
+            "rerun",
+            "rerun JOBS … | --failed | --all-failed",
+            "Runs ended jobs again, each as a new attempt with the environment of this shell. --all: every ended job.",
+            "gputui rerun 12\ngputui rerun --failed && gputui resume\ngputui rerun --all-failed -y",
+            (*COMMON, NO_START),
+        ),
+        Verb(
+            "rm",
+            "rm JOBS … | --succeeded",
+            "Takes jobs off the list; their files stay. --all: every ended job.",
+            "gputui rm 12\ngputui rm --succeeded -y",
+            (Flag("--succeeded", help="every job that succeeded"), *COMMON),
+        ),
+    )
+}
+
+APPLIES_TO = {
+    "hold": ("queued", "blocked", "delayed"),
+    "release": ("held",),
+    "suspend": ("running",),
+    "continue": ("suspended",),
+    "kill": ACTIVE,
+    "requeue": ("starting", "running", "suspended"),
+    "rerun": ENDS,
+    "rm": ENDS,
+}
+DONE = {
+    "hold": "held",
+    "release": "released",
+    "suspend": "suspended; GPU memory stays taken",
+    "continue": "goes on",
+    "kill": "killed",
+    "requeue": "stops, and waits again",
+    "rerun": "waits to run again",
+    "rm": "removed; files stay",
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    verb, client = options.verb, session(options)
+    jobs = picked(client, options, options.words, APPLIES_TO[verb])
+    confirm(client, options, jobs, verb)
+    outcomes = client.ask("commands", work=needs_engine(options, jobs), **request(options, jobs))
+    status = report(outcomes, jobs, done(options, jobs))
+    if verb in ("rerun", "release"):
+        say_if_paused(client)
+    return status
+
+
+def needs_engine(options: Options, jobs: list[Picked]) -> bool:
+    """Work is given, or a running job is meant."""
+    if options.verb in ("rerun", "release"):
+        return not options.no_start
+    return options.verb != "rm" and any(job["state"] in ACTIVE for job in jobs)
+
+
+def request(options: Options, jobs: list[Picked]) -> dict[str, Any]:
+    event: dict[str, Any] = {"type": "remove" if options.verb == "rm" else options.verb}
+    fields: dict[str, Any] = {}
+    if options.verb == "kill" and options.now:
+        event["now"] = True
+    if options.verb == "rerun":
+        from gputui.session.login import captured
+
+        event["environment"] = ""
+        fields["environment"] = captured()
+    fields["events"] = [{**event, "job": job["id"], "seen": seen(job)} for job in jobs]
+    return fields
+
+
+def done(options: Options, jobs: list[Picked]) -> str:
+    if options.verb == "kill" and not options.now and any(job["state"] not in WAITING for job in jobs):
+        return "told to end; killed when its grace is over"
+    return DONE[options.verb]
+
+
+def say_if_paused(client: Client) -> None:
+    scheduler = client.ask("status")["scheduler"]
+    if scheduler["state"] == "paused":
+        say(f"the scheduler is paused ({scheduler['cause']['message']}); gputui resume lets it start jobs")

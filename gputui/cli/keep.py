@@ -1,0 +1,103 @@
+"""`gputui keep`: owns a session without a screen; the keeper that waits for an owner to die is this program too."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from typing import Any
+
+from gputui.core.events import Drain
+from gputui.session import lock as locks
+from gputui.session.errors import SessionError
+from gputui.session.journal import Journal
+from gputui.session.keeping import LIVED_WELL
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.owner import Owner
+from gputui.session.paths import Paths
+from gputui.session.requests import Commands
+from gputui.session.serving import Serving
+from gputui.session.vigil import Vigil
+
+from .options import Parser
+from .words import Exit, say
+
+EXAMPLES = """\
+examples:
+  gputui keep                 schedule on in the background, until nothing is left to do
+  gputui keep --foreground    the same, in this terminal or as a service
+"""
+
+
+def main(verb: str, words: list[str]) -> int:
+    parser = Parser(prog=f"gputui {verb}", description="Own a session without a screen.", epilog=EXAMPLES)
+    parser.add_argument("session", nargs="?", default="gputui_run", help="the session's folder")
+    parser.add_argument("--foreground", action="store_true", help="stay in the foreground")
+    parser.add_argument("--wait", action="store_true", help="sleep until the session's owner is gone")
+    parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--start", action="store_true", help="go at once if the session has an owner")
+    try:
+        options = parser.parse_args(words)
+        paths = Paths(options.session)
+        if not paths.exists():
+            raise Exit(1, f"there is no session in {paths.root}; begin one with: gputui run FILE")
+        paths.check()
+        if options.wait or options.start or options.foreground:
+            return keep(paths, wait=options.wait, quiet=not options.foreground, starter=options.starter)
+        return _in_background(paths)
+    except Exit as leaving:
+        say(str(leaving))
+        return leaving.status
+    except SessionError as error:
+        say(str(error))
+        return 2
+
+
+def _in_background(paths: Paths) -> int:
+    from gputui.session.client import Client, ClientError
+
+    try:
+        owner = Client(paths.root).ask("status", work=True)["owner"]
+    except ClientError as error:
+        raise Exit(1, str(error)) from error
+    print(f"{owner['kind']} {owner['pid']} owns {paths.root}")
+    return 0
+
+
+def keep(paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None) -> int:
+    """`starter`: whoever started this keeper to wait for it."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    vigil = Vigil(paths, starter) if starter is not None else None
+    lock = locks.take(paths, wait=wait)
+    if vigil is not None:
+        vigil.end()
+    if lock is None:
+        if quiet:
+            return 0
+        raise locks.busy(paths)
+    try:
+        return _own(paths, lock)
+    except SessionError as error:
+        Journal(paths.log).write(f"the keeper cannot open the session: {error}")
+        raise
+
+
+def _own(paths: Paths, lock: Lock) -> int:
+    lock.sign(OwnerKind.KEEPER)
+    owner = Owner(paths, lock, OwnerKind.KEEPER)
+    owner.journal.write("the keeper owns the session")
+    Serving(owner)
+    signal.signal(signal.SIGUSR1, lambda *_: drain(owner))
+    owner.start()
+    owner.wait()
+    if owner.failure is None:
+        return 0
+    print(owner.failure, file=sys.stderr)
+    if time.time() - owner.since < LIVED_WELL:
+        time.sleep(LIVED_WELL)  # holding the lock: what killed this owner may kill the next one just as fast
+    return 1
+
+
+def drain(owner: Owner) -> Any:
+    return owner.do(Commands((Drain(),)))

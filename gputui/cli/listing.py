@@ -1,0 +1,160 @@
+"""`gputui ls`: the queue as a table, as JSON, or redrawn each second."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from .calling import carry_out, print_json, session
+from .selecting import parted
+from .states import ACTIVE, ALL, SIGNS, WAITING, colour, told
+from .syntax import JSON, SESSION, Flag, Options, Verb
+from .table import Column, Paper, table
+from .words import Exit, clock, out, refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+
+    Listing = dict[str, Any]
+
+VERBS = {
+    "ls": Verb(
+        "ls",
+        "ls [JOBS …] [--state S] [--watch] [--json]",
+        "Shows the jobs, the scheduler's state and why each job waits.",
+        "gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
+        (
+            Flag("--state", value="STATE", choices=ALL, many=True, help="only jobs in this state; may be repeated"),
+            Flag("-w", "--watch", help="redraw each second, until Ctrl-C"),
+            JSON,
+            SESSION,
+        ),
+    )
+}
+
+COLUMNS = (
+    Column("id", right=True),
+    Column("state"),
+    Column("pri", right=True),
+    Column("gpu", least=3),
+    Column("time", right=True),
+    Column("job", least=12),
+    Column("why", least=0),
+)
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    if options.watch and (options.json or not sys.stdout.isatty()):
+        refuse("--watch needs a terminal")
+    client = session(options)
+    if options.watch:
+        return watch(client, options)
+    listing = asked(client, options)
+    if options.json:
+        print_json(listing)
+    else:
+        out("\n".join(drawn(listing, Paper(), time.time())))
+    return 0
+
+
+def asked(client: Client, options: Options) -> Listing:
+    fields: dict[str, Any] = {"states": options.state} if options.state else {}
+    if options.words:
+        ids, names = parted(options.words)
+        answer = client.ask("pick", ids=ids, names=names)
+        if answer["missing"]:
+            raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {client.root}")
+        fields["jobs"] = [job["id"] for job in answer["jobs"]]
+    listing: Listing = client.ask("listing", **fields)
+    return listing
+
+
+def watch(client: Client, options: Options) -> int:
+    """Writes only when something changed; a job's time does each second."""
+    before: list[str] = []
+    sys.stdout.write("\x1b[2J")
+    try:
+        while True:
+            paper = Paper()
+            lines = cut(drawn(urgent_first(asked(client, options)), paper, time.time()), paper)
+            if lines != before:
+                sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+                sys.stdout.flush()
+                before = lines
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        return 0
+
+
+def urgent_first(listing: Listing) -> Listing:
+    """What runs, then what waits, then what is over: the end of a long list is cut off."""
+    ranks = dict.fromkeys(ACTIVE, 0) | dict.fromkeys(WAITING, 1)
+    return listing | {"jobs": sorted(listing["jobs"], key=lambda job: ranks.get(job["state"], 2))}
+
+
+def cut(lines: list[str], paper: Paper) -> list[str]:
+    room = (paper.height or len(lines) + 1) - 1
+    return lines if len(lines) <= room else [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]
+
+
+def drawn(listing: Listing, paper: Paper, now: float) -> list[str]:
+    jobs = listing["jobs"]
+    head = header(listing)
+    lines = [paper.painted(paper.cut(line), code) for line, code in head]
+    if not jobs:
+        return [*lines, "no jobs"]
+    return lines + table(COLUMNS, [row(job, now) for job in jobs], paper, [colour(job["state"]) for job in jobs])
+
+
+def header(listing: Listing) -> list[tuple[str, str]]:
+    """Lines and their colours: the state of things, and above all why nothing starts."""
+    from gputui.logs.plain import plain
+
+    scheduler, owner = listing["scheduler"], listing["owner"]
+    who = f"{owner['kind']} {owner['pid']}" if owner else "no owner"
+    parts = [plain(listing["session"]), scheduler["state"].upper(), told(listing["counts"]), who]
+    if listing.get("eta") and scheduler["state"] == "running" and listing["eta"] > time.time():
+        parts.append(f"done ≈ {clock(listing['eta'])}")
+    lines = [(" · ".join(part for part in parts if part), "1")]
+    if scheduler["cause"] is not None:
+        lines.append((f"! {plain(scheduler['cause']['message'])} (gputui resume goes on)", "1;33"))
+    if listing.get("trouble"):
+        lines.append((f"! {plain(listing['trouble'])}", "1;31"))
+    return lines
+
+
+def row(job: dict[str, Any], now: float) -> list[str]:
+    state = job["state"]
+    generic = f"job_{job['id']}"
+    return [
+        str(job["id"]),
+        f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}",
+        str(job["priority"]),
+        ",".join(job["gpus"]),
+        took(job, now),
+        job["command"] if job["name"] in ("", generic) else job["name"],
+        job["why"] or ending(job),
+    ]
+
+
+def took(job: dict[str, Any], now: float) -> str:
+    if job["started"] is None or job["state"] in WAITING:
+        return ""
+    seconds = max(0, int((job["ended"] if job["ended"] is not None else now) - job["started"]))
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def ending(job: dict[str, Any]) -> str:
+    """How it ended, when that is worth a word."""
+    if job.get("end"):
+        return str(job["end"])
+    if job["state"] == "failed":
+        return f"exit {job['exit_code']}"
+    return f"signal {job['signal']}" if job["state"] == "crashed" else ""

@@ -1,0 +1,163 @@
+"""`gputui logs`: what a job printed, now or as it comes, across its attempts."""
+
+from __future__ import annotations
+
+import time
+
+from .calling import carry_out, print_json, session
+from .copying import Log, sink
+from .showing import show
+from .states import ENDS
+from .syntax import JSON, SESSION, Flag, Options, Verb
+from .words import Exit, refuse, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+
+LOOK_EVERY = 0.2
+
+
+def number(written: str) -> int:
+    if not (written.isascii() and written.isdecimal()):
+        raise ValueError(f"{written!r} is not a whole number from 0 on")
+    return int(written)
+
+
+VERBS = {
+    "logs": Verb(
+        "logs",
+        "logs JOB [-f] [--err] [-n N] [--attempt A]",
+        "Prints what a job wrote. On a terminal, what could act on it is left out; elsewhere every byte is kept.",
+        "gputui logs 12\ngputui logs 12 -f -n 20\ngputui logs baseline --err | less\ngputui logs 12 --attempt 1",
+        (
+            Flag("-f", "--follow", help="go on until the job has ended for good, through its retries"),
+            Flag("--err", help="standard error instead of standard output"),
+            Flag("-n", "--lines", value="N", convert=number, help="only the last N lines"),
+            Flag("--attempt", value="A", convert=number, help="an earlier attempt"),
+            JSON,
+            SESSION,
+        ),
+        words=(1, 1),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    if options.follow and (options.json or options.attempt is not None):
+        refuse("-f follows the newest attempt as it comes: without --json and --attempt")
+    client = session(options)
+    shown = show(client, options.words[0])
+    if options.follow:
+        return Following(client, shown, options).until_it_ended()
+    path, attempt = file_of(shown, options)
+    if options.json:
+        return as_json(shown, path, attempt, options)
+    log = opened(path, options.lines, f"attempt {attempt} of #{shown['id']}")
+    log.copy()
+    log.close()
+    return 0
+
+
+def file_of(shown: dict[str, Any], options: Options) -> tuple[str, int]:
+    """The file that is wanted and the attempt that wrote it."""
+    if options.attempt is not None and options.attempt != shown["attempt"]:
+        found = [one for one in shown["attempts"] if one["number"] == options.attempt]
+        if not found:
+            raise Exit(1, f"#{shown['id']} has no attempt {options.attempt}; its newest is {shown['attempt']}")
+        return stream(found[0], options), options.attempt
+    if shown["out"] is None:
+        why = f": {shown['why']}" if shown["why"] else ""
+        raise Exit(1, f"#{shown['id']} has written nothing yet, it is {shown['state']}{why}")
+    return stream(shown, options), shown["attempt"]
+
+
+def stream(files: dict[str, Any], options: Options) -> str:
+    if options.err and files["err"] is None:
+        raise Exit(1, f"both streams of this job are in one file: {files['out']}; leave out --err")
+    return str(files["err"] if options.err else files["out"])
+
+
+def opened(path: str, lines: int | None, whose: str) -> Log:
+    try:
+        return Log(path, sink(), lines)
+    except OSError as error:
+        raise Exit(1, f"the output of {whose} cannot be read: {path}: {error.strerror}") from None
+
+
+def as_json(shown: dict[str, Any], path: str, attempt: int, options: Options) -> int:
+    from .copying import start_of_last
+
+    try:
+        with open(path, "rb") as file:
+            if options.lines is not None:
+                file.seek(start_of_last(file.fileno(), options.lines))
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        raise Exit(1, f"{path} cannot be read: {error.strerror}") from None
+    which = "err" if options.err else "out"
+    print_json({"job": shown["id"], "attempt": attempt, "stream": which, "path": path, "text": text})
+    return 0
+
+
+class Following:
+    """Reads one attempt to its end, then the next, until the job has ended for good."""
+
+    def __init__(self, client: Client, shown: dict[str, Any], options: Options) -> None:
+        self._client = client
+        self._shown = shown
+        self._options = options
+        self._lines = options.lines
+        self._log: Log | None = None
+        self._attempt = 0
+
+    def until_it_ended(self) -> int:
+        try:
+            while True:
+                # What was written before its end was seen must not be missed: first look, then read.
+                over = self._shown["state"] in ENDS
+                self._turn_to_newest()
+                if self._log is not None:
+                    self._log.copy()
+                if over:
+                    return 0
+                time.sleep(LOOK_EVERY)
+                self._shown = self._client.ask("show", job=self._shown["id"])
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            self._leave()
+
+    def _turn_to_newest(self) -> None:
+        """Through all attempts since the one that was read, for a short one may have come and gone."""
+        newest = {**self._shown, "number": self._shown["attempt"]}
+        past = self._shown["attempts"] if self._log is not None else []
+        for one in [*(attempt for attempt in past if attempt["number"] > self._attempt), newest]:
+            if one["out"] is not None:
+                self._turn_to(one)
+
+    def _turn_to(self, attempt: dict[str, Any]) -> None:
+        try:
+            log = Log(stream(attempt, self._options), sink(), self._lines)
+        except OSError:
+            return  # about to be made
+        if self._log is not None and log.same_file(self._log):
+            log.close()
+            return
+        if self._log is not None:
+            self._log.copy()
+            self._leave()
+            say(f"attempt {attempt['number']}")
+        log.copy()
+        self._log, self._attempt, self._lines = log, attempt["number"], None
+
+    def _leave(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None

@@ -1,0 +1,142 @@
+"""What `run` tells while it works: a progress line on a terminal, one line per event elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Protocol
+
+from gputui.core.job import Attempt, Ended, Job, JobId, StateName, Succeeded
+from gputui.core.snapshot import Snapshot
+from gputui.logs.plain import plain
+
+from .words import clock, elapsed, out, say
+
+TIMES_A_SECOND = 5
+
+
+class Reporter(Protocol):
+    def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> None: ...
+
+    def say(self, sentence: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class EventLines:
+    """The old line at each start, and one at each end."""
+
+    def __init__(self) -> None:
+        self._told: dict[JobId, tuple[int, int]] = {}
+        """The newest attempt whose start was told, and the one whose end was."""
+
+    def seen(self, snapshot: Snapshot) -> None:
+        """What happened before this program began is no news."""
+        for job in snapshot.jobs:
+            if job.issued:
+                last_end = job.attempts[-1].number if job.attempts else 0
+                self._told[job.id] = (job.issued, last_end)
+
+    def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> None:
+        self.tell(*(snapshot[job_id] for job_id in sorted(changed)))
+
+    def tell(self, *jobs: Job) -> None:
+        lines = [line for job in jobs for line in self._news_of(job)]
+        if lines:
+            out("\n".join(lines))
+
+    def _news_of(self, job: Job) -> list[str]:
+        lines = []
+        started, ended = self._told.get(job.id, (0, 0))
+        for attempt in job.attempts:
+            if attempt.number > started:
+                lines.append(beginning(job, attempt.gpus))
+                started = attempt.number
+            if attempt.number > ended:
+                lines.append(ending(job, attempt))
+                ended = attempt.number
+        if job.active is not None and job.active.attempt > started:
+            lines.append(beginning(job, job.active.gpus))
+            started = job.active.attempt
+        if job.state.name is StateName.SKIPPED and job.id not in self._told:
+            lines.append(f"#{job.id} skipped: a job it waits for did not succeed")
+        self._told[job.id] = (started, ended)
+        return lines
+
+    def say(self, sentence: str) -> None:
+        say(sentence)
+
+    def close(self) -> None:
+        pass
+
+
+def beginning(job: Job, gpus: tuple[str, ...]) -> str:
+    return f"Processing command `{plain(job.spec.command)}` on gpu {plain(','.join(gpus))}"
+
+
+def ending(job: Job, attempt: Attempt) -> str:
+    took = elapsed(attempt.ended - attempt.started)
+    number = f" (attempt {attempt.number})" if attempt.number > 1 else ""
+    why = "" if isinstance(attempt.end, Succeeded) or not attempt.signature else f": {plain(attempt.signature)}"
+    return f"#{job.id} {attempt.end.name} after {took}{number}{why}"
+
+
+class ProgressLine:
+    """One line, rewritten in place; failures stay above it."""
+
+    def __init__(self) -> None:
+        self._written = 0.0
+        self._failed_told: set[tuple[JobId, int]] = set()
+        self._shown = False
+
+    def seen(self, snapshot: Snapshot) -> None:
+        self._failed_told = {(job.id, past.number) for job in snapshot.jobs for past in job.attempts}
+
+    def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> None:
+        for job_id in sorted(changed):
+            self._tell_failures(snapshot[job_id])
+        now = time.monotonic()
+        if now - self._written >= 1 / TIMES_A_SECOND or not snapshot.active:
+            self._written = now
+            self._write(progress(snapshot))
+
+    def _tell_failures(self, job: Job) -> None:
+        for attempt in job.attempts:
+            if (job.id, attempt.number) not in self._failed_told and not isinstance(attempt.end, Succeeded):
+                self._failed_told.add((job.id, attempt.number))
+                self.say(ending(job, attempt))
+
+    def _write(self, line: str) -> None:
+        _put(f"\r\x1b[K{line}")
+        self._shown = True
+
+    def say(self, sentence: str) -> None:
+        self.close()
+        say(sentence)
+
+    def close(self) -> None:
+        if self._shown:
+            _put("\r\x1b[K")
+            self._shown = False
+
+
+def _put(text: str) -> None:
+    """A terminal that has gone is no error of ours."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def progress(snapshot: Snapshot) -> str:
+    ended = snapshot.count(*(state.name for state in Ended.__subclasses__()))
+    total = ended + snapshot.waiting + snapshot.running
+    bad = ended - snapshot.count(StateName.SUCCEEDED)
+    parts = [f"{ended}/{total} done", f"{snapshot.running} running"]
+    parts += [f"{bad} failed"] if bad else []
+    parts += [f"{snapshot.mode}"] if snapshot.cause else []
+    parts += [snapshot.trouble] if snapshot.trouble else []
+    parts += [f"done ≈ {clock(snapshot.eta)}"] if snapshot.eta and snapshot.waiting + snapshot.running else []
+    return " · ".join(parts)

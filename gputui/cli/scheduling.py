@@ -1,0 +1,142 @@
+"""Verbs about the scheduler as a whole: pause, resume, drain."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from .calling import INTERRUPTED, carry_out, session
+from .states import told
+from .syntax import NO_START, SESSION, Flag, Options, Verb
+from .words import Exit, counted, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gputui.session.client import Client
+
+FIRST_NAP, LONGEST_NAP = 0.05, 0.5
+GONE_NAP = 2.0
+"""Between looks at a session that nobody owns: each look takes its lock for a moment."""
+
+VERBS = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "pause",
+            "pause",
+            "Starts no more jobs; those that run go on.",
+            "gputui pause\ngputui resume",
+            (SESSION,),
+            words=(0, 0),
+        ),
+        Verb(
+            "resume",
+            "resume",
+            "Lets the scheduler start jobs again, whatever paused it; starts a keeper when nobody owns the session.",
+            "gputui resume\ngputui rerun --failed && gputui resume",
+            (NO_START, SESSION),
+            words=(0, 0),
+        ),
+        Verb(
+            "drain",
+            "drain [--no-wait]",
+            "Starts nothing more, and waits until the jobs that run have ended.",
+            "gputui drain\ngputui drain --no-wait",
+            (Flag("--no-wait", help="come back at once"), SESSION),
+            words=(0, 0),
+        ),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, {"pause": pause, "resume": resume, "drain": drain}[verb])
+
+
+def command(client: Client, event: dict[str, Any], *, work: bool = False) -> None:
+    """One event about the scheduler; a refusal ends the verb with its sentence."""
+    (outcome,) = client.ask("commands", work=work, events=[event])
+    if outcome["refused"] is not None:
+        raise Exit(1, outcome["refused"])
+
+
+def pause(options: Options) -> int:
+    client = session(options)
+    command(client, {"type": "pause", "kind": "user"})
+    status = client.ask("status")
+    say(f"paused: {_go_on(len(status['active']))}, {status['waiting']} wait; gputui resume goes on")
+    return 0
+
+
+def resume(options: Options) -> int:
+    client = session(options)
+    command(client, {"type": "resume"}, work=not options.no_start)
+    say(f"the scheduler starts jobs again: {told(client.ask('status')['counts']) or 'there are none'}")
+    return 0
+
+
+def drain(options: Options) -> int:
+    client = session(options)
+    command(client, {"type": "drain"})
+    running = len(client.ask("status")["active"])
+    if options.no_wait:
+        say(f"draining: {_go_on(running)}, nothing new starts")
+        return 0
+    try:
+        status = watched(client, lambda status: status["scheduler"]["state"] != "draining", draining)
+    except KeyboardInterrupt:
+        say("still draining; gputui resume undoes it")
+        return INTERRUPTED
+    if status["scheduler"]["state"] != "paused":
+        raise Exit(1, "somebody resumed the scheduler")
+    say(f"drained: {counted(status['waiting'], 'job waits', 'jobs wait')}; gputui resume goes on")
+    return 0
+
+
+def _go_on(running: int) -> str:
+    return counted(running, "running job goes on", "running jobs go on")
+
+
+def draining(status: dict[str, Any]) -> str:
+    return f"draining: {len(status['active'])} running, {status['waiting']} wait"
+
+
+def watched(
+    client: Client, over: Callable[[dict[str, Any]], bool], line: Callable[[dict[str, Any]], str]
+) -> dict[str, Any]:
+    """Looks at the status, ever less often, until it is over; tells how it goes on a terminal."""
+    progress = Progress()
+    nap = FIRST_NAP
+    try:
+        while True:
+            status: dict[str, Any] = client.ask("status")
+            if over(status):
+                return status
+            progress.show(line(status))
+            time.sleep(nap if status["owner"] is not None else GONE_NAP)
+            nap = min(LONGEST_NAP, nap * 1.5)
+    finally:
+        progress.clear()
+
+
+class Progress:
+    """One line on a terminal, rewritten when it changes; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._terminal = sys.stderr.isatty()
+
+    def show(self, line: str) -> None:
+        if self._terminal and line != self._shown:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+            self._shown = line
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = ""

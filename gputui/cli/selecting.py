@@ -1,0 +1,99 @@
+"""Which jobs a user's words mean, what was seen of them, and whether the user is sure."""
+
+from __future__ import annotations
+
+from gputui.logs.plain import plain
+
+from .calling import agreed, on_terminal
+from .states import counted, told
+from .words import Exit, refuse, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from gputui.session.client import Client
+
+    from .syntax import Options
+
+    Picked = dict[str, Any]
+    """id, name, state, attempt and priority of a job, as seen."""
+
+
+BY_FLAG = ("failed", "all_failed", "all", "succeeded")
+
+
+def picked(client: Client, options: Options, words: Sequence[str], applies_to: Sequence[str] | None) -> list[Picked]:
+    """The jobs meant; `applies_to`: the states of the jobs that `--all` means. None at all ends the verb."""
+    ids, names = parted(words)
+    flags = {key: True for key in BY_FLAG if getattr(options, key, False)}
+    if not words and not flags:
+        refuse(f"which jobs? Give ids, ranges (3-9), names or --all (see gputui {options.verb} --help)")
+    answer = client.ask("pick", ids=ids, names=names, **flags)
+    if answer["missing"]:
+        raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {client.root}; nothing was done")
+    jobs: list[Picked] = answer["jobs"]
+    if flags.get("all") and applies_to is not None:
+        jobs = [job for job in jobs if job["state"] in applies_to]
+    if not jobs:
+        raise Exit(1, f"{options.verb}: no such job in {client.root}; nothing was done")
+    return jobs
+
+
+def parted(words: Sequence[str]) -> tuple[list[list[int]], list[str]]:
+    """Ids and ranges on one side, names on the other; `#3` is 3."""
+    ids: list[list[int]] = []
+    names: list[str] = []
+    for word in words:
+        ranges = [_range(piece) for piece in word.split(",") if piece]
+        if ranges and None not in ranges:
+            ids += [found for found in ranges if found is not None]
+        else:
+            names.append(word)
+    return ids, names
+
+
+def _range(written: str) -> list[int] | None:
+    """None: it is no id and no range, hence a name."""
+    low, dash, high = written.removeprefix("#").partition("-")
+    if not _is_number(low) or (dash and not _is_number(high)):
+        return None
+    if dash and int(high) < int(low):
+        refuse(f"{low}-{high} counts backwards; write {high}-{low}")
+    return [int(low), int(high or low)]
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 10
+
+
+def confirm(client: Client, options: Options, jobs: Sequence[Picked], doing: str) -> None:
+    """More than one job: says where and how many, and asks whoever is there."""
+    if len(jobs) < 2 or options.yes:
+        return
+    counts = told(counted(jobs))
+    if on_terminal():
+        say(f"{client.root}: {len(jobs)} jobs ({counts})")
+        if not agreed(f"{doing} these {len(jobs)} jobs?"):
+            raise Exit(1, "nothing was done")
+    elif any(getattr(options, key, False) for key in BY_FLAG):
+        refuse(f"{len(jobs)} jobs of {client.root} are meant ({counts}); nobody is there to ask: name them or give -y")
+
+
+def seen(job: Picked) -> dict[str, Any]:
+    return {"attempt": job["attempt"], "state": job["state"]}
+
+
+def report(outcomes: Sequence[dict[str, Any]], jobs: Sequence[Picked], done: str) -> int:
+    """One sentence for what was done and one for each refusal; the exit status."""
+    refused = [outcome for outcome in outcomes if outcome["refused"] is not None]
+    for outcome in refused:
+        say(str(outcome["refused"]))
+    count = len(outcomes) - len(refused)
+    if count == 1:
+        (one,) = (job for job, outcome in zip(jobs, outcomes, strict=True) if outcome["refused"] is None)
+        say(f"#{one['id']} {plain(one['name'])}: {done}")
+    elif count:
+        say(f"{count} jobs: {done}")
+    return 1 if refused else 0

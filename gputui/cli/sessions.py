@@ -1,0 +1,75 @@
+"""`gputui sessions`: this user's sessions, on this machine and on those that share the home."""
+
+from __future__ import annotations
+
+import os
+
+from gputui.session.client import ClientError, Connection, NoOwner
+from gputui.session.registry import remembered
+
+from .calling import carry_out, print_json
+from .states import told
+from .syntax import JSON, Options, Verb
+from .table import Column, Paper, table
+from .words import out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERBS = {
+    "sessions": Verb(
+        "sessions",
+        "sessions [--json]",
+        "Lists your sessions. Those that nobody owns are only named, not opened.",
+        "gputui sessions\ngputui ls --session DIR",
+        (JSON,),
+        words=(0, 0),
+    )
+}
+COLUMNS = (Column("host"), Column("scheduler"), Column("owner"), Column("jobs", least=10), Column("session", least=20))
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    found = [looked_at(host, root) for host, root in remembered()]
+    if options.json:
+        print_json({"sessions": found})
+        return 0
+    if not found:
+        out("no sessions; begin one with: gputui run FILE")
+        return 0
+    out("\n".join(table(COLUMNS, [row(one) for one in found], Paper(), [""] * len(found))))
+    return 0
+
+
+def looked_at(host: str, root: str) -> dict[str, Any]:
+    status = _status(root) if host == os.uname().nodename else None
+    facts = {key: status[key] if status else None for key in ("scheduler", "owner", "counts")}
+    return {"host": host, "session": root, **facts}
+
+
+def _status(root: str) -> dict[str, Any] | None:
+    try:
+        connection = Connection(os.path.join(root, ".gputui"))
+        try:
+            status: dict[str, Any] = connection.ask("status", {})
+            return status
+        finally:
+            connection.close()
+    except (NoOwner, ClientError, OSError):
+        return None
+
+
+def row(one: dict[str, Any]) -> list[str]:
+    scheduler, owner = one["scheduler"], one["owner"]
+    return [
+        one["host"],
+        scheduler["state"] if scheduler else "-",
+        f"{owner['kind']} {owner['pid']}" if owner else "-",
+        told(one["counts"]) if one["counts"] else "",
+        one["session"],
+    ]

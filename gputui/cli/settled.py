@@ -1,0 +1,39 @@
+"""Flags that were not given take what the settings say."""
+
+from __future__ import annotations
+
+import argparse
+
+from gputui.gpus.wanted import BadGpus, parse_gpus
+from gputui.session.config import Config, load
+
+from .words import refuse
+
+TAKEN = (
+    "output_dir", "prefix", "job_dir", "pause_after", "grace", "retries", "timeout", "shell", "keep_free", "at_most",
+    "ignore",
+)  # fmt: skip
+SWITCHES = ("login_shell", "ignore_strangers")
+
+
+def settle(options: argparse.Namespace) -> None:
+    """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
+    config = load(options.jobs)
+    for key in TAKEN:
+        if getattr(options, key) is None:
+            setattr(options, key, config.get(key)[0])
+    for key in SWITCHES:
+        setattr(options, key, getattr(options, key) or bool(config.get(key)[0]))
+    options.no_keeper = options.no_keeper or not config.get("keeper")[0]
+    if options.gpus is None and not options.gpu_file:
+        options.gpus = _gpus(config)
+
+
+def _gpus(config: Config) -> object:
+    written, origin = config.get("gpus")
+    if written is None:
+        return None
+    try:
+        return parse_gpus(written)
+    except BadGpus as error:
+        refuse(f"{origin}: {error}")

@@ -1,0 +1,135 @@
+"""`gputui show`: one job, where its files are, its attempts, and how it came to where it is."""
+
+from __future__ import annotations
+
+import time
+
+from gputui.logs.plain import plain
+
+from .calling import carry_out, print_json, session
+from .listing import ending, took
+from .selecting import parted
+from .states import SIGNS, colour
+from .syntax import JSON, SESSION, Flag, Options, Verb
+from .table import Column, Paper, table
+from .words import Exit, clock, out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+
+    Shown = dict[str, Any]
+
+VERBS = {
+    "show": Verb(
+        "show",
+        "show JOB [--json] [--env]",
+        "Tells all about one job: its settings, why it waits, its attempts, its files and its story.",
+        "gputui show 12\ngputui show baseline --json\ngputui show 12 --env",
+        (Flag("--env", help="also the environment it was added with"), JSON, SESSION),
+        words=(1, 1),
+    )
+}
+SETTINGS = ("retries", "timeout", "after", "after_any", "not_before", "shell", "login_shell", "variables", "params")
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    client = session(options)
+    shown = show(client, options.words[0], environment=bool(options.env))
+    if options.json:
+        print_json(shown)
+        return 0
+    out("\n".join(described(shown, Paper(), time.time())))
+    return 0
+
+
+def show(client: Client, word: str, *, environment: bool = False) -> Shown:
+    """The one job that a word means."""
+    ids, names = parted([word])
+    if len(ids) == 1 and ids[0][0] == ids[0][1]:
+        job_id = ids[0][0]
+    else:
+        jobs = client.ask("pick", ids=ids, names=names)["jobs"]
+        if len(jobs) != 1:
+            found = (
+                f"means {len(jobs)} jobs ({', '.join(str(job['id']) for job in jobs[:10])})" if jobs else "is no job"
+            )
+            raise Exit(1, f"{word!r} {found} in {client.root}; give one id")
+        job_id = jobs[0]["id"]
+    fields = {"environment": True} if environment else {}
+    shown: Shown = client.ask("show", job=job_id, **fields)
+    return shown
+
+
+def described(shown: Shown, paper: Paper, now: float) -> list[str]:
+    state = shown["state"]
+    title = f"#{shown['id']} {plain(shown['name'])}  {SIGNS.get(state, '')} {state.replace('_', ' ')}"
+    lines = [paper.painted(title, f"1;{colour(state)}".rstrip(";"))]
+    lines += [f"  {name:<10} {plain(str(value))}" for name, value in facts(shown, now) if value not in (None, "")]
+    lines += _attempts(shown, paper, now)
+    lines += ["", "story:"] if shown["story"] else []
+    lines += [f"  {moment(told['time'])}  {plain(told['text'])}" for told in shown["story"]]
+    if shown.get("environment"):
+        lines += ["", "environment:"]
+        lines += [f"  {plain(name)}={plain(value)}" for name, value in sorted(shown["environment"].items())]
+    return lines
+
+
+def facts(shown: Shown, now: float) -> list[tuple[str, Any]]:
+    spec = shown.get("spec") or {}
+    request = spec.get("request") or {}
+    settings = [f"{key}={spec[key]}" for key in SETTINGS if spec.get(key)]
+    settings += [f"gpus={request['gpus']}"] if request.get("gpus") is not None else []
+    settings += [f"devices={','.join(request['devices'])}"] if request.get("devices") else []
+    return [
+        ("command", shown["command"]),
+        ("cwd", shown["cwd"]),
+        ("group", shown["group"]),
+        ("priority", shown["priority"]),
+        ("settings", " ".join(settings)),
+        ("why", shown["why"]),
+        ("end", ending(shown)),
+        ("GPU", ",".join(shown["gpus"])),
+        ("pid", shown["pid"]),
+        ("time", took(shown, now)),
+        ("out", shown["out"]),
+        ("err", shown["err"]),
+    ]
+
+
+ATTEMPTS = (
+    Column("attempt", right=True),
+    Column("state"),
+    Column("gpu"),
+    Column("started"),
+    Column("time", right=True),
+    Column("out", least=20),
+)
+
+
+def _attempts(shown: Shown, paper: Paper, now: float) -> list[str]:
+    attempts = shown["attempts"]
+    if len(attempts) < 2:
+        return []
+    rows = [
+        [
+            str(one["number"]),
+            one["state"].replace("_", " "),
+            ",".join(one["gpus"]),
+            moment(one["started"]),
+            took(one, now),
+            one["out"] or "",
+        ]
+        for one in attempts
+    ]
+    return ["", *table(ATTEMPTS, rows, paper, [colour(one["state"]) for one in attempts])]
+
+
+def moment(at: float) -> str:
+    return f"{clock(at)}:{time.strftime('%S', time.localtime(at))}"

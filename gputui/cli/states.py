@@ -1,0 +1,40 @@
+"""The states' words as the command line groups and marks them; the owner alone decides what may follow what."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+WAITING = ("queued", "held", "blocked", "delayed")
+ACTIVE = ("starting", "running", "suspended", "stopping")
+BAD_ENDS = ("failed", "crashed", "timed_out", "lost", "refused", "skipped")
+ENDS = ("succeeded", "killed", *BAD_ENDS)
+ALL = (*WAITING, *ACTIVE, *ENDS)
+
+SIGNS = {
+    "queued": "·", "held": "‖", "blocked": "…", "delayed": "◷",
+    "starting": "○", "running": "●", "suspended": "◐", "stopping": "◌",
+    "succeeded": "✓", "failed": "✗", "crashed": "✗", "killed": "■", "timed_out": "✗",
+    "lost": "?", "refused": "!", "skipped": "-",
+}  # fmt: skip
+
+_COLOURS = {"running": "32", "suspended": "33", "stopping": "33", "held": "33", "succeeded": "36", "killed": "35"}
+
+
+def colour(state: str) -> str:
+    """The SGR code; empty: the terminal's own colour."""
+    return "31" if state in BAD_ENDS else _COLOURS.get(state, "")
+
+
+def told(counts: dict[str, int]) -> str:
+    """`2 running · 5 queued`, in the order of a job's life."""
+    return " · ".join(f"{counts[state]} {state.replace('_', ' ')}" for state in ALL if counts.get(state))
+
+
+def counted(jobs: Iterable[dict[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[job["state"]] = counts.get(job["state"], 0) + 1
+    return counts

@@ -1,0 +1,99 @@
+"""Rows of text that fit the terminal; everything in them has passed the gate for text from outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gputui.logs.plain import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GAP = "  "
+
+
+class Column:
+    """`least`: it may be cut down to so many characters on a narrow terminal; None: it is never cut."""
+
+    def __init__(self, title: str, *, right: bool = False, least: int | None = None) -> None:
+        self.title = title
+        self.right = right
+        self.least = least
+
+
+class Paper:
+    """What is written on: how wide it is, and whether it takes colour."""
+
+    def __init__(self) -> None:
+        terminal = sys.stdout.isatty()
+        self.width: int | None = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else None
+        self.height: int | None = os.get_terminal_size(sys.stdout.fileno()).lines if terminal else None
+        self.colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def cut(self, text: str) -> str:
+        return shortened(text, self.width) if self.width is not None else text
+
+    def painted(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if code and self.colour else text
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], paper: Paper, colours: Sequence[str]) -> list[str]:
+    """The title line and one line per row; `colours` has one code per row."""
+    cells = [[plain(cell) for cell in row] for row in rows]
+    titles = [column.title for column in columns]
+    widths = _fitted(columns, [max(map(width, column)) for column in zip(titles, *cells, strict=True)], paper.width)
+    rows_painted = [
+        paper.painted(paper.cut(_line(columns, row, widths)), code) for row, code in zip(cells, colours, strict=True)
+    ]
+    return [paper.painted(paper.cut(_line(columns, titles, widths)), "1"), *rows_painted]
+
+
+def _fitted(columns: Sequence[Column], wanted: list[int], available: int | None) -> list[int]:
+    """Takes from the widest of those that may be cut until all fit."""
+    if available is None:
+        return wanted
+    widths = [
+        min(size, available) if column.least is not None else size for column, size in zip(columns, wanted, strict=True)
+    ]
+    surplus = sum(widths) + len(GAP) * (len(widths) - 1) - available
+    while surplus > 0:
+        spare = [(widths[at] - column.least, at) for at, column in enumerate(columns) if column.least is not None]
+        most, widest = max(spare, default=(0, 0))
+        if most <= 0:
+            break
+        widths[widest] -= 1
+        surplus -= 1
+    return widths
+
+
+def _line(columns: Sequence[Column], cells: Sequence[str], widths: list[int]) -> str:
+    shaped = (_shaped(cell, size, column.right) for column, cell, size in zip(columns, cells, widths, strict=True))
+    return GAP.join(shaped).rstrip()
+
+
+def _shaped(cell: str, size: int, right: bool) -> str:
+    text = shortened(cell, size)
+    blanks = " " * (size - width(text))
+    return blanks + text if right else text + blanks
+
+
+def shortened(text: str, size: int) -> str:
+    if width(text) <= size:
+        return text
+    if size <= 0:
+        return ""
+    kept = min(size - 1, len(text))
+    while width(text[:kept]) > size - 1:
+        kept -= 1
+    return text[:kept] + "…"
+
+
+def width(text: str) -> int:
+    """Terminal cells; most text is ASCII and needs no table for that."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)

@@ -1,0 +1,100 @@
+"""`gputui wait`: blocks until jobs have ended, and says by its exit status how."""
+
+from __future__ import annotations
+
+import time
+
+from .calling import carry_out, session
+from .scheduling import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
+from .selecting import parted
+from .states import ACTIVE, ENDS, told
+from .states import counted as by_state
+from .syntax import SESSION, Flag, Options, Verb
+from .words import Exit, counted, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+
+VERBS = {
+    "wait": Verb(
+        "wait",
+        "wait [JOBS …] [--any]",
+        "Waits until the jobs have ended, without any named: all jobs of the session. Exit status: 0 all succeeded, "
+        "1 some did not.",
+        "gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9",
+        (Flag("--any", help="until one of them has ended; the status is that one's"), SESSION),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    client = session(options)
+    wait = Wait(client, options)
+    try:
+        return wait.until_over()
+    finally:
+        wait.progress.clear()
+
+
+class Wait:
+    """Looks at the jobs, ever less often, and says once what keeps them from going on."""
+
+    def __init__(self, client: Client, options: Options) -> None:
+        self.progress = Progress()
+        self._client = client
+        self._any = bool(options.any)
+        ids, names = parted(options.words)
+        self._meant: dict[str, Any] = {"ids": ids, "names": names, "all": not options.words}
+        self._told_pause = False
+
+    def until_over(self) -> int:
+        nap = FIRST_NAP
+        while True:
+            jobs = self._look()
+            ended = [job for job in jobs if job["state"] in ENDS]
+            if len(ended) == len(jobs) or (self._any and ended):
+                return self._status(ended)
+            owned = self._explain([job for job in jobs if job["state"] not in ENDS])
+            self.progress.show(f"{len(ended)}/{len(jobs)} ended · {told(by_state(jobs))}")
+            time.sleep(nap if owned else GONE_NAP)
+            nap = min(LONGEST_NAP, nap * 1.5)
+
+    def _look(self) -> list[dict[str, Any]]:
+        answer = self._client.ask("pick", **self._meant)
+        if answer["missing"]:
+            raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {self._client.root}")
+        jobs: list[dict[str, Any]] = answer["jobs"]
+        if not jobs:
+            raise Exit(1, f"there are no jobs in {self._client.root}")
+        return jobs
+
+    def _explain(self, open_jobs: list[dict[str, Any]]) -> bool:
+        """Whether somebody owns the session; ends the verb when nobody does and nothing runs."""
+        status = self._client.ask("status")
+        runs = any(job["state"] in ACTIVE for job in open_jobs)
+        if status["owner"] is None and not runs:
+            raise Exit(1, f"{_wait(len(open_jobs))} and nobody owns the session; gputui resume starts a keeper")
+        cause = status["scheduler"]["cause"]
+        if cause is not None and not runs and not self._told_pause:
+            self._told_pause = True
+            self.progress.clear()
+            say(f"the scheduler is paused ({cause['message']}); this waits until somebody resumes it")
+        return status["owner"] is not None
+
+    def _status(self, ended: list[dict[str, Any]]) -> int:
+        bad = [job for job in ended if job["state"] != "succeeded"]
+        if bad:
+            self.progress.clear()
+            say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {told(by_state(bad))}")
+        return 1 if bad else 0
+
+
+def _wait(jobs: int) -> str:
+    return counted(jobs, "job waits", "jobs wait")

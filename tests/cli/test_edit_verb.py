@@ -1,0 +1,163 @@
+"""`gputui edit`: a text that round-trips, is checked, and is never lost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.calling import Answers, Gputui, only
+from support.fake_owner import FakeOwner, job
+
+from gputui.cli.job_text import BadText, spec_in, text_of
+
+SPEC: dict[str, Any] = {"command": "python a.py", "cwd": "/tmp", "environment": "digest", "hold": True}
+
+
+@pytest.fixture
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script that is the editor; what it gets as $1 is the text."""
+    path = tmp_path / "an editor"
+    path.mkdir()
+    script = path / "edit.sh"
+    monkeypatch.setenv("VISUAL", f"sh '{script}'")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return script
+
+
+def edited(shown: dict[str, Any], before: str, after: str) -> dict[str, Any]:
+    text = text_of(shown)
+    assert before in text
+    return spec_in(text.replace(before, after), shown["spec"], "file")
+
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+SPECS = st.fixed_dictionaries(
+    {"command": TEXT.filter(str.strip), "cwd": st.just("/tmp"), "environment": st.just("digest")},
+    optional={
+        "name": TEXT,
+        "variables": st.dictionaries(TEXT, TEXT, max_size=3),
+        "request": st.fixed_dictionaries(
+            {},
+            optional={
+                "gpus": st.integers(0, 9),
+                "devices": st.just(["0"]),
+                "memory": st.integers(1, 80).map(lambda g: g << 30),
+            },
+        ),
+        "after": st.lists(st.integers(0, 99) | TEXT, max_size=3),
+        "retries": st.integers(0, 9),
+        "timeout": st.floats(1, 1e6).map(round).map(float),
+        "login_shell": st.booleans(),
+    },
+)
+
+
+@given(SPECS)
+@example({**SPEC, "variables": {"\n": "two\nlines'"}})
+@example({**SPEC, "command": "\nfor x in a b\ndo echo ''$x''\ndone"})
+def test_a_text_left_as_it_is_means_the_same_job(spec: dict[str, Any]) -> None:
+    read = spec_in(text_of(job(0, spec=spec)), spec, "file")
+    defaults: dict[str, Any] = {
+        "name": None,
+        "variables": {},
+        "request": {},
+        "after": [],
+        "retries": 0,
+        "timeout": None,
+    }
+    for key, value in (defaults | {"login_shell": False} | spec).items():
+        assert read[key] == value, key
+
+
+def test_what_is_changed_changes_and_the_rest_stays() -> None:
+    spec = edited(job(0, spec=SPEC), "priority = 30", "priority = 50")
+    assert spec["priority"] == 50
+    assert (spec["hold"], spec["environment"]) == (True, "digest")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("comand = 'x'", "comand is no setting; did you mean command?"),
+        ("priority = 'high'", "priority must be a whole number"),
+        ("gpus = 'two'", "gpus must be a whole number"),
+        ("gpus = true", "gpus must be"),
+        ("timeout = 'soon'", "timeout: 'soon' is no duration"),
+        ("memory = 'lots'", "memory: 'lots' is no size"),
+        ("after = [1.5]", "after must be a list"),
+        ("variables = { A = 1 }", "must be text in quotes"),
+        ("command = ' '", "command is empty"),
+        ("priority =", "is no TOML"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_key(line: str, words: str) -> None:
+    key = line.split()[0]
+    lines = [one for one in text_of(job(0, spec=SPEC)).splitlines() if not one.startswith(f"{key} =")]
+    with pytest.raises(BadText, match=r"^file") as wrong:
+        spec_in("\n".join([*lines, line]), SPEC, "file")
+    assert words in str(wrong.value)
+
+
+def test_a_changed_job_is_sent_with_what_was_seen(owner: FakeOwner, gputui: Gputui, editor: Path) -> None:
+    owner.jobs = {3: job(3, spec=SPEC)}
+    editor.write_text("sed -i 's/a.py/b.py/' \"$1\"\n")
+    assert gputui("edit", "3").status == 0
+    event = only(owner.events())
+    assert (event["type"], event["job"], event["seen"]) == ("edit", 3, {"attempt": 0, "state": "queued"})
+    assert event["spec"]["command"] == "python b.py"
+    assert list(editor.parent.parent.glob("gputui-*")) == []
+
+
+def test_a_new_priority_counts_though_the_spec_had_it(owner: FakeOwner, gputui: Gputui, editor: Path) -> None:
+    owner.jobs = {3: job(3, spec=SPEC | {"priority": 30}, priority=60)}
+    editor.write_text("sed -i 's/priority = 60/priority = 30/' \"$1\"\n")
+    gputui("edit", "3")
+    assert owner.events()[1] == {"type": "priority", "job": 3, "priority": 30}
+
+
+def test_nothing_changed_sends_nothing(owner: FakeOwner, gputui: Gputui, editor: Path) -> None:
+    owner.jobs = {3: job(3, spec=SPEC)}
+    editor.write_text("true\n")
+    assert gputui("edit", "3").status == 1
+    assert owner.events() == []
+
+
+def test_a_running_job_is_not_edited(owner: FakeOwner, gputui: Gputui, editor: Path) -> None:
+    owner.jobs = {3: job(3, "running", spec=SPEC)}
+    editor.write_text("false\n")
+    assert "only a waiting job" in gputui("edit", "3").err
+
+
+def test_a_wrong_text_is_kept(owner: FakeOwner, gputui: Gputui, editor: Path) -> None:
+    owner.jobs = {3: job(3, spec=SPEC)}
+    editor.write_text("echo 'comand = 1' >>\"$1\"\n")
+    told = gputui("edit", "3")
+    assert told.status == 1
+    kept = re.search(r"kept in (\S+)", told.err)
+    assert kept is not None
+    assert "comand = 1" in Path(kept[1]).read_text()
+    assert owner.events() == []
+
+
+def test_on_a_terminal_it_can_be_mended(owner: FakeOwner, gputui: Gputui, editor: Path, answers: Answers) -> None:
+    owner.jobs = {3: job(3, spec=SPEC)}
+    editor.write_text(
+        'if grep -q comand "$1"; then sed -i "/comand/d; s/a.py/c.py/" "$1"; else echo "comand = 1" >>"$1"; fi\n'
+    )
+    answers("\n")
+    assert gputui("edit", "3").status == 0
+    assert only(owner.events())["spec"]["command"] == "python c.py"
+
+
+def test_what_the_owner_refuses_keeps_the_text_too(owner: FakeOwner, gputui: Gputui, editor: Path) -> None:
+    owner.jobs = {3: job(3, spec=SPEC)}
+    owner.answers["commands"] = [{"job": 3, "refused": "#3 just started"}]
+    editor.write_text("sed -i 's/a.py/b.py/' \"$1\"\n")
+    told = gputui("edit", "3")
+    assert told.status == 1
+    assert "#3 just started" in told.err
+    assert "kept in" in told.err

@@ -1,0 +1,185 @@
+"""`gputui logs`: every byte into a pipe, nothing that acts on a terminal, and on through a job's attempts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.calling import Gputui
+from support.fake_owner import FakeOwner, job
+
+from gputui.cli.copying import start_of_last
+
+EVIL = b"one\n\x1b]0;owned\x07two\x1b[31m\n 10%\r 50%\r100%\nlast\xff"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    path = tmp_path / "OUT"
+    path.write_bytes(EVIL)
+    return path
+
+
+def test_into_a_pipe_every_byte_is_kept(owner: FakeOwner, out: Path) -> None:
+    owner.jobs = {0: job(0, "running", out=str(out))}
+    done = subprocess.run([sys.executable, "-m", "gputui", "logs", "0"], capture_output=True, check=True)
+    assert done.stdout == EVIL
+
+
+def test_on_a_terminal_nothing_acts(owner: FakeOwner, out: Path) -> None:
+    owner.jobs = {0: job(0, "running", out=str(out))}
+    shown = _on_a_terminal("logs", "0")
+    assert b"\x1b" not in shown.replace(b"\r\x1b[K", b"")
+    assert b"\x07" not in shown
+    assert [line.strip() for line in shown.splitlines()][:3] == [b"one", b"two", b"100%"]
+
+
+def _on_a_terminal(*words: str) -> bytes:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "gputui", *words], stdout=theirs, stdin=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    assert process.wait(30) == 0
+    return shown
+
+
+@pytest.mark.parametrize(
+    "written", [b"", b"a", b"a\n", b"a\nb", b"a\nb\n", b"\n\n\n", b"x" * 200_000 + b"\ny\n"], ids=range(7)
+)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 100])
+def test_the_last_lines_are_those_of_tail(tmp_path: Path, written: bytes, count: int) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(written)
+    with path.open("rb") as file:
+        found = written[start_of_last(file.fileno(), count) :]
+    assert found == subprocess.run(["tail", f"-n{count}", path], capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("flag", ["-n1", "-n=1", "--lines=1"])
+def test_a_number_of_lines_in_every_spelling(owner: FakeOwner, gputui: Gputui, tmp_path: Path, flag: str) -> None:
+    (tmp_path / "OUT").write_text("one\ntwo\n")
+    owner.jobs = {0: job(0, "running", out=str(tmp_path / "OUT"))}
+    assert gputui("logs", "0", flag).out == "two\n"
+
+
+def test_err_and_earlier_attempts(owner: FakeOwner, gputui: Gputui, tmp_path: Path) -> None:
+    for name in ("OUT", "ERR", "OUT1"):
+        (tmp_path / name).write_text(f"{name}\n")
+    first = {"number": 1, "out": str(tmp_path / "OUT1"), "err": None}
+    files = {"out": str(tmp_path / "OUT"), "err": str(tmp_path / "ERR")}
+    owner.jobs = {0: job(0, "running", attempt=2, attempts=[first], **files)}
+    assert gputui("logs", "0").out == "OUT\n"
+    assert gputui("logs", "0", "--err").out == "ERR\n"
+    assert gputui("logs", "0", "--attempt", "1").out == "OUT1\n"
+    assert gputui("logs", "0", "--attempt", "1", "--err").status == 1
+    assert gputui("logs", "0", "--attempt", "7").status == 1
+
+
+def test_a_job_that_wrote_nothing_says_why(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, why="needs 2 GPUs")}
+    told = gputui("logs", "0")
+    assert told.status == 1
+    assert "needs 2 GPUs" in told.err
+
+
+def test_a_file_that_is_gone_is_said(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "running", out="/does/not/exist")}
+    told = gputui("logs", "0")
+    assert told.status == 1
+    assert "/does/not/exist" in told.err
+
+
+def follow(owner: FakeOwner, monkeypatch: pytest.MonkeyPatch, steps: list[Any]) -> None:
+    """At each look the next thing happens."""
+    left = list(steps)
+    monkeypatch.setattr("gputui.cli.logs.time.sleep", lambda seconds: left.pop(0)())
+
+
+def test_following_ends_when_the_job_has_ended_and_misses_nothing(
+    owner: FakeOwner, gputui: Gputui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "OUT"
+    path.write_text("one\n")
+    owner.jobs = {0: job(0, "running", out=str(path))}
+
+    def write_and_end() -> None:
+        with path.open("a") as file:
+            file.write("two\nthree")
+        owner.jobs = {0: job(0, "succeeded", out=str(path))}
+
+    follow(owner, monkeypatch, [lambda: None, write_and_end])
+    told = gputui("logs", "-f", "0")
+    assert (told.status, told.out) == (0, "one\ntwo\nthree")
+
+
+def test_what_is_written_right_before_the_end_is_not_missed(
+    owner: FakeOwner, gputui: Gputui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "OUT"
+    path.write_text("one\n")
+    looks = 0
+
+    def show(fields: dict[str, Any]) -> dict[str, Any]:
+        """The job's last words come between our read of the file and the owner's answer."""
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            return job(0, "running", out=str(path))
+        if looks == 2:
+            path.write_text("one\nlast words\n")
+        return job(0, "succeeded", out=str(path))
+
+    owner.answers["show"] = show
+    monkeypatch.setattr("gputui.cli.logs.time.sleep", lambda seconds: None)
+    assert gputui("logs", "-f", "0").out == "one\nlast words\n"
+
+
+def test_following_goes_through_attempts_even_short_ones(
+    owner: FakeOwner, gputui: Gputui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"OUT{number}" for number in (1, 2, 3)]
+    paths[0].write_text("first\n")
+    owner.jobs = {0: job(0, "queued", why="starts next")}
+
+    def begin() -> None:
+        owner.jobs = {0: job(0, "running", out=str(paths[0]))}
+
+    def retry_twice() -> None:
+        for number, path in enumerate(paths[1:], 2):
+            path.write_text(f"attempt {number}\n")
+        past = [{"number": number, "out": str(path), "err": None} for number, path in enumerate(paths[:2], 1)]
+        owner.jobs = {0: job(0, "delayed", attempt=3, out=str(paths[2]), attempts=past)}
+
+    def end() -> None:
+        owner.jobs = {0: owner.jobs[0] | {"state": "succeeded"}}
+
+    follow(owner, monkeypatch, [begin, retry_twice, end])
+    assert gputui("logs", "-f", "0").out == "first\nattempt 2\nattempt 3\n"
+
+
+def test_a_revoked_attempt_does_not_print_the_log_again(
+    owner: FakeOwner, gputui: Gputui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "OUT"
+    path.write_text("once\n")
+    owner.jobs = {0: job(0, "running", out=str(path))}
+
+    def count_up() -> None:
+        owner.jobs = {0: job(0, "failed", attempt=2, out=str(path))}
+
+    follow(owner, monkeypatch, [count_up])
+    assert gputui("logs", "-f", "0").out == "once\n"

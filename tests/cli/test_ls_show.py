@@ -1,0 +1,210 @@
+"""`ls` and `show`: what is there, why it waits, and nothing that acts on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from support.calling import Gputui
+from support.fake_owner import FakeOwner, job
+from support.schemas import valid
+
+from gputui.cli import listing, table
+from gputui.cli.table import Column, Paper, shortened, width
+
+
+def on_paper(columns: int | None, *, colour: bool = False) -> Paper:
+    paper = Paper()
+    paper.width, paper.colour = columns, colour
+    return paper
+
+
+def a_listing(*jobs: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    counts: dict[str, int] = {}
+    for one in jobs:
+        counts[one["state"]] = counts.get(one["state"], 0) + 1
+    scheduler = {"state": "running", "cause": None}
+    return {"session": "/w", "scheduler": scheduler, "owner": None, "counts": counts, "jobs": list(jobs)} | changes
+
+
+def test_a_row_tells_id_state_priority_gpu_time_and_name(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {12: job(12, "succeeded", name="lr=0.1", gpus=["0", "1"])}
+    row = gputui("ls").out.splitlines()[-1]
+    assert row.split() == ["12", "✓", "succeeded", "30", "0,1", "0:01:00", "lr=0.1"]
+
+
+def test_a_job_without_a_name_shows_its_command(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0)}
+    assert "python train.py 0" in gputui("ls").out
+
+
+def test_a_waiting_job_says_why_and_a_failed_one_how(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {
+        0: job(0, why="needs 2 GPUs; GPU 1 is held by alice"),
+        1: job(1, "failed", end="ModuleNotFoundError: No module named 'timm'"),
+        2: job(2, "failed"),
+        3: job(3, "crashed"),
+    }
+    out = gputui("ls").out
+    for words in ("held by alice", "No module named 'timm'", "exit 1", "signal 9"):
+        assert words in out
+
+
+def test_the_header_tells_the_pause_and_its_cause(owner: FakeOwner, gputui: Gputui) -> None:
+    cause: dict[str, Any] = {"kind": "crashes", "message": "3 jobs crashed the same way", "jobs": [], "signature": None}
+    owner.scheduler = {"state": "paused", "cause": cause}
+    owner.jobs = {0: job(0), 1: job(1, "running")}
+    first, second, *_ = gputui("ls").out.splitlines()
+    assert "PAUSED" in first
+    assert "1 queued · 1 running" in first
+    assert "3 jobs crashed the same way" in second
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
+    jobs = [
+        job(
+            number, name="名前" * 40 if number % 2 else "n" * 300, why="because " * 30, gpus=[str(g) for g in range(16)]
+        )
+        for number in range(20)
+    ]
+    lines = listing.drawn(a_listing(*jobs, session="/a/long/path" * 20), on_paper(columns), 0.0)
+    assert all(width(line) <= columns for line in lines)
+
+
+def test_without_a_terminal_nothing_is_cut_and_nothing_coloured(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "failed", name="n" * 500)}
+    out = gputui("ls").out
+    assert "n" * 500 in out
+    assert "\x1b" not in out
+
+
+def test_colour_never_stands_alone_and_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = a_listing(job(0, "failed"))
+    assert "\x1b[31m" in "\n".join(listing.drawn(rows, on_paper(80, colour=True), 0.0))
+    assert "✗ failed" in "\n".join(listing.drawn(rows, on_paper(80, colour=False), 0.0))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("os.get_terminal_size", lambda fd: type("S", (), {"columns": 80, "lines": 24}))
+    monkeypatch.setenv("TERM", "xterm")
+    assert Paper().colour
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not Paper().colour
+
+
+@pytest.mark.parametrize("verb", [["ls"], ["show", "0"], ["ls", "--json"], ["show", "0", "--json"]])
+def test_what_a_job_is_called_cannot_act_on_the_terminal(owner: FakeOwner, gputui: Gputui, verb: list[str]) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jname\r\nnext"
+    story = [{"time": 1.0, "text": evil}]
+    owner.jobs = {0: job(0, name=evil, command=evil, why=evil, cwd=evil, group=evil, end=evil, out=evil, story=story)}
+    out = gputui(*verb).out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "\r" not in out
+
+
+def test_ls_json_has_the_promised_shape(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0), 1: job(1, "failed"), 2: job(2, "crashed")}
+    assert [one["id"] for one in valid("ls", gputui("ls", "--json").out)["jobs"]] == [0, 1, 2]
+
+
+def test_show_json_has_the_promised_shape(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "failed")}
+    assert valid("show", gputui("show", "0", "--json").out)["exit_code"] == 1
+
+
+def test_states_ids_and_names_filter(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0), 1: job(1, "failed"), 2: job(2, name="base")}
+
+    def shown(*words: str) -> list[int]:
+        return [one["id"] for one in valid("ls", gputui("ls", "--json", *words).out)["jobs"]]
+
+    assert shown("--state", "failed") == [1]
+    assert shown("--state", "failed", "--state", "queued") == [0, 1, 2]
+    assert shown("0-1") == [0, 1]
+    assert shown("base") == [2]
+
+
+def test_an_unknown_state_lists_the_known(owner: FakeOwner, gputui: Gputui) -> None:
+    told = gputui("ls", "--state", "done")
+    assert told.status == 2
+    assert "succeeded" in told.err
+
+
+def test_an_unknown_job_is_said(owner: FakeOwner, gputui: Gputui) -> None:
+    assert gputui("ls", "99").status == 1
+    assert gputui("show", "nobody").status == 1
+
+
+def test_watching_needs_a_terminal(owner: FakeOwner, gputui: Gputui) -> None:
+    assert gputui("ls", "--watch").status == 2
+
+
+def test_watching_writes_only_what_changed(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner.jobs = {0: job(0)}
+    naps = 0
+
+    def nap(seconds: float) -> None:
+        nonlocal naps
+        naps += 1
+        if naps == 3:
+            owner.jobs = {0: job(0, "succeeded")}
+        if naps == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("gputui.cli.listing.time.sleep", nap)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("os.get_terminal_size", lambda fd: type("S", (), {"columns": 80, "lines": 24}))
+    told = gputui("ls", "--watch")
+    assert told.status == 0
+    assert told.out.count("\x1b[H") == 2
+
+
+def test_a_watched_list_is_cut_at_its_end_where_the_ended_jobs_are() -> None:
+    rows = [job(number, "succeeded") for number in range(50)] + [job(50, "running")]
+    paper = on_paper(80)
+    paper.height = 10
+    lines = listing.cut(listing.drawn(listing.urgent_first(a_listing(*rows)), paper, 0.0), paper)
+    assert len(lines) == 9
+    assert "running" in lines[2]
+    assert lines[-1] == "… and 45 more"
+
+
+def test_show_tells_the_story_the_settings_and_the_attempts(owner: FakeOwner, gputui: Gputui) -> None:
+    past = {
+        "state": "failed", "exit_code": 1, "signal": None, "gpus": ["0"], "started": 1.0, "ended": 2.0,
+        "out": "/w/attempts/1/OUT", "err": None, "gpu_mean": None, "gpu_peak_memory": None,
+    }  # fmt: skip
+    attempts = [past | {"number": 1}, past | {"number": 2, "out": "/w/attempts/2/OUT"}]
+    spec = {"command": "x", "cwd": "/", "environment": "d", "retries": 3, "request": {"gpus": 2}}
+    owner.jobs = {0: job(0, "failed", attempts=attempts, spec=spec, out="/w/OUT")}
+    out = gputui("show", "0").out
+    for words in ("retries=3", "gpus=2", "/w/OUT", "/w/attempts/2/OUT", "story:", "added"):
+        assert words in out
+
+
+def test_the_environment_is_asked_for_only_on_demand(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, environment={"TOKEN": "secret"})}
+    gputui("show", "0")
+    assert "environment" not in owner.asks("show")[0]
+    assert "TOKEN=secret" in gputui("show", "0", "--env").out
+    assert owner.asks("show")[1]["environment"] is True
+
+
+def test_a_name_that_several_jobs_have_is_no_answer(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, name="twin"), 1: job(1, name="twin")}
+    told = gputui("show", "twin")
+    assert told.status == 1
+    assert "0, 1" in told.err
+
+
+@pytest.mark.parametrize("size", range(8))
+def test_shortened_text_has_the_size_wanted(size: int) -> None:
+    assert width(shortened("名前名前", size)) <= size
+    assert width(shortened("abcdefghijk", size)) == size
+
+
+def test_a_column_that_may_not_be_cut_stays() -> None:
+    columns = (Column("id"), Column("job", least=5))
+    lines = table.table(columns, [["123456", "x" * 50]], on_paper(20), [""])
+    assert lines[1] == "123456  xxxxxxxxxxx…"

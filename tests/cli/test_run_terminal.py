@@ -1,0 +1,124 @@
+"""`gputui run` at a terminal: the progress line and the Ctrl-C menu."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.ptys import CTRL_C, Terminal, at_a_terminal
+from support.sessions import ALONE, GPUTUI, Session
+from support.waiting import until
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path)
+    yield session
+    session.sweep()
+
+
+@contextmanager
+def running(session: Session, *words: str) -> Iterator[Terminal]:
+    line = [*GPUTUI, "run", *ALONE, "--gpus", "0", "--output-dir", str(session.root), *words]
+    with at_a_terminal(line, session.folder) as terminal:
+        yield terminal
+
+
+def gated(session: Session, *codes: int) -> None:
+    """The first job waits for the gate; the others come after it."""
+    gate = f"until test -e {session.folder}/gate; do sleep 0.01; done"
+    session.write(*(session.told(number, f"{gate}; exit {code}") for number, code in enumerate(codes)))
+
+
+def open_gate(session: Session) -> None:
+    (session.folder / "gate").touch()
+
+
+def test_one_line_tells_the_progress_and_failures_stay_above_it(session: Session) -> None:
+    gated(session, 0, 3, 0)
+    with running(session, "jobs.txt") as terminal:
+        terminal.shows("0/3 done · 1 running")
+        open_gate(session)
+        assert terminal.status() == 1
+        assert "gputui: #1 failed after" in terminal.text
+        assert "\r\x1b[K" in terminal.text
+        assert "Processing" not in terminal.text
+
+
+def test_ctrl_c_asks_and_c_goes_on(session: Session) -> None:
+    gated(session, 0)
+    with running(session, "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach  d[r]ain  [k]ill 1 running  [c]ontinue")
+        terminal.press("c")
+        open_gate(session)
+        assert terminal.status() == 0
+    assert session.states() == ["succeeded"]
+
+
+def test_ctrl_c_d_detaches_and_the_job_runs_on(session: Session) -> None:
+    gated(session, 4, 0)
+    with running(session, "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach")
+        terminal.press("d")
+        terminal.shows("detached: 1 running jobs go on, 1 wait")
+        assert terminal.status() == 130
+        assert session.processes()
+    open_gate(session)
+    assert session.run(gpus="0").returncode == 1
+    assert session.last(0).exit_code == 4
+    assert session.runs() == {"0": 1, "1": 1}
+
+
+def test_ctrl_c_twice_detaches(session: Session) -> None:
+    gated(session, 0)
+    with running(session, "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach")
+        terminal.press(CTRL_C)
+        assert terminal.status() == 130
+        assert session.processes()
+
+
+def test_ctrl_c_r_drains(session: Session) -> None:
+    gated(session, 0, 0)
+    with running(session, "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach")
+        terminal.press("r")
+        terminal.shows("draining: 1 running jobs go on")
+        open_gate(session)
+        assert terminal.status() == 130
+    assert session.states() == ["succeeded", "queued"]
+    assert session.runs() == {"0": 1}
+
+
+def test_ctrl_c_k_kills_and_what_waits_stays(session: Session) -> None:
+    gated(session, 0, 0)
+    with running(session, "--grace", "5", "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach")
+        terminal.press("k")
+        terminal.shows("killing 1 running jobs")
+        assert terminal.status() == 130
+        assert session.processes() == []
+    assert session.states() == ["killed", "queued"]
+
+
+def test_a_terminal_that_is_closed_leaves_the_jobs_running(session: Session) -> None:
+    gated(session, 6)
+    with running(session, "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+    until(lambda: terminal.process.poll() is not None, "it has left")
+    assert session.processes()
+    open_gate(session)
+    assert session.run(gpus="0").returncode == 1
+    assert session.last(0).exit_code == 6

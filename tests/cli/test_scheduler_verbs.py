@@ -1,0 +1,189 @@
+"""pause, resume, drain, stop and wait: what is asked of the owner, and when they come back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from support.calling import Gputui
+from support.fake_owner import FakeOwner, job
+from support.waiting import until
+
+from gputui.cli import scheduling, stopping, waiting
+from gputui.session.client import Client
+
+Step = Callable[[], None]
+
+
+def at_each_nap(monkeypatch: pytest.MonkeyPatch, module: object, *steps: Step) -> None:
+    left = list(steps)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: left.pop(0)())  # type: ignore[attr-defined]
+
+
+def kinds(owner: FakeOwner) -> list[str]:
+    return [event["type"] for event in owner.events()]
+
+
+def paused(kind: str = "drained") -> dict[str, object]:
+    return {"state": "paused", "cause": {"kind": kind, "message": "why", "jobs": [], "signature": None}}
+
+
+def test_pause_and_resume(owner: FakeOwner, gputui: Gputui) -> None:
+    assert gputui("pause").status == 0
+    assert gputui("resume").status == 0
+    assert owner.events() == [{"type": "pause", "kind": "user"}, {"type": "resume"}]
+
+
+def test_a_refused_pause_is_said(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.answers["commands"] = [{"job": None, "refused": "it is paused already"}]
+    told = gputui("pause")
+    assert (told.status, told.err) == (1, "gputui: it is paused already\n")
+
+
+def test_drain_waits_until_it_is_drained(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner.jobs = {0: job(0, "running"), 1: job(1)}
+    owner.scheduler = {"state": "draining", "cause": None}
+
+    def end() -> None:
+        owner.jobs[0] = job(0, "succeeded")
+        owner.scheduler = paused()
+
+    at_each_nap(monkeypatch, scheduling, lambda: None, end)
+    told = gputui("drain")
+    assert told.status == 0
+    assert "1 job waits" in told.err
+
+
+def test_drain_need_not_wait(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.scheduler = {"state": "draining", "cause": None}
+    assert gputui("drain", "--no-wait").status == 0
+
+
+def test_a_drain_that_somebody_undid_is_no_success(owner: FakeOwner, gputui: Gputui) -> None:
+    assert gputui("drain").status == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [(("succeeded", "succeeded"), 0), (("succeeded", "failed"), 1), (("killed", "succeeded"), 1)],
+)
+def test_wait_says_by_its_status_how_jobs_ended(
+    owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, str], status: int
+) -> None:
+    owner.jobs = {0: job(0, "running"), 1: job(1)}
+
+    def end() -> None:
+        owner.jobs = {number: job(number, state) for number, state in enumerate(ends)}
+
+    at_each_nap(monkeypatch, waiting, lambda: None, end)
+    assert gputui("wait").status == status
+
+
+def test_wait_for_some_does_not_care_about_others(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "succeeded"), 1: job(1), 2: job(2, "failed")}
+    assert gputui("wait", "0").status == 0
+    assert gputui("wait", "2").status == 1
+
+
+def test_wait_for_any_ends_with_the_first(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "succeeded"), 1: job(1, "running")}
+    assert gputui("wait", "--any", "0-1").status == 0
+
+
+def test_wait_looks_less_and_less_often(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner.jobs = {0: job(0, "running")}
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 12:
+            owner.jobs = {0: job(0, "succeeded")}
+
+    monkeypatch.setattr("gputui.cli.waiting.time.sleep", nap)
+    assert gputui("wait").status == 0
+    assert naps == sorted(naps)
+    assert (naps[0], naps[-1]) == (0.05, 0.5)
+
+
+def test_wait_tells_of_a_pause_once(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner.jobs, owner.scheduler = {0: job(0)}, paused("crashes")
+
+    def end() -> None:
+        owner.jobs = {0: job(0, "succeeded")}
+
+    at_each_nap(monkeypatch, waiting, lambda: None, lambda: None, end)
+    assert gputui("wait").err.count("paused") == 1
+
+
+def test_wait_does_not_wait_for_what_nobody_will_start(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs, owner.owner = {0: job(0)}, None
+    told = gputui("wait")
+    assert told.status == 1
+    assert "gputui resume" in told.err
+
+
+@pytest.mark.parametrize("words", [["wait", "9"], ["wait"]])
+def test_wait_for_nothing_says_so(owner: FakeOwner, gputui: Gputui, words: list[str]) -> None:
+    assert gputui(*words).status == 1
+
+
+# stop
+
+
+def test_stop_pauses_first_then_requeues_each_running_job_once_then_dismisses_the_keeper(
+    owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.jobs = {0: job(0, "running"), 1: job(1, "stopping"), 2: job(2)}
+
+    def end() -> None:
+        owner.jobs = {number: job(number) for number in range(3)}
+
+    at_each_nap(monkeypatch, stopping, lambda: None, end)
+    told = gputui("stop")
+    assert told.status == 0, told
+    assert owner.events() == [{"type": "pause", "kind": "stopped"}, {"type": "requeue", "job": 0}]
+    assert len(owner.asks("leave")) == 1
+    assert "nothing of gputui runs here any more; 3 jobs wait" in told.out
+
+
+def test_stop_names_an_app_that_stays_open(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "KEEPERS_GO_WITHIN", 0.0)
+    owner.owner = {"pid": os.getpid(), "kind": "app", "since": 0.0, "version": "1"}
+    told = gputui("stop")
+    assert told.status == 1
+    assert f"pid {os.getpid()}, gputui app" in told.err
+    assert owner.asks("leave") == []
+
+
+def test_stop_finds_what_bears_the_sessions_token(
+    owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "KEEPERS_GO_WITHIN", 0.0)
+    root = Client(str(owner.root)).root
+    told_of = {"PATH": os.environ["PATH"], "GPUTUI_RUN": "s.3.1", "GPUTUI_SESSION": root, "GPUTUI_JOB_ID": "3"}
+    leftover = subprocess.Popen(["sleep", "600"], env=told_of)
+    other = subprocess.Popen(["sleep", "600"], env=told_of | {"GPUTUI_SESSION": root + "2"})
+    script = "import time; time.sleep(600)"
+    keeper = subprocess.Popen([sys.executable, "-c", script, "keep", "--wait", root])
+    try:
+        until(lambda: len(list(stopping.left_of(root))) == 2, "both are seen")
+        told = gputui("stop")
+        assert told.status == 1
+        assert f"pid {leftover.pid}, of job 3: sleep 600" in told.err
+        assert f"pid {keeper.pid}, a keeper" in told.err
+        assert str(other.pid) not in told.err
+    finally:
+        for process in (leftover, other, keeper):
+            process.kill()
+            process.wait()
+    assert gputui("stop").status == 0
+
+
+def test_a_countdown_shows_what_is_left_of_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputui.cli.stopping.time.time", lambda: 1000.0)
+    jobs = [job(number, "stopping", kill_at=1000.0 + number) for number in range(7)]
+    assert stopping.countdown(jobs, 3.0) == "stopping 7 running: #0, #1, #2, #3, #4 … · killed in 6 s"
+    assert "for 3 s" in stopping.countdown([job(0, "stopping")], 3.0)

@@ -1,0 +1,177 @@
+"""The verbs together with a real owner: a keeper that they start, real jobs, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.homes import Home, reap
+from support.schemas import valid
+from support.sessions import GPUTUI
+from support.waiting import until
+
+Done = subprocess.CompletedProcess[str]
+
+
+class Shell:
+    """A user in a folder with one session in ./gputui_run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = Home(folder, "gputui_run")
+
+    def __call__(self, *words: str, status: int = 0, **variables: str) -> Done:
+        done = subprocess.run(
+            [*GPUTUI, *words],
+            cwd=self.folder,
+            env=os.environ | {"GPUTUI_GPUS": "cpu:2"} | variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == status, done
+        return done
+
+    def state(self, job: int) -> str:
+        return str(json.loads(self("show", str(job), "--json").stdout)["state"])
+
+
+@pytest.fixture
+def sh(tmp_path: Path) -> Iterator[Shell]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    made = Shell(folder)
+    yield made
+    made.home.end()
+    reap()
+
+
+def test_add_begins_a_session_and_the_job_runs_with_this_environment(sh: Shell) -> None:
+    done = sh("add", "--env", "B=2", "--", "sh", "-c", "echo $A $B; pwd", A="1")
+    assert done.stdout == "0\n"
+    assert "begun" in done.stderr
+    sh("wait")
+    assert sh("logs", "0").stdout == f"1 2\n{sh.folder}\n"
+    assert sh("add", "true").stdout == "1\n"
+    assert str(sh.folder / "gputui_run") in sh("sessions").stdout
+
+
+def test_json_has_the_promised_shapes(sh: Shell) -> None:
+    for command in ("true", "exit 3", "kill -9 $$", "sleep 0.01"):
+        sh("add", command)
+    sh("add", "--after", "1", "true")
+    sh("add", "--hold", "--gpus", "0", "true")
+    until(lambda: not {"queued", "running", "starting"} & set(valid("ls", sh("ls", "--json").stdout)["counts"]), "done")
+    jobs = valid("ls", sh("ls", "--json").stdout)["jobs"]
+    assert [one["state"] for one in jobs] == ["succeeded", "failed", "crashed", "succeeded", "skipped", "held"]
+    assert (jobs[1]["exit_code"], jobs[2]["signal"]) == (3, 9)
+    for one in jobs:
+        valid("show", sh("show", str(one["id"]), "--json").stdout)
+    valid("gpus", sh("gpus", "--json").stdout)
+
+
+def test_hold_release_priority_move_edit_rm(sh: Shell) -> None:
+    sh("pause", status=1)
+    sh("add", "--hold", "--name", "a", "echo one")
+    sh("pause")
+    sh("add", "echo two")
+    sh("release", "a")
+    assert sh.state(0) == "queued"
+    sh("hold", "0")
+    sh("hold", "0", status=1)
+    sh("priority", "+10", "1")
+    sh("move", "1", "--top")
+    sh("edit", "1", EDITOR="sed -i s/two/three/")
+    shown = json.loads(sh("show", "1", "--json").stdout)
+    assert (shown["priority"], shown["command"]) == (40, "echo three")
+    sh("release", "--all")
+    sh("resume")
+    sh("wait")
+    assert sh("logs", "1").stdout == "three\n"
+    sh("rm", "--succeeded", "-y")
+    assert valid("ls", sh("ls", "--json").stdout)["jobs"] == []
+
+
+def test_kill_requeue_suspend_continue_rerun(sh: Shell) -> None:
+    sh("add", "echo began; sleep 600")
+    until(lambda: sh.state(0) == "running", "it runs")
+    sh("suspend", "0")
+    assert sh.state(0) == "suspended"
+    sh("continue", "0")
+    sh("requeue", "0")
+    until(lambda: json.loads(sh("show", "0", "--json").stdout)["attempt"] == 2, "it runs again")
+    until(lambda: sh.state(0) == "running", "it runs again")
+    sh("kill", "--now", "0")
+    sh("wait", "0", status=1)
+    assert sh.state(0) == "killed"
+    sh("rerun", "0")
+    until(lambda: sh.state(0) == "running", "it runs once more")
+    sh("kill", "0")
+    assert sh("logs", "0", "-f").stdout == "began\n"
+
+
+def test_following_a_log_ends_with_the_job(sh: Shell) -> None:
+    sh("add", "--retries", "1", "echo hello; sleep 0.3; echo bye; exit 1")
+    told = sh("logs", "-f", "0")
+    assert told.stdout.count("hello\nbye\n") >= 1
+    until(lambda: sh.state(0) == "failed", "it has failed for good")
+    assert sh("logs", "0", "--attempt", "1").stdout == sh("logs", "0", "--attempt", "2").stdout == "hello\nbye\n"
+
+
+def test_drain_lets_running_jobs_end(sh: Shell) -> None:
+    sh("gpus", "cpu:1", status=1)
+    sh("add", "sleep 0.5")
+    sh("gpus", "cpu:1")
+    sh("add", "sleep 0.5")
+    until(lambda: sh.state(0) in ("running", "succeeded"), "the first runs")
+    sh("drain")
+    listing = valid("ls", sh("ls", "--json").stdout)
+    assert listing["scheduler"]["cause"]["kind"] == "drained"
+    assert "running" not in listing["counts"]
+
+
+def test_stop_leaves_nothing_behind_and_resume_goes_on(sh: Shell) -> None:
+    sh("add", "sleep 600 & sleep 600")
+    sh("add", "echo later")
+    until(lambda: sh.state(0) == "running", "it runs")
+    assert "nothing of gputui runs here any more" in sh("stop").stdout
+    assert sh.home.members() == []
+    assert sh.home.processes() == []
+    counts = valid("ls", sh("ls", "--json").stdout)["counts"]
+    assert counts.get("queued", 0) + counts.get("succeeded", 0) == 2
+    sh("hold", "0")
+    sh("resume")
+    sh("wait", "1")
+
+
+def test_no_start_adds_without_a_keeper(sh: Shell) -> None:
+    sh("add", "--no-start", "true")
+    assert sh.home.members() == []
+    assert sh.state(0) == "queued"
+    sh("wait", status=1)
+
+
+def test_inside_a_job_add_joins_and_kill_must_be_told(sh: Shell) -> None:
+    inner = " ".join(GPUTUI)
+    sh("add", f"cd /; {inner} add -- echo inner; {inner} kill 1; echo $?; {inner} ls")
+    until(lambda: sh.state(0) == "succeeded", "it has succeeded")
+    sh("wait", "1")
+    assert sh("logs", "1").stdout == "inner\n"
+    printed = sh("logs", "0").stdout
+    assert printed.startswith("1\n2\n")
+    assert "gputui_run" in printed
+    assert "--session" in sh("logs", "0", "--err").stdout
+
+
+def test_rerun_failed_means_the_pause_and_takes_the_new_environment(sh: Shell) -> None:
+    for _ in range(3):
+        sh("add", 'test -n "$MENDED" || { echo no luck >&2; exit 1; }')
+    until(lambda: valid("ls", sh("ls", "--json").stdout)["scheduler"]["state"] == "paused", "the breaker trips")
+    assert "paused" in sh("rerun", "--failed", "-y", MENDED="yes").stderr
+    sh("resume")
+    sh("wait")

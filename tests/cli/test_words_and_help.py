@@ -1,0 +1,124 @@
+"""One table per verb: it parses, it helps, it completes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from support.calling import Gputui
+
+from gputui.__main__ import VERBS
+from gputui.cli import completion
+from gputui.cli.syntax import Flag, Verb
+from gputui.cli.top import HELP
+from gputui.cli.words import Exit
+
+OURS = [verb for verb in VERBS if verb not in ("run", "keep", "report", "demo", "doctor", "sweep")]
+
+
+def a_verb(**settings: object) -> Verb:
+    flags = (
+        Flag("-n", "--lines", value="N", convert=int, help="lines"),
+        Flag("-f", "--follow", help="follow"),
+        Flag("--env", value="K=V", many=True, help="variable"),
+    )
+    return Verb("test", "test", "A test.", "gputui test", flags, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "lines", "follow", "env", "others"),
+    [
+        ([], None, False, [], []),
+        (["-n", "3"], 3, False, [], []),
+        (["-n3"], 3, False, [], []),
+        (["--lines=3", "x"], 3, False, [], ["x"]),
+        (["-fn3"], 3, True, [], []),
+        (["x", "-f", "y"], None, True, [], ["x", "y"]),
+        (["--env", "a=1", "--env=b=2"], None, False, ["a=1", "b=2"], []),
+        (["--", "-f", "--lines"], None, False, [], ["-f", "--lines"]),
+        (["-"], None, False, [], ["-"]),
+    ],
+)
+def test_words_are_read(words: list[str], lines: int | None, follow: bool, env: list[str], others: list[str]) -> None:
+    options = a_verb().read(words)
+    assert (options.lines, options.follow, options.env, options.words) == (lines, follow, env, others)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--lnes", "3"], "did you mean --lines?"),
+        (["--lines"], "needs a value: --lines N"),
+        (["-n", "three"], "-n: "),
+        (["--follow=yes"], "takes no value"),
+        (["-x"], "has no -x"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(Exit) as wrong:
+        a_verb().read(words)
+    assert sentence in str(wrong.value)
+    assert wrong.value.status == 2
+
+
+def test_too_few_and_too_many_words_show_the_usage() -> None:
+    for words in ([], ["a", "b"]):
+        with pytest.raises(Exit, match="usage: gputui test"):
+            a_verb(words=(1, 1)).read(words)
+
+
+def test_signed_words_are_no_flags_where_that_makes_sense() -> None:
+    assert a_verb(signed=True).read(["-5", "-6,7"]).words == ["-5", "-6,7"]
+
+
+@pytest.mark.parametrize("verb", OURS)
+def test_every_verb_helps_with_examples(gputui: Gputui, verb: str) -> None:
+    for spelling in ("--help", "-h"):
+        told = gputui(verb, spelling)
+        assert told.status == 0
+        assert told.out.startswith(f"usage: gputui {verb}")
+        assert "examples:" in told.out
+        assert max(map(len, told.out.splitlines())) <= 120
+
+
+def test_the_overview_names_every_verb() -> None:
+    words = HELP.split()
+    assert [verb for verb in VERBS if verb not in words] == []
+
+
+def test_a_verb_with_a_slip_names_the_nearest(gputui: Gputui) -> None:
+    assert "gputui resume" in gputui("resme").err
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_completions_are_valid_scripts(gputui: Gputui, shell: str) -> None:
+    told = gputui("completion", shell)
+    assert told.status == 0
+    for word in ("rerun", "no-start", "watch", "force-rerun"):
+        assert word in told.out
+    program = shutil.which(shell)
+    if program is None:
+        return
+    subprocess.run([program, "-n"], input=told.out, text=True, check=True)
+
+
+def test_bash_completes_verbs_and_flags(gputui: Gputui) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    script = gputui("completion", "bash").out
+
+    def completed(*words: str) -> list[str]:
+        line = " ".join(f"'{word}'" for word in ("gputui", *words))
+        asked = f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _gputui; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        return subprocess.run([bash, "-c", asked], text=True, capture_output=True, check=True).stdout.split()
+
+    assert completed("rer") == ["rerun"]
+    assert completed("kill", "--n") == ["--now"]
+
+
+def test_an_unknown_shell_lists_the_known(gputui: Gputui) -> None:
+    told = gputui("completion", "tcsh")
+    assert told.status == 2
+    assert "zsh" in told.err
