@@ -20,15 +20,14 @@ from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.wanted import All, BadGpus
 from gputui.session import gpu_file
 from gputui.session.environment import captured, digest
+from gputui.session.holding import Holding
 from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
 from gputui.session.moving_aside import move_aside
 from gputui.session.opening import Layout
-from gputui.session.owner import Owner
 from gputui.session.paths import Paths
 from gputui.session.requests import Begin, Commands, Load
-from gputui.session.serving import Serving
-from gputui.session.takeover import Owned, become_owner
+from gputui.session.takeover import Owned
 from gputui.session.ticket import OwnerGone, Work
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft
@@ -81,25 +80,20 @@ class Running:
         if not inputs.sources and not inputs.follows_stdin and not paths.exists():
             refuse("no jobs: gputui run FILE, or commands on standard input")
         try:
-            self._owner = self._open(paths)
+            self._holding = self._open(paths)
         except Owned as owned:
             from .following import Following
 
             return Following(options, inputs, self._environment, owned).run()
+        self._owner = self._holding.owner
+        self._leaving = Leaving(self._wake.set)
         try:
             return self._work(inputs, lanes)
         except OwnerGone:
-            raise Exit(1, self._why_gone()) from None
+            raise Exit(1, self._holding.why_gone()) from None
         finally:
-            self._serving.without_successor = True
-            self._owner.close()
+            self._holding.let_go(without_successor=True)
             self._reporter.close()
-
-    def _why_gone(self) -> str:
-        if self._serving.handed_over:
-            return "the session was taken over by another gputui, which goes on with it"
-        failure = (self._owner.failure or "no reason is known").splitlines()[-1]
-        return f"the scheduler failed; its jobs run on: {failure} ({self._owner.paths.log})"
 
     def _settings(self) -> JobSettings:
         options = self._options
@@ -128,7 +122,7 @@ class Running:
         self._lane_notice = given.notice
         return given.lanes
 
-    def _open(self, paths: Paths) -> Owner:
+    def _open(self, paths: Paths) -> Holding:
         options = self._options
         layout = Layout(options.prefix, options.job_dir)
         check_layout(layout)
@@ -136,12 +130,7 @@ class Running:
             aside = move_aside(paths)
             if aside is not None:
                 self._reporter.say(f"the session before is kept as {aside}")
-        made = paths.create()
-        ownership = become_owner(paths, OwnerKind.RUN, keeper=not options.no_keeper)
-        self._leaving = Leaving(self._wake.set)
-        owner = Owner(paths, ownership.lock, OwnerKind.RUN, layout=layout, made_folder=made, on_change=self._on_change)
-        self._serving = Serving(owner, keeper=not options.no_keeper, keeper_pid=ownership.keeper)
-        return owner
+        return Holding(paths, OwnerKind.RUN, layout=layout, keeper=not options.no_keeper, on_change=self._on_change)
 
     # Work
 
@@ -319,7 +308,7 @@ class Running:
 
     def _status(self) -> int:
         if not self._owner.alive:
-            raise Exit(1, self._why_gone())
+            raise Exit(1, self._holding.why_gone())
         snapshot = self._owner.snapshot
         if self._feeder.trouble is not None:
             self._reporter.say(f"{self._feeder.trouble}; what came before it was run")

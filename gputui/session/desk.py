@@ -129,7 +129,8 @@ class Desk:
         owner = self._owner
         if not owner.places:
             return None  # a client that answers itself owns only for this moment
-        return {"pid": os.getpid(), "kind": owner.kind, "since": owner.since, "version": __version__}
+        who = {"pid": os.getpid(), "kind": owner.kind, "since": owner.since, "version": __version__}
+        return who | owner.presence()
 
     def _show(self, ask: wire.Show) -> dict[str, Any]:
         owner = self._owner

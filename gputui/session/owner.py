@@ -93,6 +93,8 @@ class Owner:
         """Called in the owner's thread with each new snapshot."""
         self.on_leaving: list[Callable[[], None]] = []
         """Called in the owner's thread before anything is closed."""
+        self.presence: Callable[[], dict[str, Any]] = dict
+        """What else others may know of this owner: an app tells of its terminal."""
         self.last_act: Callable[[], None] = lambda: None
         """Called when everything is closed but the lock is still held."""
         self._reports: list[Report] = []
@@ -118,15 +120,21 @@ class Owner:
     def start(self) -> None:
         self._thread.start()
 
-    def do(self, work: Work[T]) -> Ticket[T]:
-        """Asks for something; from any thread."""
+    def do(self, work: Work[T], then: Callable[[Ticket[T]], None] | None = None) -> Ticket[T]:
+        """Asks for something; from any thread. `then` is called in the owner's thread when it is durable."""
         ticket: Ticket[T] = Ticket(work)
+        if then is not None:
+            ticket.when_done(then)
         self._inbox.append(ticket)
         if self._closed:
             self._turn_away()
         else:
             self.loop.call_soon_threadsafe(self._kick)
         return ticket
+
+    def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
+        """Asks what only the owner's thread may look at; `then` is called there. Nothing changes by it."""
+        self.loop.call_soon_threadsafe(lambda: then(question(self)))
 
     def close(self) -> None:
         """Lets go of the session: jobs run on, the store is closed, the lock stays with the caller."""

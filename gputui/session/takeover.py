@@ -37,13 +37,16 @@ class Owned(Exception):
         self.pid = pid
 
 
-def become_owner(paths: Paths, kind: OwnerKind, *, keeper: bool) -> Ownership:
-    """Takes a free session, or has it handed over by a keeper. Raises Owned if an app or a run has it."""
+def become_owner(paths: Paths, kind: OwnerKind, *, keeper: bool, force: bool = False) -> Ownership:
+    """Takes a free session, or has it handed over by a keeper. Raises Owned if an app or a run has it.
+
+    `force`: they hand it over too, and end.
+    """
     lock = locks.take(paths)
     if lock is not None:
         lock.sign(kind)
         return Ownership(lock, None)
-    taker = _Taker(paths, keeper=keeper)
+    taker = _Taker(paths, keeper=keeper, force=force)
     try:
         lock = taker.take()
     except BaseException:
@@ -56,16 +59,17 @@ def become_owner(paths: Paths, kind: OwnerKind, *, keeper: bool) -> Ownership:
 class _Taker:
     """Asks again and again, until it has the lock or knows that it will not get it."""
 
-    def __init__(self, paths: Paths, *, keeper: bool) -> None:
+    def __init__(self, paths: Paths, *, keeper: bool, force: bool) -> None:
         self._paths = paths
         self._wants_keeper = keeper
+        self._force = force
         self.keeper: int | None = None
 
     def take(self) -> Lock:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             owner = _owner(self._paths)
-            if owner is not None and owner[0] is not OwnerKind.KEEPER:
+            if owner is not None and owner[0] is not OwnerKind.KEEPER and not self._force:
                 raise Owned(*owner)
             lock = self._from_keeper() if owner is not None else None
             lock = lock or locks.take(self._paths)
@@ -79,7 +83,7 @@ class _Taker:
         if self._wants_keeper and self.keeper is None:
             self.keeper = spawn_keeper(self._paths.root, wait=True)
         with suppress(OSError, NoOwner):
-            fd = _asked_for_lock(self._paths)
+            fd = _asked_for_lock(self._paths, force=self._force)
             return Lock(fd) if fd is not None else None
         return None
 
@@ -107,10 +111,10 @@ def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:
         connection.close()
 
 
-def _asked_for_lock(paths: Paths) -> int | None:
+def _asked_for_lock(paths: Paths, *, force: bool) -> int | None:
     made = connected(paths.private)
     try:
-        ask = {"v": wire.VERSION, "uuid": os.urandom(16).hex(), "ask": {"type": "hand_over"}}
+        ask = {"v": wire.VERSION, "uuid": os.urandom(16).hex(), "ask": {"type": "hand_over", "force": force}}
         made.sendall(wire.framed(msgspec.json.encode(ask)))
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         _, ancillary, _, _ = made.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)

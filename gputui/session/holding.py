@@ -1,0 +1,49 @@
+"""Holding a session: everything between taking its lock and letting go of it, for whoever owns one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .lock import OwnerKind
+from .opening import Layout
+from .owner import Owner
+from .paths import Paths
+from .serving import Serving
+from .takeover import become_owner
+
+
+class Holding:
+    """A session that this process owns: its scheduler, its socket, its waiting keeper."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        kind: OwnerKind,
+        *,
+        layout: Layout | None = None,
+        keeper: bool = True,
+        force: bool = False,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Raises Owned if an app or a run has the session, unless it is taken by force."""
+        made = paths.create()
+        self._ownership = become_owner(paths, kind, keeper=keeper, force=force)
+        try:
+            self.owner = Owner(paths, self._ownership.lock, kind, layout=layout, made_folder=made, on_change=on_change)
+        except BaseException:
+            self._ownership.lock.release()
+            raise
+        self.serving = Serving(self.owner, keeper=keeper, keeper_pid=self._ownership.keeper)
+
+    def let_go(self, *, without_successor: bool) -> None:
+        """Jobs run on. `without_successor`: no keeper is left behind when there is nothing for it to do."""
+        self.serving.without_successor = without_successor
+        self.owner.close()
+        self._ownership.lock.release()  # handed over: the taker has a descriptor of its own
+
+    def why_gone(self) -> str:
+        """For an owner that ended by itself."""
+        if self.serving.handed_over:
+            return "the session was taken over by another gputui, which goes on with it"
+        failure = (self.owner.failure or "no reason is known").splitlines()[-1]
+        return f"the scheduler failed; its jobs run on: {failure} ({self.owner.paths.log})"

@@ -1,0 +1,64 @@
+"""The short names of jobs: what differs, said shortly."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputui.core.naming import Pattern
+
+
+def names(*commands: str) -> list[str]:
+    pattern = Pattern()
+    for command in commands:
+        pattern.learn(command)
+    return [pattern.name(command) for command in commands]
+
+
+def common(*commands: str) -> str:
+    pattern = Pattern()
+    for command in commands:
+        pattern.learn(command)
+    return pattern.common
+
+
+def test_a_sweep_reads_by_its_parameters() -> None:
+    sweep = [f"python train.py --model resnet --lr {lr} --bs={bs}" for lr in ("0.1", "0.01") for bs in (32, 64)]
+    assert names(*sweep) == ["lr=0.1 bs=32", "lr=0.1 bs=64", "lr=0.01 bs=32", "lr=0.01 bs=64"]
+    assert common(*sweep) == "python train.py --model resnet --lr"
+
+
+def test_a_negative_number_is_a_value() -> None:
+    assert names("run --bias -1", "run --bias -2") == ["bias=-1", "bias=-2"]
+
+
+def test_a_switch_that_only_some_have_is_told() -> None:
+    assert names("train --amp x", "train x", "train --amp --fast x") == ["amp", "train x", "amp fast"]
+
+
+def test_different_programs_are_told_whole() -> None:
+    assert names("echo a", "false", "python x.py") == ["echo a", "false", "python x.py"]
+
+
+def test_one_command_alone_is_told_whole() -> None:
+    assert names("python train.py --lr 0.1") == ["python train.py --lr 0.1"]
+
+
+def test_equal_commands_are_told_whole() -> None:
+    assert names("python train.py", "python train.py") == ["python train.py", "python train.py"]
+
+
+def test_learning_says_when_names_change() -> None:
+    pattern = Pattern()
+    assert pattern.learn("a 1")
+    assert pattern.learn("a 2")
+    assert not pattern.learn("a 3")
+    assert pattern.learn("b 3")
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=6))
+def test_any_text_gets_a_name_that_tells_different_commands_apart(commands: list[str]) -> None:
+    told = dict(zip(commands, names(*commands), strict=True))
+    distinct = {" ".join(command.split()) for command in commands}
+    if len({len(command.split()) for command in commands}) == 1:
+        assert len(set(told.values())) == len(distinct)
