@@ -1,0 +1,136 @@
+"""All that a key can do: one table that feeds bindings, footer, palette, help and the keymap in the settings.
+
+Rule of the keys: lower case never touches running work; capitals may, and ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from textual.binding import Binding, BindingType
+
+
+class Part(StrEnum):
+    """The headings of the help."""
+
+    JOBS = "Jobs"
+    RUNNING = "Running work (each of these asks)"
+    QUEUE = "The queue's order and view"
+    LOG = "Log"
+    GPUS = "GPUs"
+    SESSION = "Scheduler and screen"
+
+
+@dataclass(frozen=True)
+class Action:
+    name: str
+    keys: tuple[str, ...]
+    label: str
+    help: str
+    part: Part
+    acts: bool = False
+    """Changes something: not there in a read-only screen."""
+    needs_job: bool = False
+
+    @property
+    def shown_key(self) -> str:
+        return _shown(self.keys[0])
+
+    @property
+    def shown_keys(self) -> str:
+        return " ".join(map(_shown, self.keys))
+
+
+def _shown(key: str) -> str:
+    return _NAMES.get(key, key.replace("ctrl+", "^"))
+
+
+_NAMES = {"comma": ",", "full_stop": ".", "f9": "F9", "delete": "Del", "escape": "Esc", "enter": "Enter", "tab": "Tab",
+          "left": "←", "right": "→"}  # fmt: skip
+
+
+def _job(name: str, keys: str, label: str, help: str, part: Part = Part.JOBS) -> Action:
+    return Action(name, tuple(keys.split()), label, help, part, acts=True, needs_job=True)
+
+
+def _view(name: str, keys: str, label: str, help: str, part: Part) -> Action:
+    return Action(name, tuple(keys.split()), label, help, part)
+
+
+ACTIONS = (
+    Action("add", ("a",), "Add", "add a job", Part.JOBS, acts=True),
+    Action("sweep", ("A",), "Sweep", "add a sweep, with a live preview", Part.JOBS, acts=True),
+    _job("edit", "e", "Edit", "change a waiting job's settings"),
+    _job("copy_as_new", "c", "Copy", "add a job like this one"),
+    _job("rerun", "r", "Rerun", "run an ended job again, as a new attempt"),
+    Action("rerun_failed", ("R",), "Rerun failed", "choose among the failed jobs, by crash; resumes", Part.JOBS,
+           acts=True),
+    _job("hold", "h", "Hold", "hold a waiting job, or release it"),
+    _job("remove", "D delete", "Remove", "take jobs off the list; their files stay"),
+    _view("details", "enter", "Details", "command, folder, attempts, story, GPU use", Part.JOBS),
+    _view("copy_command", "y", "Copy command", "copy the job's command to the clipboard", Part.JOBS),
+    _view("copy_path", "Y", "Copy path", "copy the path of the job's log to the clipboard", Part.JOBS),
+    _job("kill", "K f9", "Kill", "end a job with grace; again in the dialog: now", Part.RUNNING),
+    _job("suspend", "S", "Suspend", "let a running job stand still, or go on; its GPU memory stays taken",
+         Part.RUNNING),
+    _job("requeue", "B", "Back to queue", "end a running job with grace and queue it again; its checkpoint is kept",
+         Part.RUNNING),
+    _job("priority_up", "+", "Priority", "higher priority", Part.QUEUE),
+    _job("priority_down", "-", "Lower", "lower priority", Part.QUEUE),
+    _job("move_up", "[", "Up", "earlier in the queue", Part.QUEUE),
+    _job("move_down", "]", "Down", "later in the queue", Part.QUEUE),
+    _job("move_top", "{", "Top", "first of its priority", Part.QUEUE),
+    _job("move_bottom", "}", "Bottom", "last of its priority", Part.QUEUE),
+    _view("mark", "space", "Mark", "mark this job; actions apply to the marked", Part.QUEUE),
+    _view("mark_range", "v", "Mark range", "mark from here to where the cursor goes; again ends it", Part.QUEUE),
+    _view("mark_all", "*", "Mark all", "mark all that is shown, or none", Part.QUEUE),
+    _view("filter", "/", "Filter", "in the queue: state:failed lr=0.1 text !not; in the log: search", Part.QUEUE),
+    _view("next_tab", "right", "Next tab", "All, Active, Failed, Done", Part.QUEUE),
+    _view("previous_tab", "left", "Previous tab", "the tab before", Part.QUEUE),
+    _view("sort", "s", "Sort", "sort by the next column; a click on a title does too", Part.QUEUE),
+    _view("follow", "f", "Follow", "stay at the log's end, or stop there", Part.LOG),
+    _view("stream", "o", "OUT/ERR", "OUT, ERR or both", Part.LOG),
+    _view("wrap", "w", "Wrap", "wrap long lines", Part.LOG),
+    _view("next_match", "n", "Next", "next match of the search", Part.LOG),
+    _view("previous_match", "N", "Previous", "match before", Part.LOG),
+    _view("earlier_attempt", "comma", "Attempt", "the attempt before", Part.LOG),
+    _view("later_attempt", "full_stop", "Attempt", "the attempt after", Part.LOG),
+    _view("full_log", "l", "Full log", "the log on the whole screen, or back", Part.LOG),
+    _view("pager", "L", "Pager", "the log in $PAGER", Part.LOG),
+    Action("drain_device", ("d",), "Drain", "give this GPU no more jobs, or give it jobs again", Part.GPUS, acts=True),
+    Action("pause", ("p",), "Pause", "pause or resume the scheduler; running jobs go on", Part.SESSION, acts=True),
+    Action("reload", ("ctrl+r",), "Reload", "read the job file again", Part.SESSION, acts=True),
+    _view("focus_gpus", "1", "GPUs", "go to the GPUs", Part.SESSION),
+    _view("focus_queue", "2", "Queue", "go to the queue", Part.SESSION),
+    _view("focus_log", "3", "Log", "go to the log", Part.SESSION),
+    _view("next_pane", "tab", "Pane", "go to the next pane", Part.SESSION),
+    _view("zoom", "z", "Zoom", "this pane on the whole screen, or back", Part.SESSION),
+    _view("back", "escape", "Back", "out of zoom, filter and marks", Part.SESSION),
+    _view("palette", ": ctrl+p", "Commands", "every action by name", Part.SESSION),
+    _view("help", "?", "Help", "this text", Part.SESSION),
+    _view("redraw", "ctrl+l", "Redraw", "paint the screen anew", Part.SESSION),
+    _view("leave", "q ctrl+c", "Quit", "leave: detach, drain or stop; jobs go on when you detach", Part.SESSION),
+)  # fmt: skip
+
+BY_NAME = {action.name: action for action in ACTIONS}
+
+
+def bindings() -> list[BindingType]:
+    return [
+        Binding(",".join(action.keys), f"act('{action.name}')", action.label, show=False, id=action.name)
+        for action in ACTIONS
+    ]
+
+
+def keymap(written: Mapping[str, str]) -> dict[str, str]:
+    """From the settings, `kill = "ctrl+k"`; raises ValueError with the sentence for a name that is none."""
+    from difflib import get_close_matches
+
+    for name in written:
+        if name not in BY_NAME:
+            near = get_close_matches(name, BY_NAME, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(BY_NAME)}"
+            raise ValueError(f"keys.{name} is no action{hint}")
+    return dict(written)

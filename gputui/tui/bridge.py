@@ -1,0 +1,196 @@
+"""The only crossing between the screen's thread and the owner's: wishes go over as commands, pictures come back.
+
+Nothing here waits for the owner, and the owner never waits for the screen: a stalled terminal must not hold up a job.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gputui.core.events import Refusal, UserCommand
+from gputui.core.job import Job, JobId
+from gputui.core.scheduler import Scheduler
+from gputui.core.snapshot import Snapshot
+from gputui.core.why import why
+from gputui.session.folders import Files
+from gputui.session.holding import Holding
+from gputui.session.listing import story_json
+from gputui.session.owner import Owner
+from gputui.session.requests import Commands, Load, Loaded, Outcome
+from gputui.session.ticket import OwnerGone, Ticket, Work
+
+T = TypeVar("T")
+Post = Callable[[Callable[[], None]], None]
+"""Has something called in the screen's thread, soon; may be called from any thread."""
+
+
+@dataclass(frozen=True)
+class Details:
+    """All that can be said of one job."""
+
+    job: Job
+    folder: str
+    why: str | None
+    remark: str | None
+    story: tuple[tuple[float, str], ...]
+    environment: dict[str, str]
+
+
+class Bridge:
+    """A session as the screen sees it. Without one it shows an empty picture and refuses what needs one."""
+
+    def __init__(self, hold: Callable[[Callable[[], None]], Holding] | None = None) -> None:
+        """`hold` takes the session and has the given function called, in the owner's thread, at each change."""
+        self._hold = hold
+        self._holding: Holding | None = None
+        self._post: Post = lambda call: None
+        self._on_news: Callable[[], None] = lambda: None
+        self._news_posted = False
+        self._empty = Scheduler().snapshot()
+
+    def connect(self, post: Post, on_news: Callable[[], None]) -> None:
+        """From now on `on_news` is called in the screen's thread after every change."""
+        self._post, self._on_news = post, on_news
+
+    # The session's life
+
+    def take(self) -> list[str]:
+        """Becomes the owner and lets it work; what the user must be told. Raises SessionError or Owned."""
+        if self._hold is None:
+            return []
+        self._holding = self._hold(self._changed)
+        owner = self._holding.owner
+        owner.start()
+        return list(owner.notices)
+
+    def begin(self, hold: Callable[[Callable[[], None]], Holding]) -> list[str]:
+        """A screen without a session gets one."""
+        self._hold = hold
+        return self.take()
+
+    def let_go(self, *, without_successor: bool = True) -> None:
+        holding, self._holding = self._holding, None
+        if holding is not None:
+            self._empty = holding.owner.snapshot
+            holding.let_go(without_successor=without_successor)
+
+    @property
+    def owner(self) -> Owner | None:
+        return self._holding.owner if self._holding is not None else None
+
+    @property
+    def has_session(self) -> bool:
+        return self._hold is not None
+
+    @property
+    def root(self) -> str | None:
+        return self._holding.owner.paths.root if self._holding is not None else None
+
+    @property
+    def keeper_pid(self) -> int | None:
+        return self._holding.serving.keeper_pid if self._holding is not None else None
+
+    def why_gone(self) -> str | None:
+        """The sentence, if the owner has ended by itself."""
+        if self._holding is None or self._holding.owner.alive:
+            return None
+        return self._holding.why_gone()
+
+    # Pictures
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._holding.owner.snapshot if self._holding is not None else self._empty
+
+    def take_changed(self) -> set[JobId]:
+        self._news_posted = False
+        return self._holding.owner.take_changed() if self._holding is not None else set()
+
+    def _changed(self) -> None:
+        """In the owner's thread. One message under way is enough: whoever reads it sees the newest."""
+        if not self._news_posted:
+            self._news_posted = True
+            self._post(self._on_news)
+
+    def files(self, job: Job, attempt: int) -> Files | None:
+        return self._holding.owner.folders.written(job, attempt) if self._holding is not None else None
+
+    def whys(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, str]], None]) -> None:
+        """Why each of these waits, or what is odd about one that runs."""
+        if self._holding is not None and jobs:
+            self._look(lambda owner: _whys(owner, jobs), then)
+
+    def details(self, job: JobId, then: Callable[[Details], None]) -> None:
+        self._look(lambda owner: _details(owner, job), then)
+
+    def _look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
+        if self._holding is not None:
+            self._holding.owner.look(question, lambda answer: self._post(lambda: then(answer)))
+
+    # Wishes
+
+    def command(self, events: Sequence[UserCommand], then: Callable[[list[Outcome]], None]) -> None:
+        """Each is carried out or refused on its own."""
+        self._do(Commands(tuple(events)), then, lambda sentence: then([Outcome(None, sentence)]))
+
+    def load(self, load: Load, then: Callable[[Loaded], None], refused: Callable[[str], None]) -> None:
+        self._do(load, then, refused)
+
+    def ask(self, work: Work[T], then: Callable[[T], None], refused: Callable[[str], None]) -> None:
+        self._do(work, then, refused)
+
+    def _do(self, work: Work[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
+        if self._holding is None:
+            refused("there is no session yet: a adds a job and begins one")
+            return
+        self._holding.owner.do(work, lambda ticket: self._post(lambda: _deliver(ticket, then, refused)))
+
+    def wait_for(self, work: Work[T], timeout: float = 10.0) -> T | None:
+        """For the moments of leaving, when there is no screen any more; None: the owner is gone or too slow."""
+        if self._holding is None:
+            return None
+        with suppress(OwnerGone, TimeoutError, Refusal):
+            return self._holding.owner.do(work).result(timeout)
+        return None
+
+
+def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
+    try:
+        answer = ticket.outcome()
+    except (Refusal, OwnerGone) as error:
+        refused(str(error))
+        return
+    then(answer)
+
+
+def _whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:
+    now = time.time()
+    found: dict[JobId, str] = {}
+    for job_id in jobs:
+        job = owner.scheduler.book[job_id]
+        sentence = why(owner.scheduler, job, now) or owner.devices.remark(job)
+        if sentence:
+            found[job_id] = sentence
+    return found
+
+
+def _details(owner: Owner, job_id: JobId) -> Details:
+    job = owner.scheduler.book[job_id]
+    environment = owner.environment(job.spec.environment)
+    return Details(
+        job=job,
+        folder=owner.folders.folder(job),
+        why=why(owner.scheduler, job, time.time()),
+        remark=owner.devices.remark(job),
+        story=tuple((line["time"], line["text"]) for line in story_json(job, owner.story(job_id))),
+        environment={**environment, **job.spec.variables},
+    )
+
+
+def host_name() -> str:
+    return os.uname().nodename.partition(".")[0]

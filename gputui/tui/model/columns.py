@@ -1,0 +1,122 @@
+"""The queue's columns: which ones a width has room for, and what each says of a job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len, set_cell_size
+
+from gputui.core.job import Job, JobId, StateName
+from gputui.core.naming import Names
+from gputui.logs.plain import plain
+
+from .rows import QUEUE_ORDER, Rows
+from .words import gpus_of, note_of, state_words, time_of
+
+LEAST_NAME, LEAST_NOTE = 12, 8
+MOST_PARAMETER = 14
+WIDE_ENOUGH_FOR_PRIORITY = 46
+LONGEST_STATE = max(len(name) for name in StateName) + 2
+
+
+@dataclass
+class Told:
+    """What rows say besides what the job itself knows."""
+
+    names: Names
+    whys: Mapping[JobId, str] = field(default_factory=dict)
+    progress: Mapping[JobId, str] = field(default_factory=dict)
+    now: float = 0.0
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    width: int
+    text: Callable[[Job, Told], str]
+    sort: str | None = None
+    right: bool = False
+
+    def cell(self, text: str) -> str:
+        """Exactly as wide as the column."""
+        if text.isascii() and len(text) <= self.width:
+            return text.rjust(self.width) if self.right else text.ljust(self.width)
+        if cell_len(text) > self.width:
+            return set_cell_size(set_cell_size(text, max(0, self.width - 1)) + "…", self.width)
+        blanks = " " * (self.width - cell_len(text))
+        return blanks + text if self.right else text + blanks
+
+
+@dataclass(frozen=True)
+class Layout:
+    columns: tuple[Column, ...]
+
+    def line(self, job: Job, told: Told, mark: str = " ") -> str:
+        return mark + " ".join(column.cell(column.text(job, told)) for column in self.columns)
+
+    def header(self, rows: Rows) -> str:
+        return " " + " ".join(column.cell(self._title(column, rows)) for column in self.columns)
+
+    def _title(self, column: Column, rows: Rows) -> str:
+        if column.sort != rows.sort or rows.sort == QUEUE_ORDER:
+            return column.title
+        return column.title[: max(0, column.width - 1)] + ("▴" if rows.reverse else "▾")
+
+    def column_at(self, x: int) -> Column | None:
+        """The column under a click."""
+        left = 1
+        for column in self.columns:
+            if left <= x < left + column.width + 1:
+                return column
+            left += column.width + 1
+        return None
+
+
+def layout(width: int, rows: Rows, highest_id: int, longest_name: int) -> Layout:
+    """`longest_name`: of the rows in sight, so that what is left serves the notes."""
+    fixed = [
+        Column("id", max(3, len(str(highest_id))), lambda job, _: str(job.id), "id", right=True),
+        Column("state", LONGEST_STATE, lambda job, _: state_words(job), "state"),
+    ]
+    if width >= WIDE_ENOUGH_FOR_PRIORITY:
+        fixed.append(Column("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
+    fixed += [
+        Column("gpu", 4 if width < 90 else 6, lambda job, _: gpus_of(job)),
+        Column("time", 7, lambda job, told: time_of(job, told.now), "started", right=True),
+    ]
+    left = width - 1 - sum(column.width + 1 for column in fixed)
+    parameters = _parameters(rows, left)
+    if parameters:
+        left -= sum(column.width + 1 for column in parameters)
+        return Layout((*fixed, *parameters, Column("", max(0, left), _note)))
+    name = max(LEAST_NAME, min(longest_name, left - LEAST_NOTE - 1 if left < 60 else left * 3 // 5))
+    if left - name - 1 < LEAST_NOTE:
+        return Layout((*fixed, Column("job", max(1, left), _name_and_note, "name")))
+    return Layout((*fixed, Column("job", name, _name, "name"), Column("", left - name - 1, _note)))
+
+
+def _parameters(rows: Rows, left: int) -> list[Column]:
+    """Columns of their own for parameters, when all of them fit in half the room."""
+    made = [
+        Column(plain(name), min(MOST_PARAMETER, max(len(name) + 1, longest)), _parameter(name), name)
+        for name, longest in rows.params.items()
+    ]
+    return made if made and sum(column.width + 1 for column in made) <= left // 2 else []
+
+
+def _parameter(name: str) -> Callable[[Job, Told], str]:
+    return lambda job, told: plain(job.spec.params.get(name, ""))
+
+
+def _name(job: Job, told: Told) -> str:
+    return plain(told.names.of(job))
+
+
+def _note(job: Job, told: Told) -> str:
+    return note_of(job, told.now) or told.progress.get(job.id) or told.whys.get(job.id, "")
+
+
+def _name_and_note(job: Job, told: Told) -> str:
+    progress = told.progress.get(job.id)
+    return f"{progress} {_name(job, told)}" if progress else _name(job, told)

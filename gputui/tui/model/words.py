@@ -1,0 +1,104 @@
+"""The words and signs by which the screen tells of jobs. Never colour alone: each state has a sign and a word."""
+
+from __future__ import annotations
+
+import time
+
+from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
+from gputui.core.transitions import words as end_words
+from gputui.logs.plain import plain
+
+SIGNS = {
+    StateName.QUEUED: "·",
+    StateName.HELD: "‖",
+    StateName.BLOCKED: "…",
+    StateName.DELAYED: "◷",
+    StateName.STARTING: "○",
+    StateName.RUNNING: "●",
+    StateName.SUSPENDED: "◐",
+    StateName.STOPPING: "◌",
+    StateName.SUCCEEDED: "✓",
+    StateName.FAILED: "✗",
+    StateName.CRASHED: "✗",
+    StateName.KILLED: "■",
+    StateName.TIMED_OUT: "✗",
+    StateName.LOST: "?",
+    StateName.REFUSED: "!",
+    StateName.SKIPPED: "-",
+}
+
+
+def state_words(job: Job) -> str:
+    return f"{SIGNS[job.state.name]} {job.state.name.replace('_', ' ')}"
+
+
+def clock(seconds: float) -> str:
+    """`2:11:04`, `3:07`; days are told as days."""
+    whole = max(0, int(seconds))
+    if whole >= 86400:
+        return f"{whole // 86400}d {whole // 3600 % 24:02d}h"
+    if whole >= 3600:
+        return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def stake(seconds: float) -> str:
+    """How much work is at stake, as one says it: `9 h 12 m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m"
+    return f"{whole // 3600} h {whole // 60 % 60:02d} m"
+
+
+def moment(at: float, now: float) -> str:
+    """The time of day, with the day when it is another."""
+    then, today = time.localtime(at), time.localtime(now)
+    same_day = then[:3] == today[:3]
+    return time.strftime("%H:%M" if same_day else "%a %d %b %H:%M", then)
+
+
+def time_of(job: Job, now: float) -> str:
+    """How long it runs or ran; for a job that waits for a moment, how long still."""
+    if isinstance(job.state, Delayed):
+        return f"in {clock(job.state.until - now)}"
+    if isinstance(job.state, Suspended):
+        return clock(job.state.since - job.state.placed.since)
+    if job.active is not None:
+        return clock(now - job.active.since)
+    if isinstance(job.state, Ended) and job.attempts:
+        last = job.attempts[-1]
+        return clock(last.ended - last.started)
+    return ""
+
+
+def gpus_of(job: Job) -> str:
+    """Where it runs or ran; UUIDs are cut to what tells them apart."""
+    gpus = job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else ()
+    return ",".join(gpu if len(gpu) <= 4 else f"{gpu[:8]}…" for gpu in gpus)
+
+
+def note_of(job: Job, now: float) -> str:
+    """What else is to be said of a job that runs or has ended; why one waits is the owner's to say."""
+    if isinstance(job.state, Stopping):
+        left = max(0, int(job.state.deadline - now + 0.999))
+        return f"killed in {left} s" if left and not job.state.hard else "being killed"
+    if isinstance(job.state, Suspended):
+        return "stands still, keeps its GPU memory"
+    if isinstance(job.state, Ended):
+        return plain(_end(job))
+    return ""
+
+
+def _end(job: Job) -> str:
+    assert isinstance(job.state, Ended)
+    if job.state.name in (StateName.SUCCEEDED, StateName.KILLED):
+        return ""
+    if job.state.name is not StateName.SKIPPED and job.attempts and job.attempts[-1].signature:
+        return job.attempts[-1].signature
+    return end_words(job.state)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

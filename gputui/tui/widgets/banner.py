@@ -1,0 +1,78 @@
+"""The banner: loud and there as long as its cause is. It names the cause and the keys that get out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual.widgets import Static
+
+from gputui.core.events import PauseKind
+from gputui.core.job import JobId
+from gputui.core.mode import Mode
+from gputui.core.snapshot import Snapshot
+from gputui.logs.plain import plain
+
+SHOWN_JOBS = 6
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One thing the user must not overlook: what it is, and what to do about it."""
+
+    sign: str
+    what: str
+    way_out: str
+    grave: bool = False
+
+
+class Banner(Static):
+    """As high as what it says; no notice, no banner."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self.notices: list[Notice] = []
+        self.display = False
+
+    def show(self, notices: list[Notice]) -> bool:
+        """True if its height changed."""
+        if notices == self.notices:
+            return False
+        before, self.notices = len(self.notices), notices
+        self.display = bool(notices)
+        self.set_class(any(notice.grave for notice in notices), "-grave")
+        self.styles.height = 2 * len(notices)
+        lines = [f" {notice.sign} {plain(notice.what)}\n     {plain(notice.way_out)}" for notice in notices]
+        self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
+        return before != len(notices)
+
+
+def notices(snapshot: Snapshot, device_trouble: str | None = None) -> list[Notice]:
+    """Pure: what the session's state asks to be said."""
+    found: list[Notice] = []
+    if snapshot.trouble is not None:
+        found.append(Notice("! TROUBLE", snapshot.trouble, "nothing is lost; it goes on by itself", grave=True))
+    if snapshot.mode is Mode.DRAINING:
+        what = f"nothing new starts; {snapshot.running} running jobs go on to their end"
+        found.append(Notice("▽ DRAINING", what, "p resumes"))
+    elif snapshot.mode is Mode.PAUSED and snapshot.cause is not None:
+        found.append(_paused(snapshot))
+    if device_trouble is not None:
+        found.append(Notice("! GPUS", device_trouble, "jobs that run go on; gputui doctor tells more"))
+    return found
+
+
+def _paused(snapshot: Snapshot) -> Notice:
+    cause = snapshot.cause
+    assert cause is not None
+    if cause.kind is not PauseKind.CRASHES:
+        waits = f"{snapshot.waiting:,} wait · " if snapshot.waiting else ""
+        return Notice("‖ PAUSED", cause.message.removeprefix("paused "), f"{waits}p resumes")
+    jobs = _named(cause.jobs)
+    return Notice("‖ PAUSED", cause.message, f"{jobs} · R reruns them and resumes · p resumes without · l opens the log",
+                  grave=True)  # fmt: skip
+
+
+def _named(jobs: tuple[JobId, ...]) -> str:
+    shown = " ".join(f"#{job}" for job in jobs[:SHOWN_JOBS])
+    return shown + (f" +{len(jobs) - SHOWN_JOBS}" if len(jobs) > SHOWN_JOBS else "")
