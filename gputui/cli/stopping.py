@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from gputui.session.client import ClientError
+from gputui.session.remains import is_mine_and_alive, left_of
 
 from .calling import INTERRUPTED, carry_out, session
 from .scheduling import Progress, command
@@ -14,7 +14,6 @@ from .words import counted, out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from gputui.session.client import Client
@@ -108,47 +107,6 @@ def verified(client: Client, status: dict[str, Any]) -> int:
 
 def still_owning(owner: dict[str, Any] | None) -> list[tuple[int, str]]:
     """An app stays open, and a run that has other things to do stays too."""
-    if owner is None or owner["kind"] == "keeper" or not _mine_and_alive(owner["pid"]):
+    if owner is None or owner["kind"] == "keeper" or not is_mine_and_alive(owner["pid"]):
         return []
     return [(owner["pid"], f"gputui {owner['kind']}, which owns the session")]
-
-
-def left_of(root: str) -> Iterator[tuple[int, str]]:
-    """Processes of this user that bear a run's token of this session, and keepers of it."""
-    token = b"\0GPUTUI_RUN="
-    home = b"\0GPUTUI_SESSION=" + os.fsencode(root) + b"\0"
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
-        if pid == os.getpid() or not _mine_and_alive(pid):
-            continue
-        environment = b"\0" + _content(pid, "environ")
-        words = _content(pid, "cmdline").split(b"\0")
-        if token in environment and home in environment:
-            yield pid, f"of job {_variable(environment, b'GPUTUI_JOB_ID')}: {_shown(words)}"
-        elif b"keep" in words and os.fsencode(root) in words:
-            yield pid, "a keeper of this session"
-
-
-def _mine_and_alive(pid: int) -> bool:
-    try:
-        if os.stat(f"/proc/{pid}").st_uid != os.getuid():
-            return False
-    except OSError:
-        return False
-    return _content(pid, "stat").rpartition(b")")[2].split()[:1] not in ([], [b"Z"], [b"X"])
-
-
-def _content(pid: int, name: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def _variable(environment: bytes, name: bytes) -> str:
-    after = environment.partition(b"\0" + name + b"=")[2]
-    return after.partition(b"\0")[0].decode("utf-8", "replace") or "?"
-
-
-def _shown(words: list[bytes]) -> str:
-    return b" ".join(words).decode("utf-8", "replace").strip()[:100]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from gputui.core.job import Job, StateName
 
@@ -67,8 +68,7 @@ def _parameter(key: str, value: str) -> Check:
 
 
 def _followed(words: list[str], key: str, value: str) -> bool:
-    pairs = zip(words, words[1:], strict=False)
-    return any(word.startswith("-") and word.lstrip("-") == key and after == value for word, after in pairs)
+    return any(word.startswith("-") and word.lstrip("-") == key and after == value for word, after in pairwise(words))
 
 
 def _states(value: str) -> Check:

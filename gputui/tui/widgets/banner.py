@@ -68,9 +68,8 @@ def _paused(snapshot: Snapshot) -> Notice:
     if cause.kind is not PauseKind.CRASHES:
         waits = f"{snapshot.waiting:,} wait · " if snapshot.waiting else ""
         return Notice("‖ PAUSED", cause.message.removeprefix("paused "), f"{waits}p resumes")
-    jobs = _named(cause.jobs)
-    return Notice("‖ PAUSED", cause.message, f"{jobs} · R reruns them and resumes · p resumes without · l opens the log",
-                  grave=True)  # fmt: skip
+    way_out = f"{_named(cause.jobs)} · R reruns them and resumes · p resumes without · l opens the log"
+    return Notice("‖ PAUSED", cause.message, way_out, grave=True)
 
 
 def _named(jobs: tuple[JobId, ...]) -> str:

@@ -1,0 +1,75 @@
+"""Adding jobs from the screen, and changing those that wait."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from gputui.core.events import Edit
+from gputui.core.job import Job, JobSpec, Waiting
+from gputui.session.requests import Load, Loaded
+from gputui.tui.screens.job_form import JobForm
+
+if TYPE_CHECKING:
+    from gputui.tui.screens.main import MainScreen
+
+HISTORY = 200
+
+
+def add(main: MainScreen) -> None:
+    _form(main, "Add a job", JobSpec(command="", cwd=os.getcwd(), environment=""))
+
+
+def copy_as_new(main: MainScreen) -> None:
+    job = main.job_under_cursor()
+    if job is not None:
+        spec = replace(job.spec, occurrence=None, hold=False, name=job.spec.name, priority=job.priority)
+        _form(main, f"Add a job like #{job.id}", spec)
+
+
+def _form(main: MainScreen, title: str, spec: JobSpec) -> None:
+    def answered(written: JobSpec | None) -> None:
+        if written is not None:
+            main.with_session(lambda: load(main, (written,), written.group or "added"))
+
+    main.ask(JobForm(title, spec, history(main), go="adds it"), answered)
+
+
+def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
+    """With the environment of this program, unless a spec names another."""
+
+    def done(loaded: Loaded) -> None:
+        added = f"#{loaded.jobs[-1]}" if loaded.new == 1 else f"{loaded.new:,} jobs"
+        main.say(f"added {added}")
+        if loaded.jobs:
+            main.show_job(loaded.jobs[-1])
+
+    main.bridge.load(Load(specs, main.environment(), origin), done, lambda why: main.say(why, grave=True))
+
+
+def edit(main: MainScreen) -> None:
+    job = main.job_under_cursor()
+    if job is None:
+        return
+    if not isinstance(job.state, Waiting):
+        main.say(f"#{job.id} is {job.state.name}: only a waiting job can be changed; c adds one like it", grave=True)
+        return
+    seen = main.table.seen(job)
+
+    def answered(written: JobSpec | None) -> None:
+        if written is not None:
+            main.send([Edit(job=job.id, seen=seen, spec=written)], f"#{job.id} changed")
+
+    main.ask(JobForm(f"Change #{job.id}", job.spec, history(main), go="changes it", priority=job.priority), answered)
+
+
+def history(main: MainScreen) -> list[str]:
+    """Commands of this session, the newest first, each once."""
+    snapshot = main.snapshot
+    newest: dict[str, None] = {}
+    for number in range(len(snapshot.jobs) - 1, max(-1, len(snapshot.jobs) - 1 - HISTORY), -1):
+        job: Job = snapshot.jobs[number]
+        newest.setdefault(job.spec.command)
+    return list(newest)

@@ -1,0 +1,227 @@
+"""What keys do to jobs: each asks where it must, and sends what the user saw along, so that nothing stale is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gputui.core.events import (
+    Continue,
+    Hold,
+    JobCommand,
+    Kill,
+    Move,
+    Release,
+    Remove,
+    Requeue,
+    Rerun,
+    Seen,
+    SetPriority,
+    Suspend,
+    UserCommand,
+    Where,
+)
+from gputui.core.job import (
+    HIGHEST_PRIORITY,
+    LOWEST_PRIORITY,
+    Active,
+    Ended,
+    Held,
+    Job,
+    Stopping,
+    Succeeded,
+    Suspended,
+    Waiting,
+)
+from gputui.tui.model.words import clock, counted, stake
+from gputui.tui.screens.ask import Ask, Choice
+
+if TYPE_CHECKING:
+    from gputui.tui.screens.main import MainScreen
+
+PRIORITY_STEP = 10
+SHOWN = 8
+Make = Callable[[Job, Seen], UserCommand | None]
+
+
+def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "") -> None:
+    """One command for each job, with what was painted of it."""
+    events = [event for job in jobs if (event := make(job, main.table.seen(job))) is not None]
+    main.send(events, done)
+
+
+def _chosen(main: MainScreen, fits: Callable[[Job], bool], otherwise: str) -> list[Job]:
+    """The jobs of those chosen that the action applies to; a sentence when there is none."""
+    jobs = main.table.chosen()
+    fitting = [job for job in jobs if fits(job)]
+    if jobs and not fitting:
+        main.say(otherwise if len(jobs) > 1 else f"#{jobs[0].id} {otherwise}", grave=True)
+    elif not jobs:
+        main.say("there is no job here")
+    return fitting
+
+
+def _listed(main: MainScreen, jobs: list[Job]) -> str:
+    """The jobs in question, and how many of them the filter hides."""
+    lines = [f"  #{job.id}  {main.names.of(job)}{_stake(job, main.now())}" for job in jobs[:SHOWN]]
+    if len(jobs) > SHOWN:
+        lines.append(f"  … and {len(jobs) - SHOWN} more")
+    hidden = sum(job.id not in main.table.rows for job in jobs)
+    if hidden:
+        lines.append(f"  {counted(hidden, 'of them is', 'of them are')} not in this view")
+    return "\n".join(lines)
+
+
+def _stake(job: Job, now: float) -> str:
+    if job.active is None:
+        return ""
+    gpus = f" on {counted(len(job.active.gpus), 'GPU', 'GPUs')}" if job.active.gpus else ""
+    return f"   {stake(now - job.active.since)}{gpus}"
+
+
+def _how_many(jobs: list[Job], what: str) -> str:
+    return f"{what} #{jobs[0].id}?" if len(jobs) == 1 else f"{what} {len(jobs):,} jobs?"
+
+
+def kill(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "is not running and does not wait")
+    if not jobs:
+        return
+    grace = main.snapshot.settings.grace
+
+    def body() -> str:
+        return f"{_listed(main, jobs)}\n{_countdown(main, jobs)}"
+
+    choices = [
+        Choice("grace", "y", f"kill: SIGTERM, and SIGKILL after {grace:g} s"),
+        Choice("now", "K", "kill now: SIGKILL, nothing is saved", also=("f9",)),
+    ]
+    if all(isinstance(job.state, Stopping) for job in jobs):
+        choices = choices[1:]
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            now = answer == "now"
+            _each(main, jobs, lambda job, seen: Kill(job=job.id, seen=_still(main, job, seen), now=now))
+
+    main.ask(Ask(_how_many(jobs, "Kill"), body, choices, every=1.0), answered)
+
+
+def _countdown(main: MainScreen, jobs: list[Job]) -> str:
+    """How long those that are being stopped have left."""
+    newest = [main.snapshot[job.id] for job in jobs]
+    stopping = [job.state for job in newest if isinstance(job.state, Stopping)]
+    if not stopping:
+        return ""
+    left = max(state.deadline for state in stopping) - main.now()
+    return f"being stopped; SIGKILL in {clock(left)}" if left > 0 else "SIGKILL was sent"
+
+
+def _still(main: MainScreen, job: Job, seen: Seen) -> Seen:
+    """A job that went from running to stopping while the question stood is still the one that was meant."""
+    newest = main.snapshot[job.id]
+    return Seen(seen.attempt, newest.state.name) if isinstance(newest.state, Active) else seen
+
+
+def suspend(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
+    standing = [job for job in jobs if isinstance(job.state, Suspended)]
+    if standing:
+        _each(main, standing, lambda job, seen: Continue(job=job.id, seen=seen), "goes on")
+    elif jobs:
+        main.ask(
+            Ask(
+                _how_many(jobs, "Suspend"),
+                f"{_listed(main, jobs)}\nIt stands still until S is pressed again. Its GPU memory stays taken.",
+                [Choice("yes", "S", "suspend", also=("y",))],
+            ),
+            lambda answer: answer and _each(main, jobs, lambda job, seen: Suspend(job=job.id, seen=seen), "suspended"),
+        )
+
+
+def requeue(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
+    if jobs:
+        main.ask(
+            Ask(
+                _how_many(jobs, "Back to the queue with"),
+                f"{_listed(main, jobs)}\nEnded with grace, then queued at its place; GPUTUI_CHECKPOINT_DIR stays the same.",
+                [Choice("yes", "B", "end it and queue it again", also=("y",))],
+            ),
+            lambda answer: answer and _each(main, jobs, lambda job, seen: Requeue(job=job.id, seen=seen), "requeued"),
+        )
+
+
+def rerun(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B puts a running job back")
+    succeeded = [job for job in jobs if isinstance(job.state, Succeeded)]
+
+    def go() -> None:
+        _each(main, jobs, lambda job, seen: Rerun(job=job.id, seen=seen), "queued again, in the environment it had")
+
+    if succeeded:
+        main.ask(
+            Ask(
+                _how_many(succeeded, "Run again"),
+                f"{_listed(main, succeeded)}\nIt succeeded. A new attempt is made; nothing of the old one is overwritten.",
+                [Choice("yes", "y", "run it again", also=("r",))],
+            ),
+            lambda answer: answer and go(),
+        )
+    elif jobs:
+        go()
+
+
+def hold(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: isinstance(job.state, Waiting), "does not wait")
+    held = [job for job in jobs if isinstance(job.state, Held)]
+    if held:
+        _each(main, held, lambda job, seen: Release(job=job.id, seen=seen), "released")
+    elif jobs:
+        _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), "held")
+
+
+def remove(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Active), "is running; K ends it first")
+    if jobs:
+        main.ask(
+            Ask(
+                _how_many(jobs, "Remove"),
+                f"{_listed(main, jobs)}\nTaken off the list. All files stay.",
+                [Choice("yes", "y", "remove from the list", also=("D",))],
+            ),
+            lambda answer: answer and _each(main, jobs, lambda job, seen: Remove(job=job.id, seen=seen), "removed"),
+        )
+
+
+def priority_up(main: MainScreen) -> None:
+    _change_priority(main, PRIORITY_STEP)
+
+
+def priority_down(main: MainScreen) -> None:
+    _change_priority(main, -PRIORITY_STEP)
+
+
+def _change_priority(main: MainScreen, by: int) -> None:
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended; priority no longer matters")
+
+    def make(job: Job, seen: Seen) -> JobCommand:
+        wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, job.priority + by))
+        return SetPriority(job=job.id, seen=seen, priority=wanted)
+
+    _each(main, jobs, make)
+
+
+def _mover(where: Where) -> Callable[[MainScreen], None]:
+    """Moving several keeps their order among themselves."""
+
+    def move(main: MainScreen) -> None:
+        jobs = _chosen(main, lambda job: isinstance(job.state, Waiting), "does not wait, so it has no place to move from")
+        jobs.sort(key=lambda job: job.position, reverse=where in (Where.DOWN, Where.TOP))
+        _each(main, jobs, lambda job, seen: Move(job=job.id, seen=seen, where=where))
+
+    return move
+
+
+move_up, move_down = _mover(Where.UP), _mover(Where.DOWN)
+move_top, move_bottom = _mover(Where.TOP), _mover(Where.BOTTOM)

@@ -1,0 +1,166 @@
+"""Keys that only look: panes, tabs, filter, order, details, logs, clipboard."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from gputui.tui.model.arrangement import Pane
+from gputui.tui.model.filtering import Filter
+from gputui.tui.model.rows import QUEUE_ORDER, Tab
+from gputui.tui.screens.details import details_screen
+
+if TYPE_CHECKING:
+    from gputui.tui.bridge import Details
+    from gputui.tui.screens.main import MainScreen
+
+DEFAULT_PAGER = "less -R"
+
+
+def _widget(main: MainScreen, pane: Pane) -> Widget:
+    return {Pane.GPUS: main.gpus, Pane.QUEUE: main.table, Pane.LOG: main.log_pane}[pane]
+
+
+def _go_to(main: MainScreen, pane: Pane) -> None:
+    """A pane that has no room yet is given some first."""
+    if main.zoomed is not None:
+        main.zoomed = pane
+    main.pane = pane
+    main.arrange()
+    _widget(main, pane).focus()
+
+
+def focus_gpus(main: MainScreen) -> None:
+    _go_to(main, Pane.GPUS)
+
+
+def focus_queue(main: MainScreen) -> None:
+    _go_to(main, Pane.QUEUE)
+
+
+def focus_log(main: MainScreen) -> None:
+    _go_to(main, Pane.LOG)
+
+
+def next_pane(main: MainScreen) -> None:
+    panes = [Pane.QUEUE, Pane.LOG, Pane.GPUS]
+    _go_to(main, panes[(panes.index(main.pane) + 1) % len(panes)])
+
+
+def zoom(main: MainScreen) -> None:
+    main.zoomed = None if main.zoomed is not None else main.pane
+    main.arrange()
+
+
+def full_log(main: MainScreen) -> None:
+    """The log alone; from there back to the queue."""
+    if main.zoomed is Pane.LOG:
+        main.zoomed = None
+        _go_to(main, Pane.QUEUE)
+    else:
+        main.zoomed = Pane.LOG
+        _go_to(main, Pane.LOG)
+
+
+def back(main: MainScreen) -> None:
+    """One step: out of the filter, the marks, the zoom, the log."""
+    if main.filtering:
+        main.end_filter(keep=False)
+    elif main.table.clear_marks():
+        pass
+    elif main.zoomed is not None:
+        full_log(main) if main.zoomed is Pane.LOG else zoom(main)
+    elif main.table.rows.filter:
+        main.table.set_view(filter=Filter())
+    elif main.table.rows.tab is not Tab.ALL or main.table.rows.sort != QUEUE_ORDER:
+        main.table.set_view(tab=Tab.ALL, sort=QUEUE_ORDER, reverse=False)
+    else:
+        focus_queue(main)
+
+
+def filter_or_search(main: MainScreen) -> None:
+    main.begin_filter(search=main.pane is Pane.LOG)
+
+
+def _turn_tab(main: MainScreen, by: int) -> None:
+    if main.pane is Pane.QUEUE:
+        tabs = list(Tab)
+        main.table.set_view(tab=tabs[(tabs.index(main.table.rows.tab) + by) % len(tabs)])
+
+
+def next_tab(main: MainScreen) -> None:
+    _turn_tab(main, 1)
+
+
+def previous_tab(main: MainScreen) -> None:
+    _turn_tab(main, -1)
+
+
+def sort(main: MainScreen) -> None:
+    """Each column in turn, and then the queue's own order."""
+    orders = [QUEUE_ORDER, *main.table.sortable()]
+    now = main.table.rows.sort
+    at = orders.index(now) if now in orders else 0
+    main.table.set_view(sort=orders[(at + 1) % len(orders)], reverse=False)
+
+
+def details(main: MainScreen) -> None:
+    if main.pane is Pane.GPUS:
+        from .devices import show_device
+
+        show_device(main)
+        return
+    job = main.job_under_cursor()
+    if job is not None:
+        main.bridge.details(job.id, lambda found: _show_details(main, found))
+
+
+def _show_details(main: MainScreen, found: Details) -> None:
+    main.ask(details_screen(found, main.names.of(found.job), main.now()), lambda _: None)
+
+
+def copy_command(main: MainScreen) -> None:
+    job = main.job_under_cursor()
+    if job is not None:
+        main.app.copy_to_clipboard(job.spec.command)
+        main.say(f"copied the command of #{job.id}")
+
+
+def copy_path(main: MainScreen) -> None:
+    path = _log_path(main)
+    if path is not None:
+        main.app.copy_to_clipboard(path)
+        main.say(f"copied {path}")
+
+
+def _log_path(main: MainScreen) -> str | None:
+    job = main.job_under_cursor()
+    if job is None:
+        return None
+    number = job.active.attempt if job.active is not None else job.attempts[-1].number if job.attempts else 0
+    files = main.bridge.files(job, number) if number else None
+    if files is None:
+        main.say(f"#{job.id} has not started: it has no log yet")
+    return files.out if files is not None else None
+
+
+def pager(main: MainScreen) -> None:
+    """The program has the terminal meanwhile; the scheduler goes on in its own thread."""
+    path = _log_path(main)
+    if path is None:
+        return
+    command = [*shlex.split(os.environ.get("PAGER") or DEFAULT_PAGER), path]
+    try:
+        with main.app.suspend():
+            subprocess.run(command, check=False)
+    except (OSError, ValueError) as error:
+        main.say(f"{command[0]} cannot be started: {error}; set PAGER", grave=True)
+    main.app.refresh()
+
+
+def redraw(main: MainScreen) -> None:
+    main.app.redraw()  # type: ignore[attr-defined]

@@ -1,0 +1,110 @@
+"""Keys for the scheduler as a whole: pausing, going on after crashes, leaving."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from gputui.core.breaker import failure_of
+from gputui.core.events import Drain, Pause, PauseKind, Requeue, Rerun, Resume, UserCommand
+from gputui.core.job import Active, Ended, Job, StateName, Stopping
+from gputui.core.mode import Mode
+from gputui.core.outlook import goes_on
+from gputui.core.transitions import words
+from gputui.tui.leaving import Way
+from gputui.tui.model.rows import BAD_ENDS
+from gputui.tui.model.words import counted
+from gputui.tui.screens.ask import Ask, Choice
+from gputui.tui.screens.help import help_screen
+from gputui.tui.screens.pick import Item, Pick
+
+if TYPE_CHECKING:
+    from gputui.tui.screens.main import MainScreen
+
+SHOWN = 8
+
+
+def pause(main: MainScreen) -> None:
+    running = main.snapshot.mode is Mode.RUNNING
+    event: UserCommand = Pause(PauseKind.USER) if running else Resume()
+    main.send([event], "paused: running jobs go on" if running else "the scheduler starts jobs again")
+
+
+def rerun_failed(main: MainScreen) -> None:
+    """By crash; what the current pause names is picked already."""
+    groups: dict[str, list[Job]] = defaultdict(list)
+    for job in main.snapshot:
+        if job.state.name in BAD_ENDS and job.state.name is not StateName.SKIPPED:
+            groups[_signature(job)].append(job)
+    if not groups:
+        main.say("no job has failed")
+        return
+    named = set(main.snapshot.cause.jobs) if main.snapshot.cause is not None else set()
+    ordered = sorted(groups, key=lambda words: (-sum(job.id in named for job in groups[words]), -len(groups[words])))
+    items = [Item(each, _group(each, groups[each]), _picked(groups[each], named)) for each in ordered]
+    seen = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
+
+    def answered(picked: list[str] | None) -> None:
+        jobs = sorted(job.id for each in picked or () for job in groups[each])
+        if jobs:
+            events: list[UserCommand] = [Rerun(job=job, seen=seen[job]) for job in jobs]
+            resumes = [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
+            main.send([*events, *resumes], f"{counted(len(jobs), 'job', 'jobs')} queued again")
+
+    body = "Failed jobs by crash. Their environment stays the one they were added with."
+    main.ask(Pick("Rerun", body, items, go="reruns the picked and resumes"), answered)
+
+
+def _signature(job: Job) -> str:
+    if job.attempts and job.attempts[-1].signature:
+        return failure_of(job).signature
+    assert isinstance(job.state, Ended)
+    return words(job.state)
+
+
+def _group(signature: str, jobs: list[Job]) -> str:
+    ids = " ".join(f"#{job.id}" for job in jobs[:SHOWN]) + (" …" if len(jobs) > SHOWN else "")
+    return f"{len(jobs):,} × {signature}   {ids}"
+
+
+def _picked(jobs: list[Job], named: set[int]) -> bool:
+    return any(job.id in named for job in jobs) if named else True
+
+
+def leave(main: MainScreen) -> None:
+    snapshot = main.snapshot
+    if not main.bridge.has_session or not goes_on(snapshot):
+        main.leave(Way.DETACH)
+        return
+    running, waiting = snapshot.running, snapshot.waiting
+    detach = Choice(Way.DETACH, "d", "detach: everything goes on without this screen", also=("q", "ctrl+c"))
+    others = [
+        Choice(Way.DRAIN, "r", "drain: running jobs end by themselves, nothing new starts"),
+        Choice(Way.STOP, "s", f"stop: end {counted(running, 'running job', 'running jobs')}, keep the queue"),
+    ]
+    body = f"{running:,} running · {waiting:,} waiting"
+    main.ask(
+        Ask("Leave", body, [detach] if main.read_only else [detach, *others], cancel="stay"),
+        lambda way: main.leave(Way(way)) if way else None,
+    )
+
+
+def leaving_events(main: MainScreen, way: Way) -> list[UserCommand]:
+    """What must be durable before this screen goes, so that nobody undoes it."""
+    if way is Way.DRAIN:
+        return [Drain()]
+    if way is Way.STOP:
+        return [Pause(PauseKind.STOPPED), *requeues(main)]
+    return []
+
+
+def requeues(main: MainScreen) -> list[UserCommand]:
+    snapshot = main.snapshot
+    active = (snapshot[job] for job in snapshot.active)
+    return [
+        Requeue(job=job.id) for job in active if isinstance(job.state, Active) and not isinstance(job.state, Stopping)
+    ]
+
+
+def show_help(main: MainScreen) -> None:
+    main.ask(help_screen(main.changed_keys), lambda _: None)

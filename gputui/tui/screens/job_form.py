@@ -1,0 +1,102 @@
+"""The fields of one job: to add it, to change it, or to add one like it. Says what is wrong while one types."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from gputui.core.job import JobSpec
+from gputui.logs.plain import plain
+from gputui.tui.model.job_fields import FIELDS, BadField, spec_of, texts_of
+
+
+class CommandInput(Input):
+    """Goes through earlier commands with the arrow keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "earlier(1)", show=False),
+        Binding("down", "earlier(-1)", show=False),
+    ]
+
+    def __init__(self, value: str, history: list[str], placeholder: str) -> None:
+        super().__init__(value, placeholder, compact=True, id="command", select_on_focus=False)
+        self._history = [value, *history]
+        self._at = 0
+
+    def action_earlier(self, by: int) -> None:
+        if self._at == 0:
+            self._history[0] = self.value
+        self._at = max(0, min(self._at + by, len(self._history) - 1))
+        self.value = self._history[self._at]
+        self.cursor_position = len(self.value)
+
+
+class JobForm(ModalScreen[JobSpec | None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(
+        self, title: str, before: JobSpec, history: list[str], *, go: str, priority: int | None = None
+    ) -> None:
+        """`go`: what Enter does, in words."""
+        super().__init__()
+        self._title = title
+        self._before = before
+        self._texts = texts_of(before, priority)
+        self._history = history
+        self._go = go
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog form") as frame:
+            frame.border_title = Text(plain(self._title))
+            for field in FIELDS:
+                with Horizontal(classes="field"):
+                    yield Static(Text(field.label), markup=False, classes="label")
+                    written = self._texts[field.name]
+                    if field.name == "command":
+                        yield CommandInput(written, self._history, field.hint)
+                    else:
+                        yield Input(written, field.hint, compact=True, id=field.name, select_on_focus=False)
+            yield Static("", markup=False, classes="complaint")
+            yield Static(Text(f"enter {self._go} · tab next field · esc goes back"), markup=False, classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one("#command").focus()
+
+    def _spec(self) -> JobSpec | None:
+        """None, and a complaint, while a field is wrong."""
+        texts = {field.name: self.query_one(f"#{field.name}", Input).value for field in FIELDS}
+        try:
+            spec = spec_of(texts, self._before)
+        except BadField as bad:
+            label = next(field.label for field in FIELDS if field.name == bad.field)
+            self._complain(f"{label}: {bad}")
+            return None
+        self._complain("")
+        return spec
+
+    def _complain(self, sentence: str) -> None:
+        self.query_one(".complaint", Static).update(Text(plain(sentence)), layout=False)
+
+    @on(Input.Changed)
+    def _check(self) -> None:
+        self._spec()
+
+    @on(Input.Submitted)
+    def _take(self) -> None:
+        spec = self._spec()
+        if spec is not None:
+            self.dismiss(spec)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)

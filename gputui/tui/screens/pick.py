@@ -1,0 +1,66 @@
+"""A list of things of which some are picked; the likely ones are picked already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import SelectionList, Static
+from textual.widgets.selection_list import Selection
+
+from gputui.logs.plain import plain
+
+
+@dataclass(frozen=True)
+class Item:
+    value: str
+    label: str
+    picked: bool = False
+
+
+class Pick(ModalScreen[list[str] | None]):
+    """Answers with the values that were picked, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("enter", "take", show=False, priority=True),
+        Binding("a,*", "all", show=False),
+    ]
+
+    def __init__(self, title: str, body: str, items: Sequence[Item], *, go: str) -> None:
+        """`go`: what Enter does with the picked, in words."""
+        super().__init__()
+        self._title = title
+        self._body = body
+        self._items = items
+        self._go = go
+
+    def compose(self) -> ComposeResult:
+        selections = [Selection(Text(plain(item.label)), item.value, item.picked) for item in self._items]
+        with Vertical(classes="dialog") as frame:
+            frame.border_title = Text(plain(self._title))
+            yield Static(Text("\n".join(map(plain, self._body.split("\n")))), markup=False, classes="body")
+            yield SelectionList[str](*selections, compact=True)
+            yield Static(Text(f"space picks · a all or none · enter {self._go} · esc goes back"), classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(SelectionList).focus()
+
+    def action_take(self) -> None:
+        self.dismiss(list(self.query_one(SelectionList).selected))
+
+    def action_all(self) -> None:
+        listed = self.query_one(SelectionList)
+        if len(listed.selected) == len(self._items):
+            listed.deselect_all()
+        else:
+            listed.select_all()
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,53 @@
+"""A text to read, longer than the screen perhaps: details of a job, and the help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gputui.logs.plain import plain
+
+
+class Reading(ModalScreen[str | None]):
+    """Any of `keys` ends it with that key as the answer; `texts` are shown in turn with `v`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "close", show=False),
+        Binding("j", "scroll(1)", show=False),
+        Binding("k", "scroll(-1)", show=False),
+        Binding("v", "turn", show=False),
+    ]
+
+    def __init__(self, title: str, texts: list[Callable[[], Text]], hint: str) -> None:
+        super().__init__()
+        self._title = title
+        self._texts = texts
+        self._hint = hint
+        self._shown = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog reading") as frame:
+            frame.border_title = Text(plain(self._title))
+            with VerticalScroll(can_focus=True):
+                yield Static(self._texts[0](), markup=False, id="text")
+            yield Static(Text(f"{self._hint} · esc goes back"), markup=False, classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_turn(self) -> None:
+        self._shown = (self._shown + 1) % len(self._texts)
+        self.query_one("#text", Static).update(self._texts[self._shown]())
