@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 
 from gputui.core.job import JobId
-from gputui.gpus.cpu import CpuSampler
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
 from gputui.gpus.table import json_rows, text_table
 from gputui.gpus.watch import sample_once
-from gputui.session.devices import driver_present
+from gputui.session.sight import driver_present
 
 PATIENCE = 0.9
 """A driver that hangs delays nobody: what has answered by then is shown."""
@@ -35,8 +34,14 @@ def seen(reply: dict[str, Any] | None, lanes: int) -> Seen:
     if reply is not None and reply.get("sample") is not None:
         pids = {int(pid): job for pid, job in reply["pids"].items()}
         return Seen(msgspec.convert(reply["sample"], Sample), pids)
-    sampler: Sampler = ProcessSampler() if driver_present() else CpuSampler(max(1, lanes))
+    sampler: Sampler = ProcessSampler() if driver_present() else _processors(max(1, lanes))
     try:
         return Seen(sample_once(sampler, PATIENCE), {})
     finally:
         sampler.close()
+
+
+def _processors(lanes: int) -> Sampler:
+    from gputui.gpus.cpu import CpuSampler
+
+    return CpuSampler(lanes)

@@ -1,20 +1,22 @@
 """Lanes without a GPU: what the job in each one uses of the machine, in the shape of a device sample.
 
 A lane's share of the machine is its cores, so 100 % means that its job keeps as many cores busy as it may.
+Loads psutil, so it is imported only where somebody looks.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import psutil
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
 
 from .facts import read_bytes
-from .host import ProcessorMeter, memory, usable_cores
+from .host import usable_cores
 from .sample import DeviceSample, HostSample, Sample
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -34,20 +36,28 @@ class _Tree(Struct, frozen=True):
 
 
 class CpuSampler:
-    """In-process: /proc answers at once. `roots` tells the wrapper's pid for every lane that runs a job."""
+    """In-process: /proc answers at once. `roots` tells the wrapper's pid for every lane that runs a job.
+
+    The machine's own figures are psutil's. Trees are read here: psutil finds a job's children by looking at every
+    process of the machine, which costs 65 times as much as asking the kernel for them.
+    """
 
     def __init__(
         self,
-        lanes: int,
+        lanes: int | Sequence[int],
         interval: float = 1.0,
         *,
         roots: Callable[[], Mapping[int, int]] = dict,
         proc: str = "/proc",
     ) -> None:
-        self._lanes, self._interval, self._roots, self._proc = lanes, interval, roots, proc
+        self._lanes = range(lanes) if isinstance(lanes, int) else lanes
+        self._interval, self._roots, self._proc = interval, roots, proc
         self._cores = usable_cores()
-        self._name = f"{_model(proc)}, {max(1, self._cores // max(1, lanes))} cores"
-        self._meter = ProcessorMeter(proc)
+        self._share_of_cores = max(1, self._cores // max(1, len(self._lanes)))
+        self._model = _model(proc)
+        self._name = f"{self._model}, {self._share_of_cores} cores"
+        self._total = psutil.virtual_memory().total
+        self._meter = ProcessorMeter()
         self._before: dict[int, tuple[float, float]] = {}
         self._due = time.monotonic()
 
@@ -70,7 +80,7 @@ class CpuSampler:
             return None
         self._due = now + self._interval
         roots = self._roots()
-        devices = tuple(self._lane(lane, roots.get(lane), now) for lane in range(self._lanes))
+        devices = tuple(self._lane(lane, roots.get(lane), now) for lane in self._lanes)
         return Sample(kind=DeviceKind.CPU, taken=time.time(), devices=devices, host=self._host())
 
     def _lane(self, lane: int, root: int | None, now: float) -> DeviceSample:
@@ -82,7 +92,7 @@ class CpuSampler:
             name=self._name,
             utilization=share,
             memory_used=tree.resident,
-            memory_total=memory(self._proc).total,
+            memory_total=self._total,
             memory_shared=True,
         )
 
@@ -93,16 +103,39 @@ class CpuSampler:
         self._before[root] = (seconds, now)
         if before is None or now <= before[1]:
             return None
-        cores = max(1, self._cores // max(1, self._lanes))
-        return min(100, max(0, round(100 * (seconds - before[0]) / ((now - before[1]) * cores))))
+        busy = (seconds - before[0]) / ((now - before[1]) * self._share_of_cores)
+        return min(100, max(0, round(100 * busy)))
 
     def _tree(self, root: int) -> _Tree:
         usages = [_usage(self._proc, pid) for pid in _descendants(self._proc, root)]
         return _Tree(sum(usage.seconds for usage in usages), sum(usage.resident for usage in usages))
 
     def _host(self) -> HostSample:
-        now = memory(self._proc)
-        return HostSample(self._cores, self._meter.utilization(), now.used, now.total)
+        memory = psutil.virtual_memory()
+        used = memory.total - memory.available
+        return HostSample(self._cores, self._meter.utilization(), used, memory.total, self._model)
+
+
+class ProcessorMeter:
+    """Share of all processors' time that was not idle since the last look, in percent."""
+
+    def __init__(self) -> None:
+        self._before = _busy_and_all()
+
+    def utilization(self) -> float | None:
+        now = _busy_and_all()
+        busy, total = now[0] - self._before[0], now[1] - self._before[1]
+        if total <= 0:
+            return None
+        self._before = now
+        return round(100.0 * busy / total, 1)
+
+
+def _busy_and_all() -> tuple[float, float]:
+    """In seconds; guest time is left out, the kernel counts it in user time already."""
+    times = psutil.cpu_times()
+    busy = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+    return busy, busy + times.idle + times.iowait
 
 
 def _descendants(proc: str, root: int) -> list[int]:

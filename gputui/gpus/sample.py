@@ -124,6 +124,8 @@ class HostSample(Struct, frozen=True):
     utilization: float | None
     memory_used: int | None
     memory_total: int | None
+    name: str = ""
+    """Of its processor."""
 
 
 class Sample(Struct, frozen=True, kw_only=True, omit_defaults=True):

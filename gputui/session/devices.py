@@ -13,42 +13,54 @@ from contextlib import contextmanager
 
 from gputui.core.cards import DeviceFacts
 from gputui.core.events import DevicesSeen
-from gputui.core.job import Job, JobId, Running, Stopping, Suspended, Usage
+from gputui.core.job import Job, JobId, Usage
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
-from gputui.gpus.hardware import find_hardware
+from gputui.core.snapshot import Snapshot
 from gputui.gpus.identity import find
 from gputui.gpus.leases import Leases
-from gputui.gpus.process import ProcessSampler
+from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import DeviceSample, Sample
-from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict, ours_in
-from gputui.gpus.usage import Holding, UsageMeter
+from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
+from gputui.gpus.usage import UsageMeter
 from gputui.gpus.watch import Watch
 from gputui.gpus.words import why_not
 
+from .attribution import holdings, left_behind, ours
 from .loop import Loop
+from .picturing import Known, Session, pictured
+from .sight import Wanted, kind_of, sampler_for, wanted_for
 
 NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
-LIBRARY = "libnvidia-ml.so.1"
 IDLE_AFTER = 600.0
 """Seconds of doing nothing on a card after which a job is remarked upon."""
 
 
-def driver_present() -> bool:
-    """NVIDIA hardware is there, or at least its library where the user said to look."""
-    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    return bool(find_hardware().gpus) or any(os.path.exists(os.path.join(each, LIBRARY)) for each in folders if each)
-
-
 class Devices:
-    """Works in the owner's thread. Without NVIDIA hardware it does nothing and blocks nothing."""
+    """Works in the owner's thread. Only NVIDIA hardware is shared with others; nothing else is ever blocked.
 
-    def __init__(self, loop: Loop, session: str, token: Callable[[JobId, int], str], news: Callable[[], None]) -> None:
+    `looked_at`: somebody wants to see pictures of all devices, also of those that the scheduler need not know.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        session: str,
+        token: Callable[[JobId, int], str],
+        news: Callable[[], None],
+        *,
+        looked_at: bool = False,
+    ) -> None:
         self.sample: Sample | None = None
+        self.picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
+        """Any thread may look at it; replaced when something changed, if somebody looks."""
         self.pids: dict[int, JobId] = {}
         """Which processes in the sample are ours."""
-        self.leftovers: dict[int, JobId] = {}
+        self.left_behind: tuple[Leftover, ...] = ()
         """Which of them are left over from a job that has ended."""
+        self.taken_off: tuple[Lane, ...] = ()
+        """Lanes that the user took off and may want back."""
+        self._looked_at = looked_at
         self._session = session
         self._loop = loop
         self._token = token
@@ -58,9 +70,23 @@ class Devices:
         """Descriptors of leases that no wrapper holds yet."""
         self._lanes: tuple[Lane, ...] | None = None
         self._watch: Watch | None = None
+        self._wanted: Wanted | None = None
         self._strangers = Strangers()
         self._meter = UsageMeter()
         self._unread = False
+        self._verdicts: dict[str, Verdict] = {}
+        self._blocked: dict[str, str] = {}
+        self._drawn: tuple[Sample | None, Session, dict[str, str]] | None = None
+        """What the picture was made from."""
+
+    @property
+    def leftovers(self) -> dict[int, JobId]:
+        return {each.pid: each.job for each in self.left_behind}
+
+    @property
+    def _shared(self) -> bool:
+        """The devices are cards that other people use too."""
+        return self._wanted is not None and self._wanted.kind is DeviceKind.GPU
 
     def close(self) -> None:
         if self._watch is not None:
@@ -77,7 +103,7 @@ class Devices:
         if scheduler.board.lanes is not self._lanes:
             self._lanes = scheduler.board.lanes
             self._begin(scheduler)
-        if self._watch is None:
+        if not self._shared:
             yield
             return
         free = self._keys(lane for lane in scheduler.board.lanes if scheduler.board.is_free(lane))
@@ -90,12 +116,16 @@ class Devices:
             yield
 
     def _begin(self, scheduler: Scheduler) -> None:
-        wanted = any(lane.kind is DeviceKind.GPU for lane in scheduler.board.lanes) and driver_present()
-        if wanted and self._watch is None:
-            self._watch = Watch(self._loop, ProcessSampler(), self._deliver)
-        elif not wanted and self._watch is not None:
+        board = scheduler.board
+        self.taken_off = _still_off(self.taken_off, board.lanes)
+        wanted = wanted_for((*board.lanes, *board.leaving(), *self.taken_off), looked_at=self._looked_at)
+        if wanted == self._wanted:
+            return
+        if self._watch is not None:
             self._watch.close()
-            self._watch = None
+        self._wanted, self._watch, self.sample = wanted, None, None
+        if wanted is not None:
+            self._watch = Watch(self._loop, sampler_for(wanted, scheduler), self._deliver)
 
     def _deliver(self, sample: Sample) -> None:
         self.sample = sample
@@ -109,53 +139,24 @@ class Devices:
             facts = dict.fromkeys(words, NOT_SEEN)
         else:
             facts = self._facts(scheduler, sample, words, leased, now)
+        self._blocked = {word: fact.blocked for word, fact in facts.items() if fact.blocked is not None}
         scheduler.handle(DevicesSeen(facts), now)
 
     def _facts(
         self, scheduler: Scheduler, sample: Sample, words: set[str], leased: dict[str, str], now: float
     ) -> dict[str, DeviceFacts]:
-        pids = self.pids = self._ours(scheduler, sample)
-        holdings = self._holdings(scheduler, sample)
-        busy = frozenset(key for holding in holdings for key in holding.devices)
+        pids = self.pids = ours(scheduler, sample, self._token)
+        self.left_behind = left_behind(sample, self._session, pids)
+        held = holdings(scheduler, sample)
+        busy = frozenset(key for holding in held for key in holding.devices)
         self._strangers.rules = Rules(
             ignored=frozenset(scheduler.settings.ignored), ignore_all=scheduler.settings.ignore_strangers
         )
-        verdicts = self._strangers.observe(sample, Ours(pids, busy), now)
+        verdicts = self._verdicts = self._strangers.observe(sample, Ours(pids, busy), now)
         if self._unread:
             self._unread = False
-            self._meter.observe(sample, holdings, pids, now)
+            self._meter.observe(sample, held, pids, now)
         return {word: _fact(sample, word, verdicts, pids, leased.get(word), now) for word in words}
-
-    def _ours(self, scheduler: Scheduler, sample: Sample) -> dict[int, JobId]:
-        runs: dict[str, JobId] = {}
-        wrappers: dict[int, JobId] = {}
-        for job_id in scheduler.book.active:
-            job = scheduler.book[job_id]
-            assert job.active is not None
-            runs[self._token(job_id, job.active.attempt)] = job_id
-            if isinstance(job.state, Running | Suspended | Stopping) and job.state.pid is not None:
-                wrappers[job.state.pid] = job_id
-        found = ours_in(sample, runs, wrappers)
-        self.leftovers = self._left_behind(sample, found)
-        return found
-
-    def _left_behind(self, sample: Sample, ours: dict[int, JobId]) -> dict[int, JobId]:
-        """Processes on a device that carry the token of an attempt that is over."""
-        left: dict[int, JobId] = {}
-        for process in (process for device in sample.devices for process in device.processes):
-            session, _, attempt = (process.run or "").partition(".")
-            if session == self._session and process.alive and process.pid not in ours:
-                left[process.pid] = int(attempt.partition(".")[0])
-        return left
-
-    def _holdings(self, scheduler: Scheduler, sample: Sample) -> list[Holding]:
-        holdings = []
-        for job_id in scheduler.book.active:
-            placed = scheduler.book[job_id].active
-            assert placed is not None
-            keys = tuple(device.key for word in placed.gpus if (device := find(sample.devices, word)) is not None)
-            holdings.append(Holding(job_id, placed.attempt, keys, placed.since))
-        return holdings
 
     # Leases
 
@@ -178,7 +179,7 @@ class Devices:
 
     def lease(self, job: JobId, gpus: tuple[str, ...]) -> None:
         """Called while choosing: from now on other sessions see that we take these."""
-        if self._watch is None or self.sample is None:
+        if not self._shared or self.sample is None:
             return
         devices = (find(self.sample.devices, word) for word in gpus)
         taken = (self._leases.take(device.key) for device in devices if device is not None)
@@ -192,10 +193,47 @@ class Devices:
         for fd in self._held.pop(job, ()):
             os.close(fd)
 
+    # For whoever looks
+
+    def look(self, scheduler: Scheduler, snapshot: Snapshot, now: float) -> None:
+        """Makes a new picture if what it would show has changed; nothing if nobody looks."""
+        if not self._looked_at:
+            return
+        if self._wanted is not None and self._wanted.kind is DeviceKind.SIMULATED:
+            self._measure_simulated(scheduler, now)
+        session = Session.of(snapshot, self.taken_off)
+        drawn = (self.sample, session, self._blocked)
+        if self._drawn is not None and drawn[0] is self._drawn[0] and drawn[1:] == self._drawn[1:]:
+            return
+        self._drawn = drawn
+        known = Known(
+            verdicts=self._verdicts if self._shared else {},
+            blocked=self._blocked if self._shared else {},
+            pids=self.pids,
+            leftovers=self.left_behind,
+            idle_since=self._idle(scheduler, now),
+        )
+        kind = self._wanted.kind if self._wanted is not None else kind_of(session.all_lanes())
+        self.picture = pictured(kind or DeviceKind.GPU, self.sample, session, known, looking=self._watch is not None)
+
+    def _measure_simulated(self, scheduler: Scheduler, now: float) -> None:
+        if self.sample is not None and self._unread:
+            self._unread = False
+            self._meter.observe(self.sample, holdings(scheduler, self.sample), {}, now)
+
+    def _idle(self, scheduler: Scheduler, now: float) -> dict[JobId, float]:
+        idle = {}
+        for job_id in scheduler.book.active:
+            placed = scheduler.book[job_id].active
+            since = self._meter.usage(job_id, placed.attempt).idle_since if placed is not None else None
+            if since is not None and now - since >= IDLE_AFTER:
+                idle[job_id] = since
+        return idle
+
     # At an attempt's end
 
     def usage(self, job: JobId, attempt: int) -> Usage | None:
-        if self._watch is None:
+        if self._wanted is None or self._wanted.kind is DeviceKind.CPU:
             return None
         seen = self._meter.end(job, attempt)
         return Usage(seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds)
@@ -206,6 +244,12 @@ class Devices:
             return None
         idle = self._meter.usage(job.id, job.active.attempt).idle_for(time.time())
         return f"holds GPU memory and has done nothing for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
+
+
+def _still_off(taken_off: tuple[Lane, ...], lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
+    """Without those whose devices, or whose numbers, are all on again."""
+    back = {slot for lane in lanes for slot in lane.slots}
+    return tuple(lane for lane in taken_off if not back.issuperset(lane.slots))
 
 
 def _fact(

@@ -24,6 +24,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Report
+from gputui.gpus.picture import DevicesPicture
 from gputui.logs.signatures import job_signature
 
 from .backup import Backups
@@ -84,7 +85,8 @@ class Owner:
         self.loop = Loop()
         self.engine = LocalEngine(self.loop, paths.claims, opened.identity.uuid, self._on_report)
         self._scribe = Scribe(self.folders, paths.claims, self.engine.forget)
-        self.devices = Devices(self.loop, opened.identity.uuid, self.engine.token, self._kick)
+        looked_at = kind is OwnerKind.APP
+        self.devices = Devices(self.loop, opened.identity.uuid, self.engine.token, self._kick, looked_at=looked_at)
         self._launcher = Launcher(
             paths, self.folders, self._store, self.engine, self._on_report, self._scribe.note, self.devices
         )
@@ -145,6 +147,11 @@ class Owner:
         """As `close`, without waiting; also from the owner's own thread."""
         if not self._closed:
             self.loop.call_soon_threadsafe(self.loop.stop)
+
+    @property
+    def picture(self) -> DevicesPicture:
+        """The devices as they were last seen; an app's owner keeps it new."""
+        return self.devices.picture
 
     def wait(self, timeout: float | None = None) -> None:
         self._thread.join(timeout)
@@ -349,6 +356,7 @@ class Owner:
         if self.now - self._eta[0] > ETA_EVERY:
             self._eta = (self.now, self.scheduler.eta(self.now))
         self.snapshot = replace(self.scheduler.snapshot(), eta=self._eta[1], trouble=self._trouble)
+        self.devices.look(self.scheduler, self.snapshot, self.now)
         with self._changed_lock:
             self._changed |= self.snapshot.changed
         for look in self.on_turn:

@@ -11,7 +11,7 @@ from gputui.core.events import Settings
 from gputui.core.job import Ended, Job, JobId, JobSpec
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session import lock as locks
-from gputui.session.lock import Lock
+from gputui.session.lock import Lock, OwnerKind
 from gputui.session.owner import Owner
 from gputui.session.paths import Paths
 from gputui.session.requests import Begin, Load
@@ -26,16 +26,17 @@ def spec(command: str, **settings: object) -> JobSpec:
 
 
 @contextmanager
-def owned(root: Path, lanes: int = 2) -> Iterator[Owner]:
+def owned(root: Path, lanes: int | tuple[Lane, ...] = 2, kind: OwnerKind = OwnerKind.RUN) -> Iterator[Owner]:
     """A session that starts jobs, until the block ends."""
     paths = Paths(str(root))
     paths.create()
     lock = locks.take(paths)
     assert isinstance(lock, Lock)
-    owner = Owner(paths, lock)
+    owner = Owner(paths, lock, kind)
     owner.start()
     try:
-        begin = Begin(_lanes(lanes), given=True, change_lanes=True, cpu_jobs=2)
+        given_lanes = _lanes(lanes) if isinstance(lanes, int) else lanes
+        begin = Begin(given_lanes, given=True, change_lanes=True, cpu_jobs=2)
         owner.do(begin).result(60)
         yield owner
     finally:

@@ -1,0 +1,82 @@
+"""What is to be seen of the devices at one moment, by whoever looks: figures, and what each device is to the session.
+
+Owns the shapes only. Frozen, so that any thread may look; the owner, or a monitor where there is no session, makes
+a new one when something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gputui.core.job import JobId
+from gputui.core.lanes import DeviceKind, Lane
+
+from .sample import DeviceSample, HostSample, Sample
+from .strangers import Stranger
+
+
+class LaneState(StrEnum):
+    """What the session makes of a device."""
+
+    FREE = "free"
+    BUSY = "busy"
+    DRAINING = "draining"
+    """No longer wanted; its job goes on to its end."""
+    OFF = "off"
+
+
+class Leftover(Struct, frozen=True):
+    """A process of an attempt that is over."""
+
+    pid: int
+    job: JobId
+    attempt: int
+
+
+class DevicePicture(Struct, frozen=True, kw_only=True):
+    """One device: what it shows of itself, and who has it."""
+
+    sample: DeviceSample
+    state: LaneState | None = None
+    """None: there is no session to make anything of it."""
+    jobs: tuple[JobId, ...] = ()
+    """Those that hold a lane over it, whether anything of them is on it yet or not."""
+    lanes: tuple[Lane, ...] = ()
+    """The session's lanes over it, also those that leave when their job has ended."""
+    taken_off: tuple[Lane, ...] = ()
+    """The lanes it had before it was drained."""
+    blocked: str | None = None
+    """Why it takes no job of ours, in one sentence."""
+    strangers: tuple[Stranger, ...] = ()
+    free_at: float | None = None
+    """When its stranger has been away for long enough; Unix seconds."""
+    leftovers: tuple[Leftover, ...] = ()
+
+    @property
+    def drained(self) -> bool:
+        return self.state is LaneState.OFF and bool(self.taken_off)
+
+
+class DevicesPicture(Struct, frozen=True, kw_only=True):
+    """The whole machine. Equal pictures look the same."""
+
+    kind: DeviceKind
+    sample: Sample | None
+    """None: nobody measures, or nothing was heard yet."""
+    devices: tuple[DevicePicture, ...] = ()
+    pids: Mapping[int, JobId] = {}
+    """Which processes are our jobs'."""
+    idle_since: Mapping[JobId, float] = {}
+    """Jobs that hold memory and have long done nothing, with the time since when."""
+    looking: bool = False
+    """A sampler is at work, so figures will come."""
+
+    @property
+    def host(self) -> HostSample | None:
+        return self.sample.host if self.sample is not None else None
+
+    def device(self, key: str) -> DevicePicture | None:
+        return next((device for device in self.devices if device.sample.key == key), None)

@@ -1,0 +1,54 @@
+"""The devices where there is no session: samples only, in a thread of its own. Schedules nothing, writes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from gputui.core.lanes import DeviceKind
+from gputui.gpus.picture import DevicesPicture
+from gputui.gpus.process import ProcessSampler
+from gputui.gpus.sample import Sample, Sampler
+from gputui.gpus.watch import Watch
+
+from .loop import Loop
+from .picturing import without_session
+from .sight import driver_present
+
+
+class Monitor:
+    """From `start` to `close`; `close` never waits for a driver that hangs."""
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
+        self._kind = DeviceKind.GPU if driver_present() else DeviceKind.CPU
+        self.picture: DevicesPicture = without_session(None, self._kind)
+        """Any thread may look at it."""
+        self._loop = Loop()
+        self._thread = threading.Thread(target=self._run, name="gputui-monitor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        watch = Watch(self._loop, self._sampler(), self._deliver)
+        try:
+            self._loop.run()
+        finally:
+            watch.close()
+            self._loop.close()
+
+    def _sampler(self) -> Sampler:
+        if self._kind is DeviceKind.GPU:
+            return ProcessSampler()
+        from gputui.gpus.cpu import CpuSampler
+
+        return CpuSampler(())
+
+    def _deliver(self, sample: Sample) -> None:
+        self.picture = without_session(sample, self._kind)
+        self._on_change()
