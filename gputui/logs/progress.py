@@ -24,23 +24,23 @@ class Progress:
     """It counts epochs, so it is not one of many small bars."""
 
 
-_PAIR = r"(?P<done>\d{1,9})[ ]{0,4}/[ ]{0,4}(?P<total>\d{1,9})(?![\d/.:]|\s*(?:[GMKk]i?)?B\b)"
+_PAIR = r"(?P<done>\d{1,9})(?:[ ]{0,4}/[ ]{0,4}|[ ]of[ ])(?P<total>\d{1,9})(?![\d/.:]|\s*(?:[GMKk]i?)?B\b)"
 _EPOCH = re.compile(rf"\b(?:epochs?|ep)\b[ :#=\[(|]{{0,6}}{_PAIR}", re.IGNORECASE)
 _EPOCH_NUMBER = re.compile(r"\bepoch\b[ :#=\[(]{0,4}(?P<number>\d{1,7})", re.IGNORECASE)
-_COUNTED = re.compile(
-    r"\b(?P<what>(?:global )?steps?|iter(?:ation)?s?|batch(?:es)?|rounds?|trials?|folds?|episodes?|generations?|samples?|chunks?)"
-    rf"\b[ :#=\[(|]{{0,6}}{_PAIR}",
-    re.IGNORECASE,
-)
+_UNITS = r"steps?|iter(?:ation)?s?|batch(?:es)?|rounds?|trials?|folds?|episodes?|generations?|samples?|chunks?"
+_EPOCH_BAR = re.compile(r"\s{0,9}epochs?:", re.IGNORECASE)
+"""It has ended as many epochs as it counts; what prints `epoch 12/90` itself is in its twelfth."""
+_COUNTED = re.compile(rf"\b(?P<what>{_UNITS})\b[ :#=\[(|]{{0,6}}{_PAIR}", re.IGNORECASE)
 _BAR = re.compile(rf"(?P<percent>\d{{1,3}})%\|[^|]{{0,400}}\|\s{{0,9}}(?:{_PAIR})?")
 _LEADING_PAIR = re.compile(rf"\s{{0,20}}\[?{_PAIR}\]?(?:\s|$|[:,;\]])")
 _BRACKETED_PAIR = re.compile(rf"[\[(]\s{{0,9}}{_PAIR}\s{{0,9}}[\])]")
 _PERCENT = r"(?P<percent>\d{1,3})(?:\.\d{1,4})?[ ]?%"
+_DRAWN_BAR = re.compile(rf".{{0,300}}?[█▏▎▍▌▋▊▉━╸╺=#>\-.]{{3}}\s{{0,40}}[\])|]?\s?{_PERCENT}")
 _PERCENTS = (
     re.compile(rf"\s{{0,20}}[\[(]?\s{{0,9}}{_PERCENT}(?:[\s\])|:,]|$)"),
     re.compile(rf".{{0,300}}?\b(?:progress|completed?|done|finished)\b[ :=\[(]{{0,4}}{_PERCENT}", re.IGNORECASE),
     re.compile(rf".{{0,300}}?{_PERCENT}\s(?:completed?|done|finished)\b", re.IGNORECASE),
-    re.compile(rf".{{0,300}}?[█▏▎▍▌▋▊▉━╸╺=#>\-.]{{3}}\s{{0,40}}[\])|]?\s?{_PERCENT}"),
+    _DRAWN_BAR,
 )
 
 
@@ -59,19 +59,20 @@ def progress_of(tail: bytes) -> Progress | None:
 def _epoch(line: str, later: Progress | None) -> Progress | None:
     """Whole epochs, with the part of the present one that the same line or a later one tells."""
     bar = _BAR.search(line)
-    match = _EPOCH.search(line)
-    if match is None and bar is not None:
-        # A bar that counts epochs itself, or a table whose first column counts them and which has a bar at its end.
-        if re.match(r"\s{0,9}epochs?\b[ :]", line, re.IGNORECASE) and not _EPOCH_NUMBER.match(line.strip()):
-            match, bar = (bar if bar["total"] else None), None
-        else:
-            match = _LEADING_PAIR.match(line, 0, bar.start())
+    if bar is not None and _EPOCH_BAR.match(line) is not None:
+        return _epochs(bar, later.fraction if later is not None else 0.0) if bar["total"] else None
+    # Some print a table whose first column counts epochs and whose last is the bar of the present one.
+    match = _EPOCH.search(line) or (_LEADING_PAIR.match(line, 0, bar.start()) if bar is not None else None)
     if match is None or not _sensible(match):
         return None
+    inner = bar or _DRAWN_BAR.match(line)
+    part = int(inner["percent"]) / 100 if inner is not None else later.fraction if later is not None else 1.0
+    return _epochs(match, part - 1)
+
+
+def _epochs(match: re.Match[str], more: float) -> Progress:
     done, total = int(match["done"]), int(match["total"])
-    inner = int(bar["percent"]) / 100 if bar is not None else later.fraction if later is not None else None
-    fraction = done / total if inner is None or done == 0 else (done - 1 + inner) / total
-    return Progress(_within(fraction), f"epoch {done}/{total}", whole=True)
+    return Progress(_within((done + more) / max(1, total)), f"epoch {done}/{total}", whole=True)
 
 
 def _present(line: str) -> Progress | None:
@@ -105,7 +106,7 @@ def _percent(percent: int, line: str) -> Progress | None:
 
 
 def _singular(what: str) -> str:
-    word = what.lower().rpartition(" ")[2]
+    word = what.lower()
     return {"batches": "batch", "iterations": "iter", "iteration": "iter"}.get(word, word.removesuffix("s"))
 
 

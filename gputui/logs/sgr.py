@@ -52,7 +52,6 @@ for _number in range(8):
     _SWITCHES[40 + _number] = {"background": _number}
     _SWITCHES[90 + _number] = {"foreground": 8 + _number}
     _SWITCHES[100 + _number] = {"background": 8 + _number}
-_EXTENDED = {38: "foreground", 48: "background"}
 
 
 @lru_cache(maxsize=1024)
@@ -65,10 +64,10 @@ def after_sgr(look: Look, parameters: str) -> Look:
             look = PLAIN
         elif code in _SWITCHES:
             look = replace(look, **_SWITCHES[code])
-        elif code in _EXTENDED:
-            colour = _extended(codes)
-            if colour is not None:
-                look = replace(look, **{_EXTENDED[code]: colour})
+        elif code == 38 and (colour := _extended(codes)) is not None:
+            look = replace(look, foreground=colour)
+        elif code == 48 and (colour := _extended(codes)) is not None:
+            look = replace(look, background=colour)
     return look
 
 
