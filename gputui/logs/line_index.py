@@ -1,0 +1,217 @@
+"""Any line of a log file of any size, by number, without ever holding the file.
+
+Owns the file's descriptor and, for each block, how many newlines it has: 32 kB for a GB. Counting begins at the
+file's end, so the tail can be shown at once, and goes back to the beginning in steps that the caller paces. Lines
+are numbered from the place where counting began, to both sides, so that a line keeps its number while the index
+grows at either end. Knows nothing of text, streams or screens.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from .newlines import BLOCK, Newlines
+
+__all__ = ["Change", "LineIndex", "RawLine"]
+
+LONGEST_READ = 1 << 16
+FIRST_LOOK = 4 * BLOCK
+
+
+class Change(Enum):
+    """What a look at the file found."""
+
+    NOTHING = auto()
+    GREW = auto()
+    ANEW = auto()
+    """It was truncated, replaced or is there for the first time: line numbers of before mean nothing now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """The bytes of a line that are worth decoding, without its newline."""
+
+    shown: bytes
+    size: int
+    """Of the whole line, in bytes."""
+
+
+class LineIndex:
+    """A growing file as numbered lines `first … end - 1`; a file that is not there yet has none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._identity: tuple[int, int] | None = None
+        self._restart(0)
+
+    def _restart(self, size: int) -> None:
+        self.size = size
+        """As of the last look."""
+        self._pivot = max(0, size - 1) // BLOCK
+        self._begin = self._counted = self._pivot * BLOCK
+        self._before = array("Q", [0])
+        """Newlines in the k blocks before the pivot."""
+        self._after = array("Q", [0])
+        """Newlines in the k full blocks from the pivot on."""
+        self._newest = 0
+        """Newlines from the pivot on, the block that still grows included."""
+        self._ends_open = False
+        self._newlines = Newlines(self.read)
+
+    @property
+    def first(self) -> int:
+        """Until the index is complete, this line may begin in the middle."""
+        return -self._before[-1]
+
+    @property
+    def end(self) -> int:
+        return self._newest + (1 if self._ends_open else 0)
+
+    @property
+    def complete(self) -> bool:
+        """Are there numbers for all lines up to the beginning of the file?"""
+        return self._begin == 0
+
+    @property
+    def begin(self) -> int:
+        """The offset from which on lines have numbers."""
+        return self._begin
+
+    @property
+    def unread(self) -> int:
+        """Bytes at the file's end that have not been counted yet."""
+        return self.size - self._counted
+
+    def look(self, seconds: float = 0.02) -> Change:
+        """Takes in what was written since the last look, for at most about this long."""
+        change = self._find_file()
+        if self._file is None:
+            return change
+        size = os.fstat(self._file).st_size
+        if size < self._counted or change is Change.ANEW:
+            self._restart(size)
+            change = Change.ANEW
+        self.size = size
+        if self._count_on(seconds) and change is Change.NOTHING:
+            change = Change.GREW
+        while self._begin > 0 and self._counted - self._begin < FIRST_LOOK:
+            self._count_block_before()
+        return change
+
+    def jump_to_end(self) -> None:
+        """Begins anew at the end of a file that grows faster than it can be counted."""
+        self._restart(self.size)
+        self.look()
+
+    def extend(self, seconds: float) -> bool:
+        """Counts further towards the beginning of the file; True when it is reached."""
+        deadline = time.monotonic() + seconds
+        while self._begin > 0 and time.monotonic() < deadline:
+            self._count_block_before()
+        return self.complete
+
+    def line(self, number: int) -> RawLine:
+        start, stop = self.start(number), self._stop(number)
+        size = max(0, stop - start)
+        if size <= LONGEST_READ:
+            return RawLine(self.read(start, size), size)
+        head = self.read(start, LONGEST_READ // 2)
+        if b"\r" not in head:
+            return RawLine(head, size)
+        # A progress bar redrawn for hours is one line: only its last states say anything.
+        states = self.read(stop - LONGEST_READ // 2, LONGEST_READ // 2).partition(b"\r")[2]
+        return RawLine(states, len(states))
+
+    def start(self, number: int) -> int:
+        """The offset of a line's first byte."""
+        if number <= self.first:
+            return self._begin
+        return self._newline(number - 1) + 1 if number <= self._newest else self._counted
+
+    def line_at(self, offset: int) -> int:
+        """The number of the line that has this byte, which must not lie before `begin`."""
+        block = min(offset, max(0, self._counted - 1)) // BLOCK
+        if block >= self._pivot:
+            newlines_before = self._after[block - self._pivot]
+        else:
+            newlines_before = -self._before[self._pivot - block]
+        return newlines_before + bisect_left(self._newlines_of(block), offset)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Empty where there is nothing to read (any more)."""
+        if self._file is None or length <= 0:
+            return b""
+        try:
+            return os.pread(self._file, length, offset)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = self._identity = None
+
+    def _stop(self, number: int) -> int:
+        return self._newline(number) if number < self._newest else self._counted
+
+    def _newline(self, number: int) -> int:
+        """The offset of a newline; those from the pivot on are numbered 0, 1 …, those before it -1, -2 …"""
+        if number >= 0:
+            k = bisect_right(self._after, number) - 1
+            block, place = self._pivot + k, number - self._after[k]
+        else:
+            k = bisect_left(self._before, -number)
+            block, place = self._pivot - k, self._before[k] + number
+        offsets = self._newlines_of(block)
+        # A file truncated since the last look has fewer than were counted; the next look will tell.
+        return offsets[place] if place < len(offsets) else self._counted
+
+    def _newlines_of(self, block: int) -> array[int]:
+        return self._newlines.of(block, self._counted)
+
+    def _count_on(self, seconds: float) -> bool:
+        """Counts what is new at the end; True when there was something."""
+        deadline = time.monotonic() + seconds
+        before = self._counted
+        while self._counted < self.size:
+            data = self.read(self._counted, min(BLOCK - self._counted % BLOCK, self.size - self._counted))
+            if not data:
+                break
+            self._newest += data.count(b"\n")
+            self._ends_open = not data.endswith(b"\n")
+            self._counted += len(data)
+            if self._counted % BLOCK == 0:
+                self._after.append(self._newest)
+            if time.monotonic() > deadline:
+                break
+        return self._counted > before
+
+    def _count_block_before(self) -> None:
+        self._begin -= BLOCK
+        self._before.append(self._before[-1] + self.read(self._begin, BLOCK).count(b"\n"))
+
+    def _find_file(self) -> Change:
+        """Opens what the path names now; a file that was removed is shown on from its descriptor."""
+        try:
+            status = os.stat(self._path)
+        except (OSError, ValueError):
+            return Change.NOTHING
+        identity = (status.st_dev, status.st_ino)
+        if identity == self._identity or not stat.S_ISREG(status.st_mode):
+            return Change.NOTHING
+        try:
+            # Between the two calls the job may put a FIFO there: opening must not wait for a writer.
+            file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return Change.NOTHING
+        self.close()
+        self._file, self._identity = file, identity
+        return Change.ANEW

@@ -1,0 +1,52 @@
+"""How far each running job is, read again only when the job has written something."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from .progress import Progress, progress_of
+from .tail import read_tail
+
+__all__ = ["ProgressReader"]
+
+TAIL = 8192
+MOST_FILES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    size: int
+    modified: int
+    inode: int
+    progress: Progress | None
+
+
+class ProgressReader:
+    """Looks at the last few KiB of a job's two files."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Path, _Seen] = OrderedDict()
+
+    def read(self, out: Path, err: Path | None) -> Progress | None:
+        """What counts epochs is about the whole job; otherwise the file that was written last knows best."""
+        told = [seen for path in (out, err) if path is not None and (seen := self._look(path)) is not None]
+        known = [(seen.progress.whole, seen.modified, seen.progress) for seen in told if seen.progress is not None]
+        return max(known, key=lambda one: one[:2])[2] if known else None
+
+    def _look(self, path: Path) -> _Seen | None:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return None
+        known = self._seen.get(path)
+        now = (status.st_size, status.st_mtime_ns, status.st_ino)
+        if known is None or (known.size, known.modified, known.inode) != now:
+            known = _Seen(*now, progress_of(read_tail(os.fspath(path), TAIL)))
+            self._seen[path] = known
+        self._seen.move_to_end(path)
+        if len(self._seen) > MOST_FILES:
+            self._seen.popitem(last=False)
+        return known
