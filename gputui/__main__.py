@@ -7,6 +7,7 @@ import sys
 VERBS = {  # each verb, and the module that knows it
     "run": "run",
     "add": "add",
+    "sweep": "sweeping",
     "ls": "listing",
     "show": "showing",
     "logs": "logs",

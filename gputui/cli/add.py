@@ -16,6 +16,7 @@ from .words import out, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 HIGHEST_PRIORITY = 99
@@ -81,6 +82,24 @@ def _variable(written: str) -> tuple[str, str]:
     return name, value
 
 
+JOB_FLAGS = (
+    Flag("--priority", value="N", convert=_priority, help="0 to 99, higher first (30)"),
+    Flag("--gpus", value="N", convert=_gpus, help="how many GPUs; 0: none (one lane)"),
+    Flag("--memory", value="SIZE", convert=_memory, help="GPU memory it will use: 6G, 500M or 40%"),
+    Flag("--devices", value="LIST", convert=_words, help="only on these GPUs"),
+    Flag("--after", value="JOBS", convert=_after, help="start when these have succeeded (ids or names)"),
+    Flag("--after-any", value="JOBS", convert=_after, help="start when these have ended, however"),
+    Flag("--retries", value="N", convert=_retries, help="run it again when it fails, up to N times"),
+    Flag("--timeout", value="TIME", convert=_timeout, help="end it after 90, 5m, 2h …"),
+    Flag("--env", value="K=V", convert=_variable, many=True, help="a variable of this job; may be repeated"),
+    Flag("--cwd", value="DIR", help="where it runs, instead of here"),
+    Flag("--hold", help="do not start it before it is released"),
+    Flag("--group", "--project", value="NAME", convert=_text, help="the group it belongs to"),
+    Flag("--shell", value="SHELL", help="instead of bash"),
+    Flag("--login-shell", help="under a login shell (-l)"),
+)
+"""What can be said of a job, by every verb that adds some."""
+
 VERBS = {
     "add": Verb(
         "add",
@@ -95,21 +114,8 @@ VERBS = {
         'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
         (
             Flag("--name", value="NAME", convert=_text, help="how the job is called"),
-            Flag("--priority", value="N", convert=_priority, help="0 to 99, higher first (30)"),
-            Flag("--gpus", value="N", convert=_gpus, help="how many GPUs; 0: none (one lane)"),
-            Flag("--memory", value="SIZE", convert=_memory, help="GPU memory it will use: 6G, 500M or 40%"),
-            Flag("--devices", value="LIST", convert=_words, help="only on these GPUs"),
-            Flag("--after", value="JOBS", convert=_after, help="start when these have succeeded (ids or names)"),
-            Flag("--after-any", value="JOBS", convert=_after, help="start when these have ended, however"),
-            Flag("--retries", value="N", convert=_retries, help="run it again when it fails, up to N times"),
-            Flag("--timeout", value="TIME", convert=_timeout, help="end it after 90, 5m, 2h …"),
-            Flag("--env", value="K=V", convert=_variable, many=True, help="a variable of this job; may be repeated"),
-            Flag("--cwd", value="DIR", help="where it runs, instead of here"),
             Flag("--outfile", value="FILE", help="both streams into this file, which must not exist"),
-            Flag("--hold", help="do not start it before it is released"),
-            Flag("--group", "--project", value="NAME", convert=_text, help="the group it belongs to"),
-            Flag("--shell", value="SHELL", help="instead of bash"),
-            Flag("--login-shell", help="under a login shell (-l)"),
+            *JOB_FLAGS,
             Flag("--script", value="FILE", help="the command is the text of this file"),
             NO_START,
             SESSION,
@@ -123,22 +129,26 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def work(options: Options) -> int:
-    config = load()
-    spec = job_spec(options, config.get("shell")[0], {key: config.get(key)[0] for key in ("retries", "timeout")})
-    if config.get("login_shell")[0]:
-        spec.setdefault("login_shell", True)
-    client = _client(options, str(config.get("output_dir")[0]))
-    answer = client.ask(
-        "load",
-        work=not options.no_start and bool(config.get("keeper")[0]),
-        specs=[spec],
-        environment=captured(),
-        origin="add",
-        again={},
-    )
-    for job in answer["jobs"]:
-        out(str(job))
+    job = {"command": command(options), "name": options.name, "outfile": options.outfile}
+    for job_id in add_all(options, [job], "add"):
+        out(str(job_id))
     return 0
+
+
+def add_all(options: Options, jobs: Iterable[dict[str, Any]], origin: str, group: str = "") -> list[int]:
+    """Adds jobs that have all but their own fields in common; their ids. `group`: when the user named none."""
+    config = load()
+    common = job_spec(options, config.get("shell")[0], {key: config.get(key)[0] for key in ("retries", "timeout")})
+    if config.get("login_shell")[0]:
+        common.setdefault("login_shell", True)
+    if options.group is None and group:
+        common["group"] = group
+    specs = [{**common, **_said(job | {"outfile": _outfile(common["cwd"], job["outfile"])})} for job in jobs]
+    client = _client(options, str(config.get("output_dir")[0]))
+    work = not options.no_start and bool(config.get("keeper")[0])
+    answer = client.ask("load", work=work, specs=specs, environment=captured(), origin=origin, again={})
+    ids: list[int] = answer["jobs"]
+    return ids
 
 
 def _client(options: Options, output_dir: str) -> Client:
@@ -156,18 +166,16 @@ def _client(options: Options, output_dir: str) -> Client:
 
 
 def job_spec(options: Options, shell: str | None, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The spec as it travels: what nobody said is left out."""
+    """What these options say of a job, as it travels: what nobody said is left out."""
     if options.after and options.after_any:
         refuse("--after and --after-any cannot be mixed for one job")
     folder = _path(os.getcwd(), options.cwd or ".")
     if not os.path.isdir(folder):
         refuse(f"--cwd {folder}: there is no such folder")
     spec = {
-        "command": command(options),
         "cwd": folder,
         "environment": "",
         "variables": dict(options.env),
-        "name": options.name,
         "group": options.group,
         "request": _request(options),
         "priority": options.priority,
@@ -178,9 +186,12 @@ def job_spec(options: Options, shell: str | None, defaults: dict[str, Any]) -> d
         "hold": options.hold or None,
         "shell": options.shell or shell,
         "login_shell": options.login_shell or None,
-        "outfile": _path(folder, options.outfile) if options.outfile else None,
     }
-    return {key: value for key, value in spec.items() if value not in (None, {}) or key == "environment"}
+    return _said(spec)
+
+
+def _said(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value not in (None, {})}
 
 
 def _request(options: Options) -> dict[str, Any]:
@@ -226,6 +237,10 @@ def checked(written: bytes, origin: str) -> str:
     if not text.strip():
         refuse(f"{origin} is empty")
     return text
+
+
+def _outfile(folder: str, written: str | None) -> str | None:
+    return _path(folder, written) if written else None
 
 
 def _path(folder: str, written: str) -> str:

@@ -19,6 +19,7 @@ Runs shell commands over GPU lanes and never loses one.
 Work:
   run         run jobs without a screen, until they are done
   add         add a job, with this folder and this environment
+  sweep       a command for each combination of parameters, printed or added
   rerun       run ended jobs again: rerun --failed, rerun 12
   wait        wait until jobs have ended; the exit status says how
 

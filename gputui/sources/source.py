@@ -36,6 +36,8 @@ class Draft(Struct, frozen=True):
     line: int
     """Where it begins in its source, from 1."""
     settings: JobSettings = NO_SETTINGS
+    params: dict[str, str] = {}
+    """What a sweep chose for it."""
 
 
 class Occurrences:
@@ -65,7 +67,7 @@ def specs(
     shared = _fields(below, cwd, environment)
     return tuple(
         _spec(
-            draft.command,
+            draft,
             shared if draft.settings is NO_SETTINGS else _fields(draft.settings.over(below), cwd, environment),
             occurrences,
         )
@@ -73,9 +75,9 @@ def specs(
     )
 
 
-def _spec(command: str, fields: dict[str, Any], occurrences: Occurrences | None) -> JobSpec:
-    occurrence = occurrences.number(fields["cwd"], command) if occurrences else None
-    return JobSpec(command=command, occurrence=occurrence, **fields)
+def _spec(draft: Draft, fields: dict[str, Any], occurrences: Occurrences | None) -> JobSpec:
+    occurrence = occurrences.number(fields["cwd"], draft.command) if occurrences else None
+    return JobSpec(command=draft.command, params=draft.params, occurrence=occurrence, **fields)
 
 
 def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str, Any]:

@@ -1,0 +1,185 @@
+"""`gputui sweep`: a command for each combination of parameters, printed as simple_hypersearch did, or added."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .add import JOB_FLAGS, add_all
+from .calling import carry_out
+from .syntax import NO_START, SESSION, Flag, Options, Verb
+from .words import Exit, counted, out, refuse, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.sources.source import Draft
+    from gputui.sources.sweep import Sweep
+
+    Parameters = dict[str, list[str]]
+
+MODES = ("shuffled_grid", "grid")
+ABBREVIATED = ("--sampling-mode", "--n-samples", "--seed", "--parameter")
+PARAMETERS = ("-p", "--parameter", "-r", "--range")
+
+
+def _whole(written: str) -> int:
+    from gputui.sources.values import count
+
+    return count(written, highest=10**15)
+
+
+def _seed(written: str) -> int:
+    from gputui.sources.values import count
+
+    return count(written, lowest=-(10**17), highest=10**17)
+
+
+WITH_ADD = (
+    Flag("--name", value="PATTERN", help="with --add: how each job is called, e.g. 'lr{lr}'"),
+    Flag("--outfile", value="PATTERN", help="both streams of each job into a file, e.g. 'logs/{lr}.log'"),
+    *JOB_FLAGS,
+    NO_START,
+    SESSION,
+)
+VERBS = {
+    "sweep": Verb(
+        "sweep",
+        "sweep PATTERN -p NAME VALUE … [-r NAME RANGE …] [--n-samples N] [--seed S] [--add [options]]",
+        "Prints a command for each combination of parameters, in random order, or adds them as jobs. The pattern "
+        "follows Python's format rules: {lr} is replaced by a value as it is, {lr!q} by the value quoted for the "
+        "shell, {{ and }} are braces. The same seed gives the same lines. Without --add nothing is added.",
+        "gputui sweep 'python train.py --lr {lr} --bs {bs}' -p lr 0.1 0.01 -p bs 32 64 | gputui run --gpus 0,1\n"
+        "gputui sweep 'python train.py --lr {lr}' -r lr log:1e-5:1e-1:5 --add --project lr\n"
+        "gputui sweep 'python eval.py --seed {seed}' -r seed 0..9 --sampling-mode grid --add\n"
+        "gputui sweep 'train {lr} {bs}' --n-samples 5 --seed 1 -p lr 1 2 3 -p bs a b c",
+        (
+            Flag("-p", "--parameter", value="NAME VALUE …", help="a parameter and its values, taken as they are"),
+            Flag("-r", "--range", value="NAME RANGE …", help="0..9 · 0..100..10 · lin:0:1:5 · log:1e-5:1e-1:5"),
+            Flag("--sampling-mode", value="MODE", choices=MODES, help="shuffled_grid (as it is) or grid, in order"),
+            Flag("--n-samples", value="N", convert=_whole, help="only so many of them"),
+            Flag("--seed", value="S", convert=_seed, help="the same order again"),
+            Flag("--add", help="add the jobs instead of printing them; prints their ids"),
+            *WITH_ADD,
+        ),
+        words=(0, 1),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    parameters: Parameters = {}
+    ranges: Parameters = {}
+    try:
+        others = _without_parameters(_spelled_out(words), parameters, ranges)
+    except Exit as leaving:
+        say(str(leaving))
+        return leaving.status
+    return carry_out(VERBS[verb], others, lambda options: _work(options, parameters, ranges))
+
+
+def _spelled_out(words: list[str]) -> list[str]:
+    """The flags of simple_hypersearch could be cut short, and still can."""
+    rest = words.index("--") if "--" in words else len(words)
+    return [_full(word) for word in words[:rest]] + words[rest:]
+
+
+def _full(word: str) -> str:
+    name, equals, value = word.partition("=")
+    meant = [flag for flag in ABBREVIATED if flag.startswith(name)] if name.startswith("--") and len(name) > 2 else []
+    return f"{meant[0]}{equals}{value}" if len(meant) == 1 else word
+
+
+def _without_parameters(words: list[str], parameters: Parameters, ranges: Parameters) -> list[str]:
+    """Takes out `-p NAME VALUES` and `-r NAME RANGES`; the last values of a name count, in its first place."""
+    others: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*others, word, *rest]
+        if word not in PARAMETERS:
+            others.append(word)
+            continue
+        taken: list[str] = []
+        while rest and _is_value(rest[0]):
+            taken.append(rest.pop(0))
+        if len(taken) < 2:
+            refuse(f"{' '.join([word, *taken])} has no values; write {word} NAME VALUE …")
+        name, *values = taken
+        parameters[name] = values
+        ranges.pop(name, None)
+        if word in ("-r", "--range"):
+            ranges[name] = values
+    return others
+
+
+def _is_value(word: str) -> bool:
+    """A number below zero is one, and so is a lonely dash; anything else that begins with a dash is a flag."""
+    return len(word) < 2 or word[0] != "-" or word[1].isdigit() or word[1] == "."
+
+
+def _work(options: Options, parameters: Parameters, ranges: Parameters) -> int:
+    if not options.words:
+        refuse("the pattern is missing; write it before -p and -r, or behind --")
+    sweep = _sweep(options, parameters, ranges)
+    if sweep.unused:
+        say(f"{', '.join(sweep.unused)} is not in the pattern: equal commands come for each of its values")
+    if options.add:
+        return _add(options, sweep)
+    useless = next((one for one in WITH_ADD if getattr(options, one.key)), None)
+    if useless is not None:
+        refuse(f"{useless.names[0]} is for jobs that are added; give --add too")
+    if "\n" in options.words[0]:
+        say("the pattern has several lines: in a pipe each of them is a job; --add keeps them together")
+    _print(sweep)
+    return 0
+
+
+def _sweep(options: Options, parameters: Parameters, ranges: Parameters) -> Sweep:
+    from gputui.sources.source import BadInput
+    from gputui.sources.sweep import Sampling, Sweep, range_values
+
+    try:
+        return Sweep(
+            options.words[0],
+            {name: range_values(name, ranges[name]) if name in ranges else given for name, given in parameters.items()},
+            sampling=Sampling(options.sampling_mode or Sampling.SHUFFLED),
+            n_samples=options.n_samples,
+            seed=options.seed,
+            name=options.name,
+            outfile=options.outfile,
+        )
+    except BadInput as error:
+        refuse(str(error))
+
+
+def _add(options: Options, sweep: Sweep) -> int:
+    ids = add_all(options, map(_job, sweep), "sweep", group=f"sweep {' '.join(sweep.names)}")
+    for job in ids:
+        out(str(job))
+    say(f"{counted(len(ids), 'job', 'jobs')} added")
+    return 0
+
+
+def _job(draft: Draft) -> dict[str, Any]:
+    try:
+        draft.command.encode()
+    except UnicodeEncodeError:
+        refuse(f"the command {draft.command!a} is not UTF-8")
+    settings = draft.settings
+    return {"command": draft.command, "params": draft.params, "name": settings.name, "outfile": settings.outfile}
+
+
+def _print(sweep: Sweep) -> None:
+    """A reader who has seen enough ends the making too; a terminal is shown harmless text."""
+    if sys.stdout.isatty():
+        from gputui.logs.plain import plain
+
+        for draft in sweep:
+            print(plain(draft.command))
+        return
+    for draft in sweep:
+        sys.stdout.buffer.write(os.fsencode(draft.command) + b"\n")
+    sys.stdout.buffer.flush()
