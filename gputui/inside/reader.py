@@ -1,0 +1,82 @@
+"""Reads a user's .py file in a process of its own and answers what gputui asks about it, line by line in JSON.
+
+`read FILE ORDERS ANSWERS`: two descriptors. The first answer says what the file defines; every further line of
+orders is one question, `{"do": WORD, …}`, and is answered by `{"ok": …}` or `{"error": sentence}`. The end of the
+orders ends it. Whatever the file prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .modules import Reached, load_file
+from .sentences import sentence
+
+LOOKED_FOR = ("config", "yielder")
+
+
+class Refused(Exception):
+    """An order that cannot be carried out; the message is the sentence the user reads."""
+
+
+class Read:
+    """A file that was loaded."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.module: ModuleType
+        self.reached: Reached | None
+        self.module, self.reached = load_file(path)
+
+    def defines(self) -> list[str]:
+        named = [name for name in LOOKED_FOR if hasattr(self.module, name)]
+        return named if self.reached is None or "config" in named else ["config", *named]
+
+
+def main(words: list[str]) -> int:
+    path, orders, answers = words[0], int(words[1]), int(words[2])
+    for fd in (orders, answers):
+        os.set_inheritable(fd, False)
+    os.dup2(2, 1)
+    sys.dont_write_bytecode = True  # a file edited twice within a second would be read as it was before
+    sys.path[:0] = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
+    sys.argv = [path]
+    with open(orders, "rb") as asked, open(answers, "wb") as told:
+        return _serve(path, asked, told)
+
+
+def _serve(path: str, asked: Any, told: Any) -> int:
+    def tell(answer: dict[str, Any]) -> None:
+        told.write(json.dumps(answer).encode() + b"\n")
+        told.flush()
+
+    try:
+        read = Read(path)
+        tell({"ok": {"defines": read.defines()}})
+    except BaseException as error:
+        tell({"error": sentence(error, path)})
+        return 1
+    for line in asked:
+        order = json.loads(line)
+        try:
+            tell({"ok": _ANSWERS[order.pop("do")](read, order)})
+        except Refused as refused:
+            tell({"error": str(refused)})
+        except BaseException as error:
+            tell({"error": sentence(error, path)})
+    return 0
+
+
+def _config(read: Read, order: dict[str, Any]) -> Any:
+    from .task_files import described
+
+    return described(read, order)
+
+
+_ANSWERS: dict[str, Callable[[Read, dict[str, Any]], Any]] = {"config": _config}
+"""How each order is answered; what it needs is imported then."""

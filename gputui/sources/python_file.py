@@ -1,0 +1,120 @@
+"""A user's .py file, read in a process of its own that sees no GPU: its imports never reach the scheduler's process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from .source import BadInput, shown
+
+__all__ = ["PythonFile", "door"]
+
+INSIDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inside")
+
+
+class PythonFile:
+    """Starting it loads the file; `defines` says which of `config` and `yielder` it has. BadInput if it fails."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        _check(path)
+        orders, self._orders = os.pipe()
+        self._answers, answers = os.pipe()
+        try:
+            self._child = subprocess.Popen(
+                [*door(), "read", path, str(orders), str(answers)],
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(orders, answers),
+            )
+        except OSError as error:
+            self._close_pipes()
+            raise BadInput(f"{shown(path)} cannot be read: {door()[0]}: {error.strerror}") from None
+        finally:
+            os.close(orders)
+            os.close(answers)
+        self._told = open(self._answers, "rb")  # noqa: SIM115  # closed by close()
+        try:
+            self.defines: tuple[str, ...] = tuple(self._answer()["defines"])
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, order: str, **fields: Any) -> Any:
+        """What the process answers; BadInput says what went wrong in the file."""
+        with suppress(BrokenPipeError):
+            os.write(self._orders, json.dumps({"do": order, **fields}).encode() + b"\n")
+        return self._answer()
+
+    def _answer(self) -> Any:
+        line = self._told.readline()
+        if not line.endswith(b"\n"):
+            raise BadInput(f"{shown(self.path)}: the process that read it {_end(self._child.wait())}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise BadInput(answer["error"])
+        return answer["ok"]
+
+    def close(self) -> None:
+        """Ends the process, whatever it is at."""
+        self._close_pipes()
+        self._child.kill()
+        self._child.wait()
+
+    def _close_pipes(self) -> None:
+        os.close(self._orders)
+        if hasattr(self, "_told"):
+            self._told.close()
+        else:
+            os.close(self._answers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def door(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """How the user's Python is started at what it does for us: GPUTUI_PYTHON, the active environment's, or ours."""
+    python = environment.get("GPUTUI_PYTHON") or _active(environment)
+    if python is None:
+        return [sys.executable, "-P", "-m", "gputui.inside"]
+    return [python, INSIDE]
+
+
+def _active(environment: Mapping[str, str]) -> str | None:
+    """Of an environment that was activated and is not ours: gputui may be installed apart, as a tool."""
+    folder = environment.get("VIRTUAL_ENV")
+    if not folder and environment.get("CONDA_DEFAULT_ENV", "base") != "base":
+        folder = environment.get("CONDA_PREFIX")
+    if not folder or os.path.realpath(folder) == os.path.realpath(sys.prefix):
+        return None
+    python = os.path.join(folder, "bin", "python")
+    return python if os.access(python, os.X_OK) else None
+
+
+def _check(path: str) -> None:
+    """The common mistakes in words, before a process is started for them."""
+    try:
+        if os.path.isdir(path):
+            raise BadInput(f"{shown(path)} is a directory; give a file")
+        with open(path, "rb"):
+            pass
+    except FileNotFoundError:
+        raise BadInput(f"{shown(path)}: there is no such file; check its name") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInput(f"{shown(path)} cannot be read: {reason}") from None
+
+
+def _end(code: int) -> str:
+    return f"was ended by signal {-code}" if code < 0 else f"left with exit status {code}"
