@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 import threading
 from typing import TypeVar
 
 from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Ended, JobId, Stopping, Succeeded
-from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.mode import Mode
 from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
-from gputui.gpus.hardware import find_hardware
-from gputui.gpus.lanes import lanes as lanes_for
-from gputui.gpus.wanted import All, BadGpus
-from gputui.session import gpu_file
+from gputui.gpus.lanes import GivenLanes
 from gputui.session.environment import captured, digest
 from gputui.session.holding import Holding
 from gputui.session.loading import Again
@@ -26,19 +21,18 @@ from gputui.session.lock import OwnerKind
 from gputui.session.moving_aside import move_aside
 from gputui.session.opening import Layout
 from gputui.session.paths import Paths
-from gputui.session.requests import Begin, Commands, Load
+from gputui.session.requests import Commands, Load
 from gputui.session.takeover import Owned
 from gputui.session.ticket import OwnerGone, Work
-from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft
 
-from .driver import refuse_broken_driver
 from .feeding import Feeder
 from .inputs import STDIN, Inputs, Source
 from .layouts import check_layout as check_layout
 from .leaving import Leaving, Way, ask, farewell
 from .report import EventLines, ProgressLine
 from .streaming import Streamer
+from .wishes import begin_request, job_settings, told_of_lanes, wanted_lanes
 from .words import Exit, refuse
 
 STREAM_EVERY = 0.1
@@ -74,8 +68,8 @@ class Running:
         options = self._options
         # A long queue is many objects and no cycles: looking for some took a third of the time of opening it.
         gc.set_threshold(GC_THRESHOLD)
-        inputs = Inputs(options.jobs, digest(self._environment), self._settings())
-        lanes = self._lanes()
+        inputs = Inputs(options.jobs, digest(self._environment), job_settings(options))
+        given = wanted_lanes(options)
         paths = Paths(options.output_dir)
         if not inputs.sources and not inputs.follows_stdin and not paths.exists():
             refuse("no jobs: gputui run FILE, or commands on standard input")
@@ -88,39 +82,12 @@ class Running:
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake.set)
         try:
-            return self._work(inputs, lanes)
+            return self._work(inputs, given)
         except OwnerGone:
             raise Exit(1, self._holding.why_gone()) from None
         finally:
             self._holding.let_go(without_successor=True)
             self._reporter.close()
-
-    def _settings(self) -> JobSettings:
-        options = self._options
-        if options.timeout == 0:
-            refuse("--timeout 0 would end every job at once; leave it out for no limit")
-        return JobSettings(
-            retries=options.retries,
-            timeout=options.timeout,
-            shell=options.shell,
-            login_shell=options.login_shell or None,
-        )
-
-    def _lanes(self) -> tuple[Lane, ...]:
-        hardware = find_hardware()
-        try:
-            if self._options.gpu_file:
-                self._lane_notice = None
-                return gpu_file.read(self._options.gpu_file)
-            given = lanes_for(self._options.gpus or All(), hardware)
-        except BadGpus as error:
-            refuse(str(error))
-        except OSError as error:
-            refuse(f"--gpu-file {self._options.gpu_file}: {error.strerror}")
-        if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given.lanes):
-            refuse_broken_driver()
-        self._lane_notice = given.notice
-        return given.lanes
 
     def _open(self, paths: Paths) -> Holding:
         options = self._options
@@ -134,14 +101,14 @@ class Running:
 
     # Work
 
-    def _work(self, inputs: Inputs, lanes: tuple[Lane, ...]) -> int:
+    def _work(self, inputs: Inputs, given: GivenLanes) -> int:
         owner, options = self._owner, self._options
         for notice in owner.notices:
             self._reporter.say(notice)
         opened = owner.snapshot
         self._reporter.seen(opened)
         owner.start()
-        self._begin(lanes)
+        self._begin(given)
         for source in inputs.sources:
             self._load(source)
         if not inputs.sources and not inputs.follows_stdin:
@@ -174,27 +141,10 @@ class Running:
         if self._owner.snapshot.active:
             self._idle.wait(GATHER)
 
-    def _begin(self, lanes: tuple[Lane, ...]) -> None:
-        options = self._options
-        begin = Begin(
-            lanes=lanes,
-            given=options.gpus is not None,
-            change_lanes=options.set or options.gpu_file is not None,
-            cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
-            pause_after=options.pause_after,
-            grace=options.grace,
-            at_most=options.at_most,
-            keep_free=options.keep_free,
-            ignore_strangers=options.ignore_strangers or None,
-            ignored=tuple(options.ignore.split(",")) if options.ignore else None,
-            gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
-        )
-        begun = self._asked(begin)
-        if begun.kept and begun.differ:
-            had = " ".join(",".join(lane.devices) or lane.kind for lane in begun.lanes)
-            self._reporter.say(f"this session keeps its lanes ({had}); --set gives it the ones of --gpus")
-        elif not begun.kept and self._lane_notice is not None:
-            self._reporter.say(self._lane_notice)
+    def _begin(self, given: GivenLanes) -> None:
+        told = told_of_lanes(self._asked(begin_request(self._options, given)), given.notice)
+        if told is not None:
+            self._reporter.say(told)
 
     def _load(self, source: Source) -> None:
         options = self._options

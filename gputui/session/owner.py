@@ -122,11 +122,9 @@ class Owner:
     def start(self) -> None:
         self._thread.start()
 
-    def do(self, work: Work[T], then: Callable[[Ticket[T]], None] | None = None) -> Ticket[T]:
-        """Asks for something; from any thread. `then` is called in the owner's thread when it is durable."""
+    def do(self, work: Work[T]) -> Ticket[T]:
+        """Asks for something; from any thread."""
         ticket: Ticket[T] = Ticket(work)
-        if then is not None:
-            ticket.when_done(then)
         self._inbox.append(ticket)
         if self._closed:
             self._turn_away()

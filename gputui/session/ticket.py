@@ -38,6 +38,7 @@ class Ticket(Generic[T]):
         """Names the request for ever: repeated, it is answered as before and not carried out again."""
         self.reply: Callable[[Ticket[T]], bytes] | None = None
         """How its answer looks on the wire, for the store to remember."""
+        self._lock = threading.Lock()
         self._done = threading.Event()
         self._value: T | None = None
         self._error: BaseException | None = None
@@ -56,8 +57,12 @@ class Ticket(Generic[T]):
         return self.outcome()
 
     def when_done(self, then: Callable[[Ticket[T]], None]) -> None:
-        """For callers in the owner's thread: called when the answer is there."""
-        self._then = then
+        """Called when the answer is there: in the owner's thread, or at once if it is there already."""
+        with self._lock:
+            self._then = then
+            late = self._done.is_set()
+        if late:
+            then(self)
 
     def carry_out(self, act: Act) -> None:
         try:
@@ -67,6 +72,8 @@ class Ticket(Generic[T]):
 
     def settle(self, error: BaseException | None = None) -> None:
         self._error = self._error or error
-        self._done.set()
-        if self._then is not None:
-            self._then(self)
+        with self._lock:
+            self._done.set()
+            then = self._then
+        if then is not None:
+            then(self)

@@ -14,12 +14,15 @@ from typing import Any, TypeVar
 
 from gputui.core.events import Refusal, UserCommand
 from gputui.core.job import Job, JobId
+from gputui.core.lanes import DeviceKind
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.core.why import why
+from gputui.gpus.picture import DevicesPicture
 from gputui.session.folders import Files
 from gputui.session.holding import Holding
 from gputui.session.listing import story_json
+from gputui.session.monitor import Monitor
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Load, Loaded, Outcome
 from gputui.session.ticket import OwnerGone, Ticket, Work
@@ -52,6 +55,8 @@ class Bridge:
         self._on_news: Callable[[], None] = lambda: None
         self._news_posted = False
         self._empty = Scheduler().snapshot()
+        self._no_picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
+        self._monitor: Monitor | None = None
 
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
         """From now on `on_news` is called in the screen's thread after every change."""
@@ -62,6 +67,8 @@ class Bridge:
     def take(self) -> list[str]:
         """Becomes the owner and lets it work; what the user must be told. Raises SessionError or Owned."""
         if self._hold is None:
+            self._monitor = Monitor(self._changed)
+            self._monitor.start()
             return []
         self._holding = self._hold(self._changed)
         owner = self._holding.owner
@@ -71,9 +78,17 @@ class Bridge:
     def begin(self, hold: Callable[[Callable[[], None]], Holding]) -> list[str]:
         """A screen without a session gets one."""
         self._hold = hold
-        return self.take()
+        notices = self.take()
+        self._close_monitor()
+        return notices
+
+    def _close_monitor(self) -> None:
+        monitor, self._monitor = self._monitor, None
+        if monitor is not None:
+            monitor.close()
 
     def let_go(self, *, without_successor: bool = True) -> None:
+        self._close_monitor()
         holding, self._holding = self._holding, None
         if holding is not None:
             self._empty = holding.owner.snapshot
@@ -106,6 +121,13 @@ class Bridge:
     @property
     def snapshot(self) -> Snapshot:
         return self._holding.owner.snapshot if self._holding is not None else self._empty
+
+    @property
+    def picture(self) -> DevicesPicture:
+        """Of the devices; also without a session."""
+        if self._holding is not None:
+            return self._holding.owner.picture
+        return self._monitor.picture if self._monitor is not None else self._no_picture
 
     def take_changed(self) -> set[JobId]:
         self._news_posted = False
@@ -141,14 +163,21 @@ class Bridge:
     def load(self, load: Load, then: Callable[[Loaded], None], refused: Callable[[str], None]) -> None:
         self._do(load, then, refused)
 
-    def ask(self, work: Work[T], then: Callable[[T], None], refused: Callable[[str], None]) -> None:
-        self._do(work, then, refused)
+    def ask(
+        self, question: Callable[[Owner], Ticket[T]], then: Callable[[T], None], refused: Callable[[str], None]
+    ) -> None:
+        """Something that the owner itself is needed for: what is done about a device."""
+        if self._holding is not None:
+            self._answer(question(self._holding.owner), then, refused)
 
     def _do(self, work: Work[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
         if self._holding is None:
             refused("there is no session yet: a adds a job and begins one")
             return
-        self._holding.owner.do(work, lambda ticket: self._post(lambda: _deliver(ticket, then, refused)))
+        self._answer(self._holding.owner.do(work), then, refused)
+
+    def _answer(self, ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
+        ticket.when_done(lambda done: self._post(lambda: _deliver(done, then, refused)))
 
     def wait_for(self, work: Work[T], timeout: float = 10.0) -> T | None:
         """For the moments of leaving, when there is no screen any more; None: the owner is gone or too slow."""

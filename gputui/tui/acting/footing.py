@@ -26,7 +26,13 @@ def _offers(main: MainScreen) -> list[Offer]:
     if not main.bridge.has_session:
         return [_("add"), _("sweep"), ("details", "Processes"), _("palette")]
     if main.pane is Pane.GPUS:
-        return [("details", "Processes"), ("drain_device", "Drain/enable"), *_scheduler(main), _("zoom"), _("next_pane")]
+        return [
+            ("details", "Processes"),
+            ("drain_device", "Drain/enable"),
+            *_scheduler(main),
+            _("zoom"),
+            _("next_pane"),
+        ]
     if main.pane is Pane.LOG:
         return [_("follow"), _("stream"), _("wrap"), ("filter", "Search"), _("next_match"), ("full_log", "Full/back"),
                 _("earlier_attempt"), _("pager"), _("next_pane")]  # fmt: skip

@@ -216,7 +216,9 @@ def _mover(where: Where) -> Callable[[MainScreen], None]:
     """Moving several keeps their order among themselves."""
 
     def move(main: MainScreen) -> None:
-        jobs = _chosen(main, lambda job: isinstance(job.state, Waiting), "does not wait, so it has no place to move from")
+        jobs = _chosen(
+            main, lambda job: isinstance(job.state, Waiting), "does not wait, so it has no place to move from"
+        )
         jobs.sort(key=lambda job: job.position, reverse=where in (Where.DOWN, Where.TOP))
         _each(main, jobs, lambda job, seen: Move(job=job.id, seen=seen, where=where))
 

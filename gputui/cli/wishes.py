@@ -1,0 +1,69 @@
+"""What the flags of `run` and of the app ask of a session: its lanes, its settings, its jobs' defaults."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from gputui.core.lanes import DeviceKind
+from gputui.gpus.hardware import find_hardware
+from gputui.gpus.lanes import GivenLanes
+from gputui.gpus.lanes import lanes as lanes_for
+from gputui.gpus.wanted import All, BadGpus
+from gputui.session import gpu_file
+from gputui.session.requests import Begin, Begun
+from gputui.sources.settings import JobSettings
+
+from .driver import refuse_broken_driver
+from .words import refuse
+
+
+def job_settings(options: argparse.Namespace) -> JobSettings:
+    if options.timeout == 0:
+        refuse("--timeout 0 would end every job at once; leave it out for no limit")
+    return JobSettings(
+        retries=options.retries,
+        timeout=options.timeout,
+        shell=options.shell,
+        login_shell=options.login_shell or None,
+    )
+
+
+def wanted_lanes(options: argparse.Namespace) -> GivenLanes:
+    """Refuses what is not there, and a driver that is broken."""
+    hardware = find_hardware()
+    try:
+        if options.gpu_file:
+            return GivenLanes(gpu_file.read(options.gpu_file), None)
+        given = lanes_for(options.gpus or All(), hardware)
+    except BadGpus as error:
+        refuse(str(error))
+    except OSError as error:
+        refuse(f"--gpu-file {options.gpu_file}: {error.strerror}")
+    if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given.lanes):
+        refuse_broken_driver()
+    return given
+
+
+def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
+    return Begin(
+        lanes=given.lanes,
+        given=options.gpus is not None,
+        change_lanes=options.set or options.gpu_file is not None,
+        cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
+        pause_after=options.pause_after,
+        grace=options.grace,
+        at_most=options.at_most,
+        keep_free=options.keep_free,
+        ignore_strangers=options.ignore_strangers or None,
+        ignored=tuple(options.ignore.split(",")) if options.ignore else None,
+        gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
+    )
+
+
+def told_of_lanes(begun: Begun, notice: str | None) -> str | None:
+    """What the user must know about the lanes they got."""
+    if begun.kept and begun.differ:
+        had = " ".join(",".join(lane.devices) or lane.kind for lane in begun.lanes)
+        return f"this session keeps its lanes ({had}); --set gives it the ones of --gpus"
+    return notice if not begun.kept else None

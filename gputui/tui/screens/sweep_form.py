@@ -1,0 +1,134 @@
+"""A sweep from the screen: the pattern, a line for each parameter, and what would be added, while one types."""
+
+from __future__ import annotations
+
+import shlex
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static, TextArea
+
+from gputui.logs.plain import plain
+from gputui.sources.ranges import values_of
+from gputui.sources.source import BadInput
+from gputui.sources.sweep import Sampling, Sweep, range_values
+from gputui.sources.values import BadValue
+
+SHOWN = 6
+RANGE_SIGNS = ("log:", "lin:")
+MODES = {"grid": "all combinations, in order", "shuffled": "all combinations, in random order"}
+
+
+class SweepForm(ModalScreen[Sweep | None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("ctrl+s,f2", "take", show=False, priority=True),
+        Binding("ctrl+g", "turn", show=False, priority=True),
+    ]
+
+    def __init__(self, pattern: str = "") -> None:
+        super().__init__()
+        self._pattern = pattern
+        self._shuffled = False
+        self._sweep: Sweep | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog form") as frame:
+            frame.border_title = Text("Add a sweep")
+            with Horizontal(classes="field"):
+                yield Static(Text("command"), markup=False, classes="label")
+                yield Input(self._pattern, "python train.py --lr {lr} --bs {bs}", compact=True, id="pattern",
+                            select_on_focus=False)  # fmt: skip
+            with Horizontal(classes="field parameters"):
+                yield Static(Text("values"), markup=False, classes="label")
+                yield TextArea("", id="parameters", compact=True, soft_wrap=False,
+                               placeholder="lr 0.1 0.01\nbs 32 64\nseed 0..4        one parameter per line",
+                               tab_behavior="focus")  # fmt: skip
+            with Horizontal(classes="field"):
+                yield Static(Text("samples"), markup=False, classes="label")
+                yield Input("", "all · a number draws so many at random", compact=True, id="samples")
+            yield Static("", markup=False, classes="complaint")
+            yield Static("", markup=False, id="preview")
+            yield Static("", markup=False, classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one("#pattern").focus()
+        self._check()
+
+    @on(Input.Changed)
+    @on(TextArea.Changed)
+    def _check(self) -> None:
+        try:
+            self._sweep = self._written()
+        except BadInput as bad:
+            self._sweep = None
+            self._show(str(bad), "")
+            return
+        lines = [f"{self._sweep.count:,} commands, {MODES['shuffled' if self._random() else 'grid']}:"]
+        lines += [f"  {draft.command}" for draft in self._sweep.first(SHOWN)]
+        lines += ["  …"] if self._sweep.count > SHOWN else []
+        unused = ", ".join(self._sweep.unused)
+        self._show(f"not in the command: {unused}" if unused else "", "\n".join(map(plain, lines)))
+
+    def _random(self) -> bool:
+        return self._shuffled or bool(self.query_one("#samples", Input).value.strip())
+
+    def _written(self) -> Sweep:
+        samples = self.query_one("#samples", Input).value.strip()
+        if samples and not samples.isdecimal():
+            raise BadInput(f"samples: {samples!r} is no whole number")
+        parameters = parameters_in(self.query_one("#parameters", TextArea).text)
+        sampling = Sampling.SHUFFLED if self._random() else Sampling.GRID
+        seed = 0 if self._random() else None
+        return Sweep(self.query_one("#pattern", Input).value, parameters, sampling=sampling, seed=seed,
+                     n_samples=int(samples) if samples else None)  # fmt: skip
+
+    def _show(self, complaint: str, preview: str) -> None:
+        self.query_one(".complaint", Static).update(Text(plain(complaint)), layout=False)
+        self.query_one("#preview", Static).update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
+        count = f"adds {self._sweep.count:,} jobs" if self._sweep is not None else "adds them"
+        hint = f"^s {count} · tab next field · ^g order · esc goes back"
+        self.query_one(".hint", Static).update(Text(hint), layout=False)
+
+    def action_turn(self) -> None:
+        self._shuffled = not self._shuffled
+        self._check()
+
+    def action_take(self) -> None:
+        if self._sweep is not None and self._sweep.count:
+            self.dismiss(self._sweep)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+
+def parameters_in(text: str) -> dict[str, list[str]]:
+    """One parameter per line: its name, then values or ranges."""
+    found: dict[str, list[str]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise BadInput(f"line {number} of the values: {error}") from None
+        if not words:
+            continue
+        name, *values = words
+        if name in found:
+            raise BadInput(f"{name} is given twice")
+        found[name] = [value for word in values for value in _values(name, word)]
+    return found
+
+
+def _values(name: str, word: str) -> list[str]:
+    """A word that is no range is a value; one that was plainly meant to be a range is complained of."""
+    if word.startswith(RANGE_SIGNS):
+        return range_values(name, [word])
+    try:
+        return list(values_of(word))
+    except BadValue:
+        return [word]
