@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
 
-__all__ = ["plain", "without_escapes"]
+__all__ = ["FORBIDDEN", "plain", "without_escapes"]
 
 NEWLINE_SIGN = "␤"
 
@@ -26,6 +26,9 @@ _DIRECTIONS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *ra
 _BLANKS = dict.fromkeys(map(ord, "\t\r\v\f"), " ")
 _NEWLINES = dict.fromkeys(map(ord, "\n\x85\u2028\u2029"), NEWLINE_SIGN)
 _TABLE: dict[int, str | None] = {**_CONTROLS, **_DIRECTIONS, **_BLANKS, **_NEWLINES}
+
+FORBIDDEN = frozenset(_TABLE)
+"""The characters that `plain` never lets pass; lone surrogates are the others."""
 
 
 def plain(text: str) -> str:

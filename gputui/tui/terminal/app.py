@@ -1,0 +1,104 @@
+"""`TerminalApp`: a Textual app that keeps the contract with its terminal. The real app subclasses it.
+
+Owns no state of the session. In `run_test()` it is an ordinary headless app: no terminal, no signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ReturnType
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.types import CSSPathType
+
+from .checks import Colours
+from .driver import SafeDriver
+from .sanitize import Sanitize
+from .screen_diff import CellDiffApp
+from .shadow import Shadow
+from .signals import Signals, can_be_continued
+
+__all__ = ["TerminalApp"]
+
+
+class TerminalApp(CellDiffApp[ReturnType]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", show=False),
+        Binding("ctrl+l", "redraw", "Draw again", show=False),
+        Binding("ctrl+z", "suspend_process", "Stop", show=False),
+    ]
+
+    def __init__(
+        self,
+        driver_class: type[Driver] | None = None,
+        css_path: CSSPathType | None = None,
+        watch_css: bool = False,
+        ansi_color: bool | None = None,
+        *,
+        colours: Colours = Colours.MANY,
+        cell_diff: bool = True,
+    ) -> None:
+        """As Textual's App; `colours` is what `checks.colours()` found, `cell_diff=False` sends what Textual sends."""
+        self.colours = colours
+        self.cell_diff = cell_diff
+        self._shadow = Shadow()
+        self._signals: Signals | None = None
+        self._last_line = Sanitize()  # one object, since strips remember what a filter made of them
+        few = colours is not Colours.MANY
+        super().__init__(driver_class, css_path, watch_css, True if few else ansi_color)
+        self.animation_level = "none"
+        if few:
+            self.theme = "ansi-dark"  # rounding a theme of many colours to 16 or to none makes it unreadable
+
+    # What a subclass may do otherwise
+
+    def terminal_lost(self) -> None:
+        """The terminal hung up; called once. Nothing that is written now is seen."""
+        self.exit(return_code=128 + signal.SIGHUP)
+
+    def asked_to_leave(self, signum: int) -> None:
+        """SIGTERM, SIGINT or SIGUSR1 came, or Ctrl-C was typed, which counts as SIGINT."""
+        self.exit(return_code=128 + signum)
+
+    def before_stop(self) -> None:
+        """The terminal has been given back and the process is about to stop (Ctrl-Z)."""
+
+    def after_continue(self) -> None:
+        """The process goes on after `before_stop`, with its screen."""
+
+    def nobody_to_continue(self) -> None:
+        """Ctrl-Z was typed, but there is no shell that could bring a stopped app back."""
+        self.notify("no shell could bring a stopped gputui back: q leaves it", markup=False)
+
+    # Keys
+
+    def action_interrupt(self) -> None:
+        self.asked_to_leave(signal.SIGINT)
+
+    def action_redraw(self) -> None:
+        self.forget_screen()
+
+    def action_suspend_process(self) -> None:
+        if self._signals is None:
+            return
+        if can_be_continued():
+            self._signals.stop()
+        else:
+            self.nobody_to_continue()
+
+    # What Textual asks for
+
+    def get_driver_class(self) -> type[Driver]:
+        return SafeDriver
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), self._last_line]
+
+    def on_mount(self) -> None:
+        if isinstance(self._driver, SafeDriver):
+            self._signals = Signals(asyncio.get_running_loop(), self._driver, self)

@@ -1,0 +1,117 @@
+"""Textual's driver for a terminal that may stall or vanish: no threads, never blocks, says once when it is lost.
+
+Keyboard and screen are /dev/tty: a piped standard input is never taken as keys, redirected output changes nothing.
+The seams with Textual: the abstract methods of `textual.driver.Driver` and its `_loop`, `_mouse`, `_size`,
+`_down_buttons`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any, Protocol, cast
+
+from textual import constants, events
+from textual.app import App
+from textual.driver import Driver
+from textual.geometry import Size
+from textual.message import Message
+
+from .keys import KeyReader
+from .tty import Tty
+from .writer import TerminalWriter
+
+__all__ = ["DriverHost", "SafeDriver"]
+
+_KEYBOARD_PROTOCOL = "" if constants.DISABLE_KITTY_KEY else "\x1b[>25u"
+_ASK_FOR_SYNC = "" if os.environ.get("TERM_PROGRAM") == "Apple_Terminal" else "\x1b[?2026$p"
+_MOUSE_ON = "\x1b[?1000h\x1b[?1002h\x1b[?1006h"  # clicks, drags and the wheel: no report for a mere move
+_MOUSE_OFF = "\x1b[?1006l\x1b[?1002l\x1b[?1000l"
+_ENTER = "\x1b[?1049h\x1b[?25l" + _KEYBOARD_PROTOCOL + _ASK_FOR_SYNC + "\x1b[?2004h\x1b[?7l"
+_LEAVE = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[<u\x1b[?1049l\x1b[?25h"
+
+
+class DriverHost(Protocol):
+    """What the driver tells its app."""
+
+    def terminal_lost(self) -> None:
+        """The terminal is gone; said once."""
+
+    def terminal_has_room(self) -> None:
+        """What was queued has been taken; frames that were left out can be made up for."""
+
+    def forget_screen(self) -> None:
+        """Nothing is known any more about what the terminal shows."""
+
+
+class SafeDriver(Driver):
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._host = cast(DriverHost, app)
+        self._tty = Tty.open()
+        self._size = size or self._tty.size()
+        self._writer: TerminalWriter | None = None
+        self._keys: KeyReader | None = None
+        self._lost = False
+
+    @property
+    def can_suspend(self) -> bool:
+        return True
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the terminal lags so much that a frame is better left out."""
+        return self._writer is not None and self._writer.crowded
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    def lose(self) -> None:
+        """The terminal is gone, whoever noticed it first."""
+        if not self._lost:
+            self._lost = True
+            self._loop.call_soon_threadsafe(self._host.terminal_lost)
+
+    def write(self, data: str) -> None:
+        if self._writer is not None:
+            self._writer.write(data.encode("utf-8", "replace"))
+
+    def start_application_mode(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tty.take_keys_raw()
+        self._host.forget_screen()
+        self._writer = TerminalWriter(self._tty, loop, self._host.terminal_has_room, self.lose)
+        self._keys = KeyReader(self._tty, loop, self.process_message, self.lose)
+        loop.add_signal_handler(signal.SIGWINCH, self._resized)
+        self._tell_size()
+        self.write(_ENTER + (_MOUSE_ON if self._mouse else ""))
+
+    def disable_input(self) -> None:
+        if self._keys is not None:
+            self._keys.close()
+            self._keys = None
+            self._loop.remove_signal_handler(signal.SIGWINCH)
+
+    def stop_application_mode(self) -> None:
+        self.disable_input()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._tty.restore()
+            writer.finish(((_MOUSE_OFF if self._mouse else "") + _LEAVE).encode())
+
+    def process_message(self, message: Message) -> None:
+        idle_move = isinstance(message, events.MouseMove) and not message.button and not self._down_buttons
+        if not idle_move:  # some terminals report moves unasked; nothing here wants them
+            super().process_message(message)
+
+    def _resized(self) -> None:
+        self._host.forget_screen()
+        self._tell_size()
+
+    def _tell_size(self) -> None:
+        size = Size(*self._tty.size())
+        self.send_message(events.Resize(size, size))

@@ -1,0 +1,106 @@
+"""The controlling terminal, /dev/tty: its size, its modes, and how to write to it without ever waiting for long.
+
+Knows nothing of Textual or of an event loop. Every call is safe on a terminal that is gone or that takes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import termios
+import time
+from contextlib import suppress
+
+__all__ = ["DEFAULT_SIZE", "NoTerminal", "Tty", "say"]
+
+DEFAULT_SIZE = (80, 24)
+
+_LOCAL_FLAGS = termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG
+_INPUT_FLAGS = termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR
+_IFLAG, _LFLAG, _CC = 0, 3, 6
+
+
+class NoTerminal(OSError):
+    """This process has no terminal of its own."""
+
+
+class Tty:
+    """One open description of the terminal that is ours alone, so that making it non-blocking disturbs nobody."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._modes_before: list[object] | None = None
+
+    @classmethod
+    def open(cls) -> Tty:
+        try:
+            return cls(os.open("/dev/tty", os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+        except OSError as error:
+            raise NoTerminal(error.errno, "no terminal") from error
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows; what standard output is connected to plays no part."""
+        try:
+            columns, rows = os.get_terminal_size(self.descriptor)
+        except OSError:
+            return DEFAULT_SIZE
+        return columns or DEFAULT_SIZE[0], rows or DEFAULT_SIZE[1]
+
+    def take_keys_raw(self) -> None:
+        """Every key arrives as it is typed, Ctrl-C, Ctrl-Z and Ctrl-S too.
+
+        In the background this is where the kernel stops us until we are brought to the foreground.
+        """
+        with suppress(termios.error):
+            modes = termios.tcgetattr(self.descriptor)
+            if self._modes_before is None:
+                self._modes_before = termios.tcgetattr(self.descriptor)
+            modes[_LFLAG] &= ~_LOCAL_FLAGS
+            modes[_IFLAG] &= ~_INPUT_FLAGS
+            modes[_CC][termios.VMIN] = 1
+            termios.tcsetattr(self.descriptor, termios.TCSANOW, modes)
+
+    def restore(self) -> None:
+        """The modes as they were; keys typed at the app are not left for the shell."""
+        before, self._modes_before = self._modes_before, None
+        if before is not None:
+            with suppress(termios.error):
+                termios.tcflush(self.descriptor, termios.TCIFLUSH)
+                termios.tcsetattr(self.descriptor, termios.TCSANOW, before)  # type: ignore[arg-type]
+
+    def discard_unread_output(self) -> None:
+        """What the terminal has not taken yet is forgotten, so that there is room again."""
+        with suppress(termios.error):
+            termios.tcflush(self.descriptor, termios.TCOFLUSH)
+
+    def write_within(self, data: bytes, seconds: float) -> bytes:
+        """Writes what the terminal takes in this time; returns the rest. Raises OSError when the terminal is gone."""
+        deadline = time.monotonic() + seconds
+        ready = select.poll()
+        ready.register(self.descriptor, select.POLLOUT)
+        while data:
+            try:
+                data = data[os.write(self.descriptor, data) :]
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return data
+                ready.poll(left * 1000)
+        return data
+
+
+def say(text: str, seconds: float = 0.3) -> bool:
+    """A last line to the user after the app has left; given up when the terminal is gone or takes nothing."""
+    try:
+        tty = Tty.open()
+    except NoTerminal:
+        return False
+    try:
+        return not tty.write_within(text.encode("utf-8", "replace") + b"\r\n", seconds)
+    except OSError:
+        return False
+    finally:
+        tty.close()
