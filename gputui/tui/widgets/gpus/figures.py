@@ -1,0 +1,87 @@
+"""Figures as text of a fixed width, so that nothing shifts when they change. Pure; `–` is what nobody can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+UNKNOWN = "–"
+_SPARKS = "▁▂▃▄▅▆▇"
+_GIB = 1024**3
+
+
+def sparkline(values: Iterable[int | None], cells: int) -> str:
+    """0 to 100 percent, the newest on the right; a gap where there was no value."""
+    newest = list(values)[-cells:] if cells else []
+    return "".join(" " if value is None else _spark(value) for value in newest).rjust(cells)
+
+
+def _spark(percent: int) -> str:
+    return _SPARKS[min(len(_SPARKS) - 1, max(0, percent) * len(_SPARKS) // 100)]
+
+
+def bar(used: int | None, total: int | None, cells: int) -> str:
+    """A heavy line in steps of half a cell over a light one, so that it reads without colour too."""
+    if used is None or not total:
+        return " " * cells
+    halves = min(2 * cells, round(2 * cells * used / total))
+    full, half = divmod(halves, 2)
+    return ("━" * full + "╾" * half).ljust(cells, "─")
+
+
+def percent(value: float | None) -> str:
+    return f"{UNKNOWN if value is None else f'{value:.0f}%':>4}"
+
+
+def memory(used: int | None, total: int | None, *, brief: bool = False) -> str:
+    """`28.1/40G`, briefly `28/40G`; in terabytes for the largest machines."""
+    unit, letter = (_GIB * 1024, "T") if (total or 0) >= 1000 * _GIB else (_GIB, "G")
+    if used is None and total is None:
+        return UNKNOWN
+    coarse = brief and used is not None and total is not None and total >= 9.95 * unit
+    amount = f"{(used or 0) / unit:.0f}" if coarse else _amount(used, unit)
+    return f"{amount}/{_total(total, unit)}{letter}"
+
+
+def memory_width(total: int | None, *, brief: bool = False) -> int:
+    """Of the widest text for a device of this size."""
+    if total is None:
+        return 1
+    unit = _GIB * 1024 if total >= 1000 * _GIB else _GIB
+    whole = _total(total, unit)
+    used = whole if brief or total < 9.95 * unit else "99.9"
+    return len(f"{max(used, '9.9', key=len)}/{whole}G")
+
+
+def _amount(count: int | None, unit: int) -> str:
+    if count is None:
+        return UNKNOWN
+    return f"{count / unit:.1f}" if count < 99.95 * unit else f"{count / unit:.0f}"
+
+
+def _total(count: int | None, unit: int) -> str:
+    if count is None:
+        return UNKNOWN
+    return f"{count / unit:.0f}" if count >= 9.95 * unit else f"{count / unit:.1f}"
+
+
+def temperature(degrees: int | None, *, brief: bool = False, hot: bool = False) -> str:
+    """`61°C`, briefly `61°`; too hot is `88°!` and `88!`, no wider."""
+    if degrees is None:
+        return UNKNOWN
+    return f"{degrees}{'' if brief and hot else '°'}{'!' if hot else '' if brief else 'C'}"
+
+
+def power(watts: float | None, limit: float | None) -> str:
+    if watts is None:
+        return UNKNOWN
+    return f"{watts:.0f}W" if limit is None else f"{watts:.0f}/{limit:.0f}W"
+
+
+def elapsed(seconds: float) -> str:
+    """`4:07`, `2:11:04`, `3d 02h`."""
+    whole = max(0, int(seconds))
+    if whole >= 100 * 3600:
+        return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

@@ -1,0 +1,208 @@
+"""Devices as pieces of styled text, each cell exactly as wide as it is told. Pure; knows looks by name, not colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gputui.gpus.picture import DevicePicture, LaneState
+from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Status
+from gputui.gpus.words import clipped, duration, width
+from gputui.logs.plain import plain
+
+from . import figures
+from .history import HOST, History
+from .layout import Fields
+from .names import device_name, short
+from .occupants import Occupant, View, occupant
+
+HOT = 85
+"""Degrees from which a device is too hot."""
+BUSY = 50
+"""Percent from which it works in earnest."""
+_IDLE = 5
+_ROOM_FOR_TIME = 20
+"""Cells of a job's name that are worth more than its time."""
+
+
+class Look(StrEnum):
+    """How a piece is shown; the pane has a style for each."""
+
+    PLAIN = "plain"
+    BUSY = "busy"
+    QUIET = "quiet"
+    TROUBLE = "trouble"
+
+
+Piece = tuple[str, Look]
+Cell = tuple[Piece, ...]
+
+
+class Device(Struct, frozen=True):
+    picture: DevicePicture
+
+
+class Host(Struct, frozen=True):
+    host: HostSample
+
+
+class Note(Struct, frozen=True):
+    text: str
+    look: Look = Look.PLAIN
+
+
+class Process(Struct, frozen=True):
+    """Below its device, where there is room."""
+
+    process: ProcessSample
+    owner: str
+
+
+Entry = Device | Host | Note | Process
+
+
+def entries(view: View, *, processes: bool = False) -> Iterator[Entry]:
+    """All there is to show, in order."""
+    sample = view.picture.sample
+    if sample is not None and sample.trouble is not None:
+        yield Note(f"! {plain(sample.trouble.message)}", Look.TROUBLE)
+        yield Note(f"  {plain(sample.trouble.advice)}")
+    if view.picture.host is not None:
+        yield Host(view.picture.host)
+    for device in view.picture.devices:
+        yield Device(device)
+        if processes:
+            yield from (Process(each, _owner(view, device, each)) for each in device.sample.processes)
+    if not view.picture.devices and (sample is None or (sample.trouble is None and sample.host is None)):
+        yield Note("looking at the GPUs …" if view.picture.looking else "no devices", Look.QUIET)
+
+
+def _owner(view: View, device: DevicePicture, process: ProcessSample) -> str:
+    job = view.picture.pids.get(process.pid)
+    if job is not None:
+        return f"#{job}"
+    left = next((each.job for each in device.leftovers if each.pid == process.pid), None)
+    return f"left over from #{left}" if left is not None else plain(process.user or "?")
+
+
+def cell(entry: Entry, view: View, history: History, fields: Fields, columns: int) -> Cell:
+    match entry:
+        case Device(picture=device):
+            drawn = _device(device, view, history, fields)
+        case Host(host=host):
+            drawn = _host(host, history, fields)
+        case Note(text=text, look=look):
+            drawn = [(text, look)]
+        case Process(process=process, owner=owner):
+            drawn = [(_process(process, owner), Look.QUIET)]
+    return _fitted(drawn, columns)
+
+
+def _device(device: DevicePicture, view: View, history: History, fields: Fields) -> list[Piece]:
+    sample = device.sample
+    who = occupant(view, device)
+    off = device.state is LaneState.OFF and not device.strangers
+    head = (_head(_number(sample), device_name(sample), fields), Look.QUIET if off else Look.PLAIN)
+    if sample.status is not Status.OK:
+        return [head, *_trouble(sample, who, fields)]
+    return [head, *_figures(sample, history.of(sample.key), fields), *_tail(who, fields)]
+
+
+def _head(number: str, name: str, fields: Fields) -> str:
+    if not fields.name:
+        return f"{number:>{fields.number}} "
+    return f"{number:>{fields.number}} {_padded(name, fields.name)}{fields.gap}"
+
+
+def _number(sample: DeviceSample) -> str:
+    return "" if sample.mig is not None else str(sample.index)
+
+
+def _figures(sample: DeviceSample, values: list[int | None], fields: Fields) -> list[Piece]:
+    load = sample.utilization
+    look = Look.QUIET if load is None or load < _IDLE else Look.BUSY if load >= BUSY else Look.PLAIN
+    pieces = [(_load(load, values, fields), look), (_memory(sample, fields), Look.PLAIN)]
+    if fields.temperature:
+        hot = sample.temperature is not None and sample.temperature >= HOT
+        text = figures.temperature(sample.temperature, brief=fields.brief, hot=hot)
+        pieces.append((f"{fields.gap}{text:>{fields.temperature}}", Look.TROUBLE if hot else Look.PLAIN))
+    if fields.power:
+        watts = figures.power(sample.power, sample.power_limit)
+        pieces.append((f"{fields.gap}{watts:>{fields.power}}", Look.PLAIN))
+    return pieces
+
+
+def _load(percent: float | None, values: list[int | None], fields: Fields) -> str:
+    spark = f"{figures.sparkline(values, fields.spark)} " if fields.spark else ""
+    return spark + figures.percent(percent)
+
+
+def _memory(sample: DeviceSample | HostSample, fields: Fields) -> str:
+    if not fields.memory:
+        return ""
+    used, total = sample.memory_used, sample.memory_total
+    bar = f"{figures.bar(used, total, fields.bar)} " if fields.bar else ""
+    shared = " shared" if isinstance(sample, DeviceSample) and sample.memory_shared else ""
+    text = figures.memory(used, total, brief=fields.coarse)
+    said = text + shared if len(text + shared) <= fields.memory else text
+    return f"{fields.gap}{bar}{said:>{fields.memory}}"
+
+
+def _tail(who: Occupant, fields: Fields) -> list[Piece]:
+    look = Look.QUIET if who.quiet else Look.PLAIN
+    room = fields.occupant - len(who.time) - 1
+    if not who.time or room < min(width(who.what), _ROOM_FOR_TIME):
+        return [(f"{fields.gap}{clipped(who.what, fields.occupant)}", look)]
+    return [(f"{fields.gap}{_padded(who.what, room)} {who.time}", look)]
+
+
+def _trouble(sample: DeviceSample, who: Occupant, fields: Fields) -> list[Piece]:
+    """The message stands where the figures would, and goes on where nobody is on the device."""
+    age = f" · {duration(sample.age)}" if sample.age >= 1 and sample.status is not Status.STALE else ""
+    text = f"! {sample.status.value}: {plain(sample.message)}{age}"
+    if who.quiet:
+        return [(text, Look.TROUBLE)]
+    return [(_padded(text, fields.figures), Look.TROUBLE), *_tail(who, fields)]
+
+
+def _host(host: HostSample, history: History, fields: Fields) -> list[Piece]:
+    load = None if host.utilization is None else round(host.utilization)
+    look = Look.BUSY if load is not None and load >= BUSY else Look.PLAIN
+    what = f"{host.cores} cores{f', {short(host.name)}' if host.name else ''}"
+    head = len(_head("", "", fields))
+    return [
+        (_padded("CPU", head), Look.PLAIN),
+        (_load(load, history.of(HOST), fields), look),
+        (_memory(host, fields), Look.PLAIN),
+        *_tail(Occupant(what, quiet=True), fields),
+    ]
+
+
+def _process(process: ProcessSample, owner: str) -> str:
+    kind = "" if process.compute else " graphics"
+    command = process.command or ("not visible here" if process.alive else "no such process here")
+    size = figures.UNKNOWN if process.memory is None else f"{process.memory / 1024**3:.1f}G"
+    return f"     {process.pid:>8} {_padded(owner, 10)} {size:>6}{kind}  {plain(command)}"
+
+
+def _padded(text: str, columns: int) -> str:
+    text = clipped(text, columns)
+    return text + " " * (columns - width(text))
+
+
+def _fitted(pieces: list[Piece], columns: int) -> Cell:
+    """Joined where the look is the same, cut and filled to exactly so many columns."""
+    fitted: list[Piece] = []
+    room = columns
+    for text, look in pieces:
+        text = clipped(text, room)
+        room -= width(text)
+        if fitted and (fitted[-1][1] is look or not text.strip()):
+            fitted[-1] = (fitted[-1][0] + text, fitted[-1][1])
+        elif text:
+            fitted.append((text, look))
+    if room > 0 and fitted:
+        fitted[-1] = (fitted[-1][0] + " " * room, fitted[-1][1])
+    return tuple(fitted) or ((" " * columns, Look.PLAIN),)
