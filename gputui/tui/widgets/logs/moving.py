@@ -49,10 +49,10 @@ class MovableView(DocumentView):
         self.move_sideways(SIDEWAYS)
 
     def action_page_left(self) -> None:
-        self.move_sideways(-self.size.width)
+        self.move_sideways(-self.width)
 
     def action_page_right(self) -> None:
-        self.move_sideways(self.size.width)
+        self.move_sideways(self.width)
 
     def action_scroll_home(self) -> None:
         if self._document is not None:

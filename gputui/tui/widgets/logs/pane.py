@@ -6,10 +6,10 @@ It has no timer of its own: the app calls `tick()` a few times a second, and key
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import partial
 from typing import TypeVar
 
 from textual.message import Message
+from textual.worker import Worker
 
 from gputui.logs.finding import Finding, all_known, find_above, find_below, find_nearest
 from gputui.logs.line_index import Change
@@ -175,14 +175,14 @@ class LogPane(MovableView):
         self._work(finding, found, f"searching '{plain(sought)}'")
 
     def _work(self, work: Generator[None, None, Result], then: Callable[[Result], None], what: str) -> None:
-        self._busy = what
-        self.run_worker(partial(self._until_done, work, then), group="log", exclusive=True)
-        self._tell()
+        async def until_done() -> None:
+            result = await in_turns(work)
+            self._busy = ""
+            then(result)
+            self._tell()
 
-    async def _until_done(self, work: Generator[None, None, Result], then: Callable[[Result], None]) -> None:
-        result = await in_turns(work)
-        self._busy = ""
-        then(result)
+        self._busy = what
+        _: Worker[None] = self.run_worker(until_done, group="log", exclusive=True)
         self._tell()
 
     def _stop_working(self) -> None:

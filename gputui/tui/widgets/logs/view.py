@@ -41,6 +41,7 @@ class DocumentView(ScrollView, can_focus=True):
     DEFAULT_CSS = """
     DocumentView {
         overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1;
+        scrollbar-background: $background; scrollbar-background-hover: $background; scrollbar-corner-color: $background;
         & > .log--heading { color: $text-muted; }
         & > .log--note { color: $text-muted; }
         & > .log--match { background: $warning; color: $background; text-style: none; }
@@ -64,6 +65,11 @@ class DocumentView(ScrollView, can_focus=True):
     @property
     def following(self) -> bool:
         return self._following
+
+    @property
+    def width(self) -> int:
+        """Of what can be seen; the size of a scroll view has the scroll bar in it."""
+        return max(1, self.size.width - self.scrollbar_size_vertical)
 
     @property
     def wrapped(self) -> bool:
@@ -98,7 +104,7 @@ class DocumentView(ScrollView, can_focus=True):
             if self._visible[y : y + 1] != old[y : y + 1] or self._visible[y][0] in unsettled
         ]
         if changed:
-            self.refresh(Region(0, changed[0], self.size.width, changed[-1] + 1 - changed[0]))
+            self.refresh(Region(0, changed[0], self.width, changed[-1] + 1 - changed[0]))
 
     def follow(self, following: bool) -> None:
         self._following = following
@@ -143,7 +149,7 @@ class DocumentView(ScrollView, can_focus=True):
         if self._wrapped:
             return
         widest = max((cell_len(self._text(key)) for key, _ in self._visible), default=0)
-        left = max(0, min(self._left + cells, widest - self.size.width))
+        left = max(0, min(self._left + cells, widest - self.width))
         if left != self._left:
             self._left = left
             self.refresh()
@@ -164,14 +170,14 @@ class DocumentView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         if self._visible_in != self.size:
             self._place()
-        base, width = self.rich_style, self.size.width
+        base, width = self.rich_style, self.width
         if self._document is None or y >= len(self._visible):
             return self._instead_line(y, base, width)
         key, part = self._visible[y]
         heading = self._document.heading(key)
         if heading is not None:
             runs: tuple[Run, ...] = (Run(self._heading(heading, width), PLAIN),)
-            style = base + self.get_component_rich_style("log--heading", partial=True)
+            style = self.get_component_rich_style("log--heading")
             return strip_of(runs, 0, width, [], width, style).apply_offsets(0, key)
         runs = painted(self._document.line(key))
         text = "".join(run.text for run in runs)
@@ -202,7 +208,7 @@ class DocumentView(ScrollView, can_focus=True):
         if self._document is None:
             return ""
         if (heading := self._document.heading(key)) is not None:
-            return self._heading(heading, self.size.width)
+            return self._heading(heading, self.width)
         return "".join(run.text for run in painted(self._document.line(key)))
 
     def _row(self, text: str, part: int, width: int) -> tuple[int, int]:
@@ -230,7 +236,7 @@ class DocumentView(ScrollView, can_focus=True):
     def _instead_line(self, y: int, base: Style, width: int) -> Strip:
         lines = [] if self._visible else textwrap.wrap(plain(self._instead), max(1, width - 2))
         text = f" {lines[y]}" if y < len(lines) else ""
-        style = base + self.get_component_rich_style("log--note", partial=True)
+        style = self.get_component_rich_style("log--note")
         return strip_of((Run(text, PLAIN),), 0, width, [], width, style if text else base)
 
     def _layout(self) -> Layout:
@@ -240,7 +246,7 @@ class DocumentView(ScrollView, can_focus=True):
     def _parts(self, row: int) -> int:
         if not self._wrapped or self._document is None:
             return 1
-        return len(breaks(self._text(self._document.key(row)), self.size.width))
+        return len(breaks(self._text(self._document.key(row)), self.width))
 
     def _top(self, layout: Layout) -> Top:
         last = layout.last_top()
