@@ -65,8 +65,8 @@ class Document:
         return max(changes, key=lambda change: change.value, default=Change.NOTHING)
 
     def extend(self, seconds: float) -> bool:
-        """Makes more lines known towards the beginning; True when all are."""
-        return all([section.index.extend(seconds) for section in self.sections])
+        """Makes more lines known towards the beginning, those at the end first; True when all are."""
+        return all(section.index.extend(seconds) for section in reversed(self.sections))
 
     def key(self, row: int) -> int:
         for place, section in enumerate(self.sections):
@@ -96,9 +96,11 @@ class Document:
         raw = self.sections[place].index.line(number)
         return decoded(raw.shown, raw.size)
 
-    def written_from(self) -> list[int]:
-        """Of each section, the key from which on the next look may find other text."""
-        return [self._key(place, max(0, one.index.end - 1)) for place, one in enumerate(self.sections)]
+    def unsettled(self) -> set[int]:
+        """Keys of the lines in which the next look, or knowing more of the beginning, may find other text."""
+        last = {self._key(place, max(0, one.index.end - 1)) for place, one in enumerate(self.sections)}
+        cut = {self._key(place, one.index.first) for place, one in enumerate(self.sections) if not one.index.complete}
+        return last | cut
 
     def offset(self, key: int) -> tuple[int, int]:
         """The section of a line and where in its file it begins."""

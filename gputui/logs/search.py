@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-__all__ = ["PIECE", "Needle", "backward", "forward"]
+__all__ = ["PIECE", "Needle", "Search", "backward", "forward"]
 
 PIECE = 1 << 20
 Read = Callable[[int, int], bytes]
@@ -34,6 +34,9 @@ class Needle:
 
     def same_case(self, data: bytes) -> bytes:
         return data if self.exact else data.lower()
+
+    def is_in(self, text: str) -> bool:
+        return self.text in (text if self.exact else text.lower())
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where it is in a line that can be seen."""

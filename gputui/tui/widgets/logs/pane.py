@@ -1,0 +1,191 @@
+"""The log of the job under the cursor: which job, attempt and stream, searching, and the pane's title.
+
+It has no timer of its own: the app calls `tick()` a few times a second, and keys with letters call public methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from textual.message import Message
+from textual.worker import Worker
+
+from gputui.logs.finding import Finding, all_known, find_above, find_below, find_nearest
+from gputui.logs.line_index import Change
+from gputui.logs.plain import plain
+from gputui.logs.search import Needle
+
+from .job_log import JobLog
+from .moving import MovableView
+from .reading import Reading
+from .turns import TURN, in_turns
+
+__all__ = ["LogPane"]
+
+Result = TypeVar("Result")
+
+
+class LogPane(MovableView):
+    """Follows the end of the log until the user scrolls up, and again once the end is reached."""
+
+    class TitleChanged(Message):
+        """What is shown, and whether it follows."""
+
+        def __init__(self, title: str) -> None:
+            super().__init__()
+            self.title = title
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, LogPane.TitleChanged)
+
+    class Note(Message):
+        """A sentence for the user."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._reading = Reading()
+        self._note = ""
+        self._busy = ""
+        """What a worker does at present, in words."""
+        self._hit: int | None = None
+        self._title = ""
+
+    @property
+    def title(self) -> str:
+        """As in the last message about it."""
+        return self._title
+
+    def show(self, log: JobLog | None) -> None:
+        """Turns to a job at the end of its log; the same job again stays where it is."""
+        if self._reading.show(log, may_turn=self.following):
+            self._turn_to_other_lines()
+        self._tell()
+
+    def note(self, text: str) -> None:
+        """Shown while the job has not run: why it waits."""
+        self._note = text
+        self._tell()
+
+    def tick(self) -> None:
+        """Looks at the files; reads what is new, and a little of what is not known yet."""
+        document = self._reading.document
+        if document is None:
+            return
+        unsettled = document.unsettled()
+        change = self._reading.look(at_end=self.following)
+        if change is Change.ANEW:
+            self._turn_to_other_lines()
+        elif not document.complete and not self._busy:
+            document.extend(TURN)
+            self.take_in(unsettled)
+        elif change is Change.GREW:
+            self.take_in(unsettled)
+        self._tell()
+
+    def toggle_follow(self) -> None:
+        self.follow(not self.following)
+
+    def toggle_wrap(self) -> None:
+        self.wrap(not self.wrapped)
+
+    def cycle_stream(self) -> None:
+        if self._reading.cycle_stream():
+            self._turn_to_other_lines()
+        elif self._reading.attempt is not None:
+            self.post_message(self.Note("both streams of this job are in one file"))
+        self._tell()
+
+    def attempt_earlier(self) -> None:
+        self._step_attempt(-1, "there is no earlier attempt")
+
+    def attempt_later(self) -> None:
+        self._step_attempt(1, "there is no later attempt")
+
+    def search(self, text: str) -> None:
+        """The nearest match: on the screen or below it, else above it. An empty text ends the search."""
+        self._stop_working()
+        self._hit = None
+        self.mark(Needle(text) if text else None)
+        if text and self._document is not None and self._visible:
+            self._find(find_nearest(self._document, Needle(text), self._visible[0][0]), "no match")
+        self._tell()
+
+    def search_next(self) -> None:
+        if self._document is not None and self._needle is not None and (key := self._search_from()) is not None:
+            after = key + 1 if key == self._hit else key
+            self._find(find_below(self._document, self._needle, after), "no further match")
+
+    def search_previous(self) -> None:
+        if self._document is not None and self._needle is not None and (key := self._search_from()) is not None:
+            self._find(find_above(self._document, self._needle, key), "no earlier match")
+
+    def action_scroll_home(self) -> None:
+        if self._document is None or self._document.complete:
+            super().action_scroll_home()
+        else:
+            self._work(all_known(self._document), lambda _: MovableView.action_scroll_home(self), "reading")
+
+    def followed(self) -> None:
+        self._tell()
+
+    def on_unmount(self) -> None:
+        self._reading.close()
+
+    def _step_attempt(self, by: int, otherwise: str) -> None:
+        if self._reading.step_attempt(by):
+            self._turn_to_other_lines()
+        else:
+            self.post_message(self.Note(otherwise))
+        self._tell()
+
+    def _turn_to_other_lines(self) -> None:
+        self._stop_working()
+        self._hit = None
+        self.open(self._reading.document)
+
+    def _tell(self) -> None:
+        document = self._reading.document
+        self.say_instead(self._reading.nothing() if document is not None else self._note)
+        state = self._busy or (("following" if self.following else "paused") if self._reading.live else "")
+        title = f"{self._reading.title} · {state}" if state else self._reading.title
+        if title != self._title:
+            self._title = title
+            self.post_message(self.TitleChanged(title))
+
+    def _search_from(self) -> int | None:
+        """The last match while it can be seen, else the first line on the screen."""
+        keys = [key for key, _ in self._visible]
+        return self._hit if self._hit in keys else keys[0] if keys else None
+
+    def _find(self, finding: Finding, otherwise: str) -> None:
+        sought = self._needle.text if self._needle is not None else ""
+
+        def found(key: int | None) -> None:
+            if key is None:
+                self.post_message(self.Note(f"{otherwise} for '{plain(sought)}'"))
+            else:
+                self._hit = key
+                self.go_to(key)
+
+        self._work(finding, found, f"searching '{plain(sought)}'")
+
+    def _work(self, work: Generator[None, None, Result], then: Callable[[Result], None], what: str) -> None:
+        async def until_done() -> None:
+            result = await in_turns(work)
+            self._busy = ""
+            then(result)
+            self._tell()
+
+        self._busy = what
+        _: Worker[None] = self.run_worker(until_done, group="log", exclusive=True)
+        self._tell()
+
+    def _stop_working(self) -> None:
+        self._busy = ""
+        if self.is_mounted:
+            self.workers.cancel_group(self, "log")
