@@ -9,9 +9,11 @@ from gputui.session.config import Config, load
 
 from .words import refuse
 
+NOT_ITS_OWN = object()
+"""A flag that this verb does not have."""
 TAKEN = (
     "output_dir", "prefix", "job_dir", "pause_after", "grace", "retries", "timeout", "shell", "keep_free", "at_most",
-    "ignore",
+    "ignore", "theme",
 )  # fmt: skip
 SWITCHES = ("login_shell", "ignore_strangers")
 
@@ -20,7 +22,7 @@ def settle(options: argparse.Namespace) -> None:
     """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
     config = load(options.jobs)
     for key in TAKEN:
-        if getattr(options, key) is None:
+        if getattr(options, key, NOT_ITS_OWN) is None:
             setattr(options, key, config.get(key)[0])
     for key in SWITCHES:
         setattr(options, key, getattr(options, key) or bool(config.get(key)[0]))

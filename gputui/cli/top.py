@@ -1,4 +1,4 @@
-"""`gputui` without a verb: version, help, and where the screen will open."""
+"""`gputui` without a verb: version, help, and the screen."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from gputui import __version__
 from .words import USAGE, say
 
 HELP = """\
-usage: gputui VERB [options]
+usage: gputui [JOBS …] [options]        the screen: queue, GPUs, logs
+       gputui VERB [options]
 
 Runs shell commands over GPU lanes and never loses one.
 
-  gputui run jobs.txt                 one command per line, on all GPUs
-  gputui run --gpus 0,1 jobs.txt      on these
+  gputui jobs.txt                     one command per line, on all GPUs
+  gputui --gpus 0,1 jobs.txt          on these
+  gputui run jobs.txt                 the same without a screen
   gputui add -- python train.py       one more, from any shell
   gputui ls                           what runs, what waits, and why
 
@@ -52,22 +54,30 @@ gputui VERB --help tells more.
 
 
 def main(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words and words[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
     if words[0] in ("-V", "--version"):
         print(f"gputui {__version__}")
         return 0
-    say(f"this version has no screen yet; {_advice(words[0])}")
-    return USAGE
+    mistaken = _mistaken_verb(words)
+    if mistaken is not None:
+        say(mistaken)
+        return USAGE
+    from .app import main as app
+
+    return app(words)
 
 
-def _advice(word: str) -> str:
+def _mistaken_verb(words: list[str]) -> str | None:
+    """A single word that is no file but nearly a verb was meant as one."""
+    import os
+
     from gputui.__main__ import VERBS
 
     from .syntax import nearest
 
-    near = nearest(word, VERBS)
-    if near:
-        return f"there is no verb {word!r}: did you mean gputui {near}?"
-    return f"without one: gputui run {word}"
+    if not words or words[0].startswith("-") or os.path.lexists(words[0]):
+        return None
+    near = nearest(words[0], VERBS)
+    return f"there is no verb and no file {words[0]!r}: did you mean gputui {near}?" if near else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROJECT_FILE = "gputui.toml"
+KEYMAP = "keys."
 DEFAULT = "default"
 
 
@@ -75,6 +76,7 @@ KEYS: dict[str, Reader] = {
     "ignore_strangers": (_bool, None),
     "ignore": (_listed, None),
     "keeper": (_bool, True),
+    "theme": (_text, None),
     "hooks.on_job_end": (_text, None),
     "hooks.on_pause": (_text, None),
     "hooks.on_drained": (_text, None),
@@ -102,8 +104,13 @@ class Config:
         """The value and where it was said; None: nobody said anything, and what the value is for decides."""
         return self._found[key] if key in self._found else (KEYS[key][1], DEFAULT)
 
+    def keymap(self) -> dict[str, str]:
+        """The user's own keys for the screen, by action."""
+        mine = {key: self._found[key] for key in self._found if key.startswith(KEYMAP)}
+        return {key.removeprefix(KEYMAP): str(value) for key, (value, _) in mine.items()}
+
     def __iter__(self) -> Iterator[str]:
-        return iter(KEYS)
+        return iter([*KEYS, *(key for key in self._found if key not in KEYS)])
 
 
 def load(job_files: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Config:
@@ -152,7 +159,7 @@ def _from_user_file(file: str) -> Found:
 
 def _from_project_file(file: str) -> Found:
     table = _table(file)
-    for key in ("hooks", "host"):
+    for key in ("hooks", "host", "keys"):
         if key in table:
             raise ConfigError(f"{file}: {key} is read only from your own {user_file()}")
     if "shell" in table and os.stat(file).st_uid not in (os.getuid(), 0):
@@ -180,23 +187,26 @@ def _table(file: str) -> dict[str, Any]:
 def _settings(file: str, table: Mapping[str, Any], where: str = "") -> Found:
     found: Found = {}
     for key, value in _flat(table).items():
-        if key not in KEYS:
+        if key not in KEYS and not key.startswith(KEYMAP):
             raise ConfigError(f"{file}: {where}{key} is no setting{_hint(key)}")
         found[key] = (_value(f"{file}: {where}{key}", key, value), file)
     return found
 
 
 def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    flat = {key: value for key, value in table.items() if key != "hooks" or not isinstance(value, dict)}
-    hooks = table.get("hooks")
-    return flat | ({f"hooks.{key}": value for key, value in hooks.items()} if isinstance(hooks, dict) else {})
+    """Tables within the table are told as `hooks.on_pause` and `keys.kill`."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        within = value if key in ("hooks", "keys") and isinstance(value, dict) else None
+        flat |= {key: value} if within is None else {f"{key}.{inner}": one for inner, one in within.items()}
+    return flat
 
 
 def _value(origin: str, key: str, written: Any) -> Any:
     if isinstance(written, dict):
         raise ConfigError(f"{origin} is a table, and should be a value")
     try:
-        return KEYS[key][0](written)
+        return KEYS[key][0](written) if key in KEYS else _text(written)
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from None
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gputui.core.events import PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
 from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane
-from gputui.core.mode import Mode
+from gputui.core.mode import Cause, Mode
 
 from .loading import Again, plan
 from .ticket import Act
@@ -101,6 +101,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     ignored: tuple[str, ...] | None = None
     gpu_file: str | None = None
     resume: bool = True
+    keeps_crash_pause: bool = False
+    """Going on after crashes is left to the user."""
 
     def __call__(self, act: Act) -> Begun:
         scheduler = act.scheduler
@@ -112,10 +114,14 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
             if not kept:
                 act.handle(SetLanes(self.lanes))
         differ = _devices(self.lanes or ()) != _devices(scheduler.board.lanes)
-        cause = scheduler.cause
-        if self.resume and (scheduler.mode is Mode.DRAINING or (cause is not None and cause.kind in CLEARED_BY_RUN)):
+        if self.resume and self._clears(scheduler.mode, scheduler.cause):
             act.handle(Resume())
         return Begun(scheduler.board.lanes, kept, self.given and differ)
+
+    def _clears(self, mode: Mode, cause: Cause | None) -> bool:
+        if cause is None:
+            return mode is Mode.DRAINING
+        return cause.kind in CLEARED_BY_RUN and not (cause.kind is PauseKind.CRASHES and self.keeps_crash_pause)
 
 
 def _devices(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:

@@ -110,7 +110,6 @@ ACTIONS = (
     _view("back", "escape", "Back", "out of zoom, filter and marks", Part.SESSION),
     _view("palette", ": ctrl+p", "Commands", "every action by name", Part.SESSION),
     _view("help", "?", "Help", "this text", Part.SESSION),
-    _view("redraw", "ctrl+l", "Redraw", "paint the screen anew", Part.SESSION),
     _view("leave", "q ctrl+c", "Quit", "leave: detach, drain or stop; jobs go on when you detach", Part.SESSION),
 )  # fmt: skip
 

@@ -24,10 +24,12 @@ from gputui.session.holding import Holding
 from gputui.session.listing import story_json
 from gputui.session.monitor import Monitor
 from gputui.session.owner import Owner
-from gputui.session.requests import Commands, Load, Loaded, Outcome
+from gputui.session.requests import Commands, Outcome
 from gputui.session.ticket import OwnerGone, Ticket, Work
 
 T = TypeVar("T")
+HANDED_ON_WITHIN = 0.05
+"""Seconds after which a session that was passed on is asked for again."""
 Post = Callable[[Callable[[], None]], None]
 """Has something called in the screen's thread, soon; may be called from any thread."""
 
@@ -57,6 +59,7 @@ class Bridge:
         self._empty = Scheduler().snapshot()
         self._no_picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
         self._monitor: Monitor | None = None
+        self._closed = False
 
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
         """From now on `on_news` is called in the screen's thread after every change."""
@@ -87,12 +90,17 @@ class Bridge:
         if monitor is not None:
             monitor.close()
 
-    def let_go(self, *, without_successor: bool = True) -> None:
+    def close(self) -> None:
+        self._closed = True
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Jobs run on; a keeper follows if there is anything for it to do."""
         self._close_monitor()
         holding, self._holding = self._holding, None
         if holding is not None:
             self._empty = holding.owner.snapshot
-            holding.let_go(without_successor=without_successor)
+            holding.let_go(without_successor=True)
 
     @property
     def owner(self) -> Owner | None:
@@ -158,10 +166,7 @@ class Bridge:
 
     def command(self, events: Sequence[UserCommand], then: Callable[[list[Outcome]], None]) -> None:
         """Each is carried out or refused on its own."""
-        self._do(Commands(tuple(events)), then, lambda sentence: then([Outcome(None, sentence)]))
-
-    def load(self, load: Load, then: Callable[[Loaded], None], refused: Callable[[str], None]) -> None:
-        self._do(load, then, refused)
+        self.do(Commands(tuple(events)), then, lambda sentence: then([Outcome(None, sentence)]))
 
     def ask(
         self, question: Callable[[Owner], Ticket[T]], then: Callable[[T], None], refused: Callable[[str], None]
@@ -170,7 +175,7 @@ class Bridge:
         if self._holding is not None:
             self._answer(question(self._holding.owner), then, refused)
 
-    def _do(self, work: Work[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
+    def do(self, work: Work[T], then: Callable[[T], None], refused: Callable[[str], None]) -> None:
         if self._holding is None:
             refused("there is no session yet: a adds a job and begins one")
             return
@@ -179,13 +184,19 @@ class Bridge:
     def _answer(self, ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
         ticket.when_done(lambda done: self._post(lambda: _deliver(done, then, refused)))
 
-    def wait_for(self, work: Work[T], timeout: float = 10.0) -> T | None:
-        """For the moments of leaving, when there is no screen any more; None: the owner is gone or too slow."""
-        if self._holding is None:
-            return None
-        with suppress(OwnerGone, TimeoutError, Refusal):
-            return self._holding.owner.do(work).result(timeout)
-        return None
+    def do_and_wait(self, work: Work[T]) -> T:
+        """For threads that are not the screen's; a session that is just being passed on is waited for."""
+        while not self._closed:
+            holding = self._holding
+            with suppress(OwnerGone):
+                if holding is not None:
+                    return holding.owner.do(work).result()
+            time.sleep(HANDED_ON_WITHIN)
+        raise OwnerGone("the screen was closed")
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Has it called in the screen's thread."""
+        self._post(call)
 
 
 def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:

@@ -17,9 +17,9 @@ class Way(StrEnum):
     STOP = "stop"
 
 
-def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, elsewhere: bool) -> str:
-    """`elsewhere`: the session is not the one that bare `gputui` finds here."""
-    back = f"gputui --session {root}" if elsewhere else "gputui"
+def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, here: bool) -> str:
+    """`here`: bare `gputui` finds this session where the user stands."""
+    back = "gputui" if here else f"gputui --session {root}"
     if way is Way.STOP:
         return _stopped(snapshot, root, back)
     counts = f"{snapshot.running:,} running, {snapshot.waiting:,} waiting"
@@ -28,7 +28,7 @@ def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, els
     if not goes_on(snapshot):
         return _quiet(snapshot, back)
     who = f"keeper {keeper} schedules on" if keeper is not None else "nobody schedules on (--no-keeper)"
-    stop = "gputui stop" + (f" --session {root}" if elsewhere else "")
+    stop = "gputui stop" + ("" if here else f" --session {root}")
     return f"Detached. {counts}; {who}. Back: {back} · Stop: {stop}"
 
 

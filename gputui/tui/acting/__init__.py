@@ -51,7 +51,7 @@ ACTS: dict[str, Act] = {
     "pager": looking.pager,
     "drain_device": devices.drain_or_enable,
     "pause": scheduler.pause,
-    "reload": adding.reload,
+    "reload": lambda main: main.reload(),
     "focus_gpus": looking.focus_gpus,
     "focus_queue": looking.focus_queue,
     "focus_log": looking.focus_log,
@@ -60,6 +60,5 @@ ACTS: dict[str, Act] = {
     "back": looking.back,
     "palette": lambda main: main.app.action_command_palette(),
     "help": scheduler.show_help,
-    "redraw": looking.redraw,
     "leave": scheduler.leave,
 }

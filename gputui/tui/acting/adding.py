@@ -10,7 +10,10 @@ from msgspec.structs import replace
 from gputui.core.events import Edit
 from gputui.core.job import Job, JobSpec, Waiting
 from gputui.session.requests import Load, Loaded
+from gputui.sources.source import specs
+from gputui.sources.sweep import Sweep
 from gputui.tui.screens.job_form import JobForm
+from gputui.tui.screens.sweep_form import SweepForm
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -46,7 +49,18 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
         if loaded.jobs:
             main.show_job(loaded.jobs[-1])
 
-    main.bridge.load(Load(specs, main.environment(), origin), done, lambda why: main.say(why, grave=True))
+    main.bridge.do(Load(specs, main.environment(), origin), done, lambda why: main.say(why, grave=True))
+
+
+def sweep(main: MainScreen) -> None:
+    job = main.snapshot[main.table.cursor] if main.table.cursor is not None else None
+
+    def answered(made: Sweep | None) -> None:
+        if made is not None:
+            jobs = specs(made, cwd=os.getcwd(), environment="", group="sweep")
+            main.with_session(lambda: load(main, jobs, "sweep"))
+
+    main.ask(SweepForm(job.spec.command if job is not None and "{" not in job.spec.command else ""), answered)
 
 
 def edit(main: MainScreen) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from gputui.core.events import (
     Continue,
     Hold,
-    JobCommand,
     Kill,
     Move,
     Release,
@@ -72,6 +71,18 @@ def _listed(main: MainScreen, jobs: list[Job]) -> str:
     return "\n".join(lines)
 
 
+def _confirm(
+    main: MainScreen, question: str, jobs: list[Job], words: str, choice: Choice, make: Make, done: str
+) -> None:
+    """One question for all of them."""
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            _each(main, jobs, make, done)
+
+    main.ask(Ask(_how_many(jobs, question), f"{_listed(main, jobs)}\n{words}", [choice]), answered)
+
+
 def _stake(job: Job, now: float) -> str:
     if job.active is None:
         return ""
@@ -129,47 +140,35 @@ def suspend(main: MainScreen) -> None:
     if standing:
         _each(main, standing, lambda job, seen: Continue(job=job.id, seen=seen), "goes on")
     elif jobs:
-        main.ask(
-            Ask(
-                _how_many(jobs, "Suspend"),
-                f"{_listed(main, jobs)}\nIt stands still until S is pressed again. Its GPU memory stays taken.",
-                [Choice("yes", "S", "suspend", also=("y",))],
-            ),
-            lambda answer: answer and _each(main, jobs, lambda job, seen: Suspend(job=job.id, seen=seen), "suspended"),
-        )
+        words = "It stands still until S is pressed again. Its GPU memory stays taken."
+        choice = Choice("yes", "S", "suspend", also=("y",))
+        _confirm(main, "Suspend", jobs, words, choice, lambda job, seen: Suspend(job=job.id, seen=seen), "suspended")
 
 
 def requeue(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
     if jobs:
-        main.ask(
-            Ask(
-                _how_many(jobs, "Back to the queue with"),
-                f"{_listed(main, jobs)}\nEnded with grace, then queued at its place; GPUTUI_CHECKPOINT_DIR stays the same.",
-                [Choice("yes", "B", "end it and queue it again", also=("y",))],
-            ),
-            lambda answer: answer and _each(main, jobs, lambda job, seen: Requeue(job=job.id, seen=seen), "requeued"),
-        )
+        words = "Ended with grace, then queued at its place. Its checkpoint folder stays the same."
+        choice = Choice("yes", "B", "end it and queue it again", also=("y",))
+        _confirm(main, "Back to the queue with", jobs, words, choice, _requeue, "back to the queue")
+
+
+def _requeue(job: Job, seen: Seen) -> UserCommand:
+    return Requeue(job=job.id, seen=seen)
 
 
 def rerun(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B puts a running job back")
-    succeeded = [job for job in jobs if isinstance(job.state, Succeeded)]
+    done = "queued again, in the environment it had"
+    if any(isinstance(job.state, Succeeded) for job in jobs):
+        words = "It succeeded. A new attempt is made; nothing of the old one is overwritten."
+        _confirm(main, "Run again", jobs, words, Choice("yes", "y", "run it again", also=("r",)), _rerun, done)
+    else:
+        _each(main, jobs, _rerun, done)
 
-    def go() -> None:
-        _each(main, jobs, lambda job, seen: Rerun(job=job.id, seen=seen), "queued again, in the environment it had")
 
-    if succeeded:
-        main.ask(
-            Ask(
-                _how_many(succeeded, "Run again"),
-                f"{_listed(main, succeeded)}\nIt succeeded. A new attempt is made; nothing of the old one is overwritten.",
-                [Choice("yes", "y", "run it again", also=("r",))],
-            ),
-            lambda answer: answer and go(),
-        )
-    elif jobs:
-        go()
+def _rerun(job: Job, seen: Seen) -> UserCommand:
+    return Rerun(job=job.id, seen=seen)
 
 
 def hold(main: MainScreen) -> None:
@@ -184,14 +183,9 @@ def hold(main: MainScreen) -> None:
 def remove(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: not isinstance(job.state, Active), "is running; K ends it first")
     if jobs:
-        main.ask(
-            Ask(
-                _how_many(jobs, "Remove"),
-                f"{_listed(main, jobs)}\nTaken off the list. All files stay.",
-                [Choice("yes", "y", "remove from the list", also=("D",))],
-            ),
-            lambda answer: answer and _each(main, jobs, lambda job, seen: Remove(job=job.id, seen=seen), "removed"),
-        )
+        words = "Taken off the list. All files stay."
+        choice = Choice("yes", "y", "remove from the list", also=("D", "delete"))
+        _confirm(main, "Remove", jobs, words, choice, lambda job, seen: Remove(job=job.id, seen=seen), "removed")
 
 
 def priority_up(main: MainScreen) -> None:
@@ -205,7 +199,7 @@ def priority_down(main: MainScreen) -> None:
 def _change_priority(main: MainScreen, by: int) -> None:
     jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended; priority no longer matters")
 
-    def make(job: Job, seen: Seen) -> JobCommand:
+    def make(job: Job, seen: Seen) -> UserCommand:
         wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, job.priority + by))
         return SetPriority(job=job.id, seen=seen, priority=wanted)
 

@@ -13,6 +13,7 @@ from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import QUEUE_ORDER, Tab
 from gputui.tui.screens.details import details_screen
+from gputui.tui.widgets.queue.filter_bar import FilterBar
 
 if TYPE_CHECKING:
     from gputui.tui.bridge import Details
@@ -27,10 +28,10 @@ def _widget(main: MainScreen, pane: Pane) -> Widget:
 
 def _go_to(main: MainScreen, pane: Pane) -> None:
     """A pane that has no room yet is given some first."""
-    if main.zoomed is not None:
-        main.zoomed = pane
-    main.pane = pane
-    main.arrange()
+    if main.places.zoomed is not None:
+        main.places.zoomed = pane
+    main.places.focus = pane
+    main.places.arrange()
     _widget(main, pane).focus()
 
 
@@ -52,28 +53,26 @@ def next_pane(main: MainScreen) -> None:
 
 
 def zoom(main: MainScreen) -> None:
-    main.zoomed = None if main.zoomed is not None else main.pane
-    main.arrange()
+    main.places.zoomed = None if main.places.zoomed is not None else main.pane
+    main.places.arrange()
 
 
 def full_log(main: MainScreen) -> None:
     """The log alone; from there back to the queue."""
-    if main.zoomed is Pane.LOG:
-        main.zoomed = None
+    if main.places.zoomed is Pane.LOG:
+        main.places.zoomed = None
         _go_to(main, Pane.QUEUE)
     else:
-        main.zoomed = Pane.LOG
+        main.places.zoomed = Pane.LOG
         _go_to(main, Pane.LOG)
 
 
 def back(main: MainScreen) -> None:
     """One step: out of the filter, the marks, the zoom, the log."""
-    if main.filtering:
-        main.end_filter(keep=False)
-    elif main.table.clear_marks():
-        pass
-    elif main.zoomed is not None:
-        full_log(main) if main.zoomed is Pane.LOG else zoom(main)
+    if main.table.clear_marks():
+        return
+    if main.places.zoomed is not None:
+        full_log(main) if main.places.zoomed is Pane.LOG else zoom(main)
     elif main.table.rows.filter:
         main.table.set_view(filter=Filter())
     elif main.table.rows.tab is not Tab.ALL or main.table.rows.sort != QUEUE_ORDER:
@@ -83,7 +82,9 @@ def back(main: MainScreen) -> None:
 
 
 def filter_or_search(main: MainScreen) -> None:
-    main.begin_filter(search=main.pane is Pane.LOG)
+    search = main.pane is Pane.LOG
+    bar = main.query_one(FilterBar)
+    bar.begin("" if search else main.table.rows.filter.written, search=search)
 
 
 def _turn_tab(main: MainScreen, by: int) -> None:
@@ -160,7 +161,3 @@ def pager(main: MainScreen) -> None:
     except (OSError, ValueError) as error:
         main.say(f"{command[0]} cannot be started: {error}; set PAGER", grave=True)
     main.app.refresh()
-
-
-def redraw(main: MainScreen) -> None:
-    main.app.redraw()  # type: ignore[attr-defined]

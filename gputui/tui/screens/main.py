@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -14,78 +13,83 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import DescendantFocus, Resize
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input
 
 from gputui.core.events import UserCommand
-from gputui.core.job import Active, Job, JobId, Waiting
+from gputui.core.job import Job, JobId
 from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
-from gputui.logs.progress import ProgressReader
 from gputui.session.requests import Outcome
-from gputui.tui.actions import BY_NAME, bindings
 from gputui.tui.acting import ACTS
 from gputui.tui.acting.footing import offered
+from gputui.tui.actions import BY_NAME, bindings
 from gputui.tui.bridge import Bridge
 from gputui.tui.leaving import Way
-from gputui.tui.model.arrangement import Pane, arrange
+from gputui.tui.model.arrangement import Pane
+from gputui.tui.model.filtering import Filter
+from gputui.tui.presenting.layout import Arranger
+from gputui.tui.presenting.logs import LogPresenter
+from gputui.tui.presenting.queue import QueuePresenter
 from gputui.tui.widgets.banner import Banner, notices
 from gputui.tui.widgets.footer import Footer
-from gputui.tui.widgets.gpus.pane import GpuPane, rows_wanted
-from gputui.tui.widgets.logs.pane import AttemptLog, JobLog, LogPane
+from gputui.tui.widgets.gpus.pane import GpuPane
+from gputui.tui.widgets.logs.pane import LogPane
+from gputui.tui.widgets.queue.filter_bar import FilterBar
 from gputui.tui.widgets.queue.table import QueueTable
 from gputui.tui.widgets.status import StatusLine, Where
 
 PAINT_EVERY = 0.25
 """Seconds between repaints for news; keys are answered at once."""
 LOOK_EVERY = 1.0
-MOST_PROGRESS = 24
-"""Rows whose log is looked at for progress."""
 
 
 class MainScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
-    def __init__(self, bridge: Bridge, where: Where, *, read_only: bool, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, bridge: Bridge, where: Where, *, read_only: bool = False, now: Callable[[], float] = time.time
+    ) -> None:
         super().__init__()
         self.bridge = bridge
-        self.where = where
         self.read_only = read_only
         self.now = now
         self.names = Names()
-        self.table = QueueTable(bridge.snapshot, self.names, id="table")
-        self.gpus = GpuPane(id="gpus")
-        self.log_pane = LogPane(id="log")
+        self.status = StatusLine(where, id="status")
+        self.table: QueueTable = QueueTable(bridge.snapshot, self.names, id="table")
+        self.gpus: GpuPane = GpuPane(id="gpus")
+        self.log_pane: LogPane = LogPane(id="log")
+        self.footer = Footer(id="footer")
+        self.places = Arranger(self)
+        self.queue = QueuePresenter(self)
+        self.logs = LogPresenter(self)
         self.changed_keys: dict[str, str] = {}
-        self.zoomed: Pane | None = None
-        self.pane = Pane.QUEUE
-        self._progress = ProgressReader()
         self._painted = 0.0
         self._paint_due = False
-        self._shown_log: JobLog | None = None
         self._cause: object = None
         self.on_leave: Callable[[Way], None] = lambda way: None
         self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
         self.environment: Callable[[], dict[str, str]] = dict
+        self.on_reload: Callable[[], None] = lambda: self.say("there is no job file to read again")
 
     def compose(self) -> ComposeResult:
-        yield StatusLine(self.where, id="status")
+        yield self.status
         yield Banner(id="banner")
         yield self.gpus
         with Container(id="work"):
             with Vertical(id="queue"):
                 yield self.table
-                yield Input(placeholder="state:failed lr=0.1 text !not", compact=True, id="filter")
+                yield FilterBar(id="filter")
             yield self.log_pane
-        yield Footer(id="footer")
+        yield self.footer
 
     def on_mount(self) -> None:
-        self.query_one("#filter").display = False
+        self.gpus.border_title = Text("1 GPUs")
         self.table.focus()
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
-        self.set_interval(LOOK_EVERY, self._look)
+        self.set_interval(LOOK_EVERY, self.look)
+        self.places.arrange()
         self.paint()
-        self.call_after_refresh(self._look)
+        self.call_after_refresh(self.look)
 
     # What actions use
 
@@ -93,6 +97,10 @@ class MainScreen(Screen[None]):
     def snapshot(self) -> Snapshot:
         """As painted."""
         return self.table.snapshot
+
+    @property
+    def pane(self) -> Pane:
+        return self.places.focus
 
     def job_under_cursor(self) -> Job | None:
         job = self.table.cursor
@@ -117,7 +125,10 @@ class MainScreen(Screen[None]):
             self.bridge.command(events, answered)
 
     def ask(self, screen: ModalScreen[Any], then: Callable[[Any], object]) -> None:
-        self.app.push_screen(screen, lambda answer: then(answer) and None)
+        def answered(answer: Any) -> None:
+            then(answer)
+
+        self.app.push_screen(screen, answered)
 
     def say(self, sentence: str, *, grave: bool = False) -> None:
         self.app.notify(plain(sentence), markup=False, severity="error" if grave else "information", timeout=5)
@@ -129,12 +140,20 @@ class MainScreen(Screen[None]):
         else:
             self.on_add_without_session(then)
 
+    def begun(self, where: Where) -> None:
+        self.status.where = where
+        self.reset()
+        self.table.focus()
+
     def show_job(self, job: JobId) -> None:
         self.paint()
         self.table.move_to(job)
 
     def leave(self, way: Way) -> None:
         self.on_leave(way)
+
+    def reload(self) -> None:
+        self.on_reload()
 
     # Keys
 
@@ -149,8 +168,23 @@ class MainScreen(Screen[None]):
         self.action_act(event.action)
 
     @on(QueueTable.Opened)
+    @on(GpuPane.Opened)
     def _opened(self) -> None:
         self.action_act("details")
+
+    @on(FilterBar.Typed)
+    def _filter_typed(self, event: FilterBar.Typed) -> None:
+        self.table.set_view(filter=Filter(event.text))
+
+    @on(FilterBar.Done)
+    def _filter_done(self, event: FilterBar.Done) -> None:
+        if event.search is not None:
+            self.log_pane.focus()
+            self.log_pane.search(event.search)
+            return
+        if not event.kept:
+            self.table.set_view(filter=Filter())
+        self.table.focus()
 
     # Painting
 
@@ -169,53 +203,42 @@ class MainScreen(Screen[None]):
             return
         changed = self.bridge.take_changed()
         snapshot = self.bridge.snapshot
-        now = self.table.told.now = self.now()
+        self.table.told.now = self.now()
         self.table.show(snapshot, changed)
-        self._paint_lines(snapshot, now)
-        self._paint_gpus(now)
+        self._paint_around()
         if self.table.cursor in changed:
-            self._show_log()
+            self.logs.show()
         self._go_to_crash(snapshot)
 
-    def _paint_lines(self, snapshot: Snapshot, now: float) -> None:
-        monitor = not self.bridge.has_session
-        self.query_one(StatusLine).show(snapshot, now, monitor=monitor, read_only=self.read_only)
-        picture = self.bridge.picture
-        trouble = picture.sample.trouble if picture is not None and picture.sample is not None else None
-        sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
-        if self.query_one(Banner).show(notices(snapshot, sentence)):
-            self.arrange()
-        self.query_one(Footer).show(offered(self), self.changed_keys)
-        self._paint_titles()
+    def reset(self) -> None:
+        """Another owner's pictures: nothing that was known of the jobs counts."""
+        self.bridge.take_changed()
+        self.table.reset(self.bridge.snapshot)
+        self.paint()
+        self.logs.show()
+        self.places.arrange()
 
-    def _paint_gpus(self, now: float) -> None:
-        picture = self.bridge.picture
-        if picture is None:
-            return
-        self.gpus.show(picture, self.snapshot, self._short_name, now)
-        if self._gpu_rows() != self._arranged_gpu_rows:
-            self.arrange()
+    def look(self) -> None:
+        """Once a second: what changes by itself."""
+        self.queue.look()
+        self._paint_around()
+
+    def _paint_around(self) -> None:
+        now, snapshot, picture = self.now(), self.snapshot, self.bridge.picture
+        self.status.show(snapshot, now, monitor=not self.bridge.has_session, read_only=self.read_only)
+        trouble = picture.sample.trouble if picture.sample is not None else None
+        sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
+        self.query_one(Banner).show(notices(snapshot, sentence))
+        self.gpus.show(picture, snapshot if self.bridge.has_session else None, self._short_name, now)
+        self.places.arrange()
+        self.queue.paint_titles()
+        self.paint_footer()
+
+    def paint_footer(self) -> None:
+        self.footer.show(offered(self), self.changed_keys)
 
     def _short_name(self, job: JobId) -> str:
         return self.names.of(self.snapshot[job]) if job in self.snapshot else ""
-
-    def _paint_titles(self) -> None:
-        rows, table = self.table.rows, self.table
-        tabs = "  ".join(f"[{tab}]" if tab is rows.tab else str(tab) for tab in type(rows.tab))
-        title = Text(f"2 Queue  {tabs}")
-        common = plain(self.names.common())
-        if common:
-            title.append(f"  {common} …", "dim")
-        queue = self.query_one("#queue")
-        queue.border_title = title
-        marked = f"{len(table.marks):,} marked" if table.marks else ""
-        hidden = table.hidden_marks()
-        parts = [marked + (f", {hidden:,} not in this view" if hidden else ""), self._filter_words()]
-        queue.border_subtitle = Text(" · ".join(part for part in parts if part))
-
-    def _filter_words(self) -> str:
-        rows = self.table.rows
-        return f"/{plain(rows.filter.written)}: {len(rows):,} shown" if rows.filter else ""
 
     def _go_to_crash(self, snapshot: Snapshot) -> None:
         """When the breaker trips, the cursor is taken to the crash: that is the log the user wants to read."""
@@ -224,70 +247,17 @@ class MainScreen(Screen[None]):
             self.table.move_to(cause.jobs[-1])
         self._cause = cause
 
-    # What is looked at now and then
-
-    def _look(self) -> None:
-        """Times, progress, and why jobs wait: of the rows in sight only."""
-        jobs = self.table.visible_jobs()
-        running = [job for job in jobs if isinstance(job.state, Active)]
-        self.table.told.progress = {
-            job.id: found.text for job in running[:MOST_PROGRESS] if (found := self._progress_of(job)) is not None
-        }
-        self.table.told.now = self.now()
-        self.table.repaint_jobs(job.id for job in running)
-        waiting = [job.id for job in jobs if isinstance(job.state, Waiting | Active)]
-        self.bridge.whys(waiting, self._whys_came)
-        self._paint_lines(self.snapshot, self.now())
-        self._paint_gpus(self.now())
-
-    def _progress_of(self, job: Job) -> Any:
-        files = self.bridge.files(job, job.active.attempt) if job.active is not None else None
-        return self._progress.read(Path(files.out), Path(files.err or files.out)) if files is not None else None
-
-    def _whys_came(self, whys: dict[JobId, str]) -> None:
-        before, self.table.told.whys = self.table.told.whys, {job: plain(words) for job, words in whys.items()}
-        changed = {job for job in (*before, *whys) if before.get(job) != self.table.told.whys.get(job)}
-        self.table.repaint_jobs(changed)
-        if self.table.cursor in changed:
-            self._show_log()
-
-    # The log
+    # What the panes say
 
     @on(QueueTable.Highlighted)
     def _highlighted(self) -> None:
-        self._show_log()
-        self.query_one(Footer).show(offered(self), self.changed_keys)
+        self.logs.show()
+        self.paint_footer()
 
     @on(QueueTable.ViewChanged)
     def _view_changed(self) -> None:
-        self._paint_titles()
-        self.call_after_refresh(self._look)
-
-    def _show_log(self) -> None:
-        job_id = self.table.cursor
-        if job_id is None or job_id not in self.snapshot:
-            self.log_pane.show(None)
-            self.log_pane.note("")
-            return
-        job = self.snapshot[job_id]
-        log = JobLog(job.id, plain(self.names.of(job)), self._attempts(job))
-        if log != self._shown_log:
-            self._shown_log = log
-            self.log_pane.show(log)
-        if not log.attempts:
-            self.log_pane.note(self.table.told.whys.get(job.id) or f"#{job.id} has not started yet")
-
-    def _attempts(self, job: Job) -> tuple[AttemptLog, ...]:
-        numbers = [attempt.number for attempt in job.attempts]
-        if job.active is not None:
-            numbers.append(job.active.attempt)
-        found = []
-        for number in numbers:
-            files = self.bridge.files(job, number)
-            if files is not None:
-                live = job.active is not None and number == job.active.attempt
-                found.append(AttemptLog(number, Path(files.out), Path(files.err) if files.err else None, live))
-        return tuple(found)
+        self.queue.paint_titles()
+        self.call_after_refresh(self.queue.look)
 
     @on(LogPane.TitleChanged)
     def _log_title(self, event: LogPane.TitleChanged) -> None:
@@ -297,41 +267,16 @@ class MainScreen(Screen[None]):
     def _log_note(self, event: LogPane.Note) -> None:
         self.say(event.text)
 
-    # Where everything is
-
-    _arranged_gpu_rows = -1
-
-    def _gpu_rows(self) -> int:
-        picture = self.bridge.picture
-        return rows_wanted(picture, self.size.width, self.size.height) if picture is not None else 0
-
     @on(Resize)
     def _resized(self) -> None:
-        self.arrange()
+        self.places.arrange()
+        self.call_after_refresh(self.look)
 
     @on(DescendantFocus)
     def _focused(self, event: DescendantFocus) -> None:
         panes = {self.gpus: Pane.GPUS, self.table: Pane.QUEUE, self.log_pane: Pane.LOG}
-        pane = panes.get(event.widget)  # type: ignore[call-overload]
-        if pane is not None and pane is not self.pane:
-            self.pane = pane
-            self.arrange()
-            self.query_one(Footer).show(offered(self), self.changed_keys)
-
-    def arrange(self) -> None:
-        self._arranged_gpu_rows = self._gpu_rows()
-        lines = 2 + 2 * len(self.query_one(Banner).notices)
-        zoomed = self.zoomed
-        monitor = not self.bridge.has_session
-        sizes = arrange(self.size.width, self.size.height - lines, self._arranged_gpu_rows, self.pane, zoomed,
-                        gpus_only=monitor)  # fmt: skip
-        work, queue = self.query_one("#work"), self.query_one("#queue")
-        self.gpus.display = sizes.gpus > 0
-        self.gpus.styles.height = sizes.gpus
-        work.display = bool(sizes.queue or sizes.log)
-        work.styles.layout = "horizontal" if sizes.side_by_side else "vertical"
-        queue.display, self.log_pane.display = sizes.queue > 0, sizes.log > 0
-        queue.styles.height = sizes.queue
-        queue.styles.width = sizes.queue_width if sizes.side_by_side else "100%"
-        self.log_pane.styles.height = sizes.log
-        self.log_pane.styles.width = "1fr" if sizes.side_by_side else "100%"
+        pane = next((pane for widget, pane in panes.items() if widget is event.widget), None)
+        if pane is not None:
+            self.places.focus = pane
+            self.places.arrange()
+            self.paint_footer()

@@ -121,6 +121,15 @@ class QueueTable(ScrollView, can_focus=True):
         else:
             self.repaint_jobs(changed)
 
+    def reset(self, snapshot: Snapshot) -> None:
+        """All anew, as when another owner has the session."""
+        self.snapshot = snapshot
+        self.rows.rebuild(snapshot)
+        self.marks.clear()
+        self._resize_rows()
+        self._settle_cursor()
+        self.refresh()
+
     def _rows_moved(self, count: int) -> None:
         if len(self.rows) != count:
             self._resize_rows()

@@ -1,0 +1,216 @@
+"""`gputui [JOBS …]`: opens the screen. What can be refused is refused here, before there is one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from gputui.core.events import Refusal
+from gputui.session.choice import NAMES, chosen
+from gputui.session.client import ClientError, NoSession
+from gputui.session.config import load, user_file
+from gputui.session.environment import captured, digest
+from gputui.session.errors import SessionError
+from gputui.session.holding import Holding
+from gputui.session.lock import OwnerKind
+from gputui.session.moving_aside import move_aside
+from gputui.session.opening import Layout
+from gputui.session.paths import Paths
+from gputui.session.takeover import Owned
+from gputui.sources.source import BadInput
+from gputui.tui.terminal.checks import colours, refusal
+from gputui.tui.terminal.stdin import set_piped_stdin_aside
+
+from .app_options import parser
+from .inputs import Inputs
+from .layouts import check_layout
+from .options import gathered
+from .settled import settle
+from .takeover_question import may_take_over
+from .wishes import begin_request, job_settings, wanted_lanes
+from .words import Exit, refuse, say
+
+if TYPE_CHECKING:
+    from gputui.tui.app import Hold
+    from gputui.tui.bridge import Bridge
+    from gputui.tui.leaving import Way
+    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.widgets.status import Where
+
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds: a busy screen must not keep the scheduler waiting for its turn."""
+
+
+def main(words: list[str]) -> int:
+    try:
+        options = parser("gputui").parse_args(gathered(words))
+        named = options.output_dir
+        settle(options)
+        return Opening(options, named).run()
+    except Exit as leaving:
+        if str(leaving):
+            say(str(leaving))
+        return leaving.status
+    except (BadInput, SessionError, Refusal) as error:
+        say(str(error))
+        return 2
+    except ClientError as error:
+        say(str(error))
+        return 1
+
+
+class Opening:
+    """From the words of the command line to a screen, and from the screen back to the shell."""
+
+    def __init__(self, options: argparse.Namespace, named: str | None) -> None:
+        """`named`: the session's folder as the user wrote it, if they did."""
+        self._options = options
+        self._environment = captured()
+        why_not = refusal()
+        if why_not is not None:
+            refuse(why_not)
+        self._inputs = Inputs(options.jobs, digest(self._environment), job_settings(options))
+        self._given = wanted_lanes(options)
+        self._has_jobs = bool(self._inputs.sources) or self._inputs.follows_stdin
+        self._pipe = set_piped_stdin_aside()
+        self._force = False
+        self._paths = self._session(named)
+
+    def run(self) -> int:
+        from gputui.tui.bridge import Bridge
+
+        bridge = Bridge(self._hold if self._paths is not None else None)
+        notices = self._take(bridge)
+        return self._show(bridge, notices)
+
+    # The session
+
+    def _session(self, named: str | None) -> Paths | None:
+        """Jobs go to ./gputui_run or where the user says; without jobs the nearest session is opened, if any is."""
+        options = self._options
+        if options.session:
+            return Paths(chosen("app", options.session))
+        if self._has_jobs or named is not None:
+            paths = Paths(options.output_dir)
+            if options.new and (aside := move_aside(paths)) is not None:
+                say(f"the session before is kept as {aside}")
+            return paths
+        try:
+            return Paths(chosen("app"))
+        except NoSession:
+            return None
+
+    def _hold(self, on_change: Callable[[], None]) -> Holding:
+        assert self._paths is not None
+        options = self._options
+        layout = Layout(options.prefix, options.job_dir)
+        check_layout(layout)
+        return Holding(
+            self._paths,
+            OwnerKind.APP,
+            layout=layout,
+            keeper=not options.no_keeper,
+            force=self._force,
+            on_change=on_change,
+        )
+
+    def _take(self, bridge: Bridge) -> list[str]:
+        try:
+            return bridge.take()
+        except Owned as owned:
+            assert self._paths is not None
+            if not may_take_over(self._paths.root, owned):
+                raise Exit(0) from None
+        self._force = True
+        try:
+            return bridge.take()
+        finally:
+            self._force = False
+
+    def _begin_session(self) -> tuple[Hold, Where]:
+        self._paths = Paths(self._options.output_dir)
+        return self._hold, self._where()
+
+    def _where(self) -> Where:
+        from gputui.tui.bridge import host_name
+        from gputui.tui.widgets.status import Where
+
+        if self._paths is None:
+            return Where("", host_name())
+        folder, name = os.path.split(self._paths.root)
+        return Where(os.path.basename(folder) if name in NAMES else name, host_name())
+
+    # The screen
+
+    def _show(self, bridge: Bridge, notices: list[str]) -> int:
+        from gputui.tui.app import GputuiApp, Setup
+
+        options = self._options
+        setup = Setup(
+            where=self._where(),
+            environment=self._environment,
+            begin_session=self._begin_session,
+            first=lambda main: self._first(main, notices),
+            keys=_keymap(options.jobs),
+            theme=options.theme,
+            read_only=options.read_only,
+            colours=colours(),
+            cell_diff=not options.no_diff,
+        )
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        app = GputuiApp(bridge, setup)
+        try:
+            app.run()
+        finally:
+            status = self._after(bridge, app.return_value, app.parting)
+        return status or app.return_code or 0
+
+    def _first(self, main: MainScreen, notices: list[str]) -> None:
+        """With the screen there: lanes, jobs, and what must be said."""
+        from .app_loading import AppLoading
+
+        for notice in notices:
+            main.say(notice)
+        if self._paths is not None:
+            loading = AppLoading(
+                main, self._inputs, self._environment, force_rerun=self._options.force_rerun, pipe=self._pipe
+            )
+            # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
+            begin = replace(begin_request(self._options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
+            loading.begin(begin, self._given.notice)
+
+    def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
+        from gputui.tui.leaving import Way, farewell
+
+        snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, bridge.root
+        bridge.close()
+        if parting:
+            say(parting)
+            return 1
+        if root is not None and (
+            words := farewell(snapshot, way or Way.DETACH, root, keeper, here=self._is_here(root))
+        ):
+            print(words, flush=True)
+        return 0
+
+    def _is_here(self, root: str) -> bool:
+        """Bare `gputui` in this folder would find the same session."""
+        try:
+            return chosen("app") == root
+        except ClientError:
+            return False
+
+
+def _keymap(jobs: list[str]) -> dict[str, str]:
+    from gputui.tui.actions import keymap
+
+    try:
+        return keymap(load(jobs).keymap())
+    except ValueError as error:
+        refuse(f"{user_file()}: {error}")

@@ -1,0 +1,79 @@
+"""What the app does first, with its screen already there: lanes, jobs, and what must be said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from gputui.core.job import StateName
+from gputui.session.loading import Again
+from gputui.session.requests import Begin, Begun, Load, Loaded
+from gputui.sources.source import Draft
+from gputui.tui.model.rows import BAD_ENDS
+from gputui.tui.screens.main import MainScreen
+
+from .feeding import Feeder
+from .wishes import told_of_lanes
+
+if TYPE_CHECKING:
+    from .inputs import Inputs
+
+
+class AppLoading:
+    """One after the other, each when the one before is durable."""
+
+    def __init__(
+        self,
+        main: MainScreen,
+        inputs: Inputs,
+        environment: dict[str, str],
+        *,
+        force_rerun: bool = False,
+        pipe: BinaryIO | None = None,
+    ) -> None:
+        self._main = main
+        self._inputs = inputs
+        self._environment = environment
+        self._again = Again(rerun_failed=False, force_rerun=force_rerun)
+        self._pipe = pipe
+
+    def begin(self, begin: Begin, lane_notice: str | None) -> None:
+        def begun(answer: Begun) -> None:
+            told = told_of_lanes(answer, lane_notice)
+            if told is not None:
+                self._main.say(told)
+            self._load_all()
+
+        self._main.bridge.do(begin, begun, self._refused)
+
+    def _load_all(self) -> None:
+        for source in self._inputs.sources:
+            load = Load(source.specs, self._environment, source.origin, self._again)
+            self._main.bridge.do(load, self._loaded, self._refused)
+        if self._pipe is not None:
+            self._feeder = Feeder(self._pipe.fileno(), self._feed, self._waiting, self._fed)
+            self._feeder.start()
+
+    def _loaded(self, loaded: Loaded) -> None:
+        """What failed before is not run again by itself: the user is told which key does it."""
+        self._main.paint()
+        snapshot = self._main.snapshot
+        failed = sum(snapshot[job].state.name in BAD_ENDS - {StateName.SKIPPED} for job in loaded.jobs)
+        advice = f" {failed} failed before: R reruns them" if failed else ""
+        self._main.say(loaded.sentence.partition(" All again:")[0] + advice)
+
+    def _refused(self, why: str) -> None:
+        self._main.say(why, grave=True)
+
+    # Standard input; in its own thread
+
+    def _waiting(self) -> int:
+        return self._main.bridge.snapshot.waiting
+
+    def _feed(self, drafts: list[Draft]) -> None:
+        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
+        self._main.bridge.do_and_wait(load)
+
+    def _fed(self) -> None:
+        trouble = self._feeder.trouble
+        if trouble is not None:
+            self._main.bridge.post(lambda: self._refused(f"{trouble}; what came before it was added"))

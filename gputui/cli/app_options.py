@@ -1,0 +1,28 @@
+"""The flags of the app: those of `run` that make sense with a screen, and a few of its own."""
+
+from __future__ import annotations
+
+from .options import Parser
+from .session_flags import add_session_flags
+
+EXAMPLES = """\
+examples:
+  gputui jobs.txt                       one command per line; the queue, every GPU and the logs on one screen
+  gputui --gpus 0,0,1 jobs.txt          two jobs at a time on GPU 0, one on GPU 1
+  producer | gputui -                   commands as they come
+  gputui                                the session here; without one, a live GPU monitor
+
+Leave with q: jobs go on, and gputui brings the screen back. ? shows the keys.
+All verbs: gputui help
+"""
+
+
+def parser(prog: str) -> Parser:
+    made = Parser(prog=prog, description="GPU job queue on one screen.", epilog=EXAMPLES)
+    made.add_argument("jobs", nargs="*", metavar="JOBS", help="files of commands, or - for standard input")
+    made.add_argument("--session", metavar="DIR", help="open this session")
+    made.add_argument("--read-only", action="store_true", help="only look: no key changes anything")
+    made.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")
+    made.add_argument("--no-diff", action="store_true", help="send all that is painted, not only what changed")
+    add_session_flags(made)
+    return made

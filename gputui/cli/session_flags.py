@@ -1,0 +1,27 @@
+"""The flags by which an app and a `run` alike say what they want of a session."""
+
+from __future__ import annotations
+
+from .options import Parser, gpus, seconds, whole
+
+
+def add_session_flags(made: Parser) -> None:
+    made.add_argument("--gpus", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
+    made.add_argument("--set", action="store_true", help="give --gpus to a session that has other lanes")
+    made.add_argument("--output-dir", "--output_dir", metavar="DIR", help="the session's folder (gputui_run)")
+    made.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")
+    made.add_argument("--job-dir", "--job_dir", metavar="PATTERN", help="e.g. {project}/{name}/{id}")
+    made.add_argument("--pause-after", type=whole, metavar="N", help="pause when N jobs in a row crash alike (3)")
+    made.add_argument("--retries", type=whole, default=None, metavar="N", help="run a failed job again, up to N times")
+    made.add_argument("--timeout", type=seconds, default=None, metavar="TIME", help="end a job after 90, 5m, 2h …")
+    made.add_argument("--grace", type=seconds, metavar="TIME", help="between SIGTERM and SIGKILL (30)")
+    made.add_argument("--shell", default=None, metavar="SHELL", help="instead of bash")
+    made.add_argument("--login-shell", action="store_true", help="run commands under a login shell (-l)")
+    made.add_argument("--force-rerun", action="store_true", help="run everything in JOBS again")
+    made.add_argument("--new", action="store_true", help="begin a fresh session; the old folder is kept beside it")
+    made.add_argument("--gpu-file", "--gpu_file", metavar="FILE", help="a file with the list of GPUs, followed")
+    made.add_argument("--keep-free", type=whole, metavar="K", help="leave K GPUs to others")
+    made.add_argument("--at-most", type=whole, metavar="M", help="use at most M GPUs at once")
+    made.add_argument("--ignore-strangers", action="store_true", help="use GPUs that others are on")
+    made.add_argument("--ignore", metavar="WHO", help="users, programs or pids that do not count as strangers")
+    made.add_argument("--no-keeper", action="store_true", help="nobody takes over when this program is killed")

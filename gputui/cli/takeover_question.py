@@ -1,0 +1,64 @@
+"""Another app or run has the session, as after a dead link: is it to be taken over?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import time
+import tty
+from typing import Any
+
+from gputui.session.client import Client, ClientError
+from gputui.session.takeover import Owned
+
+from .words import clock, elapsed, say
+
+QUIET = 5.0
+"""Seconds in which a terminal that is alive has taken something."""
+
+
+def may_take_over(root: str, owned: Owned) -> bool:
+    say(f"{sentence(root, owned)}\n[Enter] take over  [q] leave")
+    return key() in ("\r", "\n")
+
+
+def sentence(root: str, owned: Owned) -> str:
+    """Who has it, where, since when, and whether anybody seems to be there."""
+    who = _owner(root)
+    where = f" on {who['terminal']}" if who.get("terminal") else ""
+    since = f" since {clock(who['since'])}" if "since" in who else ""
+    words = f"{root} is open in gputui {owned.kind} (pid {owned.pid}){where}{since}"
+    silent = who.get("silent_for")
+    return f"{words}; its terminal has taken nothing for {elapsed(silent)}" if silent and silent > QUIET else words
+
+
+def _owner(root: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = Client(root).ask("status")["owner"] or {}
+    except ClientError:
+        return {}
+    return found
+
+
+def key() -> str:
+    """One key from the terminal; Ctrl-C and the end of the input leave."""
+    keyboard = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    before = termios.tcgetattr(keyboard)
+    try:
+        tty.setcbreak(keyboard)
+        return os.read(keyboard, 1).decode("latin-1")
+    except (KeyboardInterrupt, OSError):
+        return ""
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        os.close(keyboard)
+
+
+def presence(silent_since: float) -> dict[str, Any]:
+    """What an app tells others of its terminal."""
+    try:
+        terminal = os.ttyname(sys.stdin.fileno()).removeprefix("/dev/")
+    except (OSError, ValueError, AttributeError):
+        terminal = None
+    return {"terminal": terminal, "silent_for": time.monotonic() - silent_since}

@@ -1,0 +1,198 @@
+"""The app: puts the bridge, the main screen and the terminal together. It composes; it decides next to nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from textual import on
+from textual.app import SystemCommand
+from textual.message import Message
+from textual.screen import Screen
+
+from gputui.core.events import UserCommand
+from gputui.session.errors import SessionError
+from gputui.session.holding import Holding
+from gputui.session.takeover import Owned
+
+from .acting.scheduler import leaving_events, requeues
+from .actions import ACTIONS
+from .bridge import Bridge
+from .leaving import Way
+from .screens.main import MainScreen
+from .terminal.app import TerminalApp
+from .terminal.checks import Colours
+from .themes import NAMES, OWN
+from .widgets.status import Where
+
+Hold = Callable[[Callable[[], None]], Holding]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the command line decided before there was a screen."""
+
+    where: Where
+    environment: Mapping[str, str]
+    begin_session: Callable[[], tuple[Hold, Where]] | None = None
+    """For a screen without a session: where one would be made when a job is added."""
+    first: Callable[[MainScreen], None] = lambda main: None
+    """Done when the screen is there: loads the jobs, says what must be said."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    theme: str | None = None
+    read_only: bool = False
+    colours: Colours = Colours.MANY
+    cell_diff: bool = True
+
+
+class Crossing(Message):
+    """A call from another thread, made in the screen's."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__()
+        self.call = call
+
+
+class GputuiApp(TerminalApp[Way]):
+    TITLE = "gputui"
+    CSS_PATH = "gputui.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "f1"
+
+    def __init__(self, bridge: Bridge, setup: Setup) -> None:
+        super().__init__(colours=setup.colours, cell_diff=setup.cell_diff)
+        self.bridge = bridge
+        self.setup = setup
+        self.parting = ""
+        """What the shell must say, when it was not the user who ended this."""
+        self.main = MainScreen(bridge, setup.where, read_only=setup.read_only)
+        self._leaving: Way | None = None
+        for theme in OWN:
+            self.register_theme(theme)
+        if setup.theme is not None:
+            self.theme = NAMES[setup.theme]
+        elif setup.colours is Colours.MANY:
+            self.theme = NAMES["dark"]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.main.on_leave = self.leave
+        self.main.on_add_without_session = self._begin_session
+        self.main.environment = lambda: dict(self.setup.environment)
+        self.main.changed_keys = dict(self.setup.keys)
+        self.set_keymap(dict(self.setup.keys))
+        self.bridge.connect(self._cross, self._news)
+        self.push_screen(self.main)
+        self.call_after_refresh(lambda: self.setup.first(self.main))
+
+    # The crossing
+
+    def _cross(self, call: Callable[[], None]) -> None:
+        self.post_message(Crossing(call))
+
+    @on(Crossing)
+    def _crossed(self, event: Crossing) -> None:
+        event.call()
+
+    def _news(self) -> None:
+        gone = self.bridge.why_gone()
+        if gone is not None:
+            self._part(gone)
+            return
+        self.main.news()
+        if self._leaving is Way.STOP:
+            self._stop_on()
+
+    # Leaving
+
+    def leave(self, way: Way) -> None:
+        """What must outlast this screen is durable before it goes."""
+        if self._leaving is not None:
+            return
+        events = leaving_events(self.main, way)
+        if not events or not self.bridge.has_session:
+            self.exit(way)
+            return
+        self._leaving = way
+        self.bridge.command(events, lambda _: self._committed(way))
+
+    def _committed(self, way: Way) -> None:
+        if way is Way.STOP:
+            self.main.say("stopping: running jobs are ended with grace and wait again; q leaves at once")
+            self._stop_on()
+        else:
+            self.exit(way)
+
+    def _stop_on(self) -> None:
+        """Until nothing runs; a job that was just starting is told now."""
+        if not self.bridge.snapshot.active:
+            self.exit(Way.STOP)
+            return
+        more: list[UserCommand] = requeues(self.main)
+        if more:
+            self.bridge.command(more, lambda _: None)
+
+    def _part(self, sentence: str) -> None:
+        self.parting = sentence
+        self.exit(Way.DETACH, return_code=1)
+
+    # The terminal
+
+    def terminal_lost(self) -> None:
+        self.exit(Way.DETACH, return_code=128 + signal.SIGHUP)
+
+    def asked_to_leave(self, signum: int) -> None:
+        if signum == signal.SIGUSR1:
+            self.leave(Way.DRAIN)
+        elif signum == signal.SIGINT:
+            self._ask_to_leave()
+        else:
+            self.exit(Way.DETACH, return_code=128 + signum)
+
+    def _ask_to_leave(self) -> None:
+        if self._leaving is not None:
+            self.exit(Way.DETACH)
+        elif self.screen is self.main:
+            self.main.action_act("leave")
+        else:
+            self.screen.dismiss(None)
+
+    def before_stop(self) -> None:
+        self.bridge.let_go()
+
+    def after_continue(self) -> None:
+        try:
+            self.bridge.take()
+        except Owned as owned:
+            self._part(f"the session is open in gputui {owned.kind} (pid {owned.pid}) now")
+        except SessionError as error:
+            self._part(str(error))
+        else:
+            self.main.reset()
+
+    # The session
+
+    def _begin_session(self, then: Callable[[], None]) -> None:
+        assert self.setup.begin_session is not None
+        try:
+            hold, where = self.setup.begin_session()
+            notices = self.bridge.begin(hold)
+        except (SessionError, Owned) as error:
+            self.main.say(str(error), grave=True)
+            return
+        self.main.begun(where)
+        for notice in notices:
+            self.main.say(notice)
+        then()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every action by name, and the looks."""
+        if screen is self.main:
+            for action in ACTIONS:
+                if not (action.acts and self.main.read_only):
+                    act = partial(self.main.action_act, action.name)
+                    yield SystemCommand(f"{action.label} ({action.shown_key})", action.help, act)
+        for written, name in NAMES.items():
+            yield SystemCommand(f"Theme {written}", "how the screen looks", partial(setattr, self, "theme", name))
