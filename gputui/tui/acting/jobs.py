@@ -101,7 +101,7 @@ def kill(main: MainScreen) -> None:
     grace = main.snapshot.settings.grace
 
     def body() -> str:
-        return f"{_listed(main, jobs)}\n{_countdown(main, jobs)}"
+        return f"{_listed(main, jobs)}\n{_countdown(main, jobs)}".rstrip("\n")
 
     choices = [
         Choice("grace", "y", f"kill: SIGTERM, and SIGKILL after {grace:g} s"),

@@ -14,7 +14,7 @@ from gputui.logs.plain import plain
 from .rows import QUEUE_ORDER, Rows
 from .words import gpus_of, note_of, state_words, time_of
 
-LEAST_NAME, LEAST_NOTE = 12, 8
+LEAST_NAME, LEAST_NOTE = 12, 12
 MOST_PARAMETER = 14
 WIDE_ENOUGH_FOR_PRIORITY = 46
 LONGEST_STATE = max(len(name) for name in StateName) + 2
@@ -73,8 +73,8 @@ class Layout:
         return None
 
 
-def layout(width: int, rows: Rows, highest_id: int, longest_name: int) -> Layout:
-    """`longest_name`: of the rows in sight, so that what is left serves the notes."""
+def layout(width: int, rows: Rows, highest_id: int, longest_name: int, *, progress: bool = False) -> Layout:
+    """`longest_name`: of the rows in sight. The name comes first; what is left of the line serves the note."""
     fixed = [
         Column("id", max(3, len(str(highest_id))), lambda job, _: str(job.id), "id", right=True),
         Column("state", LONGEST_STATE, lambda job, _: state_words(job), "state"),
@@ -82,17 +82,19 @@ def layout(width: int, rows: Rows, highest_id: int, longest_name: int) -> Layout
     if width >= WIDE_ENOUGH_FOR_PRIORITY:
         fixed.append(Column("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
     fixed += [
-        Column("gpu", 4 if width < 90 else 6, lambda job, _: gpus_of(job)),
+        Column("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)),
         Column("time", 7, lambda job, told: time_of(job, told.now), "started", right=True),
     ]
+    if progress:
+        fixed.append(Column("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
     left = width - 1 - sum(column.width + 1 for column in fixed)
     parameters = _parameters(rows, left)
     if parameters:
         left -= sum(column.width + 1 for column in parameters)
         return Layout((*fixed, *parameters, Column("", max(0, left), _note)))
-    name = max(LEAST_NAME, min(longest_name, left - LEAST_NOTE - 1 if left < 60 else left * 3 // 5))
+    name = min(max(LEAST_NAME, longest_name), left)
     if left - name - 1 < LEAST_NOTE:
-        return Layout((*fixed, Column("job", max(1, left), _name_and_note, "name")))
+        return Layout((*fixed, Column("job", max(1, left), _name, "name")))
     return Layout((*fixed, Column("job", name, _name, "name"), Column("", left - name - 1, _note)))
 
 
@@ -114,9 +116,4 @@ def _name(job: Job, told: Told) -> str:
 
 
 def _note(job: Job, told: Told) -> str:
-    return note_of(job, told.now) or told.progress.get(job.id) or told.whys.get(job.id, "")
-
-
-def _name_and_note(job: Job, told: Told) -> str:
-    progress = told.progress.get(job.id)
-    return f"{progress} {_name(job, told)}" if progress else _name(job, told)
+    return note_of(job, told.now) or told.whys.get(job.id, "")

@@ -54,11 +54,8 @@ class QueuePresenter:
         table = self._main.table
         jobs = table.visible_jobs()
         running = [job for job in jobs if isinstance(job.state, Active)]
-        table.told.now = self._main.now()
-        table.told.progress = {
-            job.id: words for job in running[:MOST_PROGRESS] if (words := self._progress_of(job)) is not None
-        }
-        table.repaint_jobs(job.id for job in running)
+        progress = {job.id: words for job in running[:MOST_PROGRESS] if (words := self._progress_of(job)) is not None}
+        table.tell(now=self._main.now(), progress=progress)
         self._main.bridge.whys([job.id for job in jobs if isinstance(job.state, Waiting | Active)], self._whys_came)
 
     def _progress_of(self, job: Job) -> str | None:
@@ -66,12 +63,11 @@ class QueuePresenter:
         if files is None:
             return None
         found = self._progress.read(Path(files.out), Path(files.err) if files.err else None)
-        return plain(found.text) if found is not None else None
+        return f"{min(found.fraction, 1.0):4.0%}".strip() if found is not None else None
 
     def _whys_came(self, whys: dict[JobId, str]) -> None:
         table = self._main.table
-        before, table.told.whys = table.told.whys, {job: plain(words) for job, words in whys.items()}
-        changed = {job for job in (*before, *whys) if before.get(job) != table.told.whys.get(job)}
-        table.repaint_jobs(changed)
-        if table.cursor in changed:
+        before = table.told.whys
+        table.tell(now=self._main.now(), whys={job: plain(words) for job, words in whys.items()})
+        if table.cursor is not None and before.get(table.cursor) != table.told.whys.get(table.cursor):
             self._main.logs.show()

@@ -47,7 +47,7 @@ class Pick(ModalScreen[list[str] | None]):
             frame.border_title = Text(plain(self._title))
             yield Static(Text("\n".join(map(plain, self._body.split("\n")))), markup=False, classes="body")
             yield SelectionList[str](*selections, compact=True)
-            yield Static(Text(f"space picks · a all or none · enter {self._go} · esc goes back"), classes="hint")
+            yield Static(Text(f"space picks · a all · enter {self._go} · esc back"), classes="hint")
 
     def on_mount(self) -> None:
         self.query_one(SelectionList).focus()

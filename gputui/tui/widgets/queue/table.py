@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -144,6 +144,25 @@ class QueueTable(ScrollView, can_focus=True):
             row = self.rows.row_of(job)
             if row is not None and top <= row < top + self._room():
                 self._repaint_row(row)
+
+    def tell(
+        self, *, now: float, progress: Mapping[JobId, str] | None = None, whys: Mapping[JobId, str] | None = None
+    ) -> None:
+        """What rows say besides what their jobs know; only what changed is repainted."""
+        before, told = Told(self.told.names, self.told.whys, self.told.progress), self.told
+        told.now = now
+        told.progress = progress if progress is not None else told.progress
+        told.whys = whys if whys is not None else told.whys
+        if bool(before.progress) != bool(told.progress):
+            self._layout = None
+            self.refresh()
+        jobs = {*before.whys, *told.whys, *before.progress, *told.progress}
+        changed = (
+            job
+            for job in jobs
+            if (before.whys.get(job), before.progress.get(job)) != (told.whys.get(job), told.progress.get(job))
+        )
+        self.repaint_jobs([*changed, *(job.id for job in self.visible_jobs() if isinstance(job.state, Active))])
 
     def set_view(
         self,
@@ -305,7 +324,8 @@ class QueueTable(ScrollView, can_focus=True):
             names = [len(self.told.names.of(job)) for job in self.visible_jobs()]
             highest = self.snapshot.first_id + len(self.snapshot.jobs)
             width = self.scrollable_content_region.width
-            self._layout = layout(width, self.rows, highest, max(names, default=0))
+            progress = bool(self.told.progress)
+            self._layout = layout(width, self.rows, highest, max(names, default=0), progress=progress)
         return self._layout
 
     def render_line(self, y: int) -> Strip:
