@@ -63,7 +63,7 @@ def shown(sample: DeviceSample, **changes: object) -> DevicePicture:
 
 
 def running(sample: DeviceSample, *jobs: JobId, **changes: object) -> DevicePicture:
-    return shown(sample, state=LaneState.BUSY, jobs=jobs, **changes)
+    return shown(sample, **{"state": LaneState.BUSY, "jobs": jobs, **changes})
 
 
 def held(sample: DeviceSample, pid: int = 4121, user: str = "alice", command: str = "python x.py") -> DevicePicture:

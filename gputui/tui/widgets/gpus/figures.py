@@ -48,8 +48,8 @@ def memory_width(total: int | None, *, brief: bool = False) -> int:
         return 1
     unit = _GIB * 1024 if total >= 1000 * _GIB else _GIB
     whole = _total(total, unit)
-    used = whole if brief or total < 9.95 * unit else "99.9"
-    return len(f"{max(used, '9.9', key=len)}/{whole}G")
+    used = "9.9" if total < 9.95 * unit else whole if brief else "99.9"
+    return len(f"{used}/{whole}G")
 
 
 def _amount(count: int | None, unit: int) -> str:

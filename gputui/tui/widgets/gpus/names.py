@@ -8,7 +8,7 @@ from gputui.gpus.sample import DeviceSample
 from gputui.logs.plain import plain
 
 _NOISE = re.compile(
-    r"\b(?:NVIDIA|GeForce|Tesla|Quadro|Graphics|Generation|Intel\(R\)|AMD|CPU|Processor|\d+-Core|HBM\d\w*|PCIe?)\b"
+    r"\b(?:NVIDIA|GeForce|Tesla|Quadro|Graphics|Generation|CPU|Processor|\d+-Core|HBM\d\w*|PCIe?)\b"
     r"|-?\b(?:SXM\d*|PCIE)\b|\((?:R|TM)\)|@.*$",
     re.IGNORECASE,
 )

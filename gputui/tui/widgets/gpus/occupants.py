@@ -17,6 +17,9 @@ from gputui.logs.plain import plain
 
 from .figures import elapsed
 
+IDLE = 5
+"""Percent below which a device does nothing worth mentioning."""
+
 
 class View(Struct, frozen=True):
     """All that rows are made from."""
@@ -99,7 +102,8 @@ def _processes(device: DevicePicture) -> Occupant:
     """Where there is no session, whoever computes on it; the largest is named."""
     on_it = sorted(device.sample.processes, key=lambda each: (not each.compute, -(each.memory or 0)))
     if not on_it:
-        return Occupant("idle", quiet=True)
+        busy = (device.sample.utilization or 0) >= IDLE
+        return Occupant("in use, by nobody visible here" if busy else "idle", quiet=True)
     more = f" +{len(on_it) - 1}" if len(on_it) > 1 else ""
     return Occupant(f"{_process(on_it[0])}{more}", quiet=not on_it[0].compute)
 

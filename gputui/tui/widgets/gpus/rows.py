@@ -16,15 +16,15 @@ from . import figures
 from .history import HOST, History
 from .layout import Fields
 from .names import device_name, short
-from .occupants import Occupant, View, occupant
+from .occupants import IDLE, Occupant, View, occupant
+from .processes import owner_of, padded, process_line
 
 HOT = 85
 """Degrees from which a device is too hot."""
 BUSY = 50
 """Percent from which it works in earnest."""
-_IDLE = 5
-_ROOM_FOR_TIME = 20
-"""Cells of a job's name that are worth more than its time."""
+_ROOM_BESIDE_TIME = 15
+"""Cells that a job's name must have before its time is shown."""
 
 
 class Look(StrEnum):
@@ -74,17 +74,9 @@ def entries(view: View, *, processes: bool = False) -> Iterator[Entry]:
     for device in view.picture.devices:
         yield Device(device)
         if processes:
-            yield from (Process(each, _owner(view, device, each)) for each in device.sample.processes)
+            yield from (Process(each, owner_of(view, device, each)) for each in device.sample.processes)
     if not view.picture.devices and (sample is None or (sample.trouble is None and sample.host is None)):
         yield Note("looking at the GPUs …" if view.picture.looking else "no devices", Look.QUIET)
-
-
-def _owner(view: View, device: DevicePicture, process: ProcessSample) -> str:
-    job = view.picture.pids.get(process.pid)
-    if job is not None:
-        return f"#{job}"
-    left = next((each.job for each in device.leftovers if each.pid == process.pid), None)
-    return f"left over from #{left}" if left is not None else plain(process.user or "?")
 
 
 def cell(entry: Entry, view: View, history: History, fields: Fields, columns: int) -> Cell:
@@ -96,7 +88,7 @@ def cell(entry: Entry, view: View, history: History, fields: Fields, columns: in
         case Note(text=text, look=look):
             drawn = [(text, look)]
         case Process(process=process, owner=owner):
-            drawn = [(_process(process, owner), Look.QUIET)]
+            drawn = [(f"    {process_line(process, owner, view.now)}", Look.QUIET)]
     return _fitted(drawn, columns)
 
 
@@ -113,7 +105,7 @@ def _device(device: DevicePicture, view: View, history: History, fields: Fields)
 def _head(number: str, name: str, fields: Fields) -> str:
     if not fields.name:
         return f"{number:>{fields.number}} "
-    return f"{number:>{fields.number}} {_padded(name, fields.name)}{fields.gap}"
+    return f"{number:>{fields.number}} {padded(name, fields.name)}{fields.gap}"
 
 
 def _number(sample: DeviceSample) -> str:
@@ -122,7 +114,7 @@ def _number(sample: DeviceSample) -> str:
 
 def _figures(sample: DeviceSample, values: list[int | None], fields: Fields) -> list[Piece]:
     load = sample.utilization
-    look = Look.QUIET if load is None or load < _IDLE else Look.BUSY if load >= BUSY else Look.PLAIN
+    look = Look.QUIET if load is None or load < IDLE else Look.BUSY if load >= BUSY else Look.PLAIN
     pieces = [(_load(load, values, fields), look), (_memory(sample, fields), Look.PLAIN)]
     if fields.temperature:
         hot = sample.temperature is not None and sample.temperature >= HOT
@@ -153,9 +145,9 @@ def _memory(sample: DeviceSample | HostSample, fields: Fields) -> str:
 def _tail(who: Occupant, fields: Fields) -> list[Piece]:
     look = Look.QUIET if who.quiet else Look.PLAIN
     room = fields.occupant - len(who.time) - 1
-    if not who.time or room < min(width(who.what), _ROOM_FOR_TIME):
+    if not who.time or room < _ROOM_BESIDE_TIME:
         return [(f"{fields.gap}{clipped(who.what, fields.occupant)}", look)]
-    return [(f"{fields.gap}{_padded(who.what, room)} {who.time}", look)]
+    return [(f"{fields.gap}{padded(who.what, room)} {who.time}", look)]
 
 
 def _trouble(sample: DeviceSample, who: Occupant, fields: Fields) -> list[Piece]:
@@ -164,7 +156,7 @@ def _trouble(sample: DeviceSample, who: Occupant, fields: Fields) -> list[Piece]
     text = f"! {sample.status.value}: {plain(sample.message)}{age}"
     if who.quiet:
         return [(text, Look.TROUBLE)]
-    return [(_padded(text, fields.figures), Look.TROUBLE), *_tail(who, fields)]
+    return [(padded(text, fields.figures), Look.TROUBLE), *_tail(who, fields)]
 
 
 def _host(host: HostSample, history: History, fields: Fields) -> list[Piece]:
@@ -173,23 +165,11 @@ def _host(host: HostSample, history: History, fields: Fields) -> list[Piece]:
     what = f"{host.cores} cores{f', {short(host.name)}' if host.name else ''}"
     head = len(_head("", "", fields))
     return [
-        (_padded("CPU", head), Look.PLAIN),
+        (padded("CPU", head), Look.PLAIN),
         (_load(load, history.of(HOST), fields), look),
         (_memory(host, fields), Look.PLAIN),
         *_tail(Occupant(what, quiet=True), fields),
     ]
-
-
-def _process(process: ProcessSample, owner: str) -> str:
-    kind = "" if process.compute else " graphics"
-    command = process.command or ("not visible here" if process.alive else "no such process here")
-    size = figures.UNKNOWN if process.memory is None else f"{process.memory / 1024**3:.1f}G"
-    return f"     {process.pid:>8} {_padded(owner, 10)} {size:>6}{kind}  {plain(command)}"
-
-
-def _padded(text: str, columns: int) -> str:
-    text = clipped(text, columns)
-    return text + " " * (columns - width(text))
 
 
 def _fitted(pieces: list[Piece], columns: int) -> Cell:

@@ -1,0 +1,129 @@
+"""One device at a closer look: what is on it, and what can be done about it. Answers with a choice; does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from gputui.core.job import JobId
+from gputui.core.snapshot import Snapshot
+from gputui.gpus.picture import DevicePicture, DevicesPicture
+from gputui.gpus.sample import Status
+from gputui.logs.plain import plain
+from gputui.session.device_commands import title
+from gputui.tui.widgets.gpus import figures
+from gputui.tui.widgets.gpus.choices import KEYS, DeviceChoice, choices
+from gputui.tui.widgets.gpus.occupants import View, occupant
+from gputui.tui.widgets.gpus.processes import HEADING, process_lines
+
+
+class DeviceScreen(ModalScreen[DeviceChoice | None]):
+    """Dismissed with what the user chose, or None. `show` keeps it new while it is open."""
+
+    DEFAULT_CSS = """
+    DeviceScreen { align: center middle; }
+    DeviceScreen > Vertical {
+        width: 90%; max-width: 120; height: auto; max-height: 90%;
+        border: round $primary; background: $surface; padding: 0 1;
+    }
+    DeviceScreen VerticalScroll { height: auto; max-height: 14; margin: 1 0; }
+    DeviceScreen #processes { text-wrap: nowrap; text-overflow: ellipsis; }
+    DeviceScreen OptionList, DeviceScreen OptionList:focus {
+        height: auto; border: none; background: $surface; padding: 0;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Close"),
+        *(Binding(key, f"choose('{key}')", show=False) for key in sorted(set(KEYS.values()))),
+    ]
+
+    def __init__(
+        self,
+        device: DevicePicture,
+        picture: DevicesPicture,
+        snapshot: Snapshot | None,
+        name_of: Callable[[JobId], str],
+        now: float,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__()
+        self._device = device
+        self._view = View(picture, snapshot, name_of, now)
+        self._read_only = read_only
+        self._offered: list[tuple[DeviceChoice, str]] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = Content(f"{title(self._device)}  {plain(self._device.sample.name)}")
+            box.border_subtitle = Content("esc close")
+            yield Static(id="about", markup=False)
+            with VerticalScroll(can_focus=False):
+                yield Static(id="processes", markup=False)
+            yield OptionList(id="choices", markup=False)
+
+    def on_mount(self) -> None:
+        self._draw()
+        self.query_one(OptionList).focus()
+
+    def show(
+        self, picture: DevicesPicture, snapshot: Snapshot | None, name_of: Callable[[JobId], str], now: float
+    ) -> None:
+        """The same device in a newer picture."""
+        self._view = View(picture, snapshot, name_of, now)
+        self._device = picture.device(self._device.sample.key) or self._device
+        self._draw()
+
+    def _draw(self) -> None:
+        self.query_one("#about", Static).update("\n".join(about(self._view, self._device)))
+        lines = process_lines(self._view, self._device)
+        listed = [HEADING, *lines] if lines else ["no processes on it"]
+        self.query_one("#processes", Static).update("\n".join(listed))
+        offered = [] if self._read_only else list(choices(self._device, self._view.snapshot))
+        if offered != self._offered:
+            self._offered = offered
+            options = self.query_one(OptionList)
+            options.clear_options()
+            options.add_options([Option(Content(f"{KEYS[choice]}  {words}"), choice) for choice, words in offered])
+            options.display = bool(offered)
+
+    # What the user does
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def action_choose(self, key: str) -> None:
+        """What is not offered now does nothing."""
+        for choice, _ in self._offered:
+            if KEYS[choice] == key:
+                self.dismiss(choice)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(DeviceChoice(event.option.id or ""))
+
+
+def about(view: View, device: DevicePicture) -> list[str]:
+    """The device in a few lines: who has it, its figures, and what is wrong."""
+    sample = device.sample
+    who = occupant(view, device)
+    lines = [f"{who.what}  {who.time}".rstrip()]
+    if sample.status is not Status.OK:
+        lines.append(f"! {sample.status.value}: {plain(sample.message)}")
+    if device.blocked is not None and plain(device.blocked) != who.what:
+        lines.append(plain(device.blocked))
+    load = figures.percent(sample.utilization).strip()
+    memory = figures.memory(sample.memory_used, sample.memory_total)
+    power = figures.power(sample.power, sample.power_limit)
+    lines.append(
+        f"load {load} · memory {memory}{' shared' if sample.memory_shared else ''} · "
+        f"{figures.temperature(sample.temperature)} · {power} · fan {figures.percent(sample.fan).strip()}"
+    )
+    return [*lines, plain(sample.uuid)]

@@ -1,0 +1,44 @@
+"""The processes on a device, one line each. Pure text, safe to show."""
+
+from __future__ import annotations
+
+from gputui.gpus.picture import DevicePicture
+from gputui.gpus.sample import ProcessSample
+from gputui.gpus.words import clipped, duration, size, width
+from gputui.logs.plain import plain
+
+from .figures import UNKNOWN
+from .occupants import View
+
+HEADING = f"{'pid':>8}  {'whose':<17} {'memory':>7}  {'age':>6}  command"
+
+
+def process_lines(view: View, device: DevicePicture) -> list[str]:
+    """The largest first."""
+    on_it = sorted(device.sample.processes, key=lambda each: -(each.memory or 0))
+    return [process_line(each, owner_of(view, device, each), view.now) for each in on_it]
+
+
+def owner_of(view: View, device: DevicePicture, process: ProcessSample) -> str:
+    """Our job, what it left, or a user whose process is not ours."""
+    job = view.picture.pids.get(process.pid)
+    if job is not None:
+        return f"#{job}"
+    left = next((each.job for each in device.leftovers if each.pid == process.pid), None)
+    if left is not None:
+        return f"left by #{left}"
+    user = plain(process.user or "?")
+    return user if device.state is None else f"{clipped(user, 7)}, not ours"
+
+
+def process_line(process: ProcessSample, owner: str, now: float) -> str:
+    memory = UNKNOWN if process.memory is None else size(process.memory)
+    age = UNKNOWN if process.started is None else duration(now - process.started)
+    command = process.command or ("not visible here" if process.alive else "no such process here")
+    kind = "" if process.compute else "(graphics) "
+    return f"{process.pid:>8}  {padded(owner, 17)} {memory:>7}  {age:>6}  {kind}{plain(command)}"
+
+
+def padded(text: str, columns: int) -> str:
+    text = clipped(text, columns)
+    return text + " " * (columns - width(text))

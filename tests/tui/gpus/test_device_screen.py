@@ -1,0 +1,106 @@
+"""The closer look at one device: what it lists, what it offers, and that it only answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+from support.devices import GIB, NOW, gpu, idle, picture, process, running, shown, snapshot
+from textual.app import App
+from textual.widgets import OptionList, Static
+
+from gputui.core.lanes import Lane
+from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
+from gputui.tui.screens.device import DeviceScreen
+from gputui.tui.widgets.gpus.choices import DeviceChoice
+
+SNAPSHOT = snapshot(3)
+ON_IT = (
+    process(999, 28 * GIB, command="python train.py", user="me", started=NOW - 7800),
+    process(4121, 2 * GIB, command="[/nope] \x1b[2J", user="[@click=app.quit]al"),
+    process(77, 300 * 1024**2, command="python left.py", user="me"),
+)
+BUSY = running(gpu(0, processes=ON_IT), 0, leftovers=(Leftover(77, 9, 1),))
+DRAINED = shown(idle(0), state=LaneState.OFF, taken_off=(Lane(0, ("0",)),))
+
+
+def opened(
+    device: DevicePicture, *keys: str, read_only: bool = False, later: DevicesPicture | None = None
+) -> tuple[DeviceChoice | None, str, list[str]]:
+    """The answer, the text about processes, and the offers, after these keys."""
+    answers: list[DeviceChoice | None] = []
+    seen = replace(picture(device), pids={999: 0})
+
+    async def told() -> tuple[DeviceChoice | None, str, list[str]]:
+        app: App[None] = App()
+        async with app.run_test(size=(120, 40)) as pilot:
+            screen = DeviceScreen(device, seen, SNAPSHOT, _name, NOW, read_only=read_only)
+            app.push_screen(screen, answers.append)
+            await pilot.pause()
+            if later is not None:
+                screen.show(later, SNAPSHOT, _name, NOW)
+                await pilot.pause()
+            text = str(screen.query_one("#processes", Static).render())
+            options = screen.query_one(OptionList)
+            offers = [str(options.get_option_at_index(number).prompt) for number in range(options.option_count)]
+            await pilot.press(*keys)
+            await pilot.pause()
+            return answers[0] if answers else None, text, offers
+
+    return asyncio.run(told())
+
+
+def _name(job: int) -> str:
+    return "lr=0.1"
+
+
+def test_processes_are_listed_with_whose_they_are_and_cannot_do_anything() -> None:
+    _, text, _ = opened(BUSY)
+    lines = text.splitlines()
+    assert lines[0].split() == ["pid", "whose", "memory", "age", "command"]
+    assert lines[1].split() == ["999", "#0", "28.0G", "2", "h", "python", "train.py"]
+    assert lines[2].split()[0] == "4121"
+    assert "not ours" in lines[2]
+    assert lines[2].endswith("[/nope] ")
+    assert lines[3].split() == ["77", "left", "by", "#9", "300M", "–", "python", "left.py"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("d",), DeviceChoice.DRAIN),
+        (("B",), DeviceChoice.REQUEUE),
+        (("K",), DeviceChoice.KILL),
+        (("X",), DeviceChoice.KILL_LEFTOVERS),
+        (("down", "down", "enter"), DeviceChoice.REQUEUE),
+        (("escape",), None),
+        (("enter",), None),
+    ],
+)
+def test_keys_answer_with_a_choice(keys: tuple[str, ...], answer: DeviceChoice | None) -> None:
+    assert opened(BUSY, *keys)[0] is answer
+
+
+def test_only_what_can_be_done_now_is_offered() -> None:
+    assert opened(BUSY)[2] == [
+        "d  drain: nothing more starts here; #0 may end",
+        "B  put #0 back into the queue; checkpoints are kept",
+        "K  kill #0",
+        "X  kill what #9 left behind (pid 77)",
+    ]
+    assert opened(DRAINED)[2] == ["d  enable: jobs may start here"]
+    assert opened(DRAINED, "d")[0] is DeviceChoice.ENABLE
+    assert opened(DRAINED, "K")[0] is None
+    assert opened(shown(idle(0, mig_enabled=True), state=LaneState.OFF))[2] == []
+
+
+def test_nothing_is_offered_to_who_may_only_look() -> None:
+    assert opened(BUSY, "K", read_only=True)[::2] == (None, [])
+    assert opened(replace(BUSY, state=None), "K")[::2] == (None, [])
+
+
+def test_it_follows_the_device_while_it_is_open() -> None:
+    _, text, offers = opened(BUSY, later=picture(DRAINED))
+    assert text == "no processes on it"
+    assert offers == ["d  enable: jobs may start here"]
