@@ -64,7 +64,8 @@ class CellDiffApp(App[ReturnType]):
         shadow.resize(*self.size)
         colours = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
         frame = "".join([shadow.paint(x, y, cells_of(strip, colours)) for y, x, strip in _pieces(update)])
-        frame += shadow.go(*self.screen.outer_size.clamp_offset(self.cursor_position))  # where input methods look
+        if self.cursor_position:  # a field has it: input methods look there
+            frame += shadow.go(*self.screen.outer_size.clamp_offset(self.cursor_position))
         if len(frame) >= _WORTH_SYNC:
             self._begin_update()
             driver.write(frame)

@@ -64,8 +64,9 @@ class Shadow:
         change = pen_change(self._pen, pen, text)
         if change:
             self._pen = pen
-        certain = len(text) == 1 and x + 1 < len(row) and row[x + 1] != ("", pen)
-        self._place = (x + 1, y) if certain else None
+        after = x + (2 if row[x + 1 : x + 2] == [("", pen)] else 1)
+        certain = len(text) == 1 and after < len(row)  # terminals disagree on clusters, and on what follows the edge
+        self._place = (after, y) if certain else None
         return sequence + change + text
 
     def _reach(self, row: list[Cell | None], x: int, y: int) -> str:

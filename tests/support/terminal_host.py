@@ -1,0 +1,181 @@
+"""A small app on the terminal contract, for tests: what happens to it is written line by line to the file GPUTUI_HOST_LOG.
+
+`python terminal_host.py [part …]`: the parts say what it shows and does (see `PARTS`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, DataTable, Input, Label, Log, OptionList, RichLog, Static
+
+from gputui.tui.terminal.app import TerminalApp
+from gputui.tui.terminal.checks import colours, refusal
+from gputui.tui.terminal.stdin import set_piped_stdin_aside
+
+PARTS = ("ticks", "beats", "hostile", "busy", "stock")
+"""A counter on the screen; a heartbeat in the log; widgets with hostile text; a whole screen that changes; no diff."""
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\x1b]0;owned\x1b\\\x9b31mred\x00\x1b(0\u202ebidi\x07 end \ud800\x7f\x85"
+BEAT = 0.02
+
+
+class Question(ModalScreen[None]):
+    CSS = "Question { align: center middle; } #box { width: 31; height: 5; border: round red; }"
+    BINDINGS: ClassVar[list[BindingType]] = [("y", "dismiss")]
+
+    def compose(self) -> ComposeResult:
+        yield Label("shall we? 你好世界 of course", id="box")
+
+
+class Host(TerminalApp[int]):
+    CSS = "Static { height: 1; } #wide { width: 40; } #grid { height: 1fr; } Screen { layout: vertical; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("a", "say('again')"),
+        ("b", "same"),
+        ("w", "widen"),
+        ("m", "ask"),
+        ("n", "busier"),
+        ("q", "leave"),
+        ("x", "nothing"),
+    ]
+
+    def __init__(self, parts: set[str]) -> None:
+        super().__init__(colours=colours(), cell_diff="stock" not in parts)
+        self.parts = parts
+        self.presses = 0
+        self.frames = 0
+        self.piped = PIPE.read().decode() if PIPE is not None else ""
+
+    def compose(self) -> ComposeResult:
+        yield Static("hello there", id="hello", markup=False)
+        yield Static("ticks 0", id="ticks", markup=False)
+        yield Static("日本語テキスト x 表示幅", id="wide", markup=False)
+        if "hostile" in self.parts:
+            yield from hostile_widgets()
+        yield Static("", id="grid", markup=False)
+
+    def on_mount(self) -> None:
+        tell(f"mounted {os.getpid()}")
+        if self.piped:
+            self.query_one("#hello", Static).update(f"piped {len(self.piped)}")
+        if "ticks" in self.parts:
+            self.set_interval(0.02, self.tick)
+        if "busy" in self.parts:
+            self.set_interval(0.02, self.action_busier)
+        if "beats" in self.parts:
+            self.set_interval(BEAT, self.beat)
+        if "hostile" in self.parts:
+            self.attack()
+
+    # What the terminal does
+
+    def terminal_lost(self) -> None:
+        tell("lost")
+        super().terminal_lost()
+
+    def asked_to_leave(self, signum: int) -> None:
+        tell(f"asked {signum}")
+        super().asked_to_leave(signum)
+
+    def before_stop(self) -> None:
+        tell("before stop")
+
+    def after_continue(self) -> None:
+        tell("after continue")
+
+    def nobody_to_continue(self) -> None:
+        tell("nobody to continue")
+
+    def on_unmount(self) -> None:
+        tell("unmounted")
+
+    # What the keys do
+
+    def tick(self) -> None:
+        self.frames += 1
+        self.query_one("#ticks", Static).update(f"ticks {self.frames}", layout=False)
+
+    def beat(self) -> None:
+        tell(f"beat {time.monotonic():.3f}")
+
+    def action_say(self, word: str) -> None:
+        self.presses += 1
+        self.query_one("#hello", Static).update(f"{word} {self.presses}", layout=False)
+
+    def action_same(self) -> None:
+        self.query_one("#hello", Static).refresh()
+        self.query_one("#wide", Static).refresh(layout=True)
+        self.call_after_refresh(tell, "same")
+
+    def action_nothing(self) -> None:
+        tell("nothing")
+
+    def action_widen(self) -> None:
+        self.presses += 1
+        texts = ("日本語テキスト x 表示幅", "a本語テキ ト xy表示幅", "x日本語テキスト 表示 幅", "é ñ 👩‍🔬 ❤️ ok")
+        self.query_one("#wide", Static).update(texts[self.presses % len(texts)])
+
+    def action_ask(self) -> None:
+        self.push_screen(Question())
+
+    def action_busier(self) -> None:
+        self.frames += 1
+        grid = self.query_one("#grid", Static)
+        lines = (
+            Text("".join(chr(33 + (self.frames * 7 + x * y) % 90) for x in range(grid.size.width)), style=color)
+            for y, color in zip(range(grid.size.height), ["red", "green", "#8090a0 on #203040", "bold"] * 50, strict=False)
+        )
+        grid.update(Text("\n").join(lines), layout=False)
+        self.query_one("#ticks", Static).update(f"frame {self.frames}", layout=False)
+        tell(f"frame {self.frames}")
+
+    def action_leave(self) -> None:
+        self.exit(return_code=7)
+
+    def attack(self) -> None:
+        self.query_one("#grid", Static).border_title = Content(HOSTILE)
+        self.query_one(DataTable).add_columns(Text(HOSTILE))
+        self.query_one(DataTable).add_row(Text(HOSTILE))
+        self.query_one(RichLog).write(Text(HOSTILE))
+        self.query_one(Log).write_line(HOSTILE)
+        self.notify(HOSTILE, title=HOSTILE, markup=False, timeout=600)
+        self.query_one("#hello", Static).styles.link_color = "red"
+        self.query_one("#hello", Static).update(Text("hello there", style="link https://evil.example/\x1b]0;x\x07"))
+        self.query_one("#grid", Static).styles.border = ("round", "red")
+
+
+def hostile_widgets() -> ComposeResult:
+    yield Static(HOSTILE, markup=False)
+    yield Label(Content(HOSTILE))
+    yield Button(Content(HOSTILE))
+    yield Input(HOSTILE, placeholder=HOSTILE)
+    yield OptionList(HOSTILE, markup=False)
+    for pane in (DataTable[Text](), RichLog(), Log()):
+        pane.styles.height = 3
+        yield pane
+
+
+def tell(what: str) -> None:
+    with LOG.open("a") as log:
+        log.write(what + "\n")
+
+
+LOG = Path(os.environ.get("GPUTUI_HOST_LOG", os.devnull))
+
+if __name__ == "__main__":
+    if (sentence := refusal()) is not None:
+        sys.exit(f"gputui: {sentence}")
+    PIPE = set_piped_stdin_aside()
+    host = Host(set(sys.argv[1:]))
+    host.run()
+    sys.exit(host.return_code)

@@ -1,0 +1,103 @@
+"""Ctrl-Z in a real shell with job control: the session is handed over before the stop and taken back after it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.hosting import HOST, Hosted, hosted
+from support.terminal import CTRL_L, CTRL_Z
+from support.waiting import until
+
+SHELL = ("bash", "--norc", "--noprofile", "-i")
+
+
+@contextmanager
+def in_a_shell(folder: Path, before: str = "") -> Iterator[Hosted]:
+    with hosted(folder, words=SHELL) as host:
+        host.terminal.shows("$ ")
+        host.terminal.press(f"{before}{shlex.join(HOST)} ticks; echo status $?\r")
+        yield host.ready()
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def has_left_the_screen(host: Hosted) -> None:
+    host.terminal.shows("Stopped")
+    assert not host.terminal.emulator.alternate
+    assert stopped(host.pid)
+
+
+def is_back(host: Hosted, times: int) -> None:
+    host.tells("after continue", times)
+    host.terminal.shows("hello there")
+    assert host.terminal.emulator.alternate
+
+
+def test_ctrl_z_hands_over_then_stops_and_fg_takes_back(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        for times in (1, 2):
+            host.terminal.press(CTRL_Z)
+            has_left_the_screen(host)
+            assert host.times("before stop") == times
+            assert host.times("after continue") == times - 1
+            host.terminal.press("fg\r")
+            is_back(host, times)
+        host.terminal.press("q")
+        host.terminal.shows("status 7")
+
+
+def test_continued_in_the_background_it_stays_stopped_until_fg(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        host.terminal.press(CTRL_Z)
+        has_left_the_screen(host)
+        host.terminal.press("clear; bg\r")
+        until(lambda: "Stopped" in host.terminal.text and stopped(host.pid), "it was stopped again")
+        assert host.times("after continue") == 0
+        host.terminal.press("fg\r")
+        is_back(host, 1)
+
+
+def test_with_a_pipe_in_front_the_whole_job_stops(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path, "(echo jobs; exec sleep 600 >/dev/null) | ") as host:
+        host.terminal.press(CTRL_Z)
+        has_left_the_screen(host)
+        host.terminal.press("fg\r")
+        is_back(host, 1)
+
+
+def test_a_stop_signal_from_outside_is_as_ctrl_z(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        os.kill(host.pid, signal.SIGTSTP)
+        has_left_the_screen(host)
+        assert host.times("before stop") == 1
+        host.terminal.press("fg\r")
+        is_back(host, 1)
+
+
+def test_after_a_stop_that_it_could_not_see_the_picture_is_drawn_again(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        os.kill(host.pid, signal.SIGSTOP)
+        host.terminal.shows("Stopped")
+        host.terminal.press("fg\r")
+        until(lambda: not stopped(host.pid) and "Stopped" not in host.terminal.text, "the app has the screen again")
+        host.terminal.shows("hello there")
+        assert host.times("before stop") == 0
+        host.terminal.press(CTRL_L + "q")
+        host.terminal.shows("status 7")
+
+
+def test_where_no_shell_could_continue_it_ctrl_z_does_not_stop(tmp_path: Path) -> None:
+    with hosted(tmp_path) as host:
+        host.ready().terminal.press(CTRL_Z)
+        host.tells("nobody to continue")
+        host.terminal.press("a")
+        host.terminal.shows("again 1")
+        os.kill(host.pid, signal.SIGTSTP)
+        host.tells("nobody to continue", 2)
