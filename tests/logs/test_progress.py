@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gputui.logs import progress_reader
 from gputui.logs.progress import Progress, progress_of
 from gputui.logs.progress_reader import ProgressReader
+from gputui.logs.tail import read_tail
 
 TOLD = [
     (" 61%|██████    | 61/100 [00:10<00:06,  9.80it/s]", 0.61, "61%"),
@@ -86,11 +87,10 @@ def test_a_hostile_tail_costs_little(piece: bytes) -> None:
 def test_files_are_read_only_when_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     reads: list[str] = []
-    real = progress_reader.read_tail
 
     def counting(path: str, limit: int) -> bytes:
         reads.append(os.path.basename(path))
-        return real(path, limit)
+        return read_tail(path, limit)
 
     monkeypatch.setattr(progress_reader, "read_tail", counting)
     reader = ProgressReader()
