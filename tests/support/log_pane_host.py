@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 
 from gputui.tui.widgets.logs import AttemptLog, JobLog, LogPane
 
@@ -48,3 +51,18 @@ class Files:
 
     def job(self, *, live: bool = True, failed: bool = False, number: int = 12, title: str = "lr=0.1") -> JobLog:
         return JobLog(number, title, (AttemptLog(1, self.out, self.err, live, failed),))
+
+
+def piloted(test: Callable[[Host, Pilot[None], Files], Awaitable[None]]) -> Callable[[Path], None]:
+    """A test that is given the app, its pilot and a folder for the files of a job."""
+
+    def run(tmp_path: Path) -> None:
+        async def main() -> None:
+            host = Host()
+            async with host.run_test(size=(40, 10)) as pilot:
+                host.pane.focus()
+                await test(host, pilot, Files(tmp_path))
+
+        asyncio.run(main())
+
+    return run
