@@ -24,7 +24,7 @@ class Progress:
     """It counts epochs, so it is not one of many small bars."""
 
 
-_PAIR = r"(?P<done>\d{1,9})(?:[ ]{0,4}/[ ]{0,4}|[ ]of[ ])(?P<total>\d{1,9})(?![\d/.:]|\s*(?:[GMKk]i?)?B\b)"
+_PAIR = r"(?P<done>\d{1,9})(?:[ ]{0,4}/[ ]{0,4}|[ ]of[ ])(?P<total>\d{1,9})(?!\d|/|\.\d|\s{0,4}(?:[GMKk]i?)?B\b)"
 _EPOCH = re.compile(rf"\b(?:epochs?|ep)\b[ :#=\[(|]{{0,6}}{_PAIR}", re.IGNORECASE)
 _EPOCH_NUMBER = re.compile(r"\bepoch\b[ :#=\[(]{0,4}(?P<number>\d{1,7})", re.IGNORECASE)
 _UNITS = r"steps?|iter(?:ation)?s?|batch(?:es)?|rounds?|trials?|folds?|episodes?|generations?|samples?|chunks?"

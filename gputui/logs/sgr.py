@@ -86,4 +86,5 @@ def _extended(codes: list[int]) -> Colour | None:
         red, green, blue = codes[1:4]
         del codes[:4]
         return red, green, blue
+    codes.clear()  # a colour of an unknown kind: what follows may be its parts
     return None
