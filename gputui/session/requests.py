@@ -11,6 +11,7 @@ from gputui.core.lanes import Lane
 from gputui.core.mode import Mode
 
 from .loading import Again, plan
+from .outfiles import check_outfiles
 from .ticket import Act
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
@@ -69,6 +70,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
         book = act.scheduler.book
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
         planned = plan(book, specs, self.again)
+        check_outfiles(book, planned.new)
         first = book.next_id
         sentence = planned.sentence(self.origin)
         for event in planned.events():

@@ -10,7 +10,7 @@ from .settings import NO_SETTINGS, JobSettings, settings_in
 from .source import BadInput, Draft, shown
 from .values import BadValue
 
-__all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list"]
+__all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list", "unreadable"]
 
 LONGEST_COMMAND = 128 * 1024 - 1024
 """Bytes. The kernel takes 128 KiB for one argument; the rest is left to whatever wraps the command."""
@@ -30,7 +30,7 @@ def read_command_list(path: str) -> list[Draft]:
             while chunk := file.read(_CHUNK):
                 drafts += lines.feed(chunk)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     return _some(drafts + lines.finish(), path)
 
 
@@ -47,7 +47,7 @@ def _some(drafts: list[Draft], origin: str) -> list[Draft]:
     return drafts
 
 
-def _unreadable(path: str, error: Exception) -> BadInput:
+def unreadable(path: str, error: Exception) -> BadInput:
     if isinstance(error, FileNotFoundError):
         return BadInput(f"{shown(path)}: there is no such file; check its name")
     if isinstance(error, IsADirectoryError):
