@@ -20,6 +20,8 @@ examples:
   gputui run --gpus [0,1],[2,3] jobs.txt    each job gets a pair
   gputui run --gpus cpu:4 < jobs.txt        four at a time without a GPU
   tail -f queue | gputui run --gpus 0 1     commands as they come
+  gputui run --follow queue                 the same, remembered: who runs it next goes on where it was left
+  gputui run --job_yielder gen.py           jobs that gen.py's yielder() gives, asked for as they are needed
 
 Loading a file again keeps what is done and reruns what failed. Exit status: 0 all succeeded, 1 some did not,
 2 wrong usage, 130 and 143 interrupted.
@@ -28,7 +30,12 @@ Loading a file again keeps what is done and reruns what failed. Exit status: 0 a
 
 def parser(prog: str) -> Parser:
     made = Parser(prog=prog, description="Run jobs without a screen.", epilog=EXAMPLES)
-    made.add_argument("jobs", nargs="*", metavar="JOBS", help="files of commands, or - for standard input")
+    made.add_argument("jobs", nargs="*", metavar="JOBS", help="files of jobs (.txt .toml .yaml .esy .py), or -")
+    made.add_argument("--job-file", "--job_file", metavar="FILE", help="as gpu-hog: commands; the folder is hog_run")
+    made.add_argument("--job-yielder", "--job_yielder", metavar="FILE", help="Python whose yielder() gives the jobs")
+    made.add_argument("--follow", action="append", default=[], metavar="FILE", help="run what is appended to a file")
+    made.add_argument("--project", metavar="NAME", help="the group of these jobs; {project} in --job-dir")
+    made.add_argument("--task", metavar="CLASS", help="for a config of GPUTaskScheduler: my_task.MyTask")
     made.add_argument("--gpus", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
     made.add_argument("--set", action="store_true", help="give --gpus to a session that has other lanes")
     made.add_argument("--output-dir", "--output_dir", metavar="DIR", help="the session's folder (gputui_run)")

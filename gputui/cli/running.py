@@ -17,7 +17,7 @@ from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import lanes as lanes_for
-from gputui.gpus.wanted import All, BadGpus
+from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session import gpu_file
 from gputui.session.environment import captured, digest
 from gputui.session.loading import Again
@@ -30,12 +30,14 @@ from gputui.session.requests import Begin, Commands, Load
 from gputui.session.serving import Serving
 from gputui.session.takeover import Owned, become_owner
 from gputui.session.ticket import OwnerGone, Work
+from gputui.sources.kinds import Wanted
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft
 
 from .driver import refuse_broken_driver
 from .feeding import Feeder
-from .inputs import STDIN, Inputs, Source
+from .inputs import STDIN, Inputs, Named, Source
+from .lasting import Lasting
 from .layouts import check_layout as check_layout
 from .leaving import Leaving, Way, ask, farewell
 from .report import EventLines, ProgressLine
@@ -66,6 +68,7 @@ class Running:
         self._unfinished: set[JobId] = set()
         self._changed: set[JobId] = set()
         self._reporter = ProgressLine() if sys.stderr.isatty() and not options.verbose else EventLines()
+        self._lasting = Lasting(self._reporter.say, self._wake.set)
         self._environment = captured()
         self._way: Way | None = None
         self._paused_told = False
@@ -75,10 +78,10 @@ class Running:
         options = self._options
         # A long queue is many objects and no cycles: looking for some took a third of the time of opening it.
         gc.set_threshold(GC_THRESHOLD)
-        inputs = Inputs(options.jobs, digest(self._environment), self._settings())
-        lanes = self._lanes()
+        inputs = Inputs(self._named(), digest(self._environment), self._settings())
+        lanes = self._lanes(inputs.gpus)
         paths = Paths(options.output_dir)
-        if not inputs.sources and not inputs.follows_stdin and not paths.exists():
+        if inputs.nothing and not paths.exists():
             refuse("no jobs: gputui run FILE, or commands on standard input")
         try:
             self._owner = self._open(paths)
@@ -101,6 +104,16 @@ class Running:
         failure = (self._owner.failure or "no reason is known").splitlines()[-1]
         return f"the scheduler failed; its jobs run on: {failure} ({self._owner.paths.log})"
 
+    def _named(self) -> Named:
+        options = self._options
+        return Named(
+            jobs=[*([options.job_file] if options.job_file else []), *options.jobs],
+            job_yielder=options.job_yielder,
+            follow=options.follow,
+            wanted=Wanted(options.task, options.force_rerun),
+            again=Again(rerun_lost=options.rerun_lost, force_rerun=options.force_rerun),
+        )
+
     def _settings(self) -> JobSettings:
         options = self._options
         if options.timeout == 0:
@@ -110,14 +123,17 @@ class Running:
             timeout=options.timeout,
             shell=options.shell,
             login_shell=options.login_shell or None,
+            group=options.project,
         )
 
-    def _lanes(self) -> tuple[Lane, ...]:
+    def _lanes(self, named_by_input: str | None) -> tuple[Lane, ...]:
         hardware = find_hardware()
         try:
             if self._options.gpu_file:
                 self._lane_notice = None
                 return gpu_file.read(self._options.gpu_file)
+            if self._options.gpus is None and named_by_input is not None:
+                self._options.gpus = parse_gpus(named_by_input)
             given = lanes_for(self._options.gpus or All(), hardware)
         except BadGpus as error:
             refuse(str(error))
@@ -147,15 +163,20 @@ class Running:
 
     def _work(self, inputs: Inputs, lanes: tuple[Lane, ...]) -> int:
         owner, options = self._owner, self._options
-        for notice in owner.notices:
+        for notice in [*owner.notices, *inputs.notices]:
             self._reporter.say(notice)
+        assert owner.feeds is not None
+        owner.feeds.on_fed = self._lasting.fed
         opened = owner.snapshot
         self._reporter.seen(opened)
         owner.start()
         self._begin(lanes)
         for source in inputs.sources:
             self._load(source)
-        if not inputs.sources and not inputs.follows_stdin:
+        if self._lasting.wait_for(inputs.lasting):
+            self._asked(Load((), self._environment, "", sources=tuple(inputs.lasting)))
+            self._lasting.announce()
+        if inputs.nothing:
             self._adopt_all(opened)
         feed, waiting = lambda drafts: self._feed(inputs, drafts), lambda: owner.snapshot.waiting
         self._feeder = Feeder(STDIN, feed, waiting, self._wake.set)
@@ -208,9 +229,8 @@ class Running:
             self._reporter.say(self._lane_notice)
 
     def _load(self, source: Source) -> None:
-        options = self._options
-        again = Again(rerun_lost=options.rerun_lost, force_rerun=options.force_rerun)
-        loaded = self._asked(Load(source.specs, self._environment, source.origin, again))
+        records = (source.record,) if source.record is not None else ()
+        loaded = self._asked(Load(source.specs, self._environment, source.origin, self._named().again, records))
         self._reporter.say(loaded.sentence)
         self._own(loaded.jobs)
 
@@ -226,12 +246,13 @@ class Running:
 
     def _adopt_all(self, snapshot: Snapshot) -> None:
         unfinished = [job.id for job in snapshot if not isinstance(job.state, Ended)]
-        if not unfinished:
+        if not self._lasting.wait_for(list(self._owner.sources.values())) and not unfinished:
             raise Exit(0, "nothing is left to do in this session; give it jobs: gputui run FILE")
         self._own(unfinished)
 
     def _update(self) -> None:
         """Takes in the newest snapshot."""
+        self._own(self._lasting.take())
         changed = frozenset(self._owner.take_changed())
         snapshot = self._owner.snapshot
         self._reporter.update(snapshot, changed)
@@ -275,6 +296,8 @@ class Running:
             dry = self._feeder.ended.is_set() or self._feeder.quiet_for(INPUT_DRIES_UP)
             return dry and (self._way is Way.DETACH or not snapshot.active)
         if not snapshot.active.isdisjoint(self._unfinished) or not self._feeder.ended.is_set():
+            return False
+        if self._lasting.more_may_come(snapshot, self._owner.sources):
             return False
         return not self._unfinished or (not self._options.wait_when_paused and self._stuck(snapshot))
 
@@ -328,7 +351,7 @@ class Running:
             self._reporter.say(left)
         if self._way is not None:
             return self._leaving.status if self._leaving.status is not None else 130
-        if self._feeder.trouble is not None:
+        if self._feeder.trouble is not None or self._lasting.failed:
             return 2
         return 0 if all(isinstance(snapshot[job].state, Succeeded) for job in self._jobs) else 1
 

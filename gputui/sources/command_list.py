@@ -61,11 +61,11 @@ def unreadable(path: str, error: Exception) -> BadInput:
 class CommandLines:
     """Takes bytes as they come and gives the commands of complete lines; after bad input it gives no more."""
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, after_line: int = 0) -> None:
         self._origin = origin
         self._complete: deque[bytes] = deque()
         self._rest = b""
-        self._line = 0
+        self._line = after_line
         self._pieces: list[str] = []
         """Lines so far of a command that goes on with the next line."""
         self._piece_bytes = 0
@@ -73,6 +73,11 @@ class CommandLines:
         """From `#:` lines, for the next command."""
         self._settings_line = 0
         self._refused: BadInput | None = None
+
+    @property
+    def between_commands(self) -> bool:
+        """Nothing of a command has come that has not been given."""
+        return not (self._complete or self._rest or self._pieces or self._settings)
 
     def feed(self, data: bytes) -> Iterator[Draft]:
         """The commands that `data` completed, one by one: those before a bad line come before its BadInput."""
