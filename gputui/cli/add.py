@@ -75,6 +75,12 @@ def _text(written: str) -> str:
     return text(written)
 
 
+def _task(written: str) -> str:
+    from gputui.sources.values import task
+
+    return task(written)
+
+
 def _variable(written: str) -> tuple[str, str]:
     name, equals, value = written.partition("=")
     if not equals or not name:
@@ -95,6 +101,8 @@ JOB_FLAGS = (
     Flag("--cwd", value="DIR", help="where it runs, instead of here"),
     Flag("--hold", help="do not start it before it is released"),
     Flag("--group", "--project", value="NAME", convert=_text, help="the group it belongs to"),
+    Flag("--wrap", value="WORDS", convert=_text, help="words before its shell: 'apptainer exec --nv x.sif'"),
+    Flag("--task", value="FUNCTION", convert=_task, help="call module:function instead of a shell"),
     Flag("--shell", value="SHELL", help="instead of bash"),
     Flag("--login-shell", help="under a login shell (-l)"),
 )
@@ -186,6 +194,8 @@ def job_spec(options: Options, shell: str | None, defaults: dict[str, Any]) -> d
         "hold": options.hold or None,
         "shell": options.shell or shell,
         "login_shell": options.login_shell or None,
+        "wrap": options.wrap,
+        "task": options.task,
     }
     return _said(spec)
 

@@ -17,6 +17,7 @@ from gputui.session.config import load, user_file
 from gputui.session.environment import captured, digest
 from gputui.session.errors import SessionError
 from gputui.session.holding import Holding
+from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
 from gputui.session.moving_aside import move_aside
 from gputui.session.opening import Layout
@@ -32,7 +33,7 @@ from .layouts import check_layout
 from .options import gathered
 from .settled import settle
 from .takeover_question import may_take_over
-from .wishes import begin_request, job_settings, wanted_lanes
+from .wishes import begin_request, job_settings, named_inputs, wanted_lanes
 from .words import Exit, refuse, say
 
 if TYPE_CHECKING:
@@ -75,9 +76,10 @@ class Opening:
         why_not = refusal()
         if why_not is not None:
             refuse(why_not)
-        self._inputs = Inputs(options.jobs, digest(self._environment), job_settings(options))
-        self._given = wanted_lanes(options)
-        self._has_jobs = bool(self._inputs.sources) or self._inputs.follows_stdin
+        again = Again(rerun_failed=False, force_rerun=options.force_rerun)
+        self._inputs = Inputs(named_inputs(options, again), digest(self._environment), job_settings(options))
+        self._given = wanted_lanes(options, self._inputs.gpus)
+        self._has_jobs = not self._inputs.nothing
         self._pipe = set_piped_stdin_aside()
         self._force = False
         self._paths = self._session(named)
@@ -175,12 +177,10 @@ class Opening:
         """With the screen there: lanes, jobs, and what must be said."""
         from .app_loading import AppLoading
 
-        for notice in notices:
+        for notice in [*notices, *self._inputs.notices]:
             main.say(notice)
         if self._paths is not None:
-            loading = AppLoading(
-                main, self._inputs, self._environment, force_rerun=self._options.force_rerun, pipe=self._pipe
-            )
+            loading = AppLoading(main, self._inputs, self._environment, self._pipe)
             # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
             begin = replace(begin_request(self._options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
             loading.begin(begin, self._given.notice)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from gputui.core.job import StateName
-from gputui.session.loading import Again
 from gputui.session.requests import Begin, Begun, Load, Loaded
 from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
@@ -22,19 +21,13 @@ class AppLoading:
     """One after the other, each when the one before is durable."""
 
     def __init__(
-        self,
-        main: MainScreen,
-        inputs: Inputs,
-        environment: dict[str, str],
-        *,
-        force_rerun: bool = False,
-        pipe: BinaryIO | None = None,
+        self, main: MainScreen, inputs: Inputs, environment: dict[str, str], pipe: BinaryIO | None = None
     ) -> None:
+        """`pipe`: where further commands come from, if they do."""
         self._main = main
         self._inputs = inputs
         self._environment = environment
-        self._again = Again(rerun_failed=False, force_rerun=force_rerun)
-        self._pipe = pipe
+        self._pipe = pipe if inputs.follows_stdin else None
 
     def begin(self, begin: Begin, lane_notice: str | None) -> None:
         def begun(answer: Begun) -> None:
@@ -47,15 +40,22 @@ class AppLoading:
 
     def _load_all(self) -> None:
         for source in self._inputs.sources:
-            load = Load(source.specs, self._environment, source.origin, self._again)
-            self._main.bridge.do(load, self._loaded, self._refused)
+            records = (source.record,) if source.record is not None else ()
+            self._load(Load(source.specs, self._environment, source.origin, self._inputs.again, records))
+        if self._inputs.lasting:
+            self._load(Load((), self._environment, "", sources=tuple(self._inputs.lasting)))
         if self._pipe is not None:
             self._feeder = Feeder(self._pipe.fileno(), self._feed, self._waiting, self._fed)
             self._feeder.start()
 
+    def _load(self, load: Load) -> None:
+        self._main.bridge.do(load, self._loaded, self._refused)
+
     def _loaded(self, loaded: Loaded) -> None:
         """What failed before is not run again by itself: the user is told which key does it."""
         self._main.paint()
+        if not loaded.sentence:
+            return
         snapshot = self._main.snapshot
         failed = sum(snapshot[job].state.name in BAD_ENDS - {StateName.SKIPPED} for job in loaded.jobs)
         advice = f" {failed} failed before: R reruns them" if failed else ""

@@ -19,7 +19,6 @@ All verbs: gputui help
 
 def parser(prog: str) -> Parser:
     made = Parser(prog=prog, description="GPU job queue on one screen.", epilog=EXAMPLES)
-    made.add_argument("jobs", nargs="*", metavar="JOBS", help="files of commands, or - for standard input")
     made.add_argument("--session", metavar="DIR", help="open this session")
     made.add_argument("--read-only", action="store_true", help="only look: no key changes anything")
     made.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")

@@ -46,13 +46,17 @@ class Following:
         signal.signal(signal.SIGINT, lambda *_: self._left.set())
         again = Again(rerun_lost=self._options.rerun_lost, force_rerun=self._options.force_rerun)
         for source in self._inputs.sources:
-            say(self._load(Load(source.specs, self._environment, source.origin, again)).sentence)
+            records = (source.record,) if source.record is not None else ()
+            say(self._load(Load(source.specs, self._environment, source.origin, again, records)).sentence)
+        if self._inputs.lasting:
+            self._load(Load((), self._environment, "", again, tuple(self._inputs.lasting)))
+            say(f"{', '.join(one.path for one in self._inputs.lasting)}: read there from now on")
         feeder = Feeder(STDIN, self._feed, lambda: len(self._unfinished))
         if self._inputs.follows_stdin:
             feeder.start()
         else:
             feeder.ended.set()
-        if not self._unfinished and feeder.ended.is_set() and not self._inputs.sources:
+        if self._inputs.nothing:
             raise Exit(2, "no jobs given; what the session holds is scheduled there")
         self._wait(feeder)
         if feeder.trouble is not None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Sequence
 
 import msgspec
 
 from gputui.core.job import JobSpec
-from gputui.sources.command_list import parse_command_list, read_command_list
+from gputui.session.loading import Again
+from gputui.session.source_record import SourceKind, SourceRecord
+from gputui.sources.command_list import parse_command_list
+from gputui.sources.follow import end_of
+from gputui.sources.kinds import Kind, Wanted, kind_of, read_input
 from gputui.sources.settings import JobSettings
-from gputui.sources.source import Draft, Occurrences, has_identity, specs
+from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 
 from .words import refuse
 
@@ -19,39 +24,79 @@ STDIN = 0
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The jobs of one file."""
+    """The jobs of one file, and what is remembered of it."""
 
     origin: str
     specs: tuple[JobSpec, ...]
+    record: SourceRecord | None = None
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line names."""
+
+    jobs: Sequence[str] = ()
+    job_yielder: str | None = None
+    follow: Sequence[str] = ()
+    wanted: Wanted = Wanted()
+    again: Again = Again()
 
 
 class Inputs:
-    """What to load, and whether standard input goes on giving jobs."""
+    """What to load, what to read from now on, and whether standard input goes on giving jobs."""
 
-    def __init__(self, names: list[str], environment: str, settings: JobSettings) -> None:
-        self._cwd = _here()
+    def __init__(self, named: Named, environment: str, settings: JobSettings) -> None:
+        self._cwd = here()
+        self._named = named
         self._environment = environment
         self._settings = settings
         self._occurrences = Occurrences()
-        if not names and not sys.stdin.isatty() and _is_input(STDIN):
-            names = ["-"]
         self.follows_stdin = False
+        self.notices: list[str] = []
+        self.gpus: str | None = None
+        """The lanes that a file names itself."""
+        self.lasting: list[SourceRecord] = [self._followed(path) for path in named.follow]
+        """Sources that go on giving jobs."""
+        if named.job_yielder is not None:
+            self.lasting.append(self._yielder(named.job_yielder))
+        names = list(named.jobs)
+        if not names and not self.lasting and not sys.stdin.isatty() and _is_input(STDIN):
+            names = ["-"]
         self.sources = [source for name in names if (source := self._read(name)) is not None]
 
+    @property
+    def again(self) -> Again:
+        return self._named.again
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.sources or self.lasting or self.follows_stdin)
+
     def _read(self, name: str) -> Source | None:
-        if name != "-":
-            drafts = read_command_list(name)
-            return self._source(os.path.basename(name), drafts, identity=has_identity(name))
+        if name == "-":
+            return self._stdin()
+        kind = kind_of(name)
+        if kind is Kind.YIELDER:
+            self.lasting.append(self._yielder(name))
+            return None
+        found = read_input(name, kind, self._named.wanted)
+        self.notices += found.notices
+        self.gpus = self.gpus or found.gpus
+        identity = has_identity(name)
+        record = self._record(SourceKind.FILE, name) if identity else None
+        return self._source(os.path.basename(name), found.drafts, record, identity=identity)
+
+    def _stdin(self) -> Source | None:
         if self.follows_stdin:
             refuse("standard input (-) is given twice")
         if has_identity(STDIN):
             data = sys.stdin.buffer.read()
-            return self._source("standard input", parse_command_list(data, "standard input"), identity=True)
+            return self._source("standard input", parse_command_list(data, "standard input"), None, identity=True)
         self.follows_stdin = True
         return None
 
-    def _source(self, origin: str, drafts: list[Draft], *, identity: bool) -> Source:
-        return Source(origin, self.from_drafts(drafts, origin, self._occurrences if identity else None))
+    def _source(self, origin: str, drafts: list[Draft], record: SourceRecord | None, *, identity: bool) -> Source:
+        found = self.from_drafts(drafts, origin, self._occurrences if identity else None)
+        return Source(origin, found, record)
 
     def from_drafts(
         self, drafts: list[Draft], origin: str = "standard input", occurrences: Occurrences | None = None
@@ -65,17 +110,39 @@ class Inputs:
             occurrences=occurrences,
         )
 
+    # Sources that are remembered
 
-def _here() -> str:
+    def _followed(self, path: str) -> SourceRecord:
+        position, mark = end_of(path)
+        return msgspec.structs.replace(self._record(SourceKind.FOLLOWED, path), position=position, mark=mark)
+
+    def _yielder(self, path: str) -> SourceRecord:
+        if not os.path.isfile(path):
+            raise BadInput(f"{shown(path)}: there is no such file; check its name")
+        return self._record(SourceKind.YIELDER, path)
+
+    def _record(self, kind: SourceKind, path: str) -> SourceRecord:
+        return SourceRecord(
+            kind=kind,
+            path=os.path.abspath(path),
+            cwd=self._cwd,
+            group=os.path.basename(path),
+            settings=self._settings,
+            again=self._named.again,
+            task=self._named.wanted.task,
+        )
+
+
+def here() -> str:
     """Where the jobs will run; it must be there and must be text, or the store could not keep it."""
     try:
-        here = os.getcwd()
-        here.encode()
+        folder = os.getcwd()
+        folder.encode()
     except OSError as error:
         refuse(f"the folder you are in is gone ({error.strerror}); change to one that is there")
     except UnicodeEncodeError:
-        refuse(f"the name of the folder you are in ({os.fsencode(here)!r}) is not UTF-8; run from another one")
-    return here
+        refuse(f"the name of the folder you are in ({os.fsencode(folder)!r}) is not UTF-8; run from another one")
+    return folder
 
 
 def _is_input(fd: int) -> bool:

@@ -27,6 +27,8 @@ KEYS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "shell": ((str,), "", "text"),
     "login_shell": ((bool,), False, "true or false"),
     "outfile": ((str,), "", "text"),
+    "wrap": ((str,), "", 'words before its shell, such as "apptainer exec --nv x.sif"'),
+    "task": ((str,), "", 'a function to call instead of a shell, "module:function"'),
     "variables": ((dict,), {}, 'a table such as { SEED = "1" }'),
 }
 """Each key with the types it may have, its value when nothing is said, and how it is written."""

@@ -21,6 +21,8 @@ examples:
   gputui run --gpus [0,1],[2,3] jobs.txt    each job gets a pair
   gputui run --gpus cpu:4 < jobs.txt        four at a time without a GPU
   tail -f queue | gputui run --gpus 0 1     commands as they come
+  gputui run --follow queue                 the same, remembered: who runs it next goes on where it was left
+  gputui run --job_yielder gen.py           jobs that gen.py's yielder() gives, asked for as they are needed
 
 Loading a file again keeps what is done and reruns what failed. Exit status: 0 all succeeded, 1 some did not,
 2 wrong usage, 130 and 143 interrupted.
@@ -29,7 +31,6 @@ Loading a file again keeps what is done and reruns what failed. Exit status: 0 a
 
 def parser(prog: str) -> Parser:
     made = Parser(prog=prog, description="Run jobs without a screen.", epilog=EXAMPLES)
-    made.add_argument("jobs", nargs="*", metavar="JOBS", help="files of commands, or - for standard input")
     add_session_flags(made)
     made.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
     made.add_argument("--wait-when-paused", action="store_true", help="stay when the scheduler pauses")

@@ -27,12 +27,13 @@ from gputui.session.ticket import OwnerGone, Work
 from gputui.sources.source import Draft
 
 from .feeding import Feeder
-from .inputs import STDIN, Inputs, Source
+from .inputs import STDIN, Inputs, Named, Source
+from .lasting import Lasting
 from .layouts import check_layout as check_layout
 from .leaving import Leaving, Way, ask, farewell
 from .report import EventLines, ProgressLine
 from .streaming import Streamer
-from .wishes import begin_request, job_settings, told_of_lanes, wanted_lanes
+from .wishes import begin_request, job_settings, named_inputs, told_of_lanes, wanted_lanes
 from .words import Exit, refuse
 
 STREAM_EVERY = 0.1
@@ -59,6 +60,7 @@ class Running:
         self._unfinished: set[JobId] = set()
         self._changed: set[JobId] = set()
         self._reporter = ProgressLine() if sys.stderr.isatty() and not options.verbose else EventLines()
+        self._lasting = Lasting(self._reporter.say, self._wake.set)
         self._environment = captured()
         self._way: Way | None = None
         self._paused_told = False
@@ -68,10 +70,10 @@ class Running:
         options = self._options
         # A long queue is many objects and no cycles: looking for some took a third of the time of opening it.
         gc.set_threshold(GC_THRESHOLD)
-        inputs = Inputs(options.jobs, digest(self._environment), job_settings(options))
-        given = wanted_lanes(options)
+        inputs = Inputs(self._named(), digest(self._environment), job_settings(options))
+        given = wanted_lanes(options, inputs.gpus)
         paths = Paths(options.output_dir)
-        if not inputs.sources and not inputs.follows_stdin and not paths.exists():
+        if inputs.nothing and not paths.exists():
             refuse("no jobs: gputui run FILE, or commands on standard input")
         try:
             self._holding = self._open(paths)
@@ -89,6 +91,11 @@ class Running:
             self._holding.let_go(without_successor=True)
             self._reporter.close()
 
+    def _named(self) -> Named:
+        return named_inputs(
+            self._options, Again(rerun_lost=self._options.rerun_lost, force_rerun=self._options.force_rerun)
+        )
+
     def _open(self, paths: Paths) -> Holding:
         options = self._options
         layout = Layout(options.prefix, options.job_dir)
@@ -103,15 +110,20 @@ class Running:
 
     def _work(self, inputs: Inputs, given: GivenLanes) -> int:
         owner, options = self._owner, self._options
-        for notice in owner.notices:
+        for notice in [*owner.notices, *inputs.notices]:
             self._reporter.say(notice)
+        assert owner.feeds is not None
+        owner.feeds.on_fed = self._lasting.fed
         opened = owner.snapshot
         self._reporter.seen(opened)
         owner.start()
         self._begin(given)
         for source in inputs.sources:
             self._load(source)
-        if not inputs.sources and not inputs.follows_stdin:
+        if self._lasting.wait_for(inputs.lasting):
+            self._asked(Load((), self._environment, "", sources=tuple(inputs.lasting)))
+            self._lasting.announce()
+        if inputs.nothing:
             self._adopt_all(opened)
         feed, waiting = lambda drafts: self._feed(inputs, drafts), lambda: owner.snapshot.waiting
         self._feeder = Feeder(STDIN, feed, waiting, self._wake.set)
@@ -147,9 +159,8 @@ class Running:
             self._reporter.say(told)
 
     def _load(self, source: Source) -> None:
-        options = self._options
-        again = Again(rerun_lost=options.rerun_lost, force_rerun=options.force_rerun)
-        loaded = self._asked(Load(source.specs, self._environment, source.origin, again))
+        records = (source.record,) if source.record is not None else ()
+        loaded = self._asked(Load(source.specs, self._environment, source.origin, self._named().again, records))
         self._reporter.say(loaded.sentence)
         self._own(loaded.jobs)
 
@@ -165,12 +176,13 @@ class Running:
 
     def _adopt_all(self, snapshot: Snapshot) -> None:
         unfinished = [job.id for job in snapshot if not isinstance(job.state, Ended)]
-        if not unfinished:
+        if not self._lasting.wait_for(list(self._owner.sources.values())) and not unfinished:
             raise Exit(0, "nothing is left to do in this session; give it jobs: gputui run FILE")
         self._own(unfinished)
 
     def _update(self) -> None:
         """Takes in the newest snapshot."""
+        self._own(self._lasting.take())
         changed = frozenset(self._owner.take_changed())
         snapshot = self._owner.snapshot
         self._reporter.update(snapshot, changed)
@@ -214,6 +226,8 @@ class Running:
             dry = self._feeder.ended.is_set() or self._feeder.quiet_for(INPUT_DRIES_UP)
             return dry and (self._way is Way.DETACH or not snapshot.active)
         if not snapshot.active.isdisjoint(self._unfinished) or not self._feeder.ended.is_set():
+            return False
+        if self._lasting.more_may_come(snapshot, self._owner.sources):
             return False
         return not self._unfinished or (not self._options.wait_when_paused and self._stuck(snapshot))
 
@@ -267,7 +281,7 @@ class Running:
             self._reporter.say(left)
         if self._way is not None:
             return self._leaving.status if self._leaving.status is not None else 130
-        if self._feeder.trouble is not None:
+        if self._feeder.trouble is not None or self._lasting.failed:
             return 2
         return 0 if all(isinstance(snapshot[job].state, Succeeded) for job in self._jobs) else 1
 

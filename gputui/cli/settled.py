@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gputui.gpus.wanted import BadGpus, parse_gpus
-from gputui.session.config import Config, load
+from gputui.session.config import DEFAULT, Config, load
 
 from .words import refuse
 
@@ -15,17 +15,22 @@ TAKEN = (
     "output_dir", "prefix", "job_dir", "pause_after", "grace", "retries", "timeout", "shell", "keep_free", "at_most",
     "ignore", "theme",
 )  # fmt: skip
+HOG_FOLDER = "hog_run"
+"""Where gpu-hog's flags put their jobs when nothing is said."""
 SWITCHES = ("login_shell", "ignore_strangers")
 
 
 def settle(options: argparse.Namespace) -> None:
     """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
-    config = load(options.jobs)
+    config = load([*options.jobs, *(file for file in (options.job_file, options.job_yielder) if file)])
+    folder_given = options.output_dir is not None
     for key in TAKEN:
         if getattr(options, key, NOT_ITS_OWN) is None:
             setattr(options, key, config.get(key)[0])
     for key in SWITCHES:
         setattr(options, key, getattr(options, key) or bool(config.get(key)[0]))
+    if (options.job_file or options.job_yielder) and config.get("output_dir")[1] == DEFAULT and not folder_given:
+        options.output_dir = HOG_FOLDER
     options.no_keeper = options.no_keeper or not config.get("keeper")[0]
     if options.gpus is None and not options.gpu_file:
         options.gpus = _gpus(config)

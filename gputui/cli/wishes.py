@@ -9,12 +9,15 @@ from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import GivenLanes
 from gputui.gpus.lanes import lanes as lanes_for
-from gputui.gpus.wanted import All, BadGpus
+from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session import gpu_file
+from gputui.session.loading import Again
 from gputui.session.requests import Begin, Begun
+from gputui.sources.kinds import Wanted
 from gputui.sources.settings import JobSettings
 
 from .driver import refuse_broken_driver
+from .inputs import Named
 from .words import refuse
 
 
@@ -26,15 +29,28 @@ def job_settings(options: argparse.Namespace) -> JobSettings:
         timeout=options.timeout,
         shell=options.shell,
         login_shell=options.login_shell or None,
+        group=options.project,
     )
 
 
-def wanted_lanes(options: argparse.Namespace) -> GivenLanes:
-    """Refuses what is not there, and a driver that is broken."""
+def named_inputs(options: argparse.Namespace, again: Again) -> Named:
+    return Named(
+        jobs=[*([options.job_file] if options.job_file else []), *options.jobs],
+        job_yielder=options.job_yielder,
+        follow=options.follow,
+        wanted=Wanted(options.task, options.force_rerun),
+        again=again,
+    )
+
+
+def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None) -> GivenLanes:
+    """Refuses what is not there, and a driver that is broken. An input may name GPUs too; the flag counts more."""
     hardware = find_hardware()
     try:
         if options.gpu_file:
             return GivenLanes(gpu_file.read(options.gpu_file), None)
+        if options.gpus is None and named_by_input is not None:
+            options.gpus = parse_gpus(named_by_input)
         given = lanes_for(options.gpus or All(), hardware)
     except BadGpus as error:
         refuse(str(error))

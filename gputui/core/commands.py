@@ -76,7 +76,9 @@ def settle(scheduler: Scheduler, job: Job, now: float, text: str, *, keep: bool 
 
 def _check(spec: JobSpec) -> None:
     _check_priority(spec.priority)
-    texts = (spec.command, spec.cwd, spec.shell, spec.outfile or "", spec.name or "", spec.group)
+    texts = (
+        spec.command, spec.cwd, spec.shell, spec.outfile or "", spec.name or "", spec.group, spec.wrap, spec.task,
+    )  # fmt: skip
     if any("\0" in text for text in (*texts, *spec.variables, *spec.variables.values(), *spec.request.devices)):
         raise Refusal("a NUL byte can be in no command, path or name")
     if spec.retries < 0:

@@ -73,6 +73,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty: bash, or sh where there is none."""
     login_shell: bool = False
     outfile: str | None = None
+    wrap: str = ""
+    """Words before the shell that runs the command, e.g. `apptainer exec --nv x.sif`."""
+    task: str = ""
+    """`module:function` that is called instead of a shell, with the job's name, command, folder and GPUs."""
     occurrence: int | None = None
     """Which one of several equal commands of one load this is; None: the source has no identity (a pipe)."""
 

@@ -19,7 +19,7 @@ from gputui.core.why import why
 
 from . import wire
 from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, scheduler_json, story_json
-from .requests import Begin, Commands, Load
+from .requests import Begin, Commands, Forget, Load
 from .ticket import OwnerGone, Ticket
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Desk:
             return
         ask = request.ask
         match ask:
-            case Commands() | Load() | Begin():
+            case Commands() | Load() | Begin() | Forget():
                 self._write(request.uuid, ask, reply)
             case wire.Listing():
                 self._list(ask, reply)
@@ -110,6 +110,8 @@ class Desk:
                 seen = [snapshot[job] for job in jobs if job in snapshot]
                 waits = snapshot.mode is Mode.RUNNING and any_can_start(snapshot, (job.id for job in seen))
                 return {"jobs": seen, "goes_on": bool(snapshot.active) or waits, **self._status()}
+            case wire.Sources():
+                return list(self._owner.sources.values())
         return self._status()
 
     def _status(self) -> dict[str, Any]:

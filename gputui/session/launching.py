@@ -13,6 +13,7 @@ from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Engine, Launch, Report
 
+from .command_line import command_line
 from .devices import Devices
 from .environment import captured, defaults, told
 from .folders import Folders
@@ -80,7 +81,7 @@ class Launcher:
             Launch(
                 job=job.id,
                 attempt=placed.attempt,
-                command=job.spec.command,
+                command=command_line(job.spec, environment),
                 shell=job.spec.shell,
                 login_shell=job.spec.login_shell,
                 cwd=job.spec.cwd,

@@ -21,6 +21,7 @@ from .notes import read_notes
 from .paths import Paths
 from .rebuild import is_behind, read_claims, rebuild, session_of_running, settle_blocked
 from .registry import remember
+from .source_record import SourceKind
 from .store import Change, Identity, Store
 from .world import World, this_world
 
@@ -160,6 +161,7 @@ def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Sche
     part = paths.rebuilt + ".part"
     store, scheduler, origin = _from_backup(paths, part)
     rebuilt = _brought_up(paths, store, scheduler)
+    _forget_sources(store, notices)
     store.close()
     os.replace(part, paths.rebuilt)
     aside = backup.set_aside(paths)
@@ -170,6 +172,14 @@ def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Sche
         "claims. What was added since then and had not started is gone: load it again."
     )
     return _loaded(Store(paths.database))
+
+
+def _forget_sources(store: Store, notices: list[str]) -> None:
+    """A backup does not know how far they were read since, and no line may be run twice."""
+    gone = [source.path for source in store.sources() if not source.ended and source.kind is not SourceKind.FILE]
+    _commit(store, Change(sources=[]))
+    if gone:
+        notices.append(f"no longer read: {', '.join(gone)}; give them again")
 
 
 def _from_backup(paths: Paths, to: str) -> tuple[Store, Scheduler, str]:

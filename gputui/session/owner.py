@@ -19,6 +19,7 @@ from gputui.core.events import AttemptEnded, Event, Exited, SetLanes, Spawned, T
 from gputui.core.instructions import Instruction
 from gputui.core.job import JobId
 from gputui.core.lanes import Lane
+from gputui.core.outlook import goes_on
 from gputui.core.scheduler import Moment, Record
 from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
@@ -31,6 +32,7 @@ from .backup import Backups
 from .devices import Devices
 from .environment import digest
 from .errors import StoreDamaged, StoreTrouble
+from .feeding import Feeds
 from .folders import Folders
 from .gpu_file import GpuFile
 from .journal import Journal
@@ -75,6 +77,8 @@ class Owner:
         opened = open_session(paths, layout or Layout(), made_folder=made_folder)
         self.notices = opened.notices
         self.scheduler = opened.scheduler
+        self.sources = {source.key: source for source in opened.store.sources()}
+        self._saved_sources = dict(self.sources)
         self.folders = Folders(paths.root, opened.identity.prefix, opened.identity.job_dir)
         self.now = self.since
         self.failure: str | None = None
@@ -112,6 +116,7 @@ class Owner:
         self._wakeup: Timer | None = None
         self._eta: tuple[float, float | None] = (0.0, None)
         self._closed = False
+        self.feeds = Feeds(self) if places else None
         self.snapshot: Snapshot = self.scheduler.snapshot()
         self._changed: set[JobId] = set()
         self._changed_lock = threading.Lock()
@@ -157,6 +162,16 @@ class Owner:
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
+
+    def environment_of(self, name: str) -> dict[str, str]:
+        """The environment with this digest; from any thread."""
+        return self.do(lambda act: self._launcher.environment(name)).result()
+
+    def goes_on(self) -> bool:
+        """Something runs, will start by itself, or may still be given by a source."""
+        snapshot = self.snapshot
+        feeds = any(source.goes_on(snapshot.mode, snapshot.cause) for source in self.sources.values())
+        return feeds or goes_on(snapshot)
 
     def take_changed(self) -> set[JobId]:
         """The jobs that changed since it was asked last; a snapshot read afterwards has all of it."""
@@ -309,6 +324,7 @@ class Owner:
         self.scheduler.unsaved_moments.clear()
         self._environments = {}
         self._saved_record = self.scheduler.record()
+        self._saved_sources = dict(self.sources)
         reached(Step.COMMITTED)
         return True
 
@@ -325,6 +341,7 @@ class Owner:
             ],
             record=record if record != self._saved_record else None,
             identity=self.identity if self._saved_record is None else None,
+            sources=list(self.sources.values()) if self.sources != self._saved_sources else None,
             full=bool(self._answered),
         )
 

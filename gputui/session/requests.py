@@ -11,6 +11,8 @@ from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
 
 from .loading import Again, plan
+from .outfiles import check_outfiles
+from .source_record import SourceKind, SourceRecord
 from .ticket import Act
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
@@ -63,18 +65,41 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     environment: dict[str, str]
     origin: str
     again: Again = Again()
+    sources: tuple[SourceRecord, ...] = ()
+    """What is to be remembered of where they come from, or read from now on."""
 
     def __call__(self, act: Act) -> Loaded:
         digest = act.keep_environment(self.environment)
         book = act.scheduler.book
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
         planned = plan(book, specs, self.again)
+        check_outfiles(book, planned.new)
         first = book.next_id
         sentence = planned.sentence(self.origin)
         for event in planned.events():
             act.handle(event)
+        for source in self.sources:
+            _remember(act, replace(source, environment=source.environment or digest))
         new = range(first, book.next_id)
         return Loaded([*planned.jobs, *new], len(new), sentence)
+
+
+def _remember(act: Act, source: SourceRecord) -> None:
+    """A file that is followed already is followed on; anything else begins anew."""
+    known = act.sources.get(source.key)
+    if known is not None and source.kind is SourceKind.FOLLOWED:
+        source = replace(source, position=known.position, mark=known.mark)
+    act.sources[source.key] = source
+
+
+class Forget(msgspec.Struct, frozen=True, tag="forget"):
+    """Sources that are no longer read or loaded; their jobs stay."""
+
+    paths: tuple[str, ...]
+
+    def __call__(self, act: Act) -> list[str]:
+        gone = [key for key, source in act.sources.items() if source.path in self.paths]
+        return [act.sources.pop(key).path for key in gone]
 
 
 class Begun(msgspec.Struct, frozen=True):

@@ -10,8 +10,6 @@ from contextlib import suppress
 
 import msgspec
 
-from gputui.core.outlook import goes_on
-
 from . import config, wire
 from .desk import Desk
 from .hooks import Hooks
@@ -115,7 +113,7 @@ class Serving:
     def _leave(self, connection: Connection) -> None:
         if self._owner.kind is not OwnerKind.KEEPER:
             connection.reply(wire.no("refused", f"the session is open in gputui {self._owner.kind}; leave it there"))
-        elif goes_on(self._owner.snapshot):
+        elif self._owner.goes_on():
             connection.reply(wire.no("refused", "there is work to do still"))
         else:
             connection.reply(wire.ok({"leaving": True}))
@@ -123,7 +121,7 @@ class Serving:
 
     def _go_if_idle(self) -> None:
         quiet = time.monotonic() - self._server.last_request > QUIET_FOR
-        if quiet and not self._owner.snapshot.trouble and not goes_on(self._owner.snapshot):
+        if quiet and not self._owner.snapshot.trouble and not self._owner.goes_on():
             self._go()
         else:
             self._owner.loop.call_later(QUIET_FOR / 2, self._go_if_idle)
@@ -137,7 +135,7 @@ class Serving:
         self._server.close()
         if self._waiter is None:
             return
-        if self.handed_over or (self.without_successor and not goes_on(self._owner.snapshot)):
+        if self.handed_over or (self.without_successor and not self._owner.goes_on()):
             self._waiter.end()
         else:
             self._waiter.ensure()

@@ -18,6 +18,7 @@ from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
 
 from .errors import NewerStore, StoreDamaged, StoreTrouble
+from .source_record import SourceRecord
 from .world import World
 
 T = TypeVar("T")
@@ -60,11 +61,13 @@ class Change(msgspec.Struct):
     replies: list[tuple[str, str, float]] = []
     record: Record | None = None
     identity: Identity | None = None
+    sources: list[SourceRecord] | None = None
     full: bool = False
     """Flush it to the disk before going on."""
 
     def nothing(self) -> bool:
-        return not (self.jobs or self.moments or self.environments or self.replies or self.record or self.identity)
+        some = self.jobs or self.moments or self.environments or self.replies or self.record or self.identity
+        return not some and self.sources is None
 
 
 class Store:
@@ -102,6 +105,9 @@ class Store:
 
     def identity(self) -> Identity | None:
         return self._meta("identity", Identity)
+
+    def sources(self) -> list[SourceRecord]:
+        return self._meta("sources", list[SourceRecord]) or []
 
     def load(self) -> Scheduler:
         """The scheduler as it was last committed."""
@@ -167,7 +173,8 @@ class Store:
             many("INSERT INTO story VALUES(?, ?, ?)", ((told.job, told.at, told.text) for told in change.moments))
         if change.replies:
             many("INSERT OR REPLACE INTO request VALUES(?, ?, ?)", change.replies)
-        for key, value in (("record", change.record), ("identity", change.identity)):
+        kept = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
+        for key, value in kept:
             if value is not None:
                 run("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, _encode(value).decode()))
 

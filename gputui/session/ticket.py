@@ -9,6 +9,8 @@ from typing import Generic, Protocol, TypeVar
 from gputui.core.events import Event
 from gputui.core.scheduler import Scheduler
 
+from .source_record import SourceRecord
+
 T = TypeVar("T")
 
 
@@ -17,6 +19,8 @@ class Act(Protocol):
 
     scheduler: Scheduler
     now: float
+    sources: dict[str, SourceRecord]
+    """Those the session remembers, by their keys; a change of it is stored with the rest of the turn's."""
 
     def handle(self, event: Event) -> None: ...
 

@@ -12,7 +12,7 @@ import msgspec
 
 from gputui.core.job import JobId, StateName
 
-from .requests import Begin, Commands, Load
+from .requests import Begin, Commands, Forget, Load
 
 VERSION = 1
 LARGEST_FRAME = 256 << 20
@@ -57,6 +57,10 @@ class Follow(msgspec.Struct, frozen=True, tag="follow"):
     jobs: list[JobId]
 
 
+class Sources(msgspec.Struct, frozen=True, tag="sources"):
+    """What the session remembers of where its jobs came from."""
+
+
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """To an owning keeper: go, if there is nothing left to do."""
 
@@ -67,9 +71,9 @@ class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
     force: bool = False
 
 
-Write = Commands | Load | Begin
-Read = Listing | Show | Pick | Status | Lanes | Follow
-Ask = Commands | Load | Begin | Listing | Show | Pick | Status | Lanes | Follow | Leave | HandOver
+Write = Commands | Load | Begin | Forget
+Read = Listing | Show | Pick | Status | Lanes | Follow | Sources
+Ask = Commands | Load | Begin | Forget | Listing | Show | Pick | Status | Lanes | Follow | Sources | Leave | HandOver
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from .settings import NO_SETTINGS, JobSettings, settings_in
 from .source import BadInput, Draft, shown
 from .values import BadValue
 
-__all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list"]
+__all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list", "unreadable"]
 
 LONGEST_COMMAND = 128 * 1024 - 1024
 """Bytes. The kernel takes 128 KiB for one argument; the rest is left to whatever wraps the command."""
@@ -30,7 +30,7 @@ def read_command_list(path: str) -> list[Draft]:
             while chunk := file.read(_CHUNK):
                 drafts += lines.feed(chunk)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     return _some(drafts + lines.finish(), path)
 
 
@@ -47,7 +47,7 @@ def _some(drafts: list[Draft], origin: str) -> list[Draft]:
     return drafts
 
 
-def _unreadable(path: str, error: Exception) -> BadInput:
+def unreadable(path: str, error: Exception) -> BadInput:
     if isinstance(error, FileNotFoundError):
         return BadInput(f"{shown(path)}: there is no such file; check its name")
     if isinstance(error, IsADirectoryError):
@@ -61,11 +61,11 @@ def _unreadable(path: str, error: Exception) -> BadInput:
 class CommandLines:
     """Takes bytes as they come and gives the commands of complete lines; after bad input it gives no more."""
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, after_line: int = 0) -> None:
         self._origin = origin
         self._complete: deque[bytes] = deque()
         self._rest = b""
-        self._line = 0
+        self._line = after_line
         self._pieces: list[str] = []
         """Lines so far of a command that goes on with the next line."""
         self._piece_bytes = 0
@@ -73,6 +73,11 @@ class CommandLines:
         """From `#:` lines, for the next command."""
         self._settings_line = 0
         self._refused: BadInput | None = None
+
+    @property
+    def between_commands(self) -> bool:
+        """Nothing of a command has come that has not been given."""
+        return not (self._complete or self._rest or self._pieces or self._settings)
 
     def feed(self, data: bytes) -> Iterator[Draft]:
         """The commands that `data` completed, one by one: those before a bad line come before its BadInput."""

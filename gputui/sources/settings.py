@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gputui.core.job import JobId
 
-from .values import BadValue, boolean, count, duration, memory, priority, text, words
+from .values import BadValue, boolean, count, duration, memory, priority, task, text, words
 
 __all__ = ["NO_SETTINGS", "JobSettings", "parse_setting", "settings_in"]
 
@@ -36,15 +36,20 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     group: str | None = None
     login_shell: bool | None = None
     shell: str | None = None
+    wrap: str | None = None
+    task: str | None = None
+    variables: dict[str, str] | None = None
 
     def over(self, defaults: JobSettings) -> JobSettings:
-        """These, and the defaults where these say nothing."""
+        """These, and the defaults where these say nothing; variables add up."""
         if self == NO_SETTINGS:
             return defaults
         merged: dict[str, Any] = {}
         for field in self.__struct_fields__:
             said = getattr(self, field)
             merged[field] = getattr(defaults, field) if said is None else said
+        if self.variables and defaults.variables:
+            merged["variables"] = defaults.variables | self.variables
         return JobSettings(**merged)
 
 
@@ -87,7 +92,10 @@ _READERS: dict[str, Callable[[str], object]] = {
     "group": text,
     "login_shell": boolean,
     "shell": text,
+    "wrap": text,
+    "task": task,
 }
+ALIASES = {"project": "group"}
 
 
 def settings_in(line: str) -> dict[str, Any]:
@@ -105,6 +113,7 @@ def parse_setting(word: str) -> tuple[str, object]:
     """One `key=value` word; a yes-or-no setting may stand alone."""
     written_key, equals, value = word.partition("=")
     key = written_key.replace("-", "_")
+    key = ALIASES.get(key, key)
     reader = _READERS.get(key)
     if reader is None:
         raise BadValue(_unknown(written_key, bool(equals)))

@@ -18,6 +18,7 @@ __all__ = ["BadInput", "Draft", "Occurrences", "has_identity", "specs"]
 
 _COPIED = (
     "name", "priority", "retries", "timeout", "after", "after_any", "hold", "group", "login_shell", "shell",
+    "wrap", "task", "variables",
 )  # fmt: skip
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BadValue", "boolean", "bytes_or_share", "count", "duration", "memory", "priority", "text", "words"]
+__all__ = ["BadValue", "boolean", "bytes_or_share", "count", "duration", "memory", "priority", "task", "text", "words"]
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
 _PLAIN_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _MEMORY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:([KMGTkmgt])(?:i?[Bb])?|(%))")
+_TASK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _TRUE = frozenset({"yes", "true", "on", "1"})
 _FALSE = frozenset({"no", "false", "off", "0"})
 LONGEST_DURATION = 3650 * 86400.0
@@ -96,6 +97,13 @@ def text(written: str) -> str:
     if any(character < " " or character == "\x7f" for character in stripped):
         raise BadValue(f"{written!r} holds a control character; remove it")
     return stripped
+
+
+def task(written: str) -> str:
+    """A function as `module:function`."""
+    if not _TASK.fullmatch(written.strip()):
+        raise BadValue(f"{written!r} is no function; write module:function")
+    return written.strip()
 
 
 def words(written: str) -> tuple[str, ...]:

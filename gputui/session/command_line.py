@@ -1,0 +1,29 @@
+"""What a shell is given to run: the job's command itself, or what calls its task or its container with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from shlex import quote
+from shutil import which
+
+from gputui.core.job import JobSpec
+
+CALLER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_task.py")
+
+
+def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
+    if spec.task:
+        python = "python3" if spec.wrap else quote(python_of(environment))
+        called = f"{python} {quote(CALLER)} {quote(spec.task)} {quote(spec.command)}"
+        return f"{spec.wrap} {called}" if spec.wrap else called
+    if not spec.wrap:
+        return spec.command
+    login = " -l" if spec.login_shell else ""
+    return f"{spec.wrap} {quote(spec.shell or 'bash')}{login} -c {quote(spec.command)}"
+
+
+def python_of(environment: Mapping[str, str]) -> str:
+    """The user's own Python: their modules are there, and ours need not be."""
+    return which("python3", path=environment.get("PATH", os.defpath)) or sys.executable

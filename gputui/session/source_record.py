@@ -1,0 +1,61 @@
+"""The sources a session remembers: files to load again, and those that go on giving, with how far they were read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gputui.core.events import PauseKind
+from gputui.core.mode import Cause, Mode
+from gputui.sources.follow import Mark
+from gputui.sources.settings import NO_SETTINGS, JobSettings
+
+from .loading import Again
+
+LEFT_ON_PURPOSE = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED)
+
+
+class SourceKind(StrEnum):
+    FILE = "file"
+    """Read whole; remembered so that it can be loaded again."""
+    FOLLOWED = "followed"
+    YIELDER = "yielder"
+
+
+class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One source, with all that turns its drafts into specs."""
+
+    kind: SourceKind
+    path: str
+    cwd: str
+    environment: str = ""
+    """Digest; empty: that of the request that brings it."""
+    group: str = ""
+    settings: JobSettings = NO_SETTINGS
+    again: Again = Again()
+    task: str | None = None
+    """For a task config: the class it is for."""
+    position: int = 0
+    """Bytes of a followed file, items of a yielder."""
+    mark: Mark | None = None
+    ended: bool = False
+    trouble: str | None = None
+    """Why it ended, when it did so badly."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}:{self.path}"
+
+    @property
+    def lasts(self) -> bool:
+        """It may give jobs still, now or later."""
+        return self.kind is not SourceKind.FILE and not self.ended
+
+    def goes_on(self, mode: Mode, cause: Cause | None) -> bool:
+        """It may give jobs now: nobody left on purpose."""
+        if not self.lasts or mode is Mode.DRAINING:
+            return False
+        if self.kind is SourceKind.YIELDER:
+            return mode is Mode.RUNNING
+        return cause is None or cause.kind not in LEFT_ON_PURPOSE

@@ -1,0 +1,103 @@
+"""Runs a yielder: `python3 call_yielder.py FILE`. Run by its path, with any Python; imports nothing of gputui's.
+
+Writes a JSON line for each item to what was its standard output, never more than it was allowed: each line on its
+standard input is a number of further items. When that ends, whoever asked is gone, and so is this.
+"""
+
+import json
+import os
+import sys
+import threading
+
+
+class Allowance:
+    """How many items may be taken from the yielder still."""
+
+    def __init__(self, asked: int) -> None:
+        self._left = 0
+        self._asked = asked
+        self._changed = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with os.fdopen(self._asked, "rb", buffering=0) as asked:
+            for line in iter(asked.readline, b""):
+                with self._changed:
+                    self._left += int(line)
+                    self._changed.notify()
+        os._exit(0)
+
+    def take(self) -> None:
+        with self._changed:
+            while self._left == 0:
+                self._changed.wait()
+            self._left -= 1
+
+
+def plain(value: object) -> object:
+    """What JSON does not know: numbers of other libraries, paths."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)
+
+
+def described(item: object) -> object:
+    if isinstance(item, str):
+        return {"job": {"command": item}}
+    keys = getattr(item, "keys", None)
+    if callable(keys):
+        return {"job": {str(key): item[key] for key in keys()}}  # type: ignore[index]
+    if isinstance(item, (tuple, list, bytes, type(None))):
+        return {"error": f"gave {item!r}; yield text, or a mapping with a command and its settings"}
+    return {"job": {"command": str(item)}}
+
+
+def items(path: str) -> object:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = os.path.splitext(os.path.basename(path))[0]
+    found = spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = module_from_spec(found)
+    sys.modules[name] = module
+    found.loader.exec_module(module)
+    return iter(module.yielder())
+
+
+def main(path: str) -> int:
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape", buffering=1)
+    os.dup2(2, 1)  # what the yielder itself prints goes where its complaints go
+    asked = os.dup(0)  # not inherited by what the yielder starts, nor is the output above
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.argv[:] = [path]
+    allowance = Allowance(asked)
+
+    def say(message: object) -> None:
+        out.write(json.dumps(message, default=plain) + "\n")
+
+    try:
+        given = items(path)
+        while True:
+            allowance.take()
+            try:
+                item = next(given)  # type: ignore[call-overload]
+            except StopIteration:
+                say({"end": True})
+                return 0
+            say(described(item))
+    except BaseException as error:
+        import traceback
+
+        traceback.print_exc()
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        where = f"line {frames[-1].lineno}: " if frames and frames[-1].filename == os.path.abspath(path) else ""
+        told = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
+        say({"error": where + (told[-1] if told else repr(error))})
+        return 1
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1])
+    sys.stderr.flush()
+    os._exit(code)

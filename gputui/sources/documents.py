@@ -1,0 +1,105 @@
+"""TOML and YAML files as plain values, with the lines on which their keys stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from .source import BadInput, shown
+
+__all__ = ["Document", "Place", "parse_toml", "parse_yaml", "read_document"]
+
+LARGEST = 64 << 20
+Place = tuple[str | int, ...]
+
+
+class Document(Struct, frozen=True):
+    origin: str
+    value: object
+    line_of: Callable[[Place], int | None]
+
+    def line(self, place: Place) -> int | None:
+        """Where this key stands, or the table it belongs to; None: nobody knows."""
+        for length in range(len(place), 0, -1):
+            found = self.line_of(place[:length])
+            if found is not None:
+                return found
+        return None
+
+
+def read_document(path: str) -> Document:
+    from .command_list import unreadable
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if len(data) > LARGEST:
+        raise BadInput(f"{shown(path)} is larger than {LARGEST >> 20} MB; is it a file of jobs?")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadInput.at(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
+    return (parse_toml if path.endswith(".toml") else parse_yaml)(text, path)
+
+
+def parse_toml(text: str, origin: str) -> Document:
+    import tomllib
+
+    from .toml_lines import line_of
+
+    try:
+        value = tomllib.loads(text, parse_float=str)  # 1e-5 stays 1e-5
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{shown(origin)} is no TOML: {error}") from None
+    except (RecursionError, ValueError) as error:
+        raise BadInput(f"{shown(origin)} cannot be read: {error}") from None
+    return Document(origin, value, lambda place: line_of(text, place))
+
+
+def parse_yaml(text: str, origin: str) -> Document:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Numbers stay as they were written."""
+
+    Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: node.value)
+    try:
+        loader = Loader(text)
+        node = loader.get_single_node()
+        value: Any = loader.construct_document(node) if node is not None else {}
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise BadInput.at(origin, line, f"this is no YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, OverflowError) as error:
+        raise BadInput(
+            f"{shown(origin)} is no YAML: {str(error).splitlines()[0] if str(error) else 'bad value'}"
+        ) from None
+    return Document(origin, value, lambda place: _yaml_line(node, place))
+
+
+def _yaml_line(node: Any, place: Place) -> int | None:
+    """Down the tree of nodes, which know where they began."""
+    line: int | None = None
+    for step in place:
+        found = _child(node, step)
+        if found is None:
+            return None
+        line, node = found
+    return line
+
+
+def _child(node: Any, step: str | int) -> tuple[int, Any] | None:
+    if isinstance(step, int) and isinstance(node.value, list) and step < len(node.value):
+        item = node.value[step]
+        return item.start_mark.line + 1, item
+    pairs = node.value if isinstance(node.value, list) else []
+    for pair in pairs:
+        if isinstance(pair, tuple) and pair[0].value == step:
+            return pair[0].start_mark.line + 1, pair[1]
+    return None

@@ -1,0 +1,205 @@
+"""Followed files: what is appended to them, read from where it was left; FIFOs too.
+
+Knows how far it read and by what the file can be told from another of its name; where that is kept is not its business.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from contextlib import suppress
+
+from msgspec import Struct
+
+from .command_list import LONGEST_COMMAND, CommandLines
+from .source import BadInput, Draft, shown
+
+__all__ = ["Follower", "Mark", "Read", "end_of"]
+
+CHUNK = 1 << 16
+Mark = tuple[int, int]
+"""Device and inode."""
+
+
+class Read(Struct, frozen=True):
+    """Commands that came, and where to go on after them."""
+
+    drafts: tuple[Draft, ...]
+    position: int
+    mark: Mark | None
+    complaints: tuple[str, ...] = ()
+    """Lines that were left out, and why."""
+
+
+def end_of(path: str) -> tuple[int, Mark | None]:
+    """Where following begins the first time: at the end of what is there, or at the start of what will be."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return 0, None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{shown(path)} cannot be followed: {getattr(error, 'strerror', error)}") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise BadInput(f"{shown(path)} is a directory; give a file or a FIFO to follow")
+    if not stat.S_ISREG(status.st_mode):
+        return 0, None
+    return status.st_size, (status.st_dev, status.st_ino)
+
+
+class Follower:
+    """Reads on whenever it is asked to."""
+
+    def __init__(self, path: str, position: int, mark: Mark | None) -> None:
+        self._path = path
+        self._wanted = (position, mark)
+        self._fd: int | None = None
+        self._mark: Mark | None = None
+        self._is_fifo = False
+        self._begin(0)
+
+    def _begin(self, position: int, lines: int = 0) -> None:
+        self._read_to = position
+        self._safe = position
+        """After the last command that was handed over whole; what follows may be half of one."""
+        self._partial = b""
+        self._skipping = False
+        self._lines = CommandLines(self._path, after_line=lines)
+        self._line = lines
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def wait(self, seconds: float) -> None:
+        """Until a FIFO has something; a file cannot be waited for."""
+        if self._is_fifo and self._fd is not None:
+            select.select([self._fd], [], [], seconds)
+
+    def read(self) -> Read | None:
+        """What has come, a piece at a time; None: nothing."""
+        if self._fd is None and not self._open():
+            return None
+        assert self._fd is not None
+        self._notice_truncation()
+        data = self._next()
+        if data:
+            return self._taken(data)
+        return self._at_the_end()
+
+    def _next(self) -> bytes:
+        assert self._fd is not None
+        try:
+            return os.read(self._fd, CHUNK) if self._is_fifo else os.pread(self._fd, CHUNK, self._read_to)
+        except BlockingIOError:
+            return b""
+
+    def _taken(self, data: bytes, *, whole: bool = False) -> Read:
+        """`whole`: nothing will follow, so a last line without an end is one too."""
+        self._read_to += len(data)
+        *complete, self._partial = (self._partial + data).split(b"\n")
+        if whole and self._partial:
+            complete.append(self._partial)
+            self._partial = b""
+        drafts: list[Draft] = []
+        complaints: list[str] = []
+        at = self._read_to - len(self._partial) - sum(len(line) + 1 for line in complete)
+        for line in complete:
+            at += len(line) + 1
+            self._take(line, drafts, complaints)
+            if self._lines.between_commands:
+                self._safe = min(at, self._read_to)
+        self._give_up_on_long(complaints)
+        return Read(tuple(drafts), self._safe, self._mark, tuple(complaints))
+
+    def _take(self, line: bytes, drafts: list[Draft], complaints: list[str]) -> None:
+        self._line += 1
+        if self._skipping:
+            self._skipping = False
+            self._lines = CommandLines(self._path, after_line=self._line)
+            return
+        try:
+            drafts += self._lines.feed(line + b"\n")
+        except BadInput as bad:
+            complaints.append(f"{bad}; it was left out")
+            self._lines = CommandLines(self._path, after_line=self._line)
+
+    def _give_up_on_long(self, complaints: list[str]) -> None:
+        if len(self._partial) <= LONGEST_COMMAND:
+            return
+        if not self._skipping:
+            reason = f"is longer than the {LONGEST_COMMAND} bytes a command may have; it was left out"
+            complaints.append(str(BadInput.at(self._path, self._line + 1, reason)))
+        self._skipping = True
+        self._partial = b""
+
+    # The file itself: it may come later, be cut short, or be another one by now
+
+    def _open(self) -> bool:
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return False
+        self._adopt(fd)
+        return True
+
+    def _adopt(self, fd: int) -> None:
+        status = os.fstat(fd)
+        self._fd = fd
+        self._is_fifo = not stat.S_ISREG(status.st_mode)
+        self._mark = None if self._is_fifo else (status.st_dev, status.st_ino)
+        position, mark = self._wanted
+        self._wanted = (0, None)
+        if mark is None or mark != self._mark or status.st_size < position:
+            position = 0
+        self._begin(position, _lines_before(fd, position))
+
+    def _notice_truncation(self) -> None:
+        assert self._fd is not None
+        if not self._is_fifo and os.fstat(self._fd).st_size < self._read_to:
+            self._begin(0)
+
+    def _at_the_end(self) -> Read | None:
+        """All was read: has the file's name gone to another one, or has the FIFO's writer left?"""
+        if self._is_fifo:
+            return self._reopened_fifo()
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        if (status.st_dev, status.st_ino) == self._mark:
+            return None
+        return self._replaced()
+
+    def _replaced(self) -> Read:
+        rest = self._taken(b"", whole=True)
+        self.close()
+        self._wanted = (0, None)
+        mark: Mark | None = None
+        if self._open():
+            mark = self._mark
+        return Read(rest.drafts, 0, mark, rest.complaints)
+
+    def _reopened_fifo(self) -> Read | None:
+        """Opened anew before the old end is closed, or what a next writer has written already would be lost."""
+        assert self._fd is not None
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        if not any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0)):
+            return None
+        rest = self._taken(b"", whole=True)
+        old, self._fd = self._fd, None
+        with suppress(OSError):
+            self._adopt(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        os.close(old)
+        return rest if rest.drafts or rest.complaints else None
+
+
+def _lines_before(fd: int, position: int) -> int:
+    """For messages."""
+    lines = at = 0
+    while at < position and (data := os.pread(fd, min(1 << 20, position - at), at)):
+        lines += data.count(b"\n")
+        at += len(data)
+    return lines

@@ -1,0 +1,123 @@
+"""Which kind of input a file is, and who reads it. One place, for `run`, the screen, `add` and `reload` alike."""
+
+from __future__ import annotations
+
+import ast
+import os
+import warnings
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
+
+from msgspec import Struct
+
+from .command_list import unreadable
+from .source import BadInput, Draft, shown
+
+__all__ = ["READERS", "Input", "Kind", "Wanted", "kind_of", "read_input"]
+
+
+class Kind(StrEnum):
+    COMMANDS = "commands"
+    SPEC = "spec"
+    PEASY = "peasy"
+    YIELDER = "yielder"
+    TASK_CONFIG = "task_config"
+
+
+class Wanted(Struct, frozen=True):
+    """What the command line says about how a file is to be read."""
+
+    task: str | None = None
+    """For a task config: the class, as `module.Class`."""
+    force_rerun: bool = False
+
+
+class Input(Struct, frozen=True):
+    """What a file gave."""
+
+    drafts: list[Draft]
+    notices: tuple[str, ...] = ()
+    """What the user must be told about it."""
+    gpus: str | None = None
+    """The lanes it names itself, in the words of `--gpus`; the flag wins."""
+
+
+Reader = Callable[[str, Wanted], Input]
+
+READERS: dict[Kind, str | Reader] = {
+    Kind.COMMANDS: "command_list:read_command_list",
+    Kind.SPEC: "spec:read_spec",
+    Kind.PEASY: "peasy:read_batch",
+    Kind.TASK_CONFIG: "task_config:read_task_config",
+}
+"""Each kind's reader, by name so that only what is needed is loaded. Those with drafts only take just the path.
+A yielder is none of them: it is not read, it goes on giving."""
+
+ONLY_DRAFTS = (Kind.COMMANDS, Kind.SPEC, Kind.PEASY)
+_SUFFIXES = {
+    ".toml": Kind.SPEC,
+    ".yaml": Kind.SPEC,
+    ".yml": Kind.SPEC,
+    ".esy": Kind.PEASY,
+    ".peasy": Kind.PEASY,
+}
+
+
+def kind_of(path: str) -> Kind:
+    """By its name; a Python file by what it defines."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix == ".py":
+        return _kind_of_python(path)
+    return _SUFFIXES.get(suffix, Kind.COMMANDS)
+
+
+def _kind_of_python(path: str) -> Kind:
+    """Without running it: that is done elsewhere, where no GPU is to be seen."""
+    names = _defined(path)
+    if "yielder" in names:
+        return Kind.YIELDER
+    if "config" in names:
+        return Kind.TASK_CONFIG
+    raise BadInput(f"{shown(path)} defines neither yielder() nor config; name it .txt if it is a list of commands")
+
+
+def _defined(path: str) -> set[str]:
+    try:
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are told when it is run
+            tree = ast.parse(file.read())
+    except SyntaxError as error:
+        raise BadInput.at(path, error.lineno or 1, f"this is no Python: {error.msg}") from None
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise BadInput(f"{shown(path)} is no Python: {error}") from None
+    return {name for statement in ast.walk(tree) for name in _names(statement)}
+
+
+def _names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case ast.Name(id=name, ctx=ast.Store()):
+            return [name]
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return [alias.asname or alias.name for alias in names]
+    return []
+
+
+def read_input(path: str, kind: Kind, wanted: Wanted | None = None) -> Input:
+    """All jobs of a file that can be read whole; BadInput if anything in it is wrong."""
+    reader = READERS[kind]
+    wanted = wanted or Wanted()
+    if callable(reader):
+        return reader(path, wanted)
+    module, _, name = reader.partition(":")
+    try:
+        found = getattr(import_module(f"{__package__}.{module}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__package__}.{module}":
+            raise
+        raise BadInput(f"{shown(path)}: this version cannot read a {kind.replace('_', ' ')} yet") from None
+    return Input(found(path)) if kind in ONLY_DRAFTS else found(path, wanted)

@@ -1,0 +1,110 @@
+"""Yielders: a user's Python function that gives jobs, run in a child that sees no GPU, never further than is wanted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from .job_table import JobTable, checked_command
+from .source import BadInput, Draft, shown
+from .tables import BadTable, converted
+
+__all__ = ["NO_GPUS", "Yielder", "draft_of"]
+
+CALLER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_yielder.py")
+NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
+"""A framework that a yielder or a config imports must not take memory on a card."""
+LONGEST_ITEM = 1 << 20
+
+
+class Yielder:
+    """One call of `yielder()`, from its first item on."""
+
+    def __init__(self, path: str, *, python: str, cwd: str, environment: Mapping[str, str], log: str) -> None:
+        self._path = path
+        self._items = 0
+        asked, self._ask = os.pipe2(os.O_CLOEXEC)
+        self._answers, answered = os.pipe2(os.O_CLOEXEC)
+        try:
+            self.pid = os.posix_spawn(
+                "/bin/sh",
+                ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, python, "-u", CALLER, path],
+                {**environment, **NO_GPUS},
+                setsid=True,
+                setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1],
+                setsigmask=[],
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, asked, 0),
+                    (os.POSIX_SPAWN_DUP2, answered, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                ],
+            )
+        finally:
+            os.close(asked)
+            os.close(answered)
+
+    def allow(self, items: int) -> None:
+        """So many more may be made."""
+        with suppress(BrokenPipeError):
+            os.write(self._ask, b"%d\n" % items)
+
+    def batches(self) -> Iterator[list[Draft]]:
+        """As they come; BadInput when the yielder fails, after all that came before."""
+        rest = b""
+        while data := os.read(self._answers, 1 << 16):
+            *lines, rest = (rest + data).split(b"\n")
+            batch: list[Draft] = []
+            try:
+                for line in lines:
+                    draft = self._draft(line)
+                    if draft is None:
+                        return
+                    batch.append(draft)
+                if len(rest) > LONGEST_ITEM:
+                    raise BadInput(f"{shown(self._path)}, item {self._items + 1} is longer than {LONGEST_ITEM} bytes")
+            finally:
+                if batch:
+                    yield batch
+        raise BadInput(f"{shown(self._path)} ended before its yielder did, {self._end()}")
+
+    def _draft(self, line: bytes) -> Draft | None:
+        """None: it was the last."""
+        message = json.loads(line)
+        if "end" in message:
+            return None
+        if "error" in message:
+            raise BadInput(f"{shown(self._path)}, after {self._items} items: {message['error']}")
+        self._items += 1
+        return draft_of(message["job"], self._path, self._items)
+
+    def close(self) -> None:
+        """Ends it and whatever it started."""
+        for fd in (self._ask, self._answers):
+            with suppress(OSError):
+                os.close(fd)
+        self._end()
+
+    def kill(self) -> None:
+        """From any thread: whoever reads it sees its end."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _end(self) -> str:
+        self.kill()
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        except ChildProcessError:
+            return "nobody knows how"
+        return f"killed by signal {-code}" if code < 0 else f"with exit code {code}"
+
+
+def draft_of(job: object, origin: str, number: int) -> Draft:
+    """An item's mapping as a draft; BadInput names the item and the key that is wrong."""
+    try:
+        table = converted(job, JobTable)
+        return Draft(checked_command(table.command or table.task), number, table.settings())
+    except BadTable as bad:
+        raise BadInput(f"{shown(origin)}, item {number}: {bad}") from None

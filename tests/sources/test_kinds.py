@@ -1,0 +1,81 @@
+"""Which kind of input a file is, told by its name and, for Python, by what it defines."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputui.sources.kinds import READERS, Input, Kind, Wanted, kind_of, read_input
+from gputui.sources.source import BadInput, Draft
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("jobs.txt", Kind.COMMANDS),
+        ("jobs", Kind.COMMANDS),
+        ("run.sh", Kind.COMMANDS),
+        ("a.toml", Kind.SPEC),
+        ("a.yaml", Kind.SPEC),
+        ("a.YML", Kind.SPEC),
+        ("a.esy", Kind.PEASY),
+        ("a.peasy", Kind.PEASY),
+    ],
+)
+def test_names_tell(name: str, kind: Kind) -> None:
+    assert kind_of(name) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("def yielder():\n    yield 'a'", Kind.YIELDER),
+        ("yielder = lambda: ['a']", Kind.YIELDER),
+        ("from x import jobs as yielder", Kind.YIELDER),
+        ("if 1:\n    config = {}", Kind.TASK_CONFIG),
+        ("from base import config\nconfig['a'] = 1", Kind.TASK_CONFIG),
+        ("config = {}\ndef yielder(): return []", Kind.YIELDER),
+    ],
+)
+def test_a_python_file_is_told_by_what_it_defines_and_is_not_run(tmp_path: Path, text: str, kind: Kind) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(text + "\nraise SystemExit('it was run')\n")
+    assert kind_of(str(path)) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"x = 1", "defines neither yielder() nor config"),
+        (b"def yielder(:", "line 1: this is no Python"),
+        (b"\0", "no Python"),
+    ],
+)
+def test_any_other_python_file_is_refused(tmp_path: Path, text: bytes, sentence: str) -> None:
+    path = tmp_path / "x.py"
+    path.write_bytes(text)
+    with pytest.raises(BadInput) as wrong:
+        kind_of(str(path))
+    assert sentence in str(wrong.value)
+
+
+def test_a_missing_python_file_is_named() -> None:
+    with pytest.raises(BadInput, match="no such file"):
+        kind_of("/nowhere/x.py")
+
+
+def test_a_reader_may_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(READERS, Kind.TASK_CONFIG, lambda path, wanted: Input([Draft(f"{path} {wanted.task}", 1)]))
+    assert read_input("c.py", Kind.TASK_CONFIG, Wanted(task="m.T")).drafts[0].command == "c.py m.T"
+
+
+@given(st.binary())
+def test_any_python_file_is_told_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed.py"
+    path.write_bytes(content)
+    with suppress(BadInput):
+        kind_of(str(path))
