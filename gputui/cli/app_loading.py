@@ -34,6 +34,7 @@ class AppLoading:
             told = told_of_lanes(answer, lane_notice)
             if told is not None:
                 self._main.say(told)
+            self._main.asks_which_gpus = not begin.given and not answer.kept and not self._main.read_only
             self._load_all()
 
         self._main.bridge.do(begin, begun, self._refused)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gputui.gpus.picture import LaneState
-from gputui.session.device_commands import drain, enable
+from gputui.core.events import SetLanes, UserCommand
+from gputui.core.lanes import DeviceKind
+from gputui.gpus.picture import DevicePicture, LaneState
+from gputui.session.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
+from gputui.session.owner import Owner
+from gputui.session.ticket import Ticket
+from gputui.tui.model.words import stake
+from gputui.tui.screens.ask import Ask, Choice
+from gputui.tui.screens.device import DeviceScreen
+from gputui.tui.screens.pick import Item, Pick
+from gputui.tui.widgets.gpus.choices import DeviceChoice
 
 if TYPE_CHECKING:
-    from gputui.gpus.picture import DevicePicture
     from gputui.tui.screens.main import MainScreen
 
 
@@ -16,15 +25,80 @@ def drain_or_enable(main: MainScreen) -> None:
     device = main.gpus.device
     if device is None or device.state is None:
         main.say("there is no device of this session here")
-        return
-    _turn(main, device)
+    elif device.state in (LaneState.OFF, LaneState.DRAINING):
+        _do(main, lambda owner: enable(owner, device))
+    else:
+        _do(main, lambda owner: drain(owner, device))
 
 
-def _turn(main: MainScreen, device: DevicePicture) -> None:
-    off = device.state in (LaneState.OFF, LaneState.DRAINING)
-    command = enable if off else drain
-    main.bridge.ask(lambda owner: command(owner, device), main.say, lambda why: main.say(why, grave=True))
+def _do(main: MainScreen, command: Callable[[Owner], Ticket[str]]) -> None:
+    main.bridge.ask(command, main.say, lambda why: main.say(why, grave=True))
 
 
 def show_device(main: MainScreen) -> None:
-    raise NotImplementedError
+    device = main.gpus.device
+    if device is None:
+        main.say("there is no device here")
+        return
+    snapshot = main.snapshot if main.bridge.has_session else None
+    screen = DeviceScreen(device, main.bridge.picture, snapshot, main.short_name, main.now(), read_only=main.read_only)
+    main.ask(screen, lambda choice: _chosen(main, device, choice))
+
+
+def _chosen(main: MainScreen, device: DevicePicture, choice: DeviceChoice | None) -> None:
+    match choice:
+        case DeviceChoice.DRAIN:
+            _do(main, lambda owner: drain(owner, device))
+        case DeviceChoice.ENABLE:
+            _do(main, lambda owner: enable(owner, device))
+        case DeviceChoice.KILL_LEFTOVERS:
+            _do(main, lambda owner: kill_leftovers(owner, device))
+        case DeviceChoice.REQUEUE:
+            _sure(main, device, "Back to the queue with what runs on", requeued(device, main.snapshot))
+        case DeviceChoice.KILL:
+            _sure(main, device, "Kill what runs on", killed(device, main.snapshot))
+
+
+def _sure(main: MainScreen, device: DevicePicture, what: str, events: tuple[UserCommand, ...]) -> None:
+    jobs = stoppable(device, main.snapshot)
+    lines = [
+        f"  #{job.id}  {main.names.of(job)}   {stake(main.now() - job.active.since)}"
+        for job in jobs
+        if job.active is not None
+    ]
+    question = Ask(f"{what} {title(device)}?", "\n".join(lines), [Choice("yes", "y", "yes, with grace")])
+    main.ask(question, lambda answer: main.send(events) if answer else None)
+
+
+def _offered(device: DevicePicture) -> str:
+    return f"{title(device)}  {device.sample.name}   {device.blocked or 'idle'}"
+
+
+def ask_which(main: MainScreen) -> bool:
+    """Strangers are on some cards and nobody named any: which are to be used? True when it was asked."""
+    picture = main.bridge.picture
+    devices = [device for device in picture.devices if device.lanes]
+    if picture.kind is not DeviceKind.GPU or picture.sample is None or not picture.sample.complete:
+        return False
+    if len(devices) < 2 or not any(device.strangers for device in devices):
+        return True
+    items = [
+        Item(
+            device.sample.key,
+            f"{title(device)}  {device.sample.name}   {device.blocked or 'idle'}",
+            not device.strangers,
+        )
+        for device in devices
+    ]
+
+    def answered(picked: list[str] | None) -> None:
+        if picked is None:
+            return
+        off = {lane.id for device in devices if device.sample.key not in picked for lane in device.lanes}
+        lanes = tuple(lane for lane in main.snapshot.lanes if lane.id not in off)
+        if off and lanes:
+            main.send([SetLanes(lanes)], f"{len(lanes)} lanes are used; gputui gpus changes them")
+
+    body = "Others are on some of these cards. Cards that are picked but taken are used when they come free."
+    main.ask(Pick("Which GPUs?", body, items, go="uses the picked"), answered)
+    return True

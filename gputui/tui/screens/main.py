@@ -16,11 +16,13 @@ from textual.screen import ModalScreen, Screen
 
 from gputui.core.events import UserCommand
 from gputui.core.job import Job, JobId
+from gputui.core.lanes import DeviceKind
 from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.session.requests import Outcome
 from gputui.tui.acting import ACTS
+from gputui.tui.acting.devices import ask_which
 from gputui.tui.acting.footing import offered
 from gputui.tui.actions import BY_NAME, bindings
 from gputui.tui.bridge import Bridge
@@ -41,6 +43,7 @@ from gputui.tui.widgets.status import StatusLine, Where
 PAINT_EVERY = 0.25
 """Seconds between repaints for news; keys are answered at once."""
 LOOK_EVERY = 1.0
+TITLES = {DeviceKind.GPU: "1 GPUs", DeviceKind.CPU: "1 CPU", DeviceKind.SIMULATED: "1 GPUs (simulated)"}
 
 
 class MainScreen(Screen[None]):
@@ -63,6 +66,8 @@ class MainScreen(Screen[None]):
         self.queue = QueuePresenter(self)
         self.logs = LogPresenter(self)
         self.changed_keys: dict[str, str] = {}
+        self.asks_which_gpus = False
+        """Once the cards are seen, and if others are on some: neither a flag nor the settings named any."""
         self._painted = 0.0
         self._paint_due = False
         self._cause: object = None
@@ -83,7 +88,6 @@ class MainScreen(Screen[None]):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.gpus.border_title = Text("1 GPUs")
         self.table.focus()
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
         self.set_interval(LOOK_EVERY, self.look)
@@ -220,6 +224,8 @@ class MainScreen(Screen[None]):
 
     def look(self) -> None:
         """Once a second: what changes by itself."""
+        if self.asks_which_gpus and self.app.screen is self and ask_which(self):
+            self.asks_which_gpus = False
         self.queue.look()
         self._paint_around()
 
@@ -229,7 +235,8 @@ class MainScreen(Screen[None]):
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         self.query_one(Banner).show(notices(snapshot, sentence))
-        self.gpus.show(picture, snapshot if self.bridge.has_session else None, self._short_name, now)
+        self.gpus.border_title = TITLES[picture.kind]
+        self.gpus.show(picture, snapshot if self.bridge.has_session else None, self.short_name, now)
         self.places.arrange()
         self.queue.paint_titles()
         self.paint_footer()
@@ -237,7 +244,7 @@ class MainScreen(Screen[None]):
     def paint_footer(self) -> None:
         self.footer.show(offered(self), self.changed_keys)
 
-    def _short_name(self, job: JobId) -> str:
+    def short_name(self, job: JobId) -> str:
         return self.names.of(self.snapshot[job]) if job in self.snapshot else ""
 
     def _go_to_crash(self, snapshot: Snapshot) -> None:
