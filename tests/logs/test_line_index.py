@@ -145,7 +145,9 @@ def test_a_file_put_in_its_place_is_read_instead(tmp_path: Path) -> None:
     assert index.look() is Change.NOTHING
     assert lines_of(index) == [b"old"], "until there is another, the old one is shown"
     path.write_bytes(b"newer and longer\n")
+    descriptors = len(os.listdir("/proc/self/fd"))
     assert index.look() is Change.ANEW
+    assert len(os.listdir("/proc/self/fd")) == descriptors
     assert lines_of(index) == [b"newer and longer"]
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from pathlib import Path
 
 from support.log_pane_host import Files, Host, numbered, piloted
+from textual.app import ComposeResult
 from textual.events import MouseScrollDown
 from textual.geometry import Region
 from textual.pilot import Pilot
 
-from gputui.tui.widgets.logs import AttemptLog, JobLog
+from gputui.tui.widgets.logs import AttemptLog, JobLog, LogPane
 
 LAST_TEN = [f"line {number}" for number in range(90, 100)]
 
@@ -21,6 +24,25 @@ async def test_a_job_is_shown_at_the_end_of_its_log(host: Host, pilot: Pilot[Non
     assert host.rows() == LAST_TEN
     await pilot.pause()
     assert host.titles[-1] == "Log  #12 lr=0.1 · OUT · following"
+
+
+def test_a_log_may_be_shown_before_the_pane_is_on_a_screen(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text(numbered(100))
+
+    class Early(Host):
+        def compose(self) -> ComposeResult:
+            pane = LogPane()
+            pane.show(Files(tmp_path).job())
+            pane.tick()
+            yield pane
+
+    async def main() -> None:
+        host = Early()
+        async with host.run_test(size=(40, 10)) as pilot:
+            await pilot.pause()
+            assert host.rows() == LAST_TEN
+
+    asyncio.run(main())
 
 
 @piloted
@@ -169,12 +191,25 @@ async def test_long_lines_can_be_read_sideways(host: Host, pilot: Pilot[None], f
 
 
 @piloted
+async def test_another_size_of_the_screen_keeps_the_end_in_sight(host: Host, pilot: Pilot[None], files: Files) -> None:
+    files.out.write_text(numbered(100))
+    host.pane.show(files.job())
+    await pilot.resize_terminal(30, 5)
+    assert host.rows() == LAST_TEN[-5:]
+    host.pane.toggle_wrap()
+    await pilot.resize_terminal(5, 5)
+    await pilot.resize_terminal(60, 10)
+    assert host.rows() == LAST_TEN
+    assert host.pane.following
+
+
+@piloted
 async def test_only_the_line_that_grew_is_painted_again(host: Host, pilot: Pilot[None], files: Files) -> None:
     files.out.write_text("one\ntwo\n 10%")
     host.pane.show(files.job())
     await pilot.pause()
     asked: list[Region] = []
-    host.pane.refresh = lambda *regions, **_: asked.extend(regions)  # type: ignore[method-assign,assignment,return-value]
+    host.pane.refresh = lambda *regions, **_: asked.extend(regions)  # type: ignore[method-assign,assignment]
     host.pane.tick()
     assert asked == []
     with files.out.open("a") as log:

@@ -55,9 +55,7 @@ class MovableView(DocumentView):
         self.move_sideways(self.width)
 
     def action_scroll_home(self) -> None:
-        if self._document is not None:
-            self.move_sideways(-self._left)
-            self.move(-1 - self._document.rows)
+        self.move_home()
 
     def action_scroll_end(self) -> None:
         self.follow(True)

@@ -128,7 +128,7 @@ class LogPane(MovableView):
         if self._document is None or self._document.complete:
             super().action_scroll_home()
         else:
-            self._work(all_known(self._document), lambda _: MovableView.action_scroll_home(self), "reading")
+            self._work(all_known(self._document), lambda _: self.move_home(), "reading")
 
     def followed(self) -> None:
         self._tell()

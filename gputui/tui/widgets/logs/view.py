@@ -145,6 +145,14 @@ class DocumentView(ScrollView, can_focus=True):
         self.repaint()
         self.followed()
 
+    def move_home(self) -> None:
+        """To the first line that is known, however far it is."""
+        self._left = 0
+        self._stand(Top(0))
+        self._following = self._layout().last_top() == Top(0)
+        self.repaint()
+        self.followed()
+
     def move_sideways(self, cells: int) -> None:
         if self._wrapped:
             return
@@ -157,6 +165,8 @@ class DocumentView(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Somebody else moved: the scroll bar, or a selection past the edge."""
         self.vertical_scrollbar.position = new_value
+        if self._visible_in != self.size:
+            return  # nobody did: the screen has another size, and what stands where is worked out next
         if round(old_value) != round(new_value) and self._document is not None:
             layout = self._layout()
             self._stand(Top(round(new_value)))
