@@ -64,6 +64,7 @@ class Bridge:
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
         """From now on `on_news` is called in the screen's thread after every change."""
         self._post, self._on_news = post, on_news
+        self._news_posted = False  # what was posted before went nowhere
 
     # The session's life
 

@@ -26,7 +26,7 @@ class CommandInput(Input):
     ]
 
     def __init__(self, value: str, history: list[str], placeholder: str) -> None:
-        super().__init__(value, placeholder, compact=True, id="command", select_on_focus=False)
+        super().__init__(value, placeholder, compact=True, id="field-command", select_on_focus=False)
         self._history = [value, *history]
         self._at = 0
 
@@ -66,16 +66,16 @@ class JobForm(ModalScreen[JobSpec | None]):
                     if field.name == "command":
                         yield CommandInput(written, self._history, field.hint)
                     else:
-                        yield Input(written, field.hint, compact=True, id=field.name, select_on_focus=False)
+                        yield Input(written, field.hint, compact=True, id=f"field-{field.name}", select_on_focus=False)
             yield Static("", markup=False, classes="complaint")
             yield Static(Text(f"enter {self._go} · tab next field · esc goes back"), markup=False, classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one("#command").focus()
+        self.query_one("#field-command").focus()
 
     def _spec(self) -> JobSpec | None:
         """None, and a complaint, while a field is wrong."""
-        texts = {field.name: self.query_one(f"#{field.name}", Input).value for field in FIELDS}
+        texts = {field.name: self.query_one(f"#field-{field.name}", Input).value for field in FIELDS}
         try:
             spec = spec_of(texts, self._before)
         except BadField as bad:

@@ -203,8 +203,6 @@ class MainScreen(Screen[None]):
 
     def paint(self) -> None:
         self._paint_due, self._painted = False, time.monotonic()
-        if not self.is_mounted:
-            return
         changed = self.bridge.take_changed()
         snapshot = self.bridge.snapshot
         self.table.told.now = self.now()

@@ -83,6 +83,11 @@ class SweepForm(ModalScreen[Sweep | None]):
         if samples and not samples.isdecimal():
             raise BadInput(f"samples: {samples!r} is no whole number")
         parameters = parameters_in(self.query_one("#parameters", TextArea).text)
+        if not parameters:
+            raise BadInput("values: one parameter per line, its name first, such as lr 0.1 0.01")
+        empty = next((name for name, values in parameters.items() if not values), None)
+        if empty is not None:
+            raise BadInput(f"values: {empty} has none yet")
         sampling = Sampling.SHUFFLED if self._random() else Sampling.GRID
         seed = 0 if self._random() else None
         return Sweep(self.query_one("#pattern", Input).value, parameters, sampling=sampling, seed=seed,

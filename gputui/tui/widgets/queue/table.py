@@ -353,9 +353,10 @@ class QueueTable(ScrollView, can_focus=True):
 
     def _row_style(self, job: Job, row: int) -> Style:
         style = self._style(_component(job))
-        if row == self._row:
-            return style + self._style("queue--cursor" if self.has_focus else "queue--cursor-unfocused")
-        return style
+        if row != self._row:
+            return style
+        cursor = self._style("queue--cursor" if self.has_focus else "queue--cursor-unfocused")
+        return style + Style(bgcolor=cursor.bgcolor, bold=cursor.bold, reverse=cursor.reverse)
 
     def _style(self, component: str) -> Style:
         if component not in self._styles:
