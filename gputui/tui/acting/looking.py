@@ -83,6 +83,8 @@ def back(main: MainScreen) -> None:
 
 def filter_or_search(main: MainScreen) -> None:
     search = main.pane is Pane.LOG
+    if not search:
+        main.table.rows.read_texts(main.snapshot)
     bar = main.query_one(FilterBar)
     bar.begin("" if search else main.table.rows.filter.written, search=search)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from itertools import pairwise
 
 from gputui.core.job import Job, StateName
 
@@ -16,66 +16,71 @@ class Filter:
 
     def __init__(self, written: str = "") -> None:
         self.written = written
-        self._needles: list[tuple[str, bool]] = []
-        self._checks: list[Check] = []
+        self.states: frozenset[StateName] | None = None
+        """Only jobs in these; None: in any."""
+        self.needles: list[tuple[str, bool]] = []
+        """Words that must be, or must not be, in the job's text."""
+        self.pairs: list[tuple[Pair, bool]] = []
+        self.checks: list[Check] = []
         for word in written.lower().split():
             wanted = not word.startswith(NOT)
             self._take(word if wanted else word[len(NOT) :], wanted)
 
     def _take(self, word: str, wanted: bool) -> None:
+        key, colon, value = word.partition(":")
         check = _check(word)
-        if check is not None:
-            self._checks.append(check if wanted else lambda job: not check(job))
+        if colon and value and key == "state":
+            found = _states(value)
+            found = found if wanted else frozenset(StateName) - found
+            self.states = found if self.states is None else self.states & found
+        elif check is not None:
+            self.checks.append(check if wanted else lambda job: not check(job))
+        elif (parts := word.partition("="))[0] and parts[2]:
+            self.pairs.append((Pair(parts[0], parts[2]), wanted))
         elif word:
-            self._needles.append((word, wanted))
+            self.needles.append((word, wanted))
 
     def __bool__(self) -> bool:
-        return bool(self._needles or self._checks)
+        return bool(self.needles or self.pairs or self.checks) or self.states is not None
 
     def matches(self, job: Job, text: str) -> bool:
         """`text`: all of the job's texts in lower case."""
-        return all((needle in text) is wanted for needle, wanted in self._needles) and all(
-            check(job) for check in self._checks
-        )
+        if self.states is not None and job.state.name not in self.states:
+            return False
+        found = all((needle in text) is wanted for needle, wanted in self.needles)
+        found = found and all(pair.is_in(text) is wanted for pair, wanted in self.pairs)
+        return found and all(check(job) for check in self.checks)
 
 
-def text_of(job: Job, name: str) -> str:
+def text_of(job: Job) -> str:
     """What a filter's words are looked for in."""
-    params = " ".join(f"{key}={value}" for key, value in job.spec.params.items())
-    return f"#{job.id} {name} {job.spec.command} {params} {job.spec.group}".lower()
+    spec = job.spec
+    params = " ".join(f"{key}={value}" for key, value in spec.params.items()) if spec.params else ""
+    return f"#{job.id} {spec.name or ''} {spec.command} {params} {spec.group}".lower()
 
 
 def _check(word: str) -> Check | None:
-    for sign, makers in ((":", _COLON), ("=", {})):
-        key, found, value = word.partition(sign)
-        if found and value and key in makers:
-            return makers[key](value)
-    key, equals, value = word.partition("=")
-    return _parameter(key, value) if equals and key and value else None
+    key, colon, value = word.partition(":")
+    return _COLON[key](value) if colon and value and key in _COLON else None
 
 
-def _parameter(key: str, value: str) -> Check:
-    """A parameter of the job, or else these very letters in its command."""
+class Pair:
+    """`lr=0.1`: a parameter of that value, or `--lr 0.1` and `--lr=0.1` in the command."""
 
-    def check(job: Job) -> bool:
-        for name, given in job.spec.params.items():
-            if name.lower() == key:
-                return given.lower() == value
-        words = job.spec.command.lower().split()
-        return f"{key}={value}" in (word.lstrip("-") for word in words) or _followed(words, key, value)
+    def __init__(self, key: str, value: str) -> None:
+        self._written = (f"{key}={value}", f"{key} {value}")
+        self._whole = re.compile(rf"(?<![\w.]){re.escape(key)}[= ]{re.escape(value)}(?!\S)")
 
-    return check
-
-
-def _followed(words: list[str], key: str, value: str) -> bool:
-    return any(word.startswith("-") and word.lstrip("-") == key and after == value for word, after in pairwise(words))
+    def is_in(self, text: str) -> bool:
+        """Looks for the letters first, which is quick, and only then at what stands around them."""
+        joined, apart = self._written
+        return (joined in text or apart in text) and self._whole.search(text) is not None
 
 
-def _states(value: str) -> Check:
+def _states(value: str) -> frozenset[StateName]:
     """`state:fail,crash`: the beginnings of words are enough."""
     beginnings = tuple(value.replace("-", "_").split(","))
-    wanted = {name for name in StateName if name.startswith(beginnings)}
-    return lambda job: job.state.name in wanted
+    return frozenset(name for name in StateName if name.startswith(beginnings))
 
 
 def _gpu(value: str) -> Check:
@@ -97,7 +102,6 @@ def _group(value: str) -> Check:
 
 
 _COLON: dict[str, Callable[[str], Check]] = {
-    "state": _states,
     "gpu": _gpu,
     "pri": _priority,
     "priority": _priority,

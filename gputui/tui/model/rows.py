@@ -1,4 +1,7 @@
-"""Which jobs the queue shows, and in which order. Pure; a change costs a search in the order, not a new order."""
+"""Which jobs the queue shows, and in which order. Pure.
+
+A change costs a search in the order, not a new order; a filter costs a pass over what is known of the jobs, in lists.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ BAD_ENDS = frozenset(
         StateName.SKIPPED,
     )
 )
+ENDS = BAD_ENDS | {StateName.SUCCEEDED, StateName.KILLED}
 
 
 class Tab(StrEnum):
@@ -35,6 +39,12 @@ class Tab(StrEnum):
     DONE = "Done"
 
 
+SHOWN_STATES = {
+    Tab.ALL: frozenset(StateName),
+    Tab.ACTIVE: frozenset(StateName) - ENDS,
+    Tab.FAILED: BAD_ENDS,
+    Tab.DONE: ENDS,
+}
 QUEUE_ORDER = "queue"
 
 
@@ -48,14 +58,20 @@ class Rows:
         self.reverse = False
         self.pinned: JobId | None = None
         """The job under the cursor: when it ends it stays where it is until the cursor leaves it."""
-        self._out_of_place = False
-        self._names = names
         self.params: dict[str, int] = {}
         """The parameters that jobs have, and the width of the longest value of each."""
+        self._names = names
+        self._out_of_place = False
         self._keys: dict[JobId, Key] = {}
-        self._rows: list[Key] = []
-        self._texts: dict[JobId, tuple[str, str]] = {}
-        """By job: its command, and what a filter looks in; made when first filtered."""
+        self._order: list[Key] = []
+        """All jobs that were not removed."""
+        self._rows: list[Key] = self._order
+        """Those of them that are shown; the same list when all are."""
+        self._states: dict[JobId, StateName] = {}
+        self._texts: dict[JobId, str] = {}
+        """What a filter looks in; made when first filtered."""
+
+    # Reading
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -69,6 +85,8 @@ class Rows:
         if key is None:
             return None
         place = bisect_left(self._rows, key)
+        if place == len(self._rows) or self._rows[place] != key:
+            return None
         return len(self._rows) - 1 - place if self.reverse else place
 
     def jobs(self) -> Iterable[JobId]:
@@ -76,16 +94,57 @@ class Rows:
         return (row[-1] for row in rows)
 
     def __contains__(self, job: JobId) -> bool:
-        return job in self._keys
+        return self.row_of(job) is not None
+
+    # Changing the view
 
     def rebuild(self, snapshot: Snapshot) -> None:
-        """All rows anew: after a change of tab, filter or order."""
+        """All rows anew, in the order wanted."""
         self._out_of_place = False
-        for job in snapshot.jobs:
-            self._learn(job)
         key_of = self._key_of()
-        self._keys = {job.id: key_of(job) for job in snapshot.jobs if self._shown(job)}
-        self._rows = sorted(self._keys.values())
+        jobs = [job for job in snapshot.jobs if not job.archived]
+        self._keys = {job.id: key_of(job) for job in jobs}
+        self._states = {job.id: job.state.name for job in jobs}
+        self._order = sorted(self._keys.values())
+        self.restrict(snapshot)
+
+    def restrict(self, snapshot: Snapshot) -> None:
+        """Those of the tab that the filter lets through; the order stays."""
+        self._settle_pinned(snapshot)
+        states = SHOWN_STATES[self.tab]
+        if self.filter.states is not None:
+            states = states & self.filter.states
+        rows = self._order
+        if len(states) < len(StateName):
+            known = self._states
+            rows = [key for key in rows if known[key[-1]] in states]
+        if self.filter.needles or self.filter.pairs:
+            self.read_texts(snapshot)
+            texts = self._texts
+            for needle, wanted in self.filter.needles:
+                rows = [key for key in rows if (needle in texts[key[-1]]) is wanted]
+            for pair, wanted in self.filter.pairs:
+                rows = [key for key in rows if pair.is_in(texts[key[-1]]) is wanted]
+        for check in self.filter.checks:
+            rows = [key for key in rows if check(snapshot[key[-1]])]
+        self._rows = rows
+
+    def read_texts(self, snapshot: Snapshot) -> None:
+        """Before the first letter is typed, so that it is answered as fast as the others."""
+        for job_id in self._keys.keys() - self._texts.keys():
+            self._texts[job_id] = text_of(snapshot[job_id])
+
+    def learn(self, jobs: Iterable[Job]) -> bool:
+        """What these jobs are called and which parameters they have; True if names of others may have changed."""
+        changed = False
+        for job in jobs:
+            changed |= self._names.learn(job)
+            for name, value in job.spec.params.items():
+                if len(value) > self.params.get(name, 0):
+                    self.params[name] = len(value)
+        return changed
+
+    # Changes of jobs
 
     def update(self, snapshot: Snapshot, changed: Iterable[JobId]) -> bool:
         """Only these jobs differ; True if rows came, went or moved."""
@@ -93,50 +152,53 @@ class Rows:
         moved = False
         for job_id in changed:
             job = snapshot[job_id]
-            self._learn(job)
-            key = key_of(job) if self._shown(job) else None
-            before = self._keys.get(job_id)
-            if key == before:
-                continue
-            if job_id == self.pinned and before is not None and isinstance(job.state, Ended) and not job.archived:
+            self._texts.pop(job_id, None)
+            if job_id == self.pinned and job_id in self and isinstance(job.state, Ended) and not job.archived:
                 self._out_of_place = True
-                continue
-            moved = True
-            self._place(job_id, before, key)
+            else:
+                moved |= self._place(job, key_of)
         return moved
 
     def pin(self, job: JobId | None, snapshot: Snapshot) -> bool:
         """The cursor moved; True if the row it left goes where it belongs now."""
-        before, self.pinned = self.pinned, job
-        if before is None or before == job or not self._out_of_place:
+        if job == self.pinned:
             return False
+        before = self._rows
+        self._settle_pinned(snapshot)
+        moved = before is not self._rows or self._out_of_place
+        self.pinned = job
+        return moved
+
+    def _settle_pinned(self, snapshot: Snapshot) -> None:
+        if self._out_of_place and self.pinned is not None and self.pinned in snapshot:
+            self._place(snapshot[self.pinned], self._key_of())
         self._out_of_place = False
-        return self.update(snapshot, [before])
 
-    def _place(self, job: JobId, before: Key | None, key: Key | None) -> None:
-        if before is not None:
-            del self._rows[bisect_left(self._rows, before)]
-            del self._keys[job]
+    def _place(self, job: Job, key_of: Callable[[Job], Key]) -> bool:
+        """Where the job belongs now; True if a row came, went or moved."""
+        before, key = self._keys.get(job.id), None if job.archived else key_of(job)
+        was_shown, is_shown = job.id in self, key is not None and self._shown(job)
+        self._states[job.id] = job.state.name
+        if key == before and was_shown == is_shown:
+            return False
+        for rows in self._lists():
+            if before is not None:
+                _take_out(rows, before)
+            if key is not None and (rows is self._order or is_shown):
+                insort(rows, key)
         if key is not None:
-            insort(self._rows, key)
-            self._keys[job] = key
+            self._keys[job.id] = key
+        else:
+            self._keys.pop(job.id, None)
+        return was_shown or is_shown
 
-    def _learn(self, job: Job) -> None:
-        self._names.learn(job)
-        for name, value in job.spec.params.items():
-            if len(value) > self.params.get(name, 0):
-                self.params[name] = len(value)
+    def _lists(self) -> list[list[Key]]:
+        return [self._order] if self._rows is self._order else [self._order, self._rows]
 
     def _shown(self, job: Job) -> bool:
-        if job.archived or not _in_tab(job, self.tab):
+        if job.state.name not in SHOWN_STATES[self.tab]:
             return False
-        return not self.filter or self.filter.matches(job, self._text(job))
-
-    def _text(self, job: Job) -> str:
-        known = self._texts.get(job.id)
-        if known is None or known[0] is not job.spec.command:
-            known = self._texts[job.id] = (job.spec.command, text_of(job, job.spec.name or ""))
-        return known[1]
+        return self._rows is self._order or not self.filter or self.filter.matches(job, text_of(job))
 
     def _key_of(self) -> Callable[[Job], Key]:
         if self.sort == QUEUE_ORDER:
@@ -145,24 +207,19 @@ class Rows:
         return lambda job: (*_comparable(value_of(job)), job.id)
 
 
-def _in_tab(job: Job, tab: Tab) -> bool:
-    match tab:
-        case Tab.ACTIVE:
-            return not isinstance(job.state, Ended)
-        case Tab.FAILED:
-            return job.state.name in BAD_ENDS
-        case Tab.DONE:
-            return isinstance(job.state, Ended)
-    return True
+def _take_out(rows: list[Key], key: Key) -> None:
+    place = bisect_left(rows, key)
+    if place < len(rows) and rows[place] == key:
+        del rows[place]
 
 
 def _queue_key(job: Job) -> Key:
     """What runs first, then what waits in its order, then what ended, the newest first."""
     state = job.state
+    if isinstance(state, Waiting):
+        return (1, -job.priority, job.position, job.id)
     if isinstance(state, Active):
         return (0, state.placed.since, 0.0, job.id)
-    if isinstance(state, Waiting):
-        return (1, float(-job.priority), job.position, job.id)
     ended = job.attempts[-1].ended if job.attempts else job.added
     return (2, -ended, 0.0, job.id)
 
@@ -192,6 +249,7 @@ def _comparable(value: Any) -> tuple[int, float, str]:
     if value is None:
         return (2, 0.0, "")
     try:
-        return (0, float(value), "")
+        number = float(value)
     except ValueError:
         return (1, 0.0, str(value))
+    return (0, number, "") if number == number else (1, 0.0, str(value))  # NaN has no place among numbers

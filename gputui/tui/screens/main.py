@@ -43,6 +43,7 @@ from gputui.tui.widgets.status import StatusLine, Where
 PAINT_EVERY = 0.25
 """Seconds between repaints for news; keys are answered at once."""
 LOOK_EVERY = 1.0
+LEARN_EVERY = 0.05
 TITLES = {DeviceKind.GPU: "1 GPUs", DeviceKind.CPU: "1 CPU", DeviceKind.SIMULATED: "1 GPUs (simulated)"}
 
 
@@ -91,9 +92,14 @@ class MainScreen(Screen[None]):
         self.table.focus()
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
         self.set_interval(LOOK_EVERY, self.look)
+        self._learning = self.set_interval(LEARN_EVERY, self._learn)
         self.places.arrange()
         self.paint()
         self.call_after_refresh(self.look)
+
+    def _learn(self) -> None:
+        if not self.table.learn():
+            self._learning.stop()
 
     # What actions use
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -25,6 +26,8 @@ from gputui.tui.model.rows import BAD_ENDS, QUEUE_ORDER, Rows, Tab
 
 HEADER = 1
 MARK = "▌"
+LEARNT_AT_ONCE = 2_000
+"""Jobs whose names are looked at in one go: what is in sight comes first, the rest in the pauses."""
 
 
 def hidden(action: str, *keys: str) -> list[BindingType]:
@@ -68,6 +71,8 @@ class QueueTable(ScrollView, can_focus=True):
         self.told = Told(names)
         self.rows = Rows(names)
         self.rows.rebuild(snapshot)
+        self._unlearnt: Iterator[Job] = iter(snapshot.jobs)
+        self.learn()
         self.marks: set[JobId] = set()
         self._row = 0
         self._job: JobId | None = None
@@ -105,11 +110,22 @@ class QueueTable(ScrollView, can_focus=True):
 
     # What changes it
 
+    def learn(self) -> bool:
+        """Some more of a long queue's names; False when all are known. Names may change by it, so it paints."""
+        some = list(islice(self._unlearnt, LEARNT_AT_ONCE))
+        if some and self.rows.learn(some) and self.is_attached:
+            self._layout = None
+            self.refresh()
+        return bool(some)
+
     def show(self, snapshot: Snapshot, changed: Iterable[JobId]) -> None:
         """Takes the newest snapshot; `changed` are the jobs that differ from the one before."""
         before, count = self.snapshot, len(self.rows)
         self.snapshot = snapshot
         changed = [job for job in changed if job in snapshot]
+        if self.rows.learn(snapshot[job] for job in changed):
+            self._layout = None
+            self.refresh()
         if snapshot.first_id != before.first_id:
             self.rows.rebuild(snapshot)
             moved = True
@@ -125,6 +141,8 @@ class QueueTable(ScrollView, can_focus=True):
         """All anew, as when another owner has the session."""
         self.snapshot = snapshot
         self.rows.rebuild(snapshot)
+        self._unlearnt = iter(snapshot.jobs)
+        self.learn()
         self.marks.clear()
         self._resize_rows()
         self._settle_cursor()
@@ -175,9 +193,12 @@ class QueueTable(ScrollView, can_focus=True):
         rows = self.rows
         rows.tab = tab if tab is not None else rows.tab
         rows.filter = filter if filter is not None else rows.filter
-        rows.sort = sort if sort is not None else rows.sort
         rows.reverse = reverse if reverse is not None else rows.reverse
-        rows.rebuild(self.snapshot)
+        if sort is not None and sort != rows.sort:
+            rows.sort = sort
+            rows.rebuild(self.snapshot)
+        else:
+            rows.restrict(self.snapshot)
         self._resize_rows()
         self._settle_cursor()
         self._into_sight()
