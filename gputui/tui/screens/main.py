@@ -43,7 +43,6 @@ from gputui.tui.widgets.status import StatusLine, Where
 PAINT_EVERY = 0.25
 """Seconds between repaints for news; keys are answered at once."""
 LOOK_EVERY = 1.0
-LEARN_EVERY = 0.05
 TITLES = {DeviceKind.GPU: "1 GPUs", DeviceKind.CPU: "1 CPU", DeviceKind.SIMULATED: "1 GPUs (simulated)"}
 
 
@@ -59,6 +58,7 @@ class MainScreen(Screen[None]):
         self.now = now
         self.names = Names()
         self.status = StatusLine(where, id="status")
+        bridge.take_changed()  # the snapshot read below has all of it
         self.table: QueueTable = QueueTable(bridge.snapshot, self.names, id="table")
         self.gpus: GpuPane = GpuPane(id="gpus")
         self.log_pane: LogPane = LogPane(id="log")
@@ -92,14 +92,9 @@ class MainScreen(Screen[None]):
         self.table.focus()
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
         self.set_interval(LOOK_EVERY, self.look)
-        self._learning = self.set_interval(LEARN_EVERY, self._learn)
         self.places.arrange()
         self.paint()
         self.call_after_refresh(self.look)
-
-    def _learn(self) -> None:
-        if not self.table.learn():
-            self._learning.stop()
 
     # What actions use
 

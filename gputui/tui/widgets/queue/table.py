@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.timer import Timer
 
 from gputui.core.events import Seen
 from gputui.core.job import Active, Ended, Job, JobId, StateName, Waiting
@@ -26,6 +27,9 @@ from gputui.tui.model.rows import BAD_ENDS, QUEUE_ORDER, Rows, Tab
 
 HEADER = 1
 MARK = "▌"
+MANY = 2_000
+"""With more jobs changed at once, all rows anew cost less than each for itself."""
+LEARN_EVERY = 0.1
 LEARNT_AT_ONCE = 2_000
 """Jobs whose names are looked at in one go: what is in sight comes first, the rest in the pauses."""
 
@@ -70,9 +74,9 @@ class QueueTable(ScrollView, can_focus=True):
         self.snapshot = snapshot
         self.told = Told(names)
         self.rows = Rows(names)
-        self.rows.rebuild(snapshot)
-        self._unlearnt: Iterator[Job] = iter(snapshot.jobs)
-        self.learn()
+        self._unlearnt: Iterator[Job]
+        self._learning: Timer | None = None
+        self._begin_anew(snapshot)
         self.marks: set[JobId] = set()
         self._row = 0
         self._job: JobId | None = None
@@ -81,6 +85,7 @@ class QueueTable(ScrollView, can_focus=True):
         self._styles: dict[str, Style] = {}
 
     def on_mount(self) -> None:
+        self._learning = self.set_interval(LEARN_EVERY, self._learn_on)
         self._resize_rows()
         self._settle_cursor()
 
@@ -110,26 +115,35 @@ class QueueTable(ScrollView, can_focus=True):
 
     # What changes it
 
-    def learn(self) -> bool:
-        """Some more of a long queue's names; False when all are known. Names may change by it, so it paints."""
+    def _learn_on(self) -> None:
+        """Some more of a long queue's names, until all are known."""
         some = list(islice(self._unlearnt, LEARNT_AT_ONCE))
-        if some and self.rows.learn(some) and self.is_attached:
+        self._learn(some)
+        if not some and self._learning is not None:
+            self._learning.pause()
+
+    def _learn(self, jobs: Iterable[Job]) -> None:
+        if self.rows.learn(jobs) and self.is_attached:
             self._layout = None
             self.refresh()
-        return bool(some)
+
+    def _begin_anew(self, snapshot: Snapshot) -> None:
+        self.rows.rebuild(snapshot)
+        self._unlearnt = iter(snapshot.jobs)
+        self._learn_on()
+        if self._learning is not None:
+            self._learning.resume()
 
     def show(self, snapshot: Snapshot, changed: Iterable[JobId]) -> None:
         """Takes the newest snapshot; `changed` are the jobs that differ from the one before."""
         before, count = self.snapshot, len(self.rows)
         self.snapshot = snapshot
         changed = [job for job in changed if job in snapshot]
-        if self.rows.learn(snapshot[job] for job in changed):
-            self._layout = None
-            self.refresh()
-        if snapshot.first_id != before.first_id:
-            self.rows.rebuild(snapshot)
+        if snapshot.first_id != before.first_id or len(changed) > MANY:
+            self._begin_anew(snapshot)
             moved = True
         else:
+            self._learn(snapshot[job] for job in changed)
             moved = self.rows.update(snapshot, changed)
         self.marks = {job for job in self.marks if job in snapshot and not snapshot[job].archived}
         if moved:
@@ -140,9 +154,7 @@ class QueueTable(ScrollView, can_focus=True):
     def reset(self, snapshot: Snapshot) -> None:
         """All anew, as when another owner has the session."""
         self.snapshot = snapshot
-        self.rows.rebuild(snapshot)
-        self._unlearnt = iter(snapshot.jobs)
-        self.learn()
+        self._begin_anew(snapshot)
         self.marks.clear()
         self._resize_rows()
         self._settle_cursor()
