@@ -70,6 +70,17 @@ def test_continued_in_the_background_it_stays_stopped_until_fg(tmp_path: Path) -
         is_back(host, 1)
 
 
+def test_a_stopped_app_whose_terminal_hangs_up_leaves_without_taking_back(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        host.terminal.press(CTRL_Z)
+        has_left_the_screen(host)
+        pid = host.pid
+        host.terminal.hang_up()
+        until(lambda: not Path(f"/proc/{pid}").exists(), "the app has left")
+        assert host.times("lost") == 1
+        assert host.times("after continue") == 0
+
+
 def test_with_a_pipe_in_front_the_whole_job_stops(tmp_path: Path) -> None:
     with in_a_shell(tmp_path, "(echo jobs; exec sleep 600 >/dev/null) | ") as host:
         host.terminal.press(CTRL_Z)

@@ -70,7 +70,7 @@ class TerminalApp(CellDiffApp[ReturnType]):
         """The terminal has been given back and the process is about to stop (Ctrl-Z)."""
 
     def after_continue(self) -> None:
-        """The process goes on after `before_stop`, with its screen."""
+        """The process goes on after `before_stop`, with its screen; not called when the terminal was lost meanwhile."""
 
     def nobody_to_continue(self) -> None:
         """Ctrl-Z was typed where there is no shell that could bring a stopped app back."""

@@ -32,7 +32,7 @@ class SignalHost(Protocol):
         """The screen has been left and the process is about to stop."""
 
     def after_continue(self) -> None:
-        """The process goes on and has its screen back."""
+        """The process goes on and has its screen back; not said when the terminal was lost meanwhile."""
 
 
 class Signals:
@@ -62,7 +62,8 @@ class Signals:
                 os.kill(0, signal.SIGTSTP)
         finally:
             self._driver.resume_application_mode()
-        self._host.after_continue()
+        if not self._driver.lost:
+            self._host.after_continue()
 
     @contextmanager
     def while_lent(self) -> Iterator[None]:
