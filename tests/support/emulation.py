@@ -10,7 +10,7 @@ import pyte
 __all__ = ["Emulator", "Picture"]
 
 Picture = tuple[tuple[Any, ...], ...]
-"""One tuple of cells for each row; a cell is (text, colour, background, bold, italics, underscore, strike, reverse …)."""
+"""One tuple of cells for each row; a cell is its text and its looks."""
 
 # What pyte would print as text, and the switch between the two screens, which it does not have.
 _UNKNOWN = re.compile(rb"\x1b\[[<>=][0-9;]*[a-z]|\x1b\[\?[0-9;]*\$p|\x18")
@@ -37,9 +37,7 @@ class Emulator:
     @property
     def picture(self) -> Picture:
         screen = self.screen
-        return tuple(
-            tuple(_as_seen(screen.buffer[y][x]) for x in range(screen.columns)) for y in range(screen.lines)
-        )
+        return tuple(tuple(_as_seen(screen.buffer[y][x]) for x in range(screen.columns)) for y in range(screen.lines))
 
     @property
     def cursor_hidden(self) -> bool:

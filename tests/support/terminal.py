@@ -152,8 +152,11 @@ class RecordedTerminal:
         return status
 
     def end(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Also of whatever else runs in the session of this terminal."""
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+            with suppress(ProcessLookupError):
+                if os.getsid(pid) == self.process.pid:
+                    os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.hang_up()
         os.close(self.slave)

@@ -1,4 +1,4 @@
-"""A small app on the terminal contract, for tests: what happens to it is written line by line to the file GPUTUI_HOST_LOG.
+"""A small app on the terminal contract, for tests; what happens to it is written to the file GPUTUI_HOST_LOG.
 
 `python terminal_host.py [part …]`: the parts say what it shows and does (see `PARTS`).
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,6 +27,7 @@ PARTS = ("ticks", "beats", "hostile", "busy", "stock")
 """A counter on the screen; a heartbeat in the log; widgets with hostile text; a whole screen that changes; no diff."""
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\x1b]0;owned\x1b\\\x9b31mred\x00\x1b(0\u202ebidi\x07 end \ud800\x7f\x85"
+STYLES = ("red", "green", "#8090a0 on #203040", "bold")
 BEAT = 0.02
 
 
@@ -46,6 +48,7 @@ class Host(TerminalApp[int]):
         ("m", "ask"),
         ("n", "busier"),
         ("q", "leave"),
+        ("L", "lend"),
         ("x", "nothing"),
     ]
 
@@ -67,7 +70,7 @@ class Host(TerminalApp[int]):
     def on_mount(self) -> None:
         tell(f"mounted {os.getpid()}")
         if self.piped:
-            self.query_one("#hello", Static).update(f"piped {len(self.piped)}")
+            self.query_one("#grid", Static).update(f"piped {len(self.piped)}")
         if "ticks" in self.parts:
             self.set_interval(0.02, self.tick)
         if "busy" in self.parts:
@@ -133,11 +136,17 @@ class Host(TerminalApp[int]):
         grid = self.query_one("#grid", Static)
         lines = (
             Text("".join(chr(33 + (self.frames * 7 + x * y) % 90) for x in range(grid.size.width)), style=color)
-            for y, color in zip(range(grid.size.height), ["red", "green", "#8090a0 on #203040", "bold"] * 50, strict=False)
+            for y, color in zip(
+                range(grid.size.height), ["red", "green", "#8090a0 on #203040", "bold"] * 50, strict=False
+            )
         )
         grid.update(Text("\n").join(lines), layout=False)
         self.query_one("#ticks", Static).update(f"frame {self.frames}", layout=False)
         tell(f"frame {self.frames}")
+
+    def action_lend(self) -> None:
+        with self.suspend():
+            subprocess.run(["sh", "-c", "echo lent; exec cat"])
 
     def action_leave(self) -> None:
         self.exit(return_code=7)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.hosting import HOST, Hosted, hosted
-from support.terminal import CTRL_L, CTRL_Z
+from support.terminal import CTRL_Z
 from support.waiting import until
 
 SHELL = ("bash", "--norc", "--noprofile", "-i")
@@ -19,8 +19,8 @@ SHELL = ("bash", "--norc", "--noprofile", "-i")
 @contextmanager
 def in_a_shell(folder: Path, before: str = "") -> Iterator[Hosted]:
     with hosted(folder, words=SHELL) as host:
-        host.terminal.shows("$ ")
-        host.terminal.press(f"{before}{shlex.join(HOST)} ticks; echo status $?\r")
+        host.terminal.shows("$")
+        host.terminal.press(f"{before}{shlex.join(HOST)} ticks\r")
         yield host.ready()
 
 
@@ -40,6 +40,13 @@ def is_back(host: Hosted, times: int) -> None:
     assert host.terminal.emulator.alternate
 
 
+def leaves(host: Hosted) -> None:
+    host.terminal.press("q")
+    until(lambda: not host.terminal.emulator.alternate, "the app has left the screen")
+    host.terminal.press("echo status $?\r")
+    host.terminal.shows("status 7")
+
+
 def test_ctrl_z_hands_over_then_stops_and_fg_takes_back(tmp_path: Path) -> None:
     with in_a_shell(tmp_path) as host:
         for times in (1, 2):
@@ -49,8 +56,7 @@ def test_ctrl_z_hands_over_then_stops_and_fg_takes_back(tmp_path: Path) -> None:
             assert host.times("after continue") == times - 1
             host.terminal.press("fg\r")
             is_back(host, times)
-        host.terminal.press("q")
-        host.terminal.shows("status 7")
+        leaves(host)
 
 
 def test_continued_in_the_background_it_stays_stopped_until_fg(tmp_path: Path) -> None:
@@ -62,6 +68,17 @@ def test_continued_in_the_background_it_stays_stopped_until_fg(tmp_path: Path) -
         assert host.times("after continue") == 0
         host.terminal.press("fg\r")
         is_back(host, 1)
+
+
+def test_a_stopped_app_whose_terminal_hangs_up_leaves_without_taking_back(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        host.terminal.press(CTRL_Z)
+        has_left_the_screen(host)
+        pid = host.pid
+        host.terminal.hang_up()
+        until(lambda: not Path(f"/proc/{pid}").exists(), "the app has left")
+        assert host.times("lost") == 1
+        assert host.times("after continue") == 0
 
 
 def test_with_a_pipe_in_front_the_whole_job_stops(tmp_path: Path) -> None:
@@ -81,6 +98,20 @@ def test_a_stop_signal_from_outside_is_as_ctrl_z(tmp_path: Path) -> None:
         is_back(host, 1)
 
 
+def test_a_program_that_the_terminal_is_lent_to_can_be_stopped_too(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as host:
+        host.terminal.press("L")
+        host.terminal.shows("lent")
+        host.terminal.press(CTRL_Z)
+        has_left_the_screen(host)
+        assert host.times("before stop") == 1
+        host.terminal.press("fg\r")
+        host.tells("after continue")
+        host.terminal.press("\x04")
+        host.terminal.shows("hello there")
+        leaves(host)
+
+
 def test_after_a_stop_that_it_could_not_see_the_picture_is_drawn_again(tmp_path: Path) -> None:
     with in_a_shell(tmp_path) as host:
         os.kill(host.pid, signal.SIGSTOP)
@@ -89,8 +120,7 @@ def test_after_a_stop_that_it_could_not_see_the_picture_is_drawn_again(tmp_path:
         until(lambda: not stopped(host.pid) and "Stopped" not in host.terminal.text, "the app has the screen again")
         host.terminal.shows("hello there")
         assert host.times("before stop") == 0
-        host.terminal.press(CTRL_L + "q")
-        host.terminal.shows("status 7")
+        leaves(host)
 
 
 def test_where_no_shell_could_continue_it_ctrl_z_does_not_stop(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import ClassVar
 
 from textual.app import ReturnType
@@ -21,7 +22,7 @@ from .driver import SafeDriver
 from .sanitize import Sanitize
 from .screen_diff import CellDiffApp
 from .shadow import Shadow
-from .signals import Signals, can_be_continued
+from .signals import Signals
 
 __all__ = ["TerminalApp"]
 
@@ -69,10 +70,10 @@ class TerminalApp(CellDiffApp[ReturnType]):
         """The terminal has been given back and the process is about to stop (Ctrl-Z)."""
 
     def after_continue(self) -> None:
-        """The process goes on after `before_stop`, with its screen."""
+        """The process goes on after `before_stop`, with its screen; not called when the terminal was lost meanwhile."""
 
     def nobody_to_continue(self) -> None:
-        """Ctrl-Z was typed, but there is no shell that could bring a stopped app back."""
+        """Ctrl-Z was typed where there is no shell that could bring a stopped app back."""
         self.notify("no shell could bring a stopped gputui back: q leaves it", markup=False)
 
     # Keys
@@ -84,12 +85,14 @@ class TerminalApp(CellDiffApp[ReturnType]):
         self.forget_screen()
 
     def action_suspend_process(self) -> None:
-        if self._signals is None:
-            return
-        if can_be_continued():
+        if self._signals is not None:
             self._signals.stop()
-        else:
-            self.nobody_to_continue()
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Lends the terminal to another program (a pager), in which Ctrl-Z works too."""
+        with super().suspend(), self._signals.while_lent() if self._signals is not None else nullcontext():
+            yield
 
     # What Textual asks for
 

@@ -1,8 +1,8 @@
 """Only changed cells reach the terminal, and no frame is drawn for a terminal that lags.
 
 The seam with Textual: `App._display` is called with a `LayoutUpdate` or a `ChopsUpdate` of `textual._compositor`; it
-writes only if `_batch_count` is 0, `_running` and not `_closed`; `_begin_update` and `_end_update` bracket a frame.
-Only this module uses them. OSC 8 links are not drawn: nothing of ours has any.
+writes only if `_batch_count` is 0, `_running` and not `_closed`; `_begin_update` and `_end_update` bracket a frame;
+`_set_pointer_shape` writes on its own. Only this module uses them. OSC 8 links are not drawn: nothing of ours has any.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ class CellDiffApp(App[ReturnType]):
             self.post_display_hook()
         else:
             super()._display(screen, renderable)
+
+    def _set_pointer_shape(self, shape: str) -> None:
+        """Nothing follows the mouse here, and terminals that do not know the sequence print it."""
 
     def _draw(self, driver: SafeDriver, update: LayoutUpdate | ChopsUpdate) -> None:
         shadow = self._shadow
