@@ -85,7 +85,8 @@ class Inputs:
         self.notices += found.notices
         self.gpus = self.gpus or found.gpus
         identity = has_identity(name)
-        record = self._record(SourceKind.FILE, name) if identity else None
+        # What a configuration gives is not known by its commands alone, so reloading leaves it out.
+        record = self._record(SourceKind.FILE, name) if identity and kind is not Kind.TASK_CONFIG else None
         return self._source(os.path.basename(name), found.drafts, record, identity=identity)
 
     def _stdin(self) -> Source | None:

@@ -93,6 +93,18 @@ def test_a_wrapped_command_runs_within_its_wrapper(session: Session) -> None:
     assert session.output(0) == "BOX\n"
 
 
+def test_hooks_run_at_a_job_s_start_and_at_its_end(session: Session) -> None:
+    seen = session.folder / "seen"
+    config = session.folder / "config" / "gputui"
+    config.mkdir(parents=True)
+    hook = f"'echo $GPUTUI_EVENT $GPUTUI_JOB_NAME $GPUTUI_JOB_GPUS $GPUTUI_EXIT_CODE >>{seen}'"
+    (config / "config.toml").write_text(f"[hooks]\non_job_start = {hook}\non_job_end = {hook}\n")
+    jobs = session.write("#: name=slow", "sleep 0.3; exit 4", "#: name=quick", "true")
+    session.run(jobs, gpus="7", env={"XDG_CONFIG_HOME": str(config.parent)})
+    wanted = {"job_start slow 7", "job_end slow 7 4", "job_start quick 7", "job_end quick 7 0"}
+    until(lambda: seen.exists() and set(seen.read_text().splitlines()) == wanted, f"the hooks were run for {wanted}")
+
+
 def test_a_project_is_a_column_and_a_filter(session: Session) -> None:
     assert session.run(session.write("echo a", name="a.txt"), "--project", "alpha").returncode == 0
     assert session.run(session.write("echo b", name="b.txt"), "--project", "beta").returncode == 0
