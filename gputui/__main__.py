@@ -8,6 +8,7 @@ VERBS = {  # each verb, and the module that knows it
     "run": "run",
     "add": "add",
     "sweep": "sweeping",
+    "reload": "reloading",
     "ls": "listing",
     "show": "showing",
     "logs": "logs",

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 from gputui.session.config import VARIABLES, load, user_file
 
 from .calling import carry_out, print_json
-from .syntax import JSON, Options, Verb
+from .syntax import JSON, Flag, Options, Verb
 from .table import Column, Paper, table
 from .words import out
 
 VERBS = {
     "config": Verb(
         "config",
-        "config [JOBS …] [--json]",
+        "config [JOBS …] [--json] | config --schema",
         "Shows every setting and where it was said: a GPUTUI_ variable, gputui.toml beside the job file (or here), or "
         'your own config.toml, whose [host."NAME"] parts count on that machine. Flags stand above all of them.',
         "gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
-        (JSON,),
+        (Flag("--schema", help="the JSON schema of spec files (.toml, .yaml), for your editor"), JSON),
     )
 }
 COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), Column("variable"))
@@ -27,6 +29,8 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def work(options: Options) -> int:
+    if options.schema:
+        return _print_schema()
     config = load(options.words)
     if options.json:
         values = {key: dict(zip(("value", "from"), config.get(key), strict=True)) for key in config}
@@ -34,6 +38,15 @@ def work(options: Options) -> int:
         return 0
     rows = [[key, shown(config.get(key)[0]), config.get(key)[1], VARIABLES.get(key, "")] for key in config]
     out("\n".join(table(COLUMNS, rows, Paper(), ["" if row[2] == "default" else "1" for row in rows])))
+    return 0
+
+
+def _print_schema() -> int:
+    """The file as it was shipped: reading it needs none of what made it."""
+    from gputui import __file__ as here
+
+    with open(os.path.join(os.path.dirname(here), "sources", "spec.schema.json"), encoding="utf-8") as file:
+        out(file.read().rstrip("\n"))
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
 from gputui.session.loading import Again
@@ -50,6 +51,8 @@ class Inputs:
         self._environment = environment
         self._settings = settings
         self._occurrences = Occurrences()
+        self._load = os.urandom(8).hex()
+        self._place = 0
         self.follows_stdin = False
         self.notices: list[str] = []
         self.gpus: str | None = None
@@ -82,15 +85,16 @@ class Inputs:
         self.notices += found.notices
         self.gpus = self.gpus or found.gpus
         identity = has_identity(name)
-        record = self._record(SourceKind.FILE, name) if identity else None
+        # What a configuration gives is not known by its commands alone, so reloading leaves it out.
+        record = self._record(SourceKind.FILE, name) if identity and kind is not Kind.TASK_CONFIG else None
         return self._source(os.path.basename(name), found.drafts, record, identity=identity)
 
     def _stdin(self) -> Source | None:
         if self.follows_stdin:
             refuse("standard input (-) is given twice")
         if has_identity(STDIN):
-            data = sys.stdin.buffer.read()
-            return self._source("standard input", parse_command_list(data, "standard input"), None, identity=True)
+            drafts = parse_command_list(sys.stdin.buffer.read(), "standard input")
+            return self._source("standard input", drafts, self._redirected(), identity=True)
         self.follows_stdin = True
         return None
 
@@ -112,9 +116,18 @@ class Inputs:
 
     # Sources that are remembered
 
+    def _redirected(self) -> SourceRecord | None:
+        """The file behind `< jobs.txt`, if it still has the name it was opened by and would be read the same way."""
+        try:
+            path = os.readlink(f"/proc/self/fd/{STDIN}")
+            known = os.path.samestat(os.stat(path), os.fstat(STDIN)) and kind_of(path) is Kind.COMMANDS
+        except (OSError, BadInput):
+            return None
+        return replace(self._record(SourceKind.FILE, path), group="standard input") if known else None
+
     def _followed(self, path: str) -> SourceRecord:
         position, mark = end_of(path)
-        return msgspec.structs.replace(self._record(SourceKind.FOLLOWED, path), position=position, mark=mark)
+        return replace(self._record(SourceKind.FOLLOWED, path), position=position, mark=mark)
 
     def _yielder(self, path: str) -> SourceRecord:
         if not os.path.isfile(path):
@@ -122,6 +135,7 @@ class Inputs:
         return self._record(SourceKind.YIELDER, path)
 
     def _record(self, kind: SourceKind, path: str) -> SourceRecord:
+        self._place += 1
         return SourceRecord(
             kind=kind,
             path=os.path.abspath(path),
@@ -130,6 +144,8 @@ class Inputs:
             settings=self._settings,
             again=self._named.again,
             task=self._named.wanted.task,
+            load=self._load,
+            place=self._place,
         )
 
 

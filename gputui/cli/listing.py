@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 VERBS = {
     "ls": Verb(
         "ls",
-        "ls [JOBS …] [--state S] [--watch] [--json]",
+        "ls [JOBS …] [--state S] [--project P] [--watch] [--json]",
         "Shows the jobs, the scheduler's state and why each job waits.",
         "gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
         (
             Flag("--state", value="STATE", choices=ALL, many=True, help="only jobs in this state; may be repeated"),
+            Flag("--project", "--group", value="NAME", many=True, help="only jobs of this project; may be repeated"),
             Flag("-w", "--watch", help="redraw each second, until Ctrl-C"),
             JSON,
             SESSION,
@@ -73,6 +74,8 @@ def asked(client: Client, options: Options) -> Listing:
             raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {client.root}")
         fields["jobs"] = [job["id"] for job in answer["jobs"]]
     listing: Listing = client.ask("listing", **fields)
+    if options.project:
+        listing["jobs"] = [job for job in listing["jobs"] if job["group"] in options.project]
     return listing
 
 
@@ -110,7 +113,10 @@ def drawn(listing: Listing, paper: Paper, now: float) -> list[str]:
     lines = [paper.painted(paper.cut(line), code) for line, code in head]
     if not jobs:
         return [*lines, "no jobs"]
-    return lines + table(COLUMNS, [row(job, now) for job in jobs], paper, [colour(job["state"]) for job in jobs])
+    several = len({job["group"] for job in jobs}) > 1
+    columns = (*COLUMNS[:-2], Column("project", least=8), *COLUMNS[-2:]) if several else COLUMNS
+    rows = [row(job, now, project=several) for job in jobs]
+    return lines + table(columns, rows, paper, [colour(job["state"]) for job in jobs])
 
 
 def header(listing: Listing) -> list[tuple[str, str]]:
@@ -130,7 +136,7 @@ def header(listing: Listing) -> list[tuple[str, str]]:
     return lines
 
 
-def row(job: dict[str, Any], now: float) -> list[str]:
+def row(job: dict[str, Any], now: float, *, project: bool = False) -> list[str]:
     state = job["state"]
     generic = f"job_{job['id']}"
     return [
@@ -139,6 +145,7 @@ def row(job: dict[str, Any], now: float) -> list[str]:
         str(job["priority"]),
         ",".join(job["gpus"]),
         took(job, now),
+        *([job["group"]] if project else []),
         job["command"] if job["name"] in ("", generic) else job["name"],
         job["why"] or ending(job),
     ]

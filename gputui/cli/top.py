@@ -22,6 +22,7 @@ Work:
   run         run jobs without a screen, until they are done
   add         add a job, with this folder and this environment
   sweep       a command for each combination of parameters, printed or added
+  reload      read the job files again: new, changed, gone, done
   rerun       run ended jobs again: rerun --failed, rerun 12
   wait        wait until jobs have ended; the exit status says how
 

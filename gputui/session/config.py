@@ -77,6 +77,7 @@ KEYS: dict[str, Reader] = {
     "ignore": (_listed, None),
     "keeper": (_bool, True),
     "theme": (_text, None),
+    "hooks.on_job_start": (_text, None),
     "hooks.on_job_end": (_text, None),
     "hooks.on_pause": (_text, None),
     "hooks.on_drained": (_text, None),

@@ -19,6 +19,7 @@ from gputui.core.why import why
 
 from . import wire
 from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, scheduler_json, story_json
+from .reloading import reload_plan
 from .requests import Begin, Commands, Forget, Load
 from .ticket import OwnerGone, Ticket
 
@@ -110,6 +111,8 @@ class Desk:
                 seen = [snapshot[job] for job in jobs if job in snapshot]
                 waits = snapshot.mode is Mode.RUNNING and any_can_start(snapshot, (job.id for job in seen))
                 return {"jobs": seen, "goes_on": bool(snapshot.active) or waits, **self._status()}
+            case wire.Reload(specs=specs, groups=groups):
+                return reload_plan(self._owner.snapshot.jobs, specs, groups)
             case wire.Sources():
                 return list(self._owner.sources.values())
         return self._status()

@@ -1,4 +1,4 @@
-"""What the user wants run when a job ends, the scheduler pauses or the session is drained: when, and told what."""
+"""What the user wants run at a job's start or end, at a pause or when the session is drained: when, and told what."""
 
 from __future__ import annotations
 
@@ -26,19 +26,32 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Hooks:
-    """The three events. Without a command for one, it costs nothing."""
+    """The four events. Without a command for one, it costs nothing."""
 
     def __init__(self, loop: EventLoop, config: Config, root: str, complain: Callable[[str], None]) -> None:
         self._root = root
         self._log = os.path.join(root, ".gputui", "hooks.log")
         self._commands: dict[str, str | None] = {
-            event: config.get(f"hooks.{event}")[0] for event in ("on_job_end", "on_pause", "on_drained")
+            event: config.get(f"hooks.{event}")[0] for event in ("on_job_start", "on_job_end", "on_pause", "on_drained")
         }
         self._runner = HookRunner(loop, self._log, float(config.get("hooks.timeout")[0]), complain)
 
     @property
     def wanted(self) -> bool:
         return any(self._commands.values())
+
+    def job_started(self, job: Job, facts: Facts) -> None:
+        """Beside the job, which does not wait for it; once for each attempt."""
+        command = self._commands["on_job_start"]
+        if command is not None:
+            gpus = job.active.gpus if job.active is not None else job.attempts[-1].gpus
+            about = {
+                "GPUTUI_ATTEMPT": str(job.issued),
+                "GPUTUI_JOB_GPUS": ",".join(gpus),
+                "GPUTUI_JOB_STATE": "running",
+            }
+            unknown = dict.fromkeys(("GPUTUI_EXIT_CODE", "GPUTUI_SIGNAL", "GPUTUI_SECONDS", "GPUTUI_CAUSE"), "")
+            self._run(command, "job_start", _of_job(job) | unknown | about | _of_facts(facts))
 
     def job_ended(self, job: Job, facts: Facts) -> None:
         """After the end is durable, once per job: retries to come are no end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.core.job import Ended, Job, JobId
+from gputui.core.job import Ended, Job, JobId, Running
 from gputui.core.outlook import goes_on
 from gputui.core.snapshot import Snapshot
 
@@ -20,6 +20,7 @@ class Reactions:
         self._told: set[tuple[JobId, int]] = {
             (job.id, job.issued) for job in snapshot.jobs if isinstance(job.state, Ended)
         }
+        self._begun: dict[JobId, int] = {job: snapshot[job].issued for job in snapshot.active}
         self._paused = snapshot.cause is not None
         self._worked = False
         self._unseen: set[JobId] = set()
@@ -41,7 +42,14 @@ class Reactions:
 
     def _job(self, snapshot: Snapshot, job: Job) -> None:
         key = (job.id, job.issued)
-        if isinstance(job.state, Ended) and key not in self._told:
+        ended = isinstance(job.state, Ended) and key not in self._told
+        ran = bool(job.attempts) and job.attempts[-1].number == job.issued
+        # A quick one has ended before anybody saw it run.
+        if (isinstance(job.state, Running) or (ended and ran)) and self._begun.get(job.id) != job.issued:
+            self._begun[job.id] = job.issued
+            now = self._folders.files(job, job.issued)
+            self._hooks.job_started(job, _facts(snapshot, now.out, now.err))
+        if ended:
             self._told.add(key)
             files = self._folders.written(job, job.issued) if job.issued else None
             out, err = (files.out, files.err) if files is not None else (None, None)

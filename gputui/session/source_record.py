@@ -36,6 +36,10 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     again: Again = Again()
     task: str | None = None
     """For a task config: the class it is for."""
+    load: str = ""
+    """Which load brought it: files that were loaded together count equal commands together."""
+    place: int = 0
+    """Among the files of that load."""
     position: int = 0
     """Bytes of a followed file, items of a yielder."""
     mark: Mark | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gputui.core.job import JobId, StateName
+from gputui.core.job import JobId, JobSpec, StateName
 
 from .requests import Begin, Commands, Forget, Load
 
@@ -61,6 +61,13 @@ class Sources(msgspec.Struct, frozen=True, tag="sources"):
     """What the session remembers of where its jobs came from."""
 
 
+class Reload(msgspec.Struct, frozen=True, tag="reload"):
+    """How these specs, read from the session's files, differ from what it has."""
+
+    specs: tuple[JobSpec, ...]
+    groups: frozenset[str]
+
+
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """To an owning keeper: go, if there is nothing left to do."""
 
@@ -72,8 +79,23 @@ class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
 
 
 Write = Commands | Load | Begin | Forget
-Read = Listing | Show | Pick | Status | Lanes | Follow | Sources
-Ask = Commands | Load | Begin | Forget | Listing | Show | Pick | Status | Lanes | Follow | Sources | Leave | HandOver
+Read = Listing | Show | Pick | Status | Lanes | Follow | Sources | Reload
+Ask = (
+    Commands
+    | Load
+    | Begin
+    | Forget
+    | Listing
+    | Show
+    | Pick
+    | Status
+    | Lanes
+    | Follow
+    | Sources
+    | Reload
+    | Leave
+    | HandOver
+)
 
 
 class Request(msgspec.Struct, frozen=True):

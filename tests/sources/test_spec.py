@@ -216,3 +216,11 @@ def test_any_toml_is_read_or_refused(text: str) -> None:
 def test_any_yaml_is_read_or_refused(text: str) -> None:
     with suppress(BadInput):
         yaml(text)
+
+
+def test_the_example_of_the_document_is_read() -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    example = readme.read_text().split("```toml\n")[1].split("```")[0]
+    drafts = toml(example)
+    assert len(drafts) == 1 + 5 * 2 - 1
+    assert drafts[1].settings.name == "lr1e-05-bs32"

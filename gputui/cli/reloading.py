@@ -1,0 +1,152 @@
+"""`gputui reload`: what became of the job files since they were loaded; applies what the user agrees to."""
+
+from __future__ import annotations
+
+import os
+
+from .calling import agreed, carry_out, on_terminal, print_json, session
+from .syntax import JSON, NO_START, SESSION, YES, Flag, Options, Verb
+from .words import Exit, counted, out, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gputui.session.client import Client
+    from gputui.session.source_record import SourceRecord
+
+SHOWN = 20
+"""So many jobs of a kind are named; the rest is counted."""
+
+VERBS = {
+    "reload": Verb(
+        "reload",
+        "reload [-y] [--keep-gone] [--json] | reload --list | reload --forget FILE …",
+        "Reads the files that the session was loaded from again and shows what is new, changed, gone and done. Jobs "
+        "are known by their command, not by their line. What you agree to is applied: new jobs are added, changed "
+        "ones that wait are updated, gone ones that wait are removed. Nothing is rerun.",
+        "gputui reload\ngputui reload -y --keep-gone\ngputui reload --list\ngputui reload --forget gpu.queue",
+        (
+            YES,
+            Flag("--keep-gone", help="leave jobs that are no longer in a file where they are"),
+            Flag("--list", help="the files of this session: loaded, followed, yielders, and how far they were read"),
+            Flag("--forget", value="FILE", many=True, help="do not reload or follow this file any more; its jobs stay"),
+            JSON,
+            NO_START,
+            SESSION,
+        ),
+        words=(0, 0),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    client = session(options)
+    if options.forget:
+        return _forget(client, options.forget)
+    remembered: list[dict[str, Any]] = client.ask("sources")
+    if options.list:
+        return _list(remembered, options)
+    files = [source for source in remembered if source["kind"] == "file"]
+    if not files:
+        raise Exit(1, "this session was loaded from no file; load one with: gputui run FILE")
+    return _reload(client, files, options)
+
+
+def _forget(client: Client, names: list[str]) -> int:
+    gone = client.ask("forget", paths=[os.path.abspath(name) for name in names])
+    missing = [name for name in names if os.path.abspath(name) not in gone]
+    if missing:
+        raise Exit(1, f"the session does not know {', '.join(missing)}; see gputui reload --list")
+    say(f"forgotten: {', '.join(gone)}; its jobs stay")
+    return 0
+
+
+def _list(remembered: list[dict[str, Any]], options: Options) -> int:
+    from gputui.logs.plain import plain
+
+    if options.json:
+        print_json(remembered)
+        return 0
+    for source in remembered:
+        units = {"followed": "bytes", "yielder": "items"}.get(source["kind"])
+        read = f"  {source.get('position', 0)} {units} read" if units else ""
+        state = f"  ended{': ' + source['trouble'] if source.get('trouble') else ''}" if source.get("ended") else ""
+        out(plain(f"{source['kind']:<9} {source['path']}{read}{state}"))
+    return 0
+
+
+def _reload(client: Client, files: list[dict[str, Any]], options: Options) -> int:
+    import msgspec
+
+    from gputui.session.login import captured
+    from gputui.session.reloading import ReloadPlan
+    from gputui.session.rereading import reread
+    from gputui.session.source_record import SourceRecord
+    from gputui.sources.source import BadInput
+
+    records = msgspec.convert(files, list[SourceRecord])
+    try:
+        found = reread(records)
+    except BadInput as error:
+        raise Exit(2, f"{error}; nothing was changed") from None
+    asked = {"specs": msgspec.to_builtins(found.specs), "groups": sorted(found.groups)}
+    answer = client.ask("reload", **asked)
+    if options.json:
+        print_json(answer)
+        return 0
+    plan = msgspec.convert(answer, ReloadPlan)
+    if not _agreed(plan, records, options):
+        return 0
+    load = msgspec.to_builtins(plan.load())
+    again = {"rerun_failed": False}
+    work = not options.no_start
+    client.ask("load", work=work, specs=load, environment=captured(), origin="reload", again=again)
+    removes = [] if options.keep_gone else msgspec.to_builtins(plan.removes())
+    outcomes = client.ask("commands", events=removes) if removes else []
+    for outcome in outcomes:
+        if outcome["refused"] is not None:
+            say(outcome["refused"])
+    removed = sum(outcome["refused"] is None for outcome in outcomes)
+    say(f"{len(plan.new)} added, {len(plan.changed)} updated, {removed} removed")
+    return 0
+
+
+def _agreed(plan: Any, records: list[SourceRecord], options: Options) -> bool:
+    lines = told(plan, keep_gone=options.keep_gone)
+    for line in lines:
+        out(line)
+    if plan.nothing or (options.keep_gone and not plan.load()):
+        say(f"nothing to apply from {', '.join(os.path.basename(record.path) for record in records)}")
+        return False
+    if options.yes:
+        return True
+    if not on_terminal():
+        say("nothing was changed; -y applies it")
+        return False
+    return agreed("apply this?")
+
+
+def told(plan: Any, *, keep_gone: bool = False) -> list[str]:
+    """The plan as a user reads it."""
+    from gputui.logs.plain import plain
+
+    lines = _some([f"+ {spec.command}" for spec in plan.new], "new")
+    changed = [f"~ #{one.job} {one.spec.command}: {', '.join(one.differences)}" for one in plan.changed]
+    lines += _some(changed, "changed")
+    waiting = [one for one in plan.gone if one.removable]
+    fate = "stays" if keep_gone else "will be removed"
+    lines += _some([f"- #{one.job} {one.command}: gone, {one.state}, {fate}" for one in waiting], "gone")
+    over = len(plan.gone) - len(waiting)
+    lines += [f"= {counted(over, 'job is', 'jobs are')} gone from the files but ran already (kept)"] if over else []
+    kept = ", ".join(f"{count} {state}" for state, count in sorted(plan.kept.items()))
+    lines += [f"= {kept} (kept)"] if kept else []
+    return [plain(line) for line in lines]
+
+
+def _some(lines: list[str], word: str) -> list[str]:
+    return lines if len(lines) <= SHOWN else [*lines[:SHOWN], f"  … and {len(lines) - SHOWN} more {word}"]

@@ -1,0 +1,115 @@
+"""Reloading job files: what is new in them, what changed, what is gone, what is done. Pure; keyed by content, never by
+line number: a line that moved is the same job, a line that was rewritten is another one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.core.events import Remove, Seen, UserCommand
+from gputui.core.job import Job, JobId, JobSpec, StateName, Waiting
+
+from .loading import Key, key_of
+
+_NOT_SHOWN = ("command", "cwd", "environment", "hold", "occurrence", "params")
+"""Part of a job's identity, or not the file's to say."""
+
+
+class Changed(msgspec.Struct, frozen=True):
+    job: JobId
+    spec: JobSpec
+    """As the file has it now."""
+    differences: tuple[str, ...]
+    """Such as `priority 30 → 50`."""
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """A job that is no longer in any file; one that runs or has ended is only told of."""
+
+    job: JobId
+    command: str
+    state: StateName
+    attempt: int
+
+    @property
+    def removable(self) -> bool:
+        return self.state in {state.name for state in Waiting.__subclasses__()}
+
+
+class ReloadPlan(msgspec.Struct, frozen=True):
+    """What the files say beyond what the session knows; `load` and `removes` carry out what the user agrees to."""
+
+    new: tuple[JobSpec, ...]
+    changed: tuple[Changed, ...]
+    gone: tuple[Gone, ...]
+    kept: dict[StateName, int]
+    """Jobs that stay as they are, by their state."""
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.new or self.changed or any(job.removable for job in self.gone))
+
+    def load(self) -> tuple[JobSpec, ...]:
+        """To be loaded without rerunning anything: adds what is new, edits what changed."""
+        return (*self.new, *(one.spec for one in self.changed))
+
+    def removes(self) -> list[UserCommand]:
+        """Each is refused if its job has begun meanwhile."""
+        return [
+            Remove(job=one.job, seen=Seen(one.attempt, one.state)) for one in self.gone if one.removable
+        ]  # fmt: skip
+
+
+def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collection[str]) -> ReloadPlan:
+    """`jobs`: all there are, removed ones too, so that they are not added again. `groups`: those the files have filled,
+    for only their jobs can be missing."""
+    known = {key: job for job in jobs if (key := key_of(job.spec)) is not None}
+    new: list[JobSpec] = []
+    changed: list[Changed] = []
+    seen: set[Key] = set()
+    kept: Counter[StateName] = Counter()
+    for spec in wanted:
+        key = key_of(spec)
+        job = known.get(key) if key is not None else None
+        if job is None or key is None:
+            new.append(spec)
+            continue
+        seen.add(key)
+        if job.archived:
+            continue
+        found = differences(job, spec) if isinstance(job.state, Waiting) else ()
+        if found:
+            changed.append(Changed(job.id, replace(spec, hold=job.spec.hold), found))
+        else:
+            kept[job.state.name] += 1
+    missing = (job for key, job in known.items() if key not in seen and not job.archived and job.spec.group in groups)
+    gone = tuple(Gone(job.id, job.spec.command, job.state.name, job.issued) for job in missing)
+    return ReloadPlan(tuple(new), tuple(changed), gone, dict(kept))
+
+
+def differences(job: Job, spec: JobSpec) -> tuple[str, ...]:
+    """What another load would change of a waiting job, in words."""
+    found: list[str] = []
+    for field in spec.__struct_fields__:
+        if field not in _NOT_SHOWN:
+            before, after = getattr(job.spec, field), getattr(spec, field)
+            found += _words(field, before, after) if before != after else []
+    return tuple(found)
+
+
+def _words(field: str, before: object, after: object) -> list[str]:
+    if isinstance(before, msgspec.Struct) and isinstance(after, msgspec.Struct):
+        pairs = ((name, getattr(before, name), getattr(after, name)) for name in before.__struct_fields__)
+        return [words for name, old, new in pairs if old != new for words in _words(name, old, new)]
+    return [f"{field} {_shown(before)} → {_shown(after)}"]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={one}" for key, one in value.items()) or "none"
+    return str(value) if value not in (None, "") else "none"

@@ -1,0 +1,140 @@
+"""`gputui run` takes every kind of input: what is in the file is what is run."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from support.sessions import GPUTUI, Session, said
+from support.waiting import until
+
+from gputui.cli.feeding import CHUNK, MOST_WAITING
+from gputui.session.client import Client
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path)
+    yield session
+    session.sweep()
+
+
+def written(session: Session, name: str, text: str) -> Path:
+    path = session.folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_spec_is_run_in_its_order_with_its_settings(session: Session) -> None:
+    spec = written(
+        session,
+        "jobs.toml",
+        '[defaults]\nproject = "p"\nenv = { WHO = "me" }\n'
+        "[[job]]\nname = 'late'\nafter = ['early']\ncommand = 'echo late $WHO >>order'\n"
+        "[[job]]\nname = 'early'\ncommand = '''\ncat <<END >>order\nearly $WHO\nEND\n'''\n"
+        "[matrix]\ncommand = 'echo {lr} >{lr}.out'\nparameters = { lr = [1e-3, 0.1] }\n",
+    )
+    done = session.run(spec, "--job-dir", "{project}/{name}/{id}")
+    assert done.returncode == 0, done.stderr
+    assert (session.folder / "order").read_text() == "early me\nlate me\n"
+    assert (session.folder / "1e-3.out").read_text() == "1e-3\n"
+    assert (session.root / "p/late/0/SUCCESS").exists()
+    assert session.jobs()[2].spec.params == {"lr": "1e-3"}
+
+
+def test_a_changed_spec_is_refused_whole(session: Session) -> None:
+    spec = written(session, "jobs.yaml", "job:\n- command: echo a\n- command: echo b\n  gpsu: 1\n")
+    done = session.run(spec)
+    assert done.returncode == 2
+    assert said(done) == f"{spec}, line 4: 'gpsu' is no setting; did you mean gpus?"
+    assert not session.root.exists()
+
+
+def test_a_peasy_batch_writes_both_streams_to_its_outfile(session: Session) -> None:
+    batch = written(session, "b.esy", "one;;\nout1.log;;\necho o; echo e >&2;;;\n\ntwo;; out2.log;; echo $((1+1));;;\n")
+    assert session.run(batch).returncode == 0
+    assert (session.folder / "out1.log").read_text() == "o\ne\n"
+    assert (session.folder / "out2.log").read_text() == "2\n"
+    assert [job.name for job in session.jobs()] == ["one", "two"]
+    again = session.run(batch)
+    assert again.returncode == 0
+    assert "0 new, 2 done (kept)" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [("touch out2.log", "out2.log exists already; nothing was added"), ("true", "no folder to be in")],
+)
+def test_an_outfile_that_cannot_be_written_refuses_the_batch(session: Session, prepare: str, sentence: str) -> None:
+    outfile = "out2.log" if prepare != "true" else "nowhere/out2.log"
+    batch = written(session, "b.peasy", f"one;; out1.log;; true;;; two;; {outfile};; true;;;")
+    subprocess.run(prepare, shell=True, cwd=session.folder, check=True)
+    done = session.run(batch)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert session.jobs() == []
+    assert not (session.folder / "out1.log").exists()
+
+
+def test_a_task_is_called_with_name_command_folder_and_gpus(session: Session) -> None:
+    written(session, "mine.py", "def do(*told):\n    print(*told, sep='|')\n    return 3\n")
+    jobs = written(session, "jobs.txt", "#: task=mine:do name=a\nwhatever > that ' is\n")
+    assert session.run(jobs, gpus="5").returncode == 1
+    assert session.output(0) == f"a|whatever > that ' is|{session.root}/job_0|5\n"
+    assert session.last(0).exit_code == 3
+
+
+def test_a_wrapped_command_runs_within_its_wrapper(session: Session) -> None:
+    jobs = written(session, "jobs.txt", "#: wrap='env IN=box'\necho \"$IN\" | tr a-z A-Z\n")
+    assert session.run(jobs).returncode == 0
+    assert session.output(0) == "BOX\n"
+
+
+def test_hooks_run_at_a_job_s_start_and_at_its_end(session: Session) -> None:
+    seen = session.folder / "seen"
+    config = session.folder / "config" / "gputui"
+    config.mkdir(parents=True)
+    hook = f"'echo $GPUTUI_EVENT $GPUTUI_JOB_NAME $GPUTUI_JOB_GPUS $GPUTUI_EXIT_CODE >>{seen}'"
+    (config / "config.toml").write_text(f"[hooks]\non_job_start = {hook}\non_job_end = {hook}\n")
+    jobs = session.write("#: name=slow", "sleep 0.3; exit 4", "#: name=quick", "true")
+    session.run(jobs, gpus="7", env={"XDG_CONFIG_HOME": str(config.parent)})
+    wanted = {"job_start slow 7", "job_end slow 7 4", "job_start quick 7", "job_end quick 7 0"}
+    until(lambda: seen.exists() and set(seen.read_text().splitlines()) == wanted, f"the hooks were run for {wanted}")
+
+
+def test_a_project_is_a_column_and_a_filter(session: Session) -> None:
+    assert session.run(session.write("echo a", name="a.txt"), "--project", "alpha").returncode == 0
+    assert session.run(session.write("echo b", name="b.txt"), "--project", "beta").returncode == 0
+    both, one = listed(session), listed(session, "--project", "beta")
+    assert " project " in both
+    assert "alpha" in both
+    assert "echo b" in one
+    assert "echo a" not in one
+
+
+def listed(session: Session, *words: str) -> str:
+    return subprocess.run(
+        [*GPUTUI, "ls", "--session", session.root, *words], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_an_endless_producer_is_held_back_and_memory_stays_bounded(session: Session) -> None:
+    producer = subprocess.Popen(["yes", "sleep 1000"], stdout=subprocess.PIPE)
+    assert producer.stdout is not None
+    with session.running(gpus="0", stdin=producer.stdout.fileno()) as run:
+        producer.stdout.close()
+        until(lambda: session.database.exists() and waiting(session) > MOST_WAITING, "as many wait as may wait")
+        until(lambda: psutil.Process(producer.pid).status() == psutil.STATUS_SLEEPING, "the producer is held back")
+        most = max(waiting(session) for _ in range(50))
+        assert most <= MOST_WAITING + 2 * CHUNK // len("sleep 1000\n")
+        assert psutil.Process(run.pid).memory_info().rss < 300 << 20
+    producer.kill()
+    producer.wait()
+
+
+def waiting(session: Session) -> int:
+    count: int = Client(str(session.root)).ask("status")["waiting"]
+    return count

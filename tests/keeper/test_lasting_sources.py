@@ -1,0 +1,101 @@
+"""Followed files and yielders go on under the next owner: every line once, every item once."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from support.homes import Home, kill
+from support.sessions import finished
+from support.waiting import until
+
+from gputui.session.lock import OwnerKind
+
+
+def appended(path: Path, text: str) -> None:
+    with open(path, "a") as file:
+        file.write(text)
+
+
+def followed(home: Home) -> Path:
+    queue = home.folder / "gpu.queue"
+    queue.write_text(home.told("before") + "\n")
+    return queue
+
+
+def ran(home: Home, *labels: str) -> None:
+    until(lambda: home.runs() == dict.fromkeys(labels, 1), f"{labels} ran once each, not {home.runs()}")
+
+
+def test_a_keeper_follows_on_where_the_killed_run_had_read_to(home: Home) -> None:
+    queue = followed(home)
+    run = home.start("--follow", queue)
+    until(lambda: home.ask_quietly() and home.ask("sources"), "the file is followed")
+    appended(queue, home.told("one") + "\n" + home.told("two")[:5])
+    ran(home, "one")
+    home.waiter()
+    run.kill()
+    run.communicate()
+    appended(queue, home.told("two")[5:] + "\n")
+    home.owner(OwnerKind.KEEPER)
+    ran(home, "one", "two")
+    keeper = home.owner()
+    home.waiter()
+    kill(keeper)
+    appended(queue, home.told("three") + "\n")
+    home.owner(but=keeper)
+    ran(home, "one", "two", "three")
+
+
+def test_stopping_ends_the_keeper_and_the_next_run_reads_what_was_appended_meanwhile(home: Home) -> None:
+    queue = followed(home)
+    run = home.start("--follow", queue)
+    until(lambda: home.ask_quietly() and home.ask("sources"), "the file is followed")
+    appended(queue, home.told("one") + "\n")
+    ran(home, "one")
+    run.send_signal(signal.SIGTERM)
+    assert finished(run).returncode == 143
+    home.gone()
+    appended(queue, home.told("two") + "\n")
+    run = home.start()
+    ran(home, "one", "two")
+    run.send_signal(signal.SIGTERM)
+    run.communicate()
+
+
+def test_a_forgotten_file_is_followed_no_more_and_the_run_ends(home: Home) -> None:
+    queue = followed(home)
+    run = home.start("--follow", queue)
+    until(lambda: home.ask_quietly() and home.ask("sources"), "the file is followed")
+    assert home.ask("forget", paths=[str(queue)]) == [str(queue)]
+    assert finished(run).returncode == 0
+
+
+@pytest.mark.parametrize("killed", ["run", "run and keeper"])
+def test_a_keeper_takes_the_rest_of_a_yielder_s_items(home: Home, killed: str) -> None:
+    gate = home.folder / "gate"
+    path = home.folder / "gen.py"
+    path.write_text(
+        "import os, time\n"
+        "def yielder():\n"
+        "    for n in range(6):\n"
+        f"        yield 'echo %d >>{home.lines}' % n\n"
+        f"        while n == 2 and not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+    )
+    run = home.start("--job_yielder", path)
+    ran(home, "0", "1", "2")
+    home.waiter()
+    run.kill()
+    run.communicate()
+    keeper = home.owner(OwnerKind.KEEPER)
+    if killed == "run and keeper":
+        home.waiter()
+        kill(keeper)
+        home.owner(but=keeper)
+    gate.touch()
+    ran(home, *"012345")
+    home.gone("the yielder has ended and so has the keeper")
+    again = finished(home.start("--job_yielder", path))
+    assert again.returncode == 0
+    assert home.runs() == dict.fromkeys("012345", 1)

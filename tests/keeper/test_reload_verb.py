@@ -1,0 +1,56 @@
+"""`gputui reload` on a real session: shows, and applies only what was agreed to."""
+
+from __future__ import annotations
+
+import subprocess
+
+from support.homes import Home
+from support.sessions import GPUTUI
+
+
+def reload(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
+    arguments = [*GPUTUI, "reload", "--session", str(home.root), *words]
+    return subprocess.run(arguments, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd="/", timeout=60)
+
+
+def commands(home: Home) -> dict[str, str]:
+    return {job["command"]: job["state"] for job in home.ask("listing")["jobs"]}
+
+
+def test_a_changed_file_is_shown_and_applied_when_the_user_agrees(home: Home) -> None:
+    file = home.write("echo done", "false")
+    assert home.run(file, "--no-keeper").returncode == 1
+    home.command({"type": "pause", "kind": "user"})
+    file.write_text("echo late\nfalse\necho done\necho later\n")
+    shown = reload(home)
+    assert shown.stdout == "+ echo late\n+ echo later\n= 1 failed, 1 succeeded (kept)\n"
+    assert "nothing was changed" in shown.stderr
+    assert commands(home) == {"echo done": "succeeded", "false": "failed"}
+    assert "2 added, 0 updated, 0 removed" in reload(home, "-y").stderr
+    file.write_text("#: priority=70\necho later\n")
+    applied = reload(home, "-y")
+    assert "~ #3 echo later: priority 30 → 70\n- #2 echo late: gone, queued, will be removed\n" in applied.stdout
+    assert commands(home) == {"echo done": "succeeded", "false": "failed", "echo later": "queued"}
+    assert home.ask("show", job=3)["priority"] == 70
+    home.end()
+
+
+def test_a_bad_file_changes_nothing(home: Home) -> None:
+    file = home.write("echo a")
+    assert home.run(file, "--no-keeper").returncode == 0
+    file.write_text("echo b\n#: gpsu=1\necho c\n")
+    refused = reload(home, "-y")
+    assert refused.returncode == 2
+    assert "line 2: 'gpsu' is no setting" in refused.stderr
+    assert list(commands(home)) == ["echo a"]
+    assert reload(home, "--forget", str(file)).returncode == 0
+    assert "loaded from no file" in reload(home).stderr
+
+
+def test_a_redirected_file_can_be_reloaded_too(home: Home) -> None:
+    file = home.write("echo a")
+    with open(file) as given:
+        assert home.run("--no-keeper", stdin=given.fileno()).returncode == 0
+    assert reload(home, "--list").stdout == f"file      {file}\n"
+    file.write_text("echo a\necho b\n")
+    assert reload(home).stdout == "+ echo b\n= 1 succeeded (kept)\n"

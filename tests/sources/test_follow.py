@@ -1,0 +1,169 @@
+"""Followed files: every command once, whoever reads, whatever happens to the file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputui.sources.command_list import LONGEST_COMMAND
+from gputui.sources.follow import Follower, Mark, end_of
+from gputui.sources.source import BadInput
+
+
+class Reader:
+    """Reads all there is whenever asked, as the feeding thread does."""
+
+    def __init__(self, path: Path, position: int = 0, mark: Mark | None = None) -> None:
+        self.follower = Follower(str(path), position, mark)
+        self.state = (position, mark)
+        self.complaints: list[str] = []
+
+    def commands(self) -> list[str]:
+        found: list[str] = []
+        while (read := self.follower.read()) is not None:
+            found += [draft.command for draft in read.drafts]
+            self.complaints += read.complaints
+            self.state = (read.position, read.mark)
+        return found
+
+
+def append(path: Path, text: str) -> None:
+    with open(path, "a") as file:
+        file.write(text)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Path:
+    path = tmp_path / "gpu.queue"
+    path.write_text("before 1\nbefore 2\n")
+    return path
+
+
+def test_what_was_there_before_is_left_and_what_is_appended_is_read(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    assert reader.commands() == []
+    append(queue, "a | b > c\n# comment\n\nd\n")
+    assert reader.commands() == ["a | b > c", "d"]
+
+
+def test_a_half_written_line_waits(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    append(queue, "echo o")
+    assert reader.commands() == []
+    append(queue, "ne\necho t")
+    assert reader.commands() == ["echo one"]
+
+
+def test_the_next_reader_goes_on_where_the_last_whole_command_ended(queue: Path) -> None:
+    first = Reader(queue, *end_of(str(queue)))
+    append(queue, "a\nb \\\n")
+    assert first.commands() == ["a"]
+    append(queue, "c\n#: gpus=2\n")
+    second = Reader(queue, *first.state)
+    assert second.commands() == ["b c"]
+    append(queue, "d\n")
+    (read,) = [found for found in [Reader(queue, *second.state).follower.read()] if found]
+    assert [(draft.command, draft.settings.gpus) for draft in read.drafts] == [("d", 2)]
+
+
+def test_a_truncated_file_is_read_from_its_start(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    reader.commands()
+    queue.write_text("new\n")
+    assert reader.commands() == ["new"]
+    queue.write_text("x\n")
+    assert Reader(queue, *reader.state).commands() == ["x"]
+
+
+def test_a_renamed_file_is_read_to_its_end_and_the_new_one_from_its_start(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    reader.commands()
+    append(queue, "last of the old")
+    os.rename(queue, queue.with_suffix(".1"))
+    assert reader.commands() == []
+    queue.write_text("first of the new\n")
+    assert reader.commands() == ["last of the old", "first of the new"]
+    assert Reader(queue, *reader.state).commands() == []
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "later"
+    reader = Reader(path, *end_of(str(path)))
+    assert reader.commands() == []
+    path.write_text("a\n")
+    assert reader.commands() == ["a"]
+
+
+def test_a_bad_line_is_told_with_its_number_and_left_out(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    append(queue, "a\n#: gpsu=1\nb\0c\n" + "x" * (LONGEST_COMMAND + 1))
+    assert reader.commands() == ["a"]
+    append(queue, "tail of it\nd\n")
+    assert reader.commands() == ["d"]
+    told = "\n".join(reader.complaints)
+    assert "line 4: 'gpsu' is no setting" in told
+    assert "line 5: holds a NUL byte" in told
+    assert "line 6: is longer" in told
+
+
+def test_a_fifo_is_opened_anew_when_its_writer_leaves_and_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = Reader(path, *end_of(str(path)))
+    assert reader.commands() == []
+    for number in range(3):
+        fd = os.open(path, os.O_WRONLY)
+        os.write(fd, b"a%d\nb%d" % (number, number))
+        os.close(fd)
+        assert reader.commands() == [f"a{number}", f"b{number}"]
+    reader.follower.close()
+
+
+def test_a_folder_cannot_be_followed(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is a directory"):
+        end_of(str(tmp_path))
+
+
+COMMANDS = st.lists(st.sampled_from(["a", "b \\\nc", "#: gpus=1\nd", "# x", "", "é"]), max_size=12)
+
+
+@settings(max_examples=60)
+@given(commands=COMMANDS, cuts=st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=30))
+def test_every_command_comes_once_however_it_is_written_and_whoever_reads(
+    commands: list[str], cuts: list[tuple[int, bool]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "q")
+        path.touch()
+        data = "".join(command + "\n" for command in commands).encode()
+        reader = Reader(path, *end_of(str(path)))
+        found: list[str] = []
+        for size, anew in [*cuts, (len(data) + 1, False)]:
+            piece, data = data[:size], data[size:]
+            with open(path, "ab") as file:
+                file.write(piece)
+            found += reader.commands()
+            if anew:
+                reader.follower.close()
+                reader = Reader(path, *reader.state)
+        reader.follower.close()
+        shown = {"b \\\nc": "b c", "#: gpus=1\nd": "d"}
+        assert found == [shown.get(one, one) for one in commands if one not in ("# x", "")]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_any_bytes_are_followed(pieces: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "q")
+        path.touch()
+        reader = Reader(path, *end_of(str(path)))
+        for piece in pieces:
+            with open(path, "ab") as file:
+                file.write(piece)
+            reader.commands()
+        reader.follower.close()

@@ -1,0 +1,134 @@
+"""Yielders run in a child that sees no GPU, are asked for no more than is wanted, and fail in one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.waiting import until
+
+from gputui.sources.source import BadInput, Draft
+from gputui.sources.yielder import Yielder, draft_of
+
+Begin = Callable[[str], Yielder]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    begun: list[Yielder] = []
+
+    def made(text: str) -> Yielder:
+        path = tmp_path / "gen.py"
+        path.write_text(text)
+        log = str(tmp_path / "log")
+        begun.append(
+            Yielder(str(path), python=sys.executable, cwd=str(tmp_path), environment=dict(os.environ), log=log)
+        )
+        return begun[-1]
+
+    yield made
+    for one in begun:
+        one.close()
+
+
+def everything(yielder: Yielder) -> tuple[list[Draft], str]:
+    """All it gives, and how it failed."""
+    yielder.allow(1000)
+    drafts: list[Draft] = []
+    try:
+        for batch in yielder.batches():
+            drafts += batch
+    except BadInput as bad:
+        return drafts, str(bad)
+    return drafts, ""
+
+
+def commands(drafts: list[Draft]) -> list[str]:
+    return [draft.command for draft in drafts]
+
+
+def test_any_iterable_of_text_and_mappings_will_do(begin: Begin) -> None:
+    drafts, trouble = everything(
+        begin(
+            "class N:\n def item(self): return 2\ndef yielder(): return ['a && b', {'command': 'c', 'gpus': N()}, 42]"
+        )
+    )
+    assert (commands(drafts), trouble) == (["a && b", "c", "42"], "")
+    assert drafts[1].settings.gpus == 2
+
+
+def test_it_sees_no_gpu_and_its_prints_are_no_jobs(begin: Begin, tmp_path: Path) -> None:
+    text = "import os\ndef yielder():\n print('hello')\n yield repr(os.environ['CUDA_VISIBLE_DEVICES'])"
+    assert commands(everything(begin(text))[0]) == ["''"]
+    assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_modules_beside_it_can_be_imported_whatever_they_are_called(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "source.py").write_text("name = 'mine'")
+    assert commands(everything(begin("import source\ndef yielder():\n yield source.name"))[0]) == ["mine"]
+
+
+def test_it_is_asked_for_no_more_than_is_wanted(begin: Begin, tmp_path: Path) -> None:
+    text = "def yielder():\n for n in range(99):\n  open('made', 'a').write('x'); yield str(n)"
+    yielder = begin(text)
+    yielder.allow(2)
+    got: list[Draft] = []
+    batches = yielder.batches()
+    while len(got) < 2:
+        got += next(batches)
+    assert (tmp_path / "made").read_text() == "xx"
+    yielder.allow(1)
+    assert commands(next(batches)) == ["2"]
+    assert (tmp_path / "made").read_text() == "xxx"
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "sentence"),
+    [
+        (
+            "def yielder():\n yield 'a'\n raise ValueError('boom')",
+            ["a"],
+            "gen.py, after 1 items: line 3: ValueError: boom",
+        ),
+        ("def yelder(): pass", [], "AttributeError"),
+        ("import nothing_of_the_kind\ndef yielder(): return []", [], "ModuleNotFoundError"),
+        ("def yielder(): return 3", [], "TypeError"),
+        ("def yielder():\n yield 'a'\n raise SystemExit(3)", ["a"], "SystemExit: 3"),
+        ("import os\ndef yielder():\n yield 'a'\n os._exit(3)", ["a"], "ended before its yielder did"),
+        ("def yielder():\n yield 'a'\n yield ('b', 'c')", ["a"], "yield text, or a mapping"),
+        ("def yielder():\n yield 'a'\n yield {'command': 'b', 'gpsu': 1}", ["a"], "item 2: 'gpsu' is no setting"),
+        ("def yielder():\n yield {'gpus': 1}", [], "item 1: command is missing"),
+        ("def yielder():\n yield 'a\\0'", [], "item 1: command holds a NUL byte"),
+        ("def yielder():\n yield 'x' * 200000", [], "item 1: command is longer"),
+        ("def yielder():\n yield '\\udcff'", [], "item 1: command is not UTF-8"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence_after_all_that_came_before(
+    begin: Begin, text: str, before: list[str], sentence: str
+) -> None:
+    drafts, trouble = everything(begin(text))
+    assert commands(drafts) == before
+    assert sentence in trouble
+    assert "\n" not in trouble
+
+
+def test_it_ends_when_whoever_asked_is_gone(begin: Begin, tmp_path: Path) -> None:
+    yielder = begin("import time\ndef yielder():\n open('up', 'w'); time.sleep(1000); yield 'a'")
+    yielder.allow(1)
+    until((tmp_path / "up").exists, "the yielder runs")
+    os.close(yielder._ask)
+    until(lambda: os.waitid(os.P_PID, yielder.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), "it ended by itself")
+    yielder._ask = os.open(os.devnull, os.O_WRONLY)
+
+
+@given(st.dictionaries(st.sampled_from(["command", "gpus", "env", "after"]) | st.text(), st.none() | st.integers()
+       | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.text())))  # fmt: skip
+def test_any_mapping_is_a_job_or_refused(job: dict[str, object]) -> None:
+    with suppress(BadInput):
+        draft_of(job, "gen.py", 1)
