@@ -163,16 +163,16 @@ class Rows:
         """The cursor moved; True if the row it left goes where it belongs now."""
         if job == self.pinned:
             return False
-        before = self._rows
-        self._settle_pinned(snapshot)
-        moved = before is not self._rows or self._out_of_place
+        moved = self._settle_pinned(snapshot)
         self.pinned = job
         return moved
 
-    def _settle_pinned(self, snapshot: Snapshot) -> None:
-        if self._out_of_place and self.pinned is not None and self.pinned in snapshot:
-            self._place(snapshot[self.pinned], self._key_of())
-        self._out_of_place = False
+    def _settle_pinned(self, snapshot: Snapshot) -> bool:
+        """A job that ended under the cursor goes where ended jobs are."""
+        late, self._out_of_place = self._out_of_place, False
+        if not late or self.pinned is None or self.pinned not in snapshot:
+            return False
+        return self._place(snapshot[self.pinned], self._key_of())
 
     def _place(self, job: Job, key_of: Callable[[Job], Key]) -> bool:
         """Where the job belongs now; True if a row came, went or moved."""
