@@ -6,7 +6,7 @@ import os
 
 from .calling import agreed, carry_out, on_terminal, print_json, session
 from .syntax import JSON, NO_START, SESSION, YES, Flag, Options, Verb
-from .words import Exit, counted, out, say
+from .words import Exit, out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def _reload(client: Client, files: list[dict[str, Any]], options: Options) -> in
 
 
 def _agreed(plan: Any, records: list[SourceRecord], options: Options) -> bool:
-    lines = told(plan, keep_gone=options.keep_gone)
+    from gputui.session.reloading import told
+
+    lines = told(plan, SHOWN, keep_gone=options.keep_gone)
     for line in lines:
         out(line)
     if plan.nothing or (options.keep_gone and not plan.load()):
@@ -129,24 +131,3 @@ def _agreed(plan: Any, records: list[SourceRecord], options: Options) -> bool:
         say("nothing was changed; -y applies it")
         return False
     return agreed("apply this?")
-
-
-def told(plan: Any, *, keep_gone: bool = False) -> list[str]:
-    """The plan as a user reads it."""
-    from gputui.logs.plain import plain
-
-    lines = _some([f"+ {spec.command}" for spec in plan.new], "new")
-    changed = [f"~ #{one.job} {one.spec.command}: {', '.join(one.differences)}" for one in plan.changed]
-    lines += _some(changed, "changed")
-    waiting = [one for one in plan.gone if one.removable]
-    fate = "stays" if keep_gone else "will be removed"
-    lines += _some([f"- #{one.job} {one.command}: gone, {one.state}, {fate}" for one in waiting], "gone")
-    over = len(plan.gone) - len(waiting)
-    lines += [f"= {counted(over, 'job is', 'jobs are')} gone from the files but ran already (kept)"] if over else []
-    kept = ", ".join(f"{count} {state}" for state, count in sorted(plan.kept.items()))
-    lines += [f"= {kept} (kept)"] if kept else []
-    return [plain(line) for line in lines]
-
-
-def _some(lines: list[str], word: str) -> list[str]:
-    return lines if len(lines) <= SHOWN else [*lines[:SHOWN], f"  … and {len(lines) - SHOWN} more {word}"]

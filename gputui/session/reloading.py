@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gputui.core.events import Remove, Seen, UserCommand
 from gputui.core.job import Job, JobId, JobSpec, StateName, Waiting
+from gputui.logs.plain import plain
 
 from .loading import Key, key_of
 
@@ -113,3 +114,23 @@ def _shown(value: object) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key}={one}" for key, one in value.items()) or "none"
     return str(value) if value not in (None, "") else "none"
+
+
+def told(plan: ReloadPlan, most: int, *, keep_gone: bool = False) -> list[str]:
+    """The plan as a user reads it; of each kind at most so many jobs are named, the rest is counted."""
+    lines = _some([f"+ {spec.command}" for spec in plan.new], "new", most)
+    changed = [f"~ #{one.job} {one.spec.command}: {', '.join(one.differences)}" for one in plan.changed]
+    lines += _some(changed, "changed", most)
+    waiting = [one for one in plan.gone if one.removable]
+    fate = "stays" if keep_gone else "will be removed"
+    lines += _some([f"- #{one.job} {one.command}: gone, {one.state}, {fate}" for one in waiting], "gone", most)
+    over = len(plan.gone) - len(waiting)
+    ran = "job is gone from the files but ran" if over == 1 else "jobs are gone from the files but ran"
+    lines += [f"= {over} {ran} already (kept)"] if over else []
+    kept = ", ".join(f"{count} {state}" for state, count in sorted(plan.kept.items()))
+    lines += [f"= {kept} (kept)"] if kept else []
+    return [plain(line) for line in lines]
+
+
+def _some(lines: list[str], word: str, most: int) -> list[str]:
+    return lines if len(lines) <= most else [*lines[:most], f"  … and {len(lines) - most} more {word}"]

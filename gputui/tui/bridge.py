@@ -154,12 +154,13 @@ class Bridge:
     def whys(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, str]], None]) -> None:
         """Why each of these waits, or what is odd about one that runs."""
         if self._holding is not None and jobs:
-            self._look(lambda owner: _whys(owner, jobs), then)
+            self.look(lambda owner: _whys(owner, jobs), then)
 
     def details(self, job: JobId, then: Callable[[Details], None]) -> None:
-        self._look(lambda owner: _details(owner, job), then)
+        self.look(lambda owner: _details(owner, job), then)
 
-    def _look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
+    def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
+        """What only the owner's thread may look at; nothing changes by it."""
         if self._holding is not None:
             self._holding.owner.look(question, lambda answer: self._post(lambda: then(answer)))
 

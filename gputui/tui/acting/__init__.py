@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import adding, devices, jobs, looking, scheduler
+from . import adding, devices, jobs, looking, reloading, scheduler
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -51,7 +51,7 @@ ACTS: dict[str, Act] = {
     "pager": looking.pager,
     "drain_device": devices.drain_or_enable,
     "pause": scheduler.pause,
-    "reload": lambda main: main.reload(),
+    "reload": reloading.reload,
     "focus_gpus": looking.focus_gpus,
     "focus_queue": looking.focus_queue,
     "focus_log": looking.focus_log,

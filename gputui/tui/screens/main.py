@@ -75,7 +75,6 @@ class MainScreen(Screen[None]):
         self.on_leave: Callable[[Way], None] = lambda way: None
         self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
         self.environment: Callable[[], dict[str, str]] = dict
-        self.on_reload: Callable[[], None] = lambda: self.say("there is no job file to read again")
 
     def compose(self) -> ComposeResult:
         yield self.status
@@ -156,9 +155,6 @@ class MainScreen(Screen[None]):
 
     def leave(self, way: Way) -> None:
         self.on_leave(way)
-
-    def reload(self) -> None:
-        self.on_reload()
 
     # Keys
 
