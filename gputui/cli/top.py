@@ -17,6 +17,7 @@ Runs shell commands over GPU lanes and never loses one.
   gputui run jobs.txt                 the same without a screen
   gputui add -- python train.py       one more, from any shell
   gputui ls                           what runs, what waits, and why
+  gputui demo                         all of it on simulated GPUs, on any machine
 
 Work:
   run         run jobs without a screen, until they are done
