@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
     if words and words[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
-    if words[0] in ("-V", "--version"):
+    if words and words[0] in ("-V", "--version"):
         print(f"gputui {__version__}")
         return 0
     mistaken = _mistaken_verb(words)
