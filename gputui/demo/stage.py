@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from gputui.core.job import JobSpec
+from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, specs
 
 FORGOTTEN = "augment_v2.py"
@@ -20,7 +21,7 @@ OPENING = (
     ("mixer", "0.3", "256"),
     ("resnet50", "0.3", "64"),
     ("convnext", "0.3", "64"),
-    ("resnet50", "0.3", "256"),
+    ("resnet50", "0.1", "64"),
     ("mixer", "0.3", "64"),
 )
 """So that one GPU comes free for the vit jobs soon, and none of the others ends while they crash."""
@@ -55,14 +56,13 @@ class Stage:
 
 
 def drafts() -> list[Draft]:
-    return [
-        Draft(f"python train.py --model {model} --lr {rate} --bs {batch}", line, params=_params(model, rate, batch))
-        for line, (model, rate, batch) in enumerate(_order(), start=1)
-    ]
+    return [_draft(line, *chosen) for line, chosen in enumerate(_order(), start=1)]
 
 
-def _params(model: str, rate: str, batch: str) -> dict[str, str]:
-    return {"model": model, "lr": rate, "bs": batch}
+def _draft(line: int, model: str, rate: str, batch: str) -> Draft:
+    command = f"python train.py --model {model} --lr {rate} --bs {batch}"
+    settings = JobSettings(name=f"{model} lr={rate} bs={batch}")
+    return Draft(command, line, settings, {"model": model, "lr": rate, "bs": batch})
 
 
 def _order() -> Iterator[tuple[str, str, str]]:

@@ -33,19 +33,19 @@ def _used(*acts: str) -> Callable[[Seen], bool]:
 
 
 CRASH = Step(
-    "paused: vit jobs miss a file. The demo just put it there: R, then Enter",
+    "vit jobs miss a file; the demo just put it there: R, then Enter",
     lambda seen: seen.crashed and not seen.paused,
 )
-BEFORE_CRASH = "go on looking around: the vit jobs will soon crash, all the same way"
+BEFORE_CRASH = "look around: soon the vit jobs will crash, all in the same way"
 STEPS = (
     Step("j and k move through the queue, and the log follows", lambda seen: seen.moved),
-    Step("l shows the log on the whole screen; l again brings the queue back", _used("full_log")),
+    Step("l shows the log on the whole screen, and l again the queue", _used("full_log")),
     Step("on a waiting job, + raises its priority: it starts next", _used("priority_up", "move_top")),
     Step("on a running job, K ends it, and asks before it does", _used("kill")),
     CRASH,
     Step("a adds a job; A adds a whole sweep, with a preview as you type", _used("add", "sweep")),
     Step("1 goes to the GPUs, 2 to the queue, 3 to the log; Enter tells more", _used("focus_gpus", "next_pane")),
-    Step("that was the tour. ? shows all keys; q ends the demo and removes it", lambda seen: False),
+    Step("that was the tour. ? shows all keys, q ends and removes the demo", lambda seen: False),
 )
 
 
