@@ -34,6 +34,7 @@ VERBS = {  # each verb, and the module that knows it
     "completion": "completion",
     "keep": "keep",
     "doctor": "doctor",
+    "demo": "demo",
 }
 
 

@@ -17,6 +17,7 @@ Runs shell commands over GPU lanes and never loses one.
   gputui run jobs.txt                 the same without a screen
   gputui add -- python train.py       one more, from any shell
   gputui ls                           what runs, what waits, and why
+  gputui demo                         all of it on simulated GPUs, on any machine
 
 Work:
   run         run jobs without a screen, until they are done
@@ -58,7 +59,7 @@ def main(words: list[str]) -> int:
     if words and words[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
-    if words[0] in ("-V", "--version"):
+    if words and words[0] in ("-V", "--version"):
         print(f"gputui {__version__}")
         return 0
     mistaken = _mistaken_verb(words)

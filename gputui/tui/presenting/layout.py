@@ -11,20 +11,19 @@ from gputui.tui.widgets.gpus.layout import rows_wanted
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
 
-LINES = 2
-"""The line at the top and the line at the bottom."""
-
 
 class Arranger:
     def __init__(self, main: MainScreen) -> None:
         self._main = main
+        self.lines = 2
+        """The line at the top and the line at the bottom; whoever adds one counts it here."""
         self.focus = Pane.QUEUE
         self.zoomed: Pane | None = None
         self._made: Arrangement | None = None
 
     def arrange(self) -> None:
         main = self._main
-        height = main.size.height - LINES - 2 * len(main.query_one(Banner).notices)
+        height = main.size.height - self.lines - 2 * len(main.query_one(Banner).notices)
         made = arrange(main.size.width, height, self._gpu_rows(), self.focus, self.zoomed,
                        gpus_only=not main.bridge.has_session)  # fmt: skip
         if made != self._made:

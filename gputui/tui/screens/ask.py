@@ -32,7 +32,10 @@ class Choice:
 class Ask(ModalScreen[str | None]):
     """Answers with a choice's value, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("ctrl+c", "interrupted", show=False),  # or the app's own would come first
+    ]
 
     def __init__(
         self,
@@ -84,3 +87,6 @@ class Ask(ModalScreen[str | None]):
 
     def action_cancel(self) -> None:
         self.dismiss(None)
+
+    def action_interrupted(self) -> None:
+        self.dismiss(next((choice.value for choice in self.choices if "ctrl+c" in choice.also), None))

@@ -69,6 +69,7 @@ class MainScreen(Screen[None]):
         self.changed_keys: dict[str, str] = {}
         self.asks_which_gpus = False
         """Once the cards are seen, and if others are on some: neither a flag nor the settings named any."""
+        self.acts = dict(ACTS)
         self._painted = 0.0
         self._paint_due = False
         self._cause: object = None
@@ -92,7 +93,7 @@ class MainScreen(Screen[None]):
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
         self.set_interval(LOOK_EVERY, self.look)
         self.places.arrange()
-        self.paint()
+        self.call_after_refresh(self.paint)  # not before it counts as mounted, or the first news would be lost
         self.call_after_refresh(self.look)
 
     # What actions use
@@ -162,7 +163,7 @@ class MainScreen(Screen[None]):
         if self.read_only and BY_NAME[name].acts:
             self.say("this screen is read-only")
             return
-        ACTS[name](self)
+        self.acts[name](self)
 
     @on(Footer.Clicked)
     def _clicked(self, event: Footer.Clicked) -> None:

@@ -1,0 +1,146 @@
+"""`gputui demo`: the whole product on any machine, in a folder of its own of which nothing is left."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .syntax import Flag, Options, Verb
+from .words import out, refuse, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gputui.demo.stage import Stage
+    from gputui.session.holding import Holding
+    from gputui.tui.bridge import Bridge
+    from gputui.tui.screens.main import MainScreen
+
+GPUS = 4
+GRACE = 5.0
+THEMES = ("dark", "light", "ansi", "ansi-light")
+
+VERBS = {
+    "demo": Verb(
+        "demo",
+        "demo [options]",
+        "Shows what gputui does: pretend trainings on simulated GPUs, some of which crash, and a hint for what to try "
+        "next. It needs no GPU, lives in a temporary folder, and leaves nothing behind.",
+        "gputui demo\ngputui demo --speed 3",
+        (
+            Flag("--speed", value="N", convert=float, help="let the pretend trainings run N times as fast (1)"),
+            Flag("--theme", value="NAME", choices=THEMES, help="how it looks (dark)"),
+        ),
+        words=(0, 0),
+    )
+}
+
+
+def main(verb: str, words: list[str]) -> int:
+    from .calling import carry_out
+
+    return carry_out(VERBS[verb], words, work)
+
+
+def work(options: Options) -> int:
+    from gputui.tui.terminal.checks import refusal
+
+    why_not = refusal()
+    if why_not is not None:
+        refuse(why_not)
+    speed = 1.0 if options.speed is None else options.speed
+    if not 0 < speed <= 100:
+        refuse("--speed: write a number above 0, up to 100")
+    return _in_a_folder_of_its_own(speed, options.theme)
+
+
+def _in_a_folder_of_its_own(speed: float, theme: str | None) -> int:
+    import tempfile
+
+    from gputui.demo.broom import Broom
+    from gputui.demo.stage import Stage
+
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="gputui-demo-"))
+    stage = Stage(folder, speed)
+    broom = Broom(folder, stage.session)
+    try:
+        stage.set_up()
+        status = Demo(stage, theme).run()
+    finally:
+        left = broom.sweep()
+    if left is not None:
+        say(left)
+        return 1
+    out("The demo is over and nothing of it is left. Your own: gputui jobs.txt, one command per line.")
+    return status
+
+
+class Demo:
+    """A session on a stage, its screen, and the tour through it."""
+
+    def __init__(self, stage: Stage, theme: str | None) -> None:
+        from gputui.session.environment import captured
+
+        self._stage = stage
+        self._theme = theme
+        self._environment = stage.environment(captured())
+        # Hooks of the user are not for pretend jobs, and the list of their sessions need not know of this one.
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(stage.folder)
+
+    def run(self) -> int:
+        from gputui.tui.app import GputuiApp, Setup
+        from gputui.tui.bridge import Bridge, host_name
+        from gputui.tui.terminal.checks import colours
+        from gputui.tui.widgets.status import Where
+
+        from .app import SWITCH_INTERVAL
+
+        bridge = Bridge(self._hold)
+        bridge.take()
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        setup = Setup(
+            where=Where("demo", host_name()),
+            environment=self._environment,
+            first=self.begin,
+            theme=self._theme,
+            colours=colours(),
+        )
+        app = GputuiApp(bridge, setup)
+        try:
+            app.run()
+        finally:
+            bridge.close()
+        return app.return_code or 0
+
+    def _hold(self, on_change: Callable[[], None]) -> Holding:
+        """Nobody takes over: when the demo is gone, its broom ends the jobs."""
+        from gputui.session.holding import Holding
+        from gputui.session.lock import OwnerKind
+        from gputui.session.paths import Paths
+
+        return Holding(Paths(self._stage.session), OwnerKind.APP, keeper=False, on_change=on_change)
+
+    def begin(self, main: MainScreen) -> None:
+        from gputui.demo.hint_line import guide
+        from gputui.demo.tour import Tour
+        from gputui.tui.leaving import Way
+
+        guide(main, Tour(self._stage.mend), lambda: main.leave(Way.DETACH))
+        begin_jobs(main.bridge, self._stage, self._environment)
+
+
+def begin_jobs(bridge: Bridge, stage: Stage, environment: dict[str, str]) -> None:
+    from gputui.gpus.hardware import Hardware
+    from gputui.gpus.lanes import lanes
+    from gputui.gpus.wanted import Simulated
+    from gputui.session.requests import Begin, Load
+
+    given = lanes(Simulated(GPUS), Hardware())
+    cpu_jobs = max(1, len(os.sched_getaffinity(0)) // 2)
+    bridge.do(Begin(given.lanes, True, True, cpu_jobs, pause_after=3, grace=GRACE), _nothing, say)
+    bridge.do(Load(stage.jobs(), environment, "demo"), _nothing, say)
+
+
+def _nothing(answer: object) -> None:
+    pass

@@ -1,0 +1,80 @@
+"""The tour through the keys: which hint comes next. Pure; each step is done when the user has done it, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gputui.core.events import PauseKind
+from gputui.core.snapshot import Snapshot
+
+
+@dataclass
+class Seen:
+    """What has happened so far."""
+
+    acts: set[str] = field(default_factory=set)
+    """Names of the actions that the user has used."""
+    moved: bool = False
+    crashed: bool = False
+    """The breaker has paused the scheduler."""
+    paused: bool = False
+    """By the breaker, and still."""
+
+
+@dataclass(frozen=True)
+class Step:
+    hint: str
+    done: Callable[[Seen], bool]
+
+
+def _used(*acts: str) -> Callable[[Seen], bool]:
+    return lambda seen: not seen.acts.isdisjoint(acts)
+
+
+CRASH = Step(
+    "vit jobs miss a file; the demo just put it there: R, then Enter",
+    lambda seen: seen.crashed and not seen.paused,
+)
+BEFORE_CRASH = "look around: soon the vit jobs will crash, all in the same way"
+STEPS = (
+    Step("j and k move through the queue, and the log follows", lambda seen: seen.moved),
+    Step("l shows the log on the whole screen, and l again the queue", _used("full_log")),
+    Step("on a waiting job, + raises its priority: it starts next", _used("priority_up", "move_top")),
+    Step("on a running job, K ends it, and asks before it does", _used("kill")),
+    CRASH,
+    Step("a adds a job; A adds a whole sweep, with a preview as you type", _used("add", "sweep")),
+    Step("1 goes to the GPUs, 2 to the queue, 3 to the log; Enter tells more", _used("focus_gpus", "next_pane")),
+    Step("that was the tour. ? shows all keys, q ends and removes the demo", lambda seen: False),
+)
+
+
+class Tour:
+    """`mend` is called when the crashes have paused the scheduler: it puts their cause right."""
+
+    def __init__(self, mend: Callable[[], None]) -> None:
+        self.seen = Seen()
+        self._mend = mend
+        self._first_cursor: int | None = None
+
+    def look(self, snapshot: Snapshot, cursor: int | None) -> str:
+        """The hint of the moment."""
+        self._follow_crashes(snapshot)
+        self._follow_cursor(cursor)
+        step = CRASH if self.seen.paused else next(step for step in STEPS if not step.done(self.seen))
+        hint = BEFORE_CRASH if step is CRASH and not self.seen.paused else step.hint
+        return f"{STEPS.index(step) + 1}/{len(STEPS)}  {hint}"
+
+    def _follow_crashes(self, snapshot: Snapshot) -> None:
+        paused = snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES
+        if paused and not self.seen.crashed:
+            self._mend()
+        self.seen.paused = paused
+        self.seen.crashed = self.seen.crashed or paused
+
+    def _follow_cursor(self, cursor: int | None) -> None:
+        """The screen itself goes to a crash; that is not the user's doing."""
+        if self._first_cursor is None:
+            self._first_cursor = cursor
+        elif cursor != self._first_cursor and not self.seen.paused:
+            self.seen.moved = True

@@ -1,0 +1,197 @@
+"""`gputui demo` on a real terminal: it tells its story, and nothing of it is left, whatever ended it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.sessions import GPUTUI, all_pids, environment_of
+from support.terminal import CTRL_C, RecordedTerminal, recorded
+from support.waiting import until
+
+from gputui.core.events import PauseKind
+from gputui.core.mode import Cause, Mode
+from gputui.core.scheduler import Scheduler
+from gputui.core.snapshot import Snapshot
+from gputui.demo.stage import FORGOTTEN, Stage, drafts
+from gputui.demo.tour import BEFORE_CRASH, CRASH, STEPS, Tour
+
+NARROW = 80
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo makes its temporary folder."""
+    made = tmp_path / "temporary"
+    made.mkdir()
+    monkeypatch.setenv("TMPDIR", str(made))
+    return made
+
+
+@contextmanager
+def demo(speed: int = 1) -> Iterator[RecordedTerminal]:
+    with recorded([*GPUTUI, "demo", "--speed", str(speed)], size=(120, 40)) as terminal:
+        yield terminal
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Jobs of the demo and whatever else was told of its folder, this test and its terminal aside."""
+    mark = os.fsencode(folder / "gputui-demo-")
+    return [pid for pid in all_pids() if mark in words_of(pid) or b"GPUTUI_SESSION=" + mark in environment_of(pid)]
+
+
+def words_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def nothing_is_left(folder: Path) -> None:
+    until(lambda: not list(folder.iterdir()) and not processes_of(folder), "nothing of the demo is left")
+
+
+def runs(terminal: RecordedTerminal, folder: Path) -> None:
+    terminal.shows("4 run · 36 wait")
+    until(lambda: len(processes_of(folder)) > 4, "jobs run, and the broom waits")
+
+
+def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Path) -> None:
+    with demo(speed=8) as terminal:
+        terminal.shows("1/8")
+        terminal.shows("● running")
+        terminal.press("j")
+        terminal.shows("2/8")
+        terminal.shows("jobs crashed the same way: ModuleNotFoundError: No module named 'augment_v2'")
+        terminal.shows("5/8")
+        terminal.press("R")
+        terminal.shows("reruns the picked")
+        terminal.press("\r")
+        terminal.shows("▶ RUNNING")
+        terminal.shows("augmentation: RandAugment")
+        terminal.press("q")
+        terminal.shows("end the demo")
+        terminal.press("q")
+        terminal.shows("nothing of it is left")
+        assert terminal.status() == 0
+        assert not list(folder.iterdir())
+        assert not processes_of(folder)
+    assert not (Path(os.environ["XDG_STATE_HOME"]) / "gputui").exists()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(lambda terminal: terminal.send_signal(signal.SIGTERM), id="SIGTERM"),
+        pytest.param(lambda terminal: terminal.send_signal(signal.SIGKILL), id="SIGKILL"),
+        pytest.param(RecordedTerminal.hang_up, id="hang-up"),
+        pytest.param(lambda terminal: terminal.press(CTRL_C + CTRL_C), id="Ctrl-C"),
+    ],
+)
+def test_whatever_ends_the_demo_nothing_is_left(folder: Path, end: Callable[[RecordedTerminal], None]) -> None:
+    with demo() as terminal:
+        runs(terminal, folder)
+        end(terminal)
+        terminal.process.wait(20)
+        nothing_is_left(folder)
+
+
+def test_without_a_terminal_it_refuses_as_the_app_does(folder: Path) -> None:
+    for extra, sentence in (({"TERM": "dumb"}, "TERM=dumb"), ({}, "there is no terminal here")):
+        done = subprocess.run(
+            [*GPUTUI, "demo"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TERM": "xterm", **extra},
+            start_new_session=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert "gputui run" in done.stderr
+    assert not list(folder.iterdir())
+
+
+def test_hooks_of_the_user_are_not_for_pretend_jobs(folder: Path, tmp_path: Path) -> None:
+    settings = Path(os.environ["HOME"]) / ".config" / "gputui"
+    settings.mkdir(parents=True)
+    called = tmp_path / "called"
+    (settings / "config.toml").write_text(f'[hooks]\non_job_end = "touch {called}"\non_pause = "touch {called}"\n')
+    with demo(speed=20) as terminal:
+        terminal.shows("✓ succeeded")
+        terminal.press(CTRL_C + CTRL_C)
+        assert terminal.status() == 0
+    assert not called.exists()
+
+
+# The tour
+
+
+def paused_by_crashes() -> Snapshot:
+    scheduler = Scheduler()
+    scheduler.mode = Mode.PAUSED
+    scheduler.cause = Cause(PauseKind.CRASHES, "three crashed", (5, 6, 7))
+    return scheduler.snapshot()
+
+
+def test_each_hint_goes_when_its_key_was_used_also_out_of_turn() -> None:
+    tour, calm = Tour(mend=lambda: None), Scheduler().snapshot()
+    assert tour.look(calm, 0).startswith("1/8")
+    tour.seen.acts.add("priority_up")
+    assert tour.look(calm, 1).startswith("2/8")
+    tour.seen.acts.add("full_log")
+    assert tour.look(calm, 1).startswith("4/8")
+    tour.seen.acts.add("kill")
+    assert BEFORE_CRASH in tour.look(calm, 1)
+
+
+def test_the_crash_comes_first_and_is_mended_once() -> None:
+    mended: list[bool] = []
+    tour, calm, paused = Tour(lambda: mended.append(True)), Scheduler().snapshot(), paused_by_crashes()
+    tour.look(calm, 0)
+    assert not mended
+    for cursor in (0, 7, 7):
+        assert CRASH.hint in tour.look(paused, cursor)
+    assert mended == [True]
+    assert tour.look(calm, 0).startswith("1/8")
+    tour.seen.acts |= {"full_log", "priority_up", "kill", "add", "focus_gpus"}
+    assert tour.look(calm, 1).startswith("8/8")
+
+
+def test_every_hint_fits_a_narrow_terminal() -> None:
+    assert all(len(f" demo 1/8  {hint}") <= NARROW for hint in (*(step.hint for step in STEPS), BEFORE_CRASH))
+
+
+# The pretend trainings
+
+
+def train(stage: Stage, model: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    words = [sys.executable, "train.py", "--model", model, "--lr", "0.1", "--bs", "64", "--epochs", "2"]
+    environment = stage.environment(dict(os.environ)) | {"GPUTUI_CHECKPOINT_DIR": str(folder)}
+    return subprocess.run(words, cwd=stage.folder, env=environment, capture_output=True, check=False)
+
+
+def test_a_vit_crashes_until_the_forgotten_file_is_there(tmp_path: Path) -> None:
+    stage = Stage(str(tmp_path), speed=100)
+    stage.set_up()
+    crashed = train(stage, "vit", tmp_path)
+    assert crashed.returncode == 1
+    assert crashed.stderr.endswith(b"ModuleNotFoundError: No module named 'augment_v2'\n")
+    stage.mend()
+    assert (tmp_path / FORGOTTEN).exists()
+    mended = train(stage, "vit", tmp_path)
+    assert mended.returncode == 0
+    assert b"epoch 2/2  loss" in mended.stdout
+    assert b"\repoch 1/2: 100%|" in mended.stderr
+    assert b"going on after epoch 2" in train(stage, "vit", tmp_path).stdout
+
+
+def test_the_demo_has_forty_jobs_each_once() -> None:
+    commands = [draft.command for draft in drafts()]
+    assert len(set(commands)) == len(commands) == 40
