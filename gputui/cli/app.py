@@ -37,7 +37,7 @@ from .wishes import begin_request, job_settings, named_inputs, wanted_lanes
 from .words import Exit, refuse, say
 
 if TYPE_CHECKING:
-    from gputui.tui.app import Hold
+    from gputui.tui.app import Beginning
     from gputui.tui.bridge import Bridge
     from gputui.tui.leaving import Way
     from gputui.tui.screens.main import MainScreen
@@ -135,9 +135,11 @@ class Opening:
         finally:
             self._force = False
 
-    def _begin_session(self) -> tuple[Hold, Where]:
+    def _begin_session(self) -> Beginning:
+        from gputui.tui.app import Beginning
+
         self._paths = Paths(self._options.output_dir)
-        return self._hold, self._where()
+        return Beginning(self._hold, self._where(), begin_request(self._options, self._given))
 
     def _where(self) -> Where:
         from gputui.tui.bridge import host_name

@@ -15,6 +15,7 @@ from textual.screen import Screen
 from gputui.core.events import UserCommand
 from gputui.session.errors import SessionError
 from gputui.session.holding import Holding
+from gputui.session.requests import Begin
 from gputui.session.takeover import Owned
 
 from .acting.scheduler import leaving_events, requeues
@@ -31,12 +32,21 @@ Hold = Callable[[Callable[[], None]], Holding]
 
 
 @dataclass(frozen=True)
+class Beginning:
+    """A session to be made."""
+
+    hold: Hold
+    where: Where
+    begin: Begin
+
+
+@dataclass(frozen=True)
 class Setup:
     """What the command line decided before there was a screen."""
 
     where: Where
     environment: Mapping[str, str]
-    begin_session: Callable[[], tuple[Hold, Where]] | None = None
+    begin_session: Callable[[], Beginning] | None = None
     """For a screen without a session: where one would be made when a job is added."""
     first: Callable[[MainScreen], None] = lambda main: None
     """Done when the screen is there: loads the jobs, says what must be said."""
@@ -177,15 +187,15 @@ class GputuiApp(TerminalApp[Way]):
     def _begin_session(self, then: Callable[[], None]) -> None:
         assert self.setup.begin_session is not None
         try:
-            hold, where = self.setup.begin_session()
-            notices = self.bridge.begin(hold)
+            beginning = self.setup.begin_session()
+            notices = self.bridge.begin(beginning.hold)
         except (SessionError, Owned) as error:
             self.main.say(str(error), grave=True)
             return
-        self.main.begun(where)
+        self.main.begun(beginning.where)
         for notice in notices:
             self.main.say(notice)
-        then()
+        self.bridge.do(beginning.begin, lambda _: then(), lambda why: self.main.say(why, grave=True))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action by name, and the looks."""

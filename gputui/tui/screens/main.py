@@ -32,7 +32,7 @@ from gputui.tui.model.filtering import Filter
 from gputui.tui.presenting.layout import Arranger
 from gputui.tui.presenting.logs import LogPresenter
 from gputui.tui.presenting.queue import QueuePresenter
-from gputui.tui.widgets.banner import Banner, notices
+from gputui.tui.widgets.banner import MONITOR, Banner, notices
 from gputui.tui.widgets.footer import Footer
 from gputui.tui.widgets.gpus.pane import GpuPane
 from gputui.tui.widgets.logs.pane import LogPane
@@ -60,7 +60,7 @@ class MainScreen(Screen[None]):
         self.status = StatusLine(where, id="status")
         bridge.take_changed()  # the snapshot read below has all of it
         self.table: QueueTable = QueueTable(bridge.snapshot, self.names, id="table")
-        self.gpus: GpuPane = GpuPane(id="gpus")
+        self.gpus: GpuPane = GpuPane(processes=True, id="gpus")
         self.log_pane: LogPane = LogPane(id="log")
         self.footer = Footer(id="footer")
         self.places = Arranger(self)
@@ -230,7 +230,8 @@ class MainScreen(Screen[None]):
         self.status.show(snapshot, now, monitor=not self.bridge.has_session, read_only=self.read_only)
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
-        self.query_one(Banner).show(notices(snapshot, sentence))
+        said = notices(snapshot, sentence) if self.bridge.has_session else [MONITOR]
+        self.query_one(Banner).show(said)
         self.gpus.border_title = TITLES[picture.kind]
         self.gpus.show(picture, snapshot if self.bridge.has_session else None, self.short_name, now)
         self.places.arrange()

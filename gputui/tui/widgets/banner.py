@@ -24,6 +24,17 @@ class Notice:
     what: str
     way_out: str
     grave: bool = False
+    calm: bool = False
+    """Good to know; nothing is wrong."""
+
+
+MONITOR = Notice(
+    "○ MONITOR",
+    "there is no session here: nothing is scheduled",
+    "a adds a job · A a sweep · gputui FILE loads one · gputui demo shows how it looks",
+    calm=True,
+)
+"""For a screen without a session."""
 
 
 class Banner(Static):
@@ -40,6 +51,7 @@ class Banner(Static):
             return False
         before, self.notices = len(self.notices), notices
         self.display = bool(notices)
+        self.set_class(all(notice.calm for notice in notices), "-calm")
         self.set_class(any(notice.grave for notice in notices), "-grave")
         self.styles.height = 2 * len(notices)
         lines = [f" {notice.sign} {plain(notice.what)}\n     {plain(notice.way_out)}" for notice in notices]
