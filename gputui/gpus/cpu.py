@@ -1,7 +1,6 @@
 """Lanes without a GPU: what the job in each one uses of the machine, in the shape of a device sample.
 
 A lane's share of the machine is its cores, so 100 % means that its job keeps as many cores busy as it may.
-Loads psutil, so it is imported only where somebody looks.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import psutil
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
@@ -50,14 +48,15 @@ class CpuSampler:
         roots: Callable[[], Mapping[int, int]] = dict,
         proc: str = "/proc",
     ) -> None:
+        from .machine import MachineMeter
+
         self._lanes = range(lanes) if isinstance(lanes, int) else lanes
         self._interval, self._roots, self._proc = interval, roots, proc
         self._cores = usable_cores()
         self._share_of_cores = max(1, self._cores // max(1, len(self._lanes)))
-        self._model = _model(proc)
-        self._name = f"{self._model}, {self._share_of_cores} cores"
-        self._total = psutil.virtual_memory().total
-        self._meter = ProcessorMeter()
+        model = _model(proc)
+        self._name = f"{model}, {self._share_of_cores} cores"
+        self._machine = MachineMeter(self._cores, model)
         self._before: dict[int, tuple[float, float]] = {}
         self._due = time.monotonic()
 
@@ -80,10 +79,11 @@ class CpuSampler:
             return None
         self._due = now + self._interval
         roots = self._roots()
-        devices = tuple(self._lane(lane, roots.get(lane), now) for lane in self._lanes)
-        return Sample(kind=DeviceKind.CPU, taken=time.time(), devices=devices, host=self._host())
+        host = self._machine.look()
+        devices = tuple(self._lane(lane, roots.get(lane), now, host) for lane in self._lanes)
+        return Sample(kind=DeviceKind.CPU, taken=time.time(), devices=devices, host=host)
 
-    def _lane(self, lane: int, root: int | None, now: float) -> DeviceSample:
+    def _lane(self, lane: int, root: int | None, now: float, host: HostSample) -> DeviceSample:
         tree = _Tree(0.0, 0) if root is None else self._tree(root)
         share = 0 if root is None else self._share(root, tree.seconds, now)
         return DeviceSample(
@@ -92,7 +92,7 @@ class CpuSampler:
             name=self._name,
             utilization=share,
             memory_used=tree.resident,
-            memory_total=self._total,
+            memory_total=host.memory_total,
             memory_shared=True,
         )
 
@@ -109,33 +109,6 @@ class CpuSampler:
     def _tree(self, root: int) -> _Tree:
         usages = [_usage(self._proc, pid) for pid in _descendants(self._proc, root)]
         return _Tree(sum(usage.seconds for usage in usages), sum(usage.resident for usage in usages))
-
-    def _host(self) -> HostSample:
-        memory = psutil.virtual_memory()
-        used = memory.total - memory.available
-        return HostSample(self._cores, self._meter.utilization(), used, memory.total, self._model)
-
-
-class ProcessorMeter:
-    """Share of all processors' time that was not idle since the last look, in percent."""
-
-    def __init__(self) -> None:
-        self._before = _busy_and_all()
-
-    def utilization(self) -> float | None:
-        now = _busy_and_all()
-        busy, total = now[0] - self._before[0], now[1] - self._before[1]
-        if total <= 0:
-            return None
-        self._before = now
-        return round(100.0 * busy / total, 1)
-
-
-def _busy_and_all() -> tuple[float, float]:
-    """In seconds; guest time is left out, the kernel counts it in user time already."""
-    times = psutil.cpu_times()
-    busy = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
-    return busy, busy + times.idle + times.iowait
 
 
 def _descendants(proc: str, root: int) -> list[int]:

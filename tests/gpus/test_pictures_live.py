@@ -116,10 +116,13 @@ def _lives(pid: int) -> bool:
 
 def test_a_hostile_token_on_a_card_does_not_harm_the_owner(app: Owner, nvml: Any) -> None:
     token = {**os.environ, "GPUTUI_RUN": f"{app.identity.uuid}.x.y"}
-    with subprocess.Popen(["sleep", "600"], env=token) as hostile:
+    hostile = subprocess.Popen(["sleep", "600"], env=token)
+    try:
         nvml.set([{"mem_used": "3G", "procs": [f"{hostile.pid} 2G C"]}, IDLE, IDLE])
-        until(lambda: (found := device(app, 0)) is not None and found.strangers, "it is a stranger")
+        until(lambda: not app.alive or ((found := device(app, 0)) is not None and found.strangers), "it was looked at")
+    finally:
         hostile.kill()
+        hostile.wait()
     assert app.alive
 
 

@@ -79,7 +79,10 @@ class GpuPane(ScrollView, can_focus=True):
     def show(
         self, picture: DevicesPicture, snapshot: Snapshot | None, name_of: Callable[[JobId], str], now: float
     ) -> None:
-        """Repaints the lines that changed; the same again repaints nothing."""
+        """Repaints the lines that changed; the same again within a second costs nothing."""
+        seen = self._view
+        if seen is not None and seen.picture is picture and seen.snapshot is snapshot and int(seen.now) == int(now):
+            return
         self._history.feed(picture)
         self._view = View(picture, snapshot, name_of, now)
         self._draw()
