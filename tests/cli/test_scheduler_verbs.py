@@ -14,6 +14,7 @@ from support.waiting import until
 
 from gputui.cli import scheduling, stopping, waiting
 from gputui.session.client import Client
+from gputui.session.remains import left_of
 
 Step = Callable[[], None]
 
@@ -169,7 +170,7 @@ def test_stop_finds_what_bears_the_sessions_token(
     script = "import time; time.sleep(600)"
     keeper = subprocess.Popen([sys.executable, "-c", script, "keep", "--wait", root])
     try:
-        until(lambda: len(list(stopping.left_of(root))) == 2, "both are seen")
+        until(lambda: len(list(left_of(root))) == 2, "both are seen")
         told = gputui("stop")
         assert told.status == 1
         assert f"pid {leftover.pid}, of job 3: sleep 600" in told.err
