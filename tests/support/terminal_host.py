@@ -49,6 +49,7 @@ class Host(TerminalApp[int]):
         ("n", "busier"),
         ("q", "leave"),
         ("L", "lend"),
+        ("e", "crash"),
         ("x", "nothing"),
     ]
 
@@ -147,6 +148,9 @@ class Host(TerminalApp[int]):
     def action_lend(self) -> None:
         with self.suspend():
             subprocess.run(["sh", "-c", "echo lent; exec cat"])
+
+    def action_crash(self) -> None:
+        raise ZeroDivisionError("on purpose")
 
     def action_leave(self) -> None:
         self.exit(return_code=7)

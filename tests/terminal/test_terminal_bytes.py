@@ -15,9 +15,8 @@ def same_as_drawn_whole(host: Hosted) -> None:
     terminal.settles()
     picture = terminal.picture
     terminal.press(CTRL_L)
-    before = terminal.settles()
+    terminal.settles()
     assert terminal.picture == picture
-    assert before > 0
 
 
 def test_what_is_drawn_again_unchanged_costs_no_byte(tmp_path: Path) -> None:
@@ -38,12 +37,13 @@ def test_a_changed_word_costs_little_more_than_the_word(tmp_path: Path) -> None:
 
 
 def test_mere_moves_of_the_mouse_are_not_asked_for_and_cost_no_byte(tmp_path: Path) -> None:
-    with hosted(tmp_path, "hostile", size=(80, 50)) as host:
+    with hosted(tmp_path, size=(80, 50)) as host:
         before = host.ready().terminal.settles()
         assert b"\x1b[?1003h" not in host.terminal.since(0)
         for row in range(1, 50):
             host.terminal.press(f"\x1b[<35;10;{row}M")
-        host.terminal.send_signal(0)
+        host.terminal.press("x")
+        host.tells("nothing")
         assert host.terminal.settles() == before
 
 

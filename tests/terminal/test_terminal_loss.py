@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,9 @@ def restored(host: Hosted) -> None:
 
 
 @pytest.mark.parametrize("ignoring", ["", "HUP"])
-def test_a_hang_up_is_told_once_and_the_app_leaves(tmp_path: Path, ignoring: str) -> None:
-    with hosted(tmp_path, "ticks", ignoring=ignoring) as host:
+@pytest.mark.parametrize("parts", [(), ("ticks",)])
+def test_a_hang_up_is_told_once_and_the_app_leaves(tmp_path: Path, parts: tuple[str, ...], ignoring: str) -> None:
+    with hosted(tmp_path, *parts, ignoring=ignoring) as host:
         host.ready().terminal.hang_up()
         left_in_order(host, GOODBYE)
         assert host.times("lost") == 1
@@ -40,15 +42,18 @@ def test_a_hang_up_is_told_once_and_the_app_leaves(tmp_path: Path, ignoring: str
 
 def test_hang_ups_after_random_stalls_never_leave_an_app_behind(tmp_path: Path) -> None:
     chance = random.Random(5)
-    for turn in range(20):
-        with hosted(tmp_path, "busy" if turn % 2 else "ticks", ignoring=chance.choice(["", "HUP"])) as host:
-            host.ready()
-            if turn % 3:
-                host.terminal.stall()
-                time.sleep(chance.uniform(0.0, 0.5))  # a moment chosen by chance, not a condition
-            host.terminal.hang_up()
-            left_in_order(host, GOODBYE)
-            assert host.times("lost") == 1
+    for _ in range(5):
+        with ExitStack() as stack:
+            parts = [(chance.choice(["busy", "ticks"]), chance.choice(["", "HUP"])) for _ in range(4)]
+            hosts = [stack.enter_context(hosted(tmp_path, part, ignoring=ignoring)) for part, ignoring in parts]
+            for host in hosts:
+                host.ready()
+                if chance.random() < 0.7:
+                    host.terminal.stall()
+                    time.sleep(chance.uniform(0.0, 0.5))  # a moment chosen by chance, not a condition
+                host.terminal.hang_up()
+                left_in_order(host, GOODBYE)
+                assert host.times("lost") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
@@ -75,6 +80,14 @@ def test_ctrl_c_is_a_key_that_asks_and_q_leaves(tmp_path: Path) -> None:
     with hosted(tmp_path) as host:
         host.ready().terminal.press("q")
         left_in_order(host, 7)
+        restored(host)
+
+
+def test_a_crash_restores_the_terminal_and_says_what_it_was(tmp_path: Path) -> None:
+    with hosted(tmp_path) as host:
+        host.ready().terminal.press("e")
+        assert host.terminal.status() == 1
+        assert "ZeroDivisionError" in host.terminal.text
         restored(host)
 
 

@@ -18,7 +18,7 @@ CROWDED = 16 * 1024
 FULL = 256 * 1024
 """With more than this unsent nothing at all is accepted."""
 
-_PATIENCE_AT_THE_END = 0.25
+_PATIENCE_AT_THE_END = 0.1
 _ABANDON_SEQUENCE = b"\x18\x1b[?2026l"  # CAN ends a sequence that was cut; then the end of a synchronised update
 
 
