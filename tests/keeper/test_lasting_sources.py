@@ -81,7 +81,7 @@ def test_a_keeper_takes_the_rest_of_a_yielder_s_items(home: Home, killed: str) -
         "import os, time\n"
         "def yielder():\n"
         "    for n in range(6):\n"
-        f"        yield 'echo %d >>{home.lines}' % n\n"
+        f"        yield 'echo %d >>{home.lines}; exit %d' % (n, n == 1)\n"
         f"        while n == 2 and not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
     )
     run = home.start("--job_yielder", path)
@@ -98,8 +98,8 @@ def test_a_keeper_takes_the_rest_of_a_yielder_s_items(home: Home, killed: str) -
     ran(home, *"012345")
     home.gone("the yielder has ended and so has the keeper")
     again = finished(home.start("--job_yielder", path))
-    assert again.returncode == 0
-    assert home.runs() == dict.fromkeys("012345", 1)
+    assert again.returncode == 1
+    assert home.runs() == dict.fromkeys("012345", 1) | {"1": 2}, "what failed is rerun when the user runs it again"
 
 
 def test_a_line_that_cannot_be_taken_is_told_and_costs_no_other(home: Home) -> None:
