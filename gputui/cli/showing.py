@@ -32,7 +32,19 @@ VERBS = {
         words=(1, 1),
     )
 }
-SETTINGS = ("retries", "timeout", "after", "after_any", "not_before", "shell", "login_shell", "variables", "params")
+SETTINGS = (
+    "retries",
+    "timeout",
+    "after",
+    "after_any",
+    "not_before",
+    "shell",
+    "login_shell",
+    "wrap",
+    "task",
+    "variables",
+    "params",
+)
 
 
 def main(verb: str, words: list[str]) -> int:

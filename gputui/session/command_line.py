@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from shlex import quote
-from shutil import which
 
 from gputui.core.job import JobSpec
+from gputui.sources.user_python import python_of
 
 CALLER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_task.py")
 
@@ -22,8 +21,3 @@ def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
         return spec.command
     login = " -l" if spec.login_shell else ""
     return f"{spec.wrap} {quote(spec.shell or 'bash')}{login} -c {quote(spec.command)}"
-
-
-def python_of(environment: Mapping[str, str]) -> str:
-    """The user's own Python: their modules are there, and ours need not be."""
-    return which("python3", path=environment.get("PATH", os.defpath)) or sys.executable

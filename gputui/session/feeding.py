@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -19,9 +20,9 @@ from gputui.core.job import JobId, JobSpec
 from gputui.core.snapshot import Snapshot
 from gputui.sources.follow import Follower
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
+from gputui.sources.user_python import python_of
 from gputui.sources.yielder import Yielder
 
-from .command_line import python_of
 from .loading import Again, plan
 from .outfiles import check_outfiles
 from .source_record import SourceKind, SourceRecord
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.25
 MOST_WAITING = 10_000
 """A followed file is not read further while so many jobs wait."""
+LAST_LINES = 1.0
+"""Seconds that an owner who leaves may spend on what was just read."""
 AHEAD = 100
 """A yielder is not asked for more while so many jobs wait: it may want to see how the first ones ended."""
 
@@ -111,8 +114,13 @@ class Feeds:
         self._feeds[key].start()
 
     def close(self) -> None:
+        """What was read already is still taken in: a FIFO does not give it twice."""
         for feed in self._feeds.values():
             feed.stop()
+        deadline = time.monotonic() + LAST_LINES
+        while any(feed.has_hands_full for feed in self._feeds.values()) and time.monotonic() < deadline:
+            self._owner.take_in()
+            time.sleep(0.001)
 
 
 class Feed(threading.Thread):
@@ -124,12 +132,18 @@ class Feed(threading.Thread):
         self._source = source
         self._feeds = feeds
         self._stopped = threading.Event()
+        self._hands = threading.Lock()
+        """Held while something was read that is not durable yet."""
         self._yielder: Yielder | None = None
 
     def stop(self) -> None:
         self._stopped.set()
         if self._yielder is not None:
             self._yielder.kill()
+
+    @property
+    def has_hands_full(self) -> bool:
+        return self.is_alive() and self._hands.locked()
 
     def run(self) -> None:
         try:
@@ -166,11 +180,14 @@ class Feed(threading.Thread):
     # Followed files
 
     def _follow(self) -> None:
-        follower = Follower(self._source.path, self._source.position, self._source.mark)
+        source = self._source
+        follower = Follower(source.path, source.position, source.mark, source.rest)
         try:
             while not self._stopped.is_set():
-                if self._owner.snapshot.waiting > MOST_WAITING or not self._read(follower):
-                    follower.wait(LOOK_EVERY)
+                full = self._owner.snapshot.waiting > MOST_WAITING
+                with self._hands:
+                    came = not full and not self._stopped.is_set() and self._read(follower)
+                if not came and (full or not follower.wait(LOOK_EVERY)):
                     self._stopped.wait(LOOK_EVERY)
         finally:
             follower.close()
@@ -179,8 +196,9 @@ class Feed(threading.Thread):
         read = follower.read()
         if read is None:
             return False
-        if read.drafts or (read.position, read.mark) != (self._source.position, self._source.mark):
-            self._give(read.drafts, position=read.position, mark=read.mark)
+        now, before = (read.position, read.mark, read.rest), self._source
+        if read.drafts or now != (before.position, before.mark, before.rest):
+            self._give(read.drafts, position=read.position, mark=read.mark, rest=read.rest)
         for sentence in read.complaints:
             self._complain(sentence)
         return True

@@ -141,6 +141,8 @@ def info(job: Job, git: str = "") -> str:
         f"host: {os.uname().nodename}",
     ]
     lines += [f"occurrence: {job.spec.occurrence}"] if job.spec.occurrence is not None else []
+    lines += [f"wrap: {job.spec.wrap}"] if job.spec.wrap else []
+    lines += [f"task: {job.spec.task}"] if job.spec.task else []
     if placed is not None:
         lines += [f"attempt: {placed.attempt}", f"started: {_moment(placed.since)}"]
     elif attempt is not None:

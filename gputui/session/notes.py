@@ -30,6 +30,8 @@ class Note(msgspec.Struct, frozen=True):
     ended: float
     exit_code: int | None
     why: str | None
+    wrap: str = ""
+    task: str = ""
 
 
 def read_notes(root: str) -> list[Note]:
@@ -58,7 +60,7 @@ def read_note(path: str) -> Note:
         int(said["id"]), said["job name"], said["command"], said["cwd"], gpus,
         int(said["occurrence"]) if "occurrence" in said else None, int(said["attempt"]),
         _moment(said["started"]), _end(said.get("state"), code, said.get("why", "")),
-        _moment(said.get("ended", "(0)")), code, said.get("why"),
+        _moment(said.get("ended", "(0)")), code, said.get("why"), said.get("wrap", ""), said.get("task", ""),
     )  # fmt: skip
 
 

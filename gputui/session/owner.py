@@ -185,6 +185,17 @@ class Owner:
         self._inbox.append(ticket)
         self._kick()
 
+    def take_in(self) -> None:
+        """Carries out what was asked and makes it durable, but starts nothing: for an owner on its way out."""
+        while self._inbox:
+            ticket = self._inbox.popleft()
+            ticket.carry_out(self)
+            self._answered.append(ticket)
+        if self._commit():
+            answered, self._answered = self._answered, []
+            for ticket in answered:
+                ticket.settle()
+
     def reply_to(self, request: str) -> bytes | None:
         """What was answered to a request that came before, if it did."""
         return self._store.reply_to(request)

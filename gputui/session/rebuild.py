@@ -152,7 +152,10 @@ class _FreeLanes:
 
 def _from_note(note: Note, environment: str) -> Job:
     name = note.name if note.name != f"job_{note.job}" else None
-    spec = JobSpec(command=note.command, cwd=note.cwd, environment=environment, name=name, occurrence=note.occurrence)
+    spec = JobSpec(
+        command=note.command, cwd=note.cwd, environment=environment, name=name, occurrence=note.occurrence,
+        wrap=note.wrap, task=note.task,
+    )  # fmt: skip
     return Job(note.job, spec, note.started, spec.priority, float(note.job), Held())
 
 

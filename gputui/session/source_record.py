@@ -43,6 +43,8 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int = 0
     """Bytes of a followed file, items of a yielder."""
     mark: Mark | None = None
+    rest: bytes = b""
+    """Of a FIFO: half a command, for it cannot be read again."""
     ended: bool = False
     trouble: str | None = None
     """Why it ended, when it did so badly."""

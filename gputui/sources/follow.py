@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .command_list import LONGEST_COMMAND, CommandLines
 from .source import BadInput, Draft, shown
@@ -30,6 +31,8 @@ class Read(Struct, frozen=True):
     mark: Mark | None
     complaints: tuple[str, ...] = ()
     """Lines that were left out, and why."""
+    rest: bytes = b""
+    """Of a FIFO: what came after the last whole command, for it cannot be read again."""
 
 
 def end_of(path: str) -> tuple[int, Mark | None]:
@@ -50,9 +53,10 @@ def end_of(path: str) -> tuple[int, Mark | None]:
 class Follower:
     """Reads on whenever it is asked to."""
 
-    def __init__(self, path: str, position: int, mark: Mark | None) -> None:
+    def __init__(self, path: str, position: int, mark: Mark | None, rest: bytes = b"") -> None:
         self._path = path
         self._wanted = (position, mark)
+        self._rest = rest
         self._fd: int | None = None
         self._mark: Mark | None = None
         self._is_fifo = False
@@ -72,10 +76,11 @@ class Follower:
             os.close(self._fd)
             self._fd = None
 
-    def wait(self, seconds: float) -> None:
-        """Until a FIFO has something; a file cannot be waited for."""
-        if self._is_fifo and self._fd is not None:
-            select.select([self._fd], [], [], seconds)
+    def wait(self, seconds: float) -> bool:
+        """Until a FIFO has something, which is said; a file cannot be waited for."""
+        if not self._is_fifo or self._fd is None:
+            return False
+        return bool(select.select([self._fd], [], [], seconds)[0])
 
     def read(self) -> Read | None:
         """What has come, a piece at a time; None: nothing."""
@@ -98,6 +103,8 @@ class Follower:
     def _taken(self, data: bytes, *, whole: bool = False) -> Read:
         """`whole`: nothing will follow, so a last line without an end is one too."""
         self._read_to += len(data)
+        since_safe = (self._rest if self._is_fifo else b"") + data
+        before = self._safe
         *complete, self._partial = (self._partial + data).split(b"\n")
         if whole and self._partial:
             complete.append(self._partial)
@@ -111,7 +118,9 @@ class Follower:
             if self._lines.between_commands:
                 self._safe = min(at, self._read_to)
         self._give_up_on_long(complaints)
-        return Read(tuple(drafts), self._safe, self._mark, tuple(complaints))
+        if self._is_fifo:
+            self._rest = since_safe[self._safe - before :] if not self._skipping else b""
+        return Read(tuple(drafts), self._safe, self._mark, tuple(complaints), self._rest if self._is_fifo else b"")
 
     def _take(self, line: bytes, drafts: list[Draft], complaints: list[str]) -> None:
         self._line += 1
@@ -153,7 +162,10 @@ class Follower:
         self._wanted = (0, None)
         if mark is None or mark != self._mark or status.st_size < position:
             position = 0
-        self._begin(position, _lines_before(fd, position))
+        self._begin(position, 0 if self._is_fifo else _lines_before(fd, position))
+        if self._is_fifo and self._rest:
+            rest, self._rest = self._rest, b""
+            self._taken(rest)
 
     def _notice_truncation(self) -> None:
         assert self._fd is not None
@@ -189,11 +201,12 @@ class Follower:
         if not any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0)):
             return None
         rest = self._taken(b"", whole=True)
+        self._rest = b""
         old, self._fd = self._fd, None
         with suppress(OSError):
             self._adopt(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         os.close(old)
-        return rest if rest.drafts or rest.complaints else None
+        return replace(rest, rest=b"") if rest.drafts or rest.complaints else None
 
 
 def _lines_before(fd: int, position: int) -> int:

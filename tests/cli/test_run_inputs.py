@@ -13,6 +13,7 @@ from support.waiting import until
 
 from gputui.cli.feeding import CHUNK, MOST_WAITING
 from gputui.session.client import Client
+from gputui.session.feeding import AHEAD
 
 
 @pytest.fixture
@@ -133,6 +134,23 @@ def test_an_endless_producer_is_held_back_and_memory_stays_bounded(session: Sess
         assert psutil.Process(run.pid).memory_info().rss < 300 << 20
     producer.kill()
     producer.wait()
+
+
+def test_an_endless_yielder_is_asked_for_little_more_than_can_run(session: Session) -> None:
+    made = session.folder / "made"
+    gen = written(
+        session,
+        "gen.py",
+        "import itertools\n"
+        "def yielder():\n"
+        "    for n in itertools.count():\n"
+        f"        open({str(made)!r}, 'a').write('x')\n"
+        "        yield f'sleep 1000; echo {n}'\n",
+    )
+    with session.running(gen):
+        until(lambda: session.database.exists() and waiting(session) == AHEAD, "as many wait as may wait")
+        asked = [made.stat().st_size for _ in range(50) if waiting(session)]
+        assert max(asked) <= AHEAD + 2
 
 
 def waiting(session: Session) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from support.homes import Home, kill
-from support.sessions import finished
+from support.sessions import finished, listened
 from support.waiting import until
 
 from gputui.session.lock import OwnerKind
@@ -80,7 +81,7 @@ def test_a_keeper_takes_the_rest_of_a_yielder_s_items(home: Home, killed: str) -
         "import os, time\n"
         "def yielder():\n"
         "    for n in range(6):\n"
-        f"        yield 'echo %d >>{home.lines}' % n\n"
+        f"        yield 'echo %d >>{home.lines}; exit %d' % (n, n == 1)\n"
         f"        while n == 2 and not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
     )
     run = home.start("--job_yielder", path)
@@ -97,5 +98,52 @@ def test_a_keeper_takes_the_rest_of_a_yielder_s_items(home: Home, killed: str) -
     ran(home, *"012345")
     home.gone("the yielder has ended and so has the keeper")
     again = finished(home.start("--job_yielder", path))
-    assert again.returncode == 0
-    assert home.runs() == dict.fromkeys("012345", 1)
+    assert again.returncode == 1
+    assert home.runs() == dict.fromkeys("012345", 1) | {"1": 2}, "what failed is rerun when the user runs it again"
+
+
+def test_a_line_that_cannot_be_taken_is_told_and_costs_no_other(home: Home) -> None:
+    queue = followed(home)
+    with home.running("--follow", queue) as run:
+        heard = listened(run)
+        until(lambda: home.ask_quietly() and home.ask("sources"), "the file is followed")
+        bad = "#: after=nobody\necho x\n#: gpsu=1\necho y\n"
+        appended(queue, home.told("one") + "\n" + bad + home.told("two") + "\n")
+        ran(home, "one", "two")
+        until(lambda: "nobody" in "".join(heard) and "gpsu" in "".join(heard), "both are told")
+        run.send_signal(signal.SIGTERM)
+        run.wait()
+
+
+def put(writer: int, text: str) -> None:
+    """A writer is told when nobody reads, and tries again."""
+
+    def written() -> bool:
+        try:
+            return os.write(writer, text.encode()) > 0
+        except BrokenPipeError:
+            return False
+
+    until(written, "somebody reads the FIFO")
+
+
+def test_lines_of_a_fifo_survive_hand_overs(home: Home) -> None:
+    """What a writer has written is either still in the pipe or durable, whoever reads."""
+    fifo = home.folder / "fifo"
+    os.mkfifo(fifo)
+    run = home.start("--follow", fifo)
+    until(lambda: home.ask_quietly() and home.ask("sources"), "the FIFO is followed")
+    writer = os.open(fifo, os.O_WRONLY)
+    for number in range(4):
+        put(writer, home.told(number) + "\necho ")
+        run.send_signal(signal.SIGHUP)
+        run.communicate()
+        home.owner(OwnerKind.KEEPER)
+        put(writer, "half\n")
+        run = home.start()
+        home.owner(OwnerKind.RUN)
+    ran(home, *"0123")
+    os.close(writer)
+    until(lambda: home.ask("status")["counts"].get("succeeded") == 8, "the halves became whole commands")
+    run.send_signal(signal.SIGTERM)
+    run.communicate()

@@ -167,3 +167,26 @@ def test_any_bytes_are_followed(pieces: list[bytes]) -> None:
                 file.write(piece)
             reader.commands()
         reader.follower.close()
+
+
+def test_half_a_command_from_a_fifo_is_kept_for_the_next_reader(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    first = Follower(str(path), 0, None)
+    assert first.read() is None
+    writer = os.open(path, os.O_WRONLY)
+    os.write(writer, b"a\n#: gpus=2\nb \\\nc")
+    read = first.read()
+    assert read is not None
+    assert [draft.command for draft in read.drafts] == ["a"]
+    assert read.rest == b"#: gpus=2\nb \\\nc"
+    second = Follower(str(path), 0, None, read.rest)
+    assert second.read() is None
+    first.close()
+    os.write(writer, b"d\n")
+    read = second.read()
+    assert read is not None
+    assert [(draft.command, draft.settings.gpus) for draft in read.drafts] == [("b cd", 2)]
+    assert read.rest == b""
+    second.close()
+    os.close(writer)
