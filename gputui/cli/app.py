@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gputui.core.events import Refusal
+from gputui.logs.plain import plain
 from gputui.session.choice import NAMES, chosen
 from gputui.session.client import ClientError, NoSession
 from gputui.session.config import load, user_file
@@ -26,6 +27,7 @@ from gputui.session.takeover import Owned
 from gputui.sources.source import BadInput
 from gputui.tui.terminal.checks import colours, refusal
 from gputui.tui.terminal.stdin import set_piped_stdin_aside
+from gputui.tui.terminal.tty import say as say_to_terminal
 
 from .app_options import parser
 from .inputs import Inputs
@@ -193,7 +195,7 @@ class Opening:
         snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, bridge.root
         bridge.close()
         if parting:
-            say(parting)
+            say_to_terminal(f"gputui: {plain(parting)}")
             return 1
         if root is not None and (
             words := farewell(snapshot, way or Way.DETACH, root, keeper, here=self._is_here(root))

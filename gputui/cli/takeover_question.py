@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import termios
-import time
 import tty
 from typing import Any
 
@@ -19,7 +18,8 @@ QUIET = 5.0
 
 
 def may_take_over(root: str, owned: Owned) -> bool:
-    say(f"{sentence(root, owned)}\n[Enter] take over  [q] leave")
+    say(sentence(root, owned))
+    print("[Enter] take over  [q] leave", file=sys.stderr, flush=True)
     return key() in ("\r", "\n")
 
 
@@ -53,12 +53,3 @@ def key() -> str:
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
         os.close(keyboard)
-
-
-def presence(silent_since: float) -> dict[str, Any]:
-    """What an app tells others of its terminal."""
-    try:
-        terminal = os.ttyname(sys.stdin.fileno()).removeprefix("/dev/")
-    except (OSError, ValueError, AttributeError):
-        terminal = None
-    return {"terminal": terminal, "silent_for": time.monotonic() - silent_since}

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from textual import on
 from textual.app import SystemCommand
@@ -25,6 +26,8 @@ from .leaving import Way
 from .screens.main import MainScreen
 from .terminal.app import TerminalApp
 from .terminal.checks import Colours
+from .terminal.driver import SafeDriver
+from .terminal.tty import terminal_name
 from .themes import NAMES, OWN
 from .widgets.status import Where
 
@@ -94,6 +97,7 @@ class GputuiApp(TerminalApp[Way]):
         self.main.changed_keys = dict(self.setup.keys)
         self.set_keymap(dict(self.setup.keys))
         self.bridge.connect(self._cross, self._news)
+        self.bridge.presence = self._presence
         self.push_screen(self.main)
         self.call_after_refresh(lambda: self.setup.first(self.main))
 
@@ -149,6 +153,12 @@ class GputuiApp(TerminalApp[Way]):
         self.exit(Way.DETACH, return_code=1)
 
     # The terminal
+
+    def _presence(self) -> dict[str, Any]:
+        """For whoever wants to take the session over: is anybody there?"""
+        driver = self._driver
+        silent = driver.silent_for if isinstance(driver, SafeDriver) else 0.0
+        return {"terminal": terminal_name(), "silent_for": silent}
 
     def terminal_lost(self) -> None:
         self.exit(Way.DETACH, return_code=128 + signal.SIGHUP)

@@ -60,6 +60,8 @@ class Bridge:
         self._no_picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
         self._monitor: Monitor | None = None
         self._closed = False
+        self.presence: Callable[[], dict[str, Any]] = dict
+        """What others may know of this screen's terminal; asked in the owner's thread."""
 
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
         """From now on `on_news` is called in the screen's thread after every change."""
@@ -76,6 +78,7 @@ class Bridge:
             return []
         self._holding = self._hold(self._changed)
         owner = self._holding.owner
+        owner.presence = lambda: self.presence()
         owner.start()
         return list(owner.notices)
 

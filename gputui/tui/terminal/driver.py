@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from typing import Any, Protocol, cast
 
 from textual import constants, events
@@ -65,6 +66,12 @@ class SafeDriver(Driver):
     def crowded(self) -> bool:
         """Whether the terminal lags so much that a frame is better left out."""
         return self._writer is not None and self._writer.crowded
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds for which the terminal has taken nothing of what it was sent; from any thread."""
+        since = self._writer.waiting_since if self._writer is not None else None
+        return time.monotonic() - since if since is not None else 0.0
 
     @property
     def lost(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 
 from .tty import Tty
@@ -30,6 +31,8 @@ class TerminalWriter:
         self._on_room, self._on_loss = on_room, on_loss
         self._unsent = bytearray()
         self._waiting = False
+        self.waiting_since: float | None = None
+        """The monotonic time since when the terminal has taken nothing, while it owes us to."""
         self._gone = False
 
     @property
@@ -62,6 +65,7 @@ class TerminalWriter:
         try:
             while self._unsent:
                 del self._unsent[: os.write(self._tty.descriptor, self._unsent)]
+                self.waiting_since = time.monotonic() if self._waiting else None
         except BlockingIOError:
             self._wait()
         except OSError:
@@ -76,12 +80,12 @@ class TerminalWriter:
 
     def _wait(self) -> None:
         if not self._waiting:
-            self._waiting = True
+            self._waiting, self.waiting_since = True, time.monotonic()
             self._loop.add_writer(self._tty.descriptor, self._send_rest)
 
     def _stop_waiting(self) -> None:
         if self._waiting:
-            self._waiting = False
+            self._waiting, self.waiting_since = False, None
             self._loop.remove_writer(self._tty.descriptor)
 
     def _lose(self) -> None:
