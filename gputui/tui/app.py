@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from textual import on
 from textual.app import SystemCommand
@@ -187,7 +188,7 @@ class GputuiApp(TerminalApp[Way]):
             self.main.say(notice)
         then()
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action by name, and the looks."""
         if screen is self.main:
             for action in ACTIONS:

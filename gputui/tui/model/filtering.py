@@ -25,7 +25,8 @@ class Filter:
     def _take(self, word: str, wanted: bool) -> None:
         check = _check(word)
         if check is not None:
-            self._checks.append(check if wanted else lambda job: not check(job))
+            turned = wanted or check is _anything
+            self._checks.append(check if turned else lambda job: not check(job))
         elif word:
             self._needles.append((word, wanted))
 
@@ -46,12 +47,15 @@ def text_of(job: Job, name: str) -> str:
 
 
 def _check(word: str) -> Check | None:
-    for sign, makers in ((":", _COLON), ("=", {})):
-        key, found, value = word.partition(sign)
-        if found and value and key in makers:
-            return makers[key](value)
+    key, colon, value = word.partition(":")
+    if colon and key in _COLON:
+        return _COLON[key](value) if value else _anything  # the value is still to be typed
     key, equals, value = word.partition("=")
     return _parameter(key, value) if equals and key and value else None
+
+
+def _anything(job: Job) -> bool:
+    return True
 
 
 def _parameter(key: str, value: str) -> Check:
@@ -73,7 +77,7 @@ def _followed(words: list[str], key: str, value: str) -> bool:
 
 def _states(value: str) -> Check:
     """`state:fail,crash`: the beginnings of words are enough."""
-    beginnings = tuple(value.replace("-", "_").split(","))
+    beginnings = tuple(part for part in value.replace("-", "_").split(",") if part)
     wanted = {name for name in StateName if name.startswith(beginnings)}
     return lambda job: job.state.name in wanted
 

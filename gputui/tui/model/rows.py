@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
-from gputui.core.job import Active, Ended, Job, JobId, StateName, Waiting
+from gputui.core.job import Active, Ended, Job, JobId, JobSpec, StateName, Waiting
 from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
 
@@ -36,6 +36,8 @@ class Tab(StrEnum):
 
 
 QUEUE_ORDER = "queue"
+PARAMETER = "="
+"""Before the name of a parameter, where an order is named: a parameter may be called like a column."""
 
 
 class Rows:
@@ -54,8 +56,8 @@ class Rows:
         """The parameters that jobs have, and the width of the longest value of each."""
         self._keys: dict[JobId, Key] = {}
         self._rows: list[Key] = []
-        self._texts: dict[JobId, tuple[str, str]] = {}
-        """By job: its command, and what a filter looks in; made when first filtered."""
+        self._texts: dict[JobId, tuple[JobSpec, str]] = {}
+        """By job: its spec, and what a filter looks in; made when first filtered."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -134,14 +136,15 @@ class Rows:
 
     def _text(self, job: Job) -> str:
         known = self._texts.get(job.id)
-        if known is None or known[0] is not job.spec.command:
-            known = self._texts[job.id] = (job.spec.command, text_of(job, job.spec.name or ""))
+        if known is None or known[0] is not job.spec:
+            known = self._texts[job.id] = (job.spec, text_of(job, job.spec.name or ""))
         return known[1]
 
     def _key_of(self) -> Callable[[Job], Key]:
         if self.sort == QUEUE_ORDER:
             return _queue_key
-        value_of = SORTS.get(self.sort) or _parameter(self.sort)
+        by_parameter = self.sort.startswith(PARAMETER)
+        value_of = _parameter(self.sort.removeprefix(PARAMETER)) if by_parameter else SORTS[self.sort]
         return lambda job: (*_comparable(value_of(job)), job.id)
 
 
@@ -192,6 +195,7 @@ def _comparable(value: Any) -> tuple[int, float, str]:
     if value is None:
         return (2, 0.0, "")
     try:
-        return (0, float(value), "")
+        number = float(value)
     except ValueError:
         return (1, 0.0, str(value))
+    return (0, number, "") if number == number else (1, 0.0, str(value))  # no order has a place for NaN
