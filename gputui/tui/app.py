@@ -207,7 +207,7 @@ class GputuiApp(TerminalApp[Way]):
             self.main.say(notice)
         self.bridge.do(beginning.begin, lambda _: then(), lambda why: self.main.say(why, grave=True))
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action by name, and the looks."""
         if screen is self.main:
             for action in ACTIONS:

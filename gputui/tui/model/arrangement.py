@@ -12,6 +12,8 @@ SIDE_BY_SIDE = 110
 LOW = 30
 """Below so many rows panes fold, and the focused one unfolds."""
 LEAST = 3
+LEAST_FOR_TWO = 2 * FRAME + LEAST + 1
+"""Rows below which only the focused pane is there."""
 
 
 class Pane(StrEnum):
@@ -35,6 +37,7 @@ def arrange(
     width: int, height: int, gpu_rows: int, focus: Pane, zoomed: Pane | None = None, *, gpus_only: bool = False
 ) -> Arrangement:
     """`height`: what is left for the panes; `gpu_rows`: lines the GPU pane would like."""
+    height = max(0, height)
     if gpus_only or zoomed is Pane.GPUS:
         return Arrangement(height, 0, 0, False)
     if zoomed is not None:
@@ -55,7 +58,9 @@ def _queue_width(width: int) -> int:
 
 
 def _gpu_height(height: int, rows: int, focus: Pane) -> int:
-    if rows <= 0:
+    if rows <= 0 or (height < LEAST_FOR_TWO and focus is not Pane.GPUS):
         return 0
+    if height < LEAST_FOR_TWO:
+        return height
     most = height // 2 if focus is Pane.GPUS else height // 3 if height >= LOW else height // 4
     return min(rows, max(1, most - FRAME)) + FRAME

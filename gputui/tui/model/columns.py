@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len, set_cell_size
 
@@ -11,12 +11,12 @@ from gputui.core.job import Job, JobId, StateName
 from gputui.core.naming import Names
 from gputui.logs.plain import plain
 
-from .rows import QUEUE_ORDER, Rows
-from .words import gpus_of, note_of, state_words, time_of
+from .rows import PARAMETER, QUEUE_ORDER, Rows
+from .words import SIGNS, gpus_of, note_of, state_words, time_of
 
 LEAST_NAME, LEAST_NOTE = 12, 12
 MOST_PARAMETER = 14
-WIDE_ENOUGH_FOR_PRIORITY = 46
+WIDE_ENOUGH_FOR_PRIORITY, WIDE_ENOUGH_FOR_TIME, WIDE_ENOUGH_FOR_GPU, WIDE_ENOUGH_FOR_STATE = 46, 30, 40, 20
 LONGEST_STATE = max(len(name) for name in StateName) + 2
 
 
@@ -51,9 +51,16 @@ class Column:
 @dataclass(frozen=True)
 class Layout:
     columns: tuple[Column, ...]
+    spills: bool = False
+    """The last column is a note: where there is none, the column before it has its room too."""
 
     def line(self, job: Job, told: Told, mark: str = " ") -> str:
-        return mark + " ".join(column.cell(column.text(job, told)) for column in self.columns)
+        texts = [column.text(job, told) for column in self.columns]
+        if self.spills and not texts[-1]:
+            *before, name, note = self.columns
+            wide = replace(name, width=name.width + 1 + note.width)
+            return mark + " ".join(column.cell(text) for column, text in zip((*before, wide), texts, strict=False))
+        return mark + " ".join(column.cell(text) for column, text in zip(self.columns, texts, strict=True))
 
     def header(self, rows: Rows) -> str:
         return " " + " ".join(column.cell(self._title(column, rows)) for column in self.columns)
@@ -74,36 +81,44 @@ class Layout:
 
 
 def layout(width: int, rows: Rows, highest_id: int, longest_name: int, *, progress: bool = False) -> Layout:
-    """`longest_name`: of the rows in sight. The name comes first; what is left of the line serves the note."""
-    fixed = [
-        Column("id", max(3, len(str(highest_id))), lambda job, _: str(job.id), "id", right=True),
-        Column("state", LONGEST_STATE, lambda job, _: state_words(job), "state"),
-    ]
-    if width >= WIDE_ENOUGH_FOR_PRIORITY:
-        fixed.append(Column("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
-    fixed += [
-        Column("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)),
-        Column("time", 7, lambda job, told: time_of(job, told.now), "started", right=True),
-    ]
-    if progress:
-        fixed.append(Column("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
+    """`longest_name`: of the rows in sight. Every line is exactly `width` cells wide."""
+    fixed = _fixed(width, highest_id, progress=progress)
     left = width - 1 - sum(column.width + 1 for column in fixed)
     parameters = _parameters(rows, left)
     if parameters:
         left -= sum(column.width + 1 for column in parameters)
-        return Layout((*fixed, *parameters, Column("", max(0, left), _note)))
-    name = min(max(LEAST_NAME, longest_name), left)
-    if left - name - 1 < LEAST_NOTE:
-        return Layout((*fixed, Column("job", max(1, left), _name, "name")))
-    return Layout((*fixed, Column("job", name, _name, "name"), Column("", left - name - 1, _note)))
+        return Layout((*fixed, *parameters, Column("", left, _rest)))
+    name = min(max(LEAST_NAME, longest_name), left * 3 // 5)
+    if name < LEAST_NAME or left - name - 1 < LEAST_NOTE:
+        return Layout((*fixed, Column("job", left, _name, "name")))
+    return Layout((*fixed, Column("job", name, _name, "name"), Column("", left - name - 1, _note)), spills=True)
+
+
+def _fixed(width: int, highest_id: int, *, progress: bool) -> list[Column]:
+    """Those that are as wide as they are; a narrow line does without the ones that matter least."""
+    id_width = min(max(3, len(str(highest_id))), max(1, width - 3))
+    columns = [Column("id", id_width, lambda job, _: str(job.id), "id", right=True)]
+    if width >= WIDE_ENOUGH_FOR_STATE + id_width:
+        columns.append(Column("state", LONGEST_STATE, lambda job, _: state_words(job), "state"))
+    elif width >= id_width + 5:
+        columns.append(Column("", 1, lambda job, _: SIGNS[job.state.name], "state"))
+    if width >= WIDE_ENOUGH_FOR_PRIORITY:
+        columns.append(Column("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
+    if width >= WIDE_ENOUGH_FOR_GPU:
+        columns.append(Column("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)))
+    if width >= WIDE_ENOUGH_FOR_TIME + id_width:
+        columns.append(Column("time", 7, lambda job, told: time_of(job, told.now), "started", right=True))
+    if progress and width >= WIDE_ENOUGH_FOR_PRIORITY:
+        columns.append(Column("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
+    return columns
 
 
 def _parameters(rows: Rows, left: int) -> list[Column]:
     """Columns of their own for parameters, when all of them fit in half the room."""
-    made = [
-        Column(plain(name), min(MOST_PARAMETER, max(len(name) + 1, longest)), _parameter(name), name)
-        for name, longest in rows.params.items()
-    ]
+    made = []
+    for name, longest in rows.params.items():
+        width = min(MOST_PARAMETER, max(cell_len(plain(name)) + 1, longest))
+        made.append(Column(plain(name), width, _parameter(name), PARAMETER + name))
     return made if made and sum(column.width + 1 for column in made) <= left // 2 else []
 
 
@@ -113,6 +128,12 @@ def _parameter(name: str) -> Callable[[Job, Told], str]:
 
 def _name(job: Job, told: Told) -> str:
     return plain(told.names.of(job))
+
+
+def _rest(job: Job, told: Told) -> str:
+    """Beside columns of parameters: a name only where the parameters do not tell it."""
+    name = _name(job, told) if job.spec.name or not job.spec.params else ""
+    return "  ".join(part for part in (name, _note(job, told)) if part)
 
 
 def _note(job: Job, told: Told) -> str:

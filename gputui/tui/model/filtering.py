@@ -9,6 +9,7 @@ from gputui.core.job import Job, StateName
 
 Check = Callable[[Job], bool]
 NOT = "!"
+STATE = "state"
 
 
 class Filter:
@@ -29,7 +30,9 @@ class Filter:
     def _take(self, word: str, wanted: bool) -> None:
         key, colon, value = word.partition(":")
         check = _check(word)
-        if colon and value and key == "state":
+        if colon and not value and key in (*_COLON, STATE):
+            return  # the value is still to be typed
+        if colon and key == STATE:
             found = _states(value)
             found = found if wanted else frozenset(StateName) - found
             self.states = found if self.states is None else self.states & found
@@ -79,7 +82,7 @@ class Pair:
 
 def _states(value: str) -> frozenset[StateName]:
     """`state:fail,crash`: the beginnings of words are enough."""
-    beginnings = tuple(value.replace("-", "_").split(","))
+    beginnings = tuple(part for part in value.replace("-", "_").split(",") if part)
     return frozenset(name for name in StateName if name.startswith(beginnings))
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec, Request
-from gputui.sources.values import bytes_or_share, count, duration, priority, text, words
+from gputui.sources.values import BadValue, bytes_or_share, count, duration, priority, text, words
 
 MOST_GPUS, MOST_RETRIES = 1024, 1000
+PLACES = range(10)
+"""Digits after the point that a number may need."""
 
 
 class BadField(ValueError):
@@ -59,17 +62,31 @@ def texts_of(spec: JobSpec, priority_now: int | None = None) -> dict[str, str]:
         "variables": " ".join(f"{key}={shlex.quote(value)}" for key, value in spec.variables.items()),
         "cwd": spec.cwd,
         "retries": str(spec.retries or ""),
-        "timeout": f"{spec.timeout:g}" if spec.timeout else "",
+        "timeout": _shortest((f"{spec.timeout:.{places}f}" for places in PLACES), duration, spec.timeout)
+        if spec.timeout
+        else "",
     }
 
 
 def _memory_text(request: Request) -> str:
     if request.memory_share is not None:
-        return f"{100 * request.memory_share:g}%"
+        percent = round(100 * request.memory_share, len(PLACES))
+        return _shortest((f"{percent:.{places}f}%" for places in PLACES), lambda text: float(text[:-1]), percent)
     if request.memory is None:
         return ""
-    unit = max(power for power in range(1, 4) if request.memory % 1024**power == 0 or power == 1)
-    return f"{request.memory / 1024**unit:g}{' KMG'[unit]}"
+    sizes = [(request.memory / 1024 ** " KMGT".index(unit), unit) for unit in "TGMK"]
+    written = (f"{size:.{places}f}{unit}" for places in PLACES for size, unit in sizes)
+    return _shortest(written, bytes_or_share, (request.memory, None))
+
+
+def _shortest(ways: Iterable[str], reader: Callable[[str], object], value: object) -> str:
+    """The first way to write the value that is read as just this value."""
+    written = ""
+    for written in ways:
+        with suppress(BadValue):
+            if reader(written) == value:
+                break
+    return written
 
 
 def spec_of(texts: dict[str, str], before: JobSpec) -> JobSpec:

@@ -46,6 +46,8 @@ SHOWN_STATES = {
     Tab.DONE: ENDS,
 }
 QUEUE_ORDER = "queue"
+PARAMETER = "="
+"""Before the name of a parameter, where an order is named: a parameter may be called like a column."""
 
 
 class Rows:
@@ -203,7 +205,8 @@ class Rows:
     def _key_of(self) -> Callable[[Job], Key]:
         if self.sort == QUEUE_ORDER:
             return _queue_key
-        value_of = SORTS.get(self.sort) or _parameter(self.sort)
+        by_parameter = self.sort.startswith(PARAMETER)
+        value_of = _parameter(self.sort.removeprefix(PARAMETER)) if by_parameter else SORTS[self.sort]
         return lambda job: (*_comparable(value_of(job)), job.id)
 
 

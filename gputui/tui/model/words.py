@@ -62,7 +62,7 @@ def moment(at: float, now: float) -> str:
 def time_of(job: Job, now: float) -> str:
     """How long it runs or ran; for a job that waits for a moment, how long still."""
     if isinstance(job.state, Delayed):
-        return f"in {clock(job.state.until - now)}"
+        return _soon(job.state.until - now)
     if isinstance(job.state, Suspended):
         return clock(job.state.since - job.state.placed.since)
     if job.active is not None:
@@ -71,6 +71,16 @@ def time_of(job: Job, now: float) -> str:
         last = job.attempts[-1]
         return clock(last.ended - last.started)
     return ""
+
+
+def _soon(seconds: float) -> str:
+    """`in 9:05`, `in 25 m`, `in 3 h`, `in 12d`: no wider than a clock."""
+    whole = max(0, int(seconds))
+    if whole < 600:
+        return f"in {clock(whole)}"
+    if whole < 3600:
+        return f"in {whole // 60} m"
+    return f"in {whole // 3600} h" if whole < 86400 else f"in {whole // 86400}d"
 
 
 def gpus_of(job: Job) -> str:

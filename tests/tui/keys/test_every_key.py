@@ -1,0 +1,127 @@
+"""Every key of the one table does what the table says, wherever it is pressed; and none is there twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from support.stage import LONG, Stage, on_stage
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from gputui.core.job import StateName
+from gputui.tui.acting import ACTS
+from gputui.tui.actions import ACTIONS, BY_NAME, keymap
+from gputui.tui.model.arrangement import Pane
+from gputui.tui.screens.reading import Reading
+
+KEYS = [(action.name, key) for action in ACTIONS for key in action.keys]
+CHARACTERS = {"comma": ",", "full_stop": "."}
+SIDEWAYS = {"next_tab", "previous_tab"}
+"""The arrows: in the log they go along the line."""
+
+
+def test_every_action_has_something_that_does_it() -> None:
+    assert set(ACTS) == set(BY_NAME)
+
+
+def test_no_key_means_two_things() -> None:
+    assert [key for key, count in Counter(key for _, key in KEYS).items() if count > 1] == []
+
+
+def test_lower_case_never_touches_running_work() -> None:
+    from gputui.tui.actions import Part
+
+    for action in ACTIONS:
+        if action.part is Part.RUNNING:
+            assert all(key.isupper() or key.startswith("f") for key in action.keys), action.name
+
+
+@on_stage()
+async def test_every_key_reaches_its_action_from_every_pane(stage: Stage) -> None:
+    reached: list[str] = []
+
+    def act(name: str) -> None:
+        reached.append(name)
+
+    stage.main.action_act = act  # type: ignore[method-assign]
+    for pane in (stage.table, stage.main.log_pane, stage.main.gpus):
+        pane.focus()
+        await stage.pilot.pause()
+        reached.clear()
+        await stage.press(*(CHARACTERS.get(key, key) for _, key in KEYS))
+        own = SIDEWAYS if pane is stage.main.log_pane else set()
+        missing = Counter(name for name, _ in KEYS) - Counter(reached)
+        assert set(missing) == own, f"in {pane.id}"
+
+
+@on_stage(keys={"kill": "ctrl+k", "help": "f5"})
+async def test_the_users_keymap_moves_an_action_to_another_key(stage: Stage) -> None:
+    [job] = await stage.add(LONG)
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.shows("ctrl+k Kill")
+    await stage.press("K")
+    assert stage.screen is stage.main
+    await stage.press("ctrl+k")
+    assert isinstance(stage.screen, ModalScreen)
+    await stage.press("escape")
+    await stage.press("f5")
+    assert isinstance(stage.screen, Reading)
+    assert "ctrl+k" in stage.text
+    assert stage.state(job) is StateName.RUNNING
+
+
+def test_a_keymap_that_names_no_action_is_refused_with_the_nearest_name() -> None:
+    assert keymap({"kill": "x"}) == {"kill": "x"}
+    with pytest.raises(ValueError, match=r"keys\.kil is no action; did you mean kill\?"):
+        keymap({"kil": "x"})
+
+
+@on_stage()
+async def test_help_lists_every_action_with_its_keys(stage: Stage) -> None:
+    await stage.press("?")
+    assert isinstance(stage.screen, Reading)
+    from gputui.tui.screens.help import help_text
+
+    text = help_text({}).plain
+    for action in ACTIONS:
+        assert action.help in text
+        assert action.shown_keys in text
+    await stage.press("j", "k", "v", "q")
+    await stage.back_on_main()
+
+
+@on_stage(lanes=1)
+async def test_the_palette_does_every_action_by_name(stage: Stage) -> None:
+    [job] = await stage.add("true", hold=True)
+    for key in (":", "ctrl+p"):
+        await stage.press(key)
+        assert isinstance(stage.screen, ModalScreen)
+        await stage.press("escape")
+        await stage.back_on_main()
+    named = {command.title for command in stage.app.get_system_commands(stage.main)}
+    assert {f"{action.label} ({action.shown_key})" for action in ACTIONS} <= named
+    await stage.press(":")
+    await stage.until(lambda: isinstance(stage.app.focused, Input), "the palette takes letters")
+    await stage.type("hold (h)")
+    await stage.shows("Hold (h)")
+    await stage.press("enter")
+    await stage.until(lambda: stage.screen is stage.main or stage.press("enter"), "the palette is gone")
+    await stage.becomes(job, StateName.SUCCEEDED)
+
+
+@on_stage(size=(120, 40))
+async def test_what_the_footer_offers_can_be_clicked(stage: Stage) -> None:
+    [job] = await stage.add("true", hold=True)
+    await stage.shows("h Release")
+    at = stage.lines()[-1].index("h Release")
+    await stage.pilot.click("#footer", offset=(at + 2, 0))
+    await stage.becomes(job, StateName.SUCCEEDED)
+    await stage.shows("r Rerun")
+
+
+@on_stage()
+async def test_pane_keys_go_to_the_panes(stage: Stage) -> None:
+    for key, pane in (("1", Pane.GPUS), ("3", Pane.LOG), ("2", Pane.QUEUE), ("tab", Pane.LOG), ("tab", Pane.GPUS)):
+        await stage.press(key)
+        assert stage.main.pane is pane, key

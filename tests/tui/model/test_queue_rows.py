@@ -1,0 +1,162 @@
+"""Which jobs are shown and in which order: whatever happens to them, the rows are those of a fresh look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.operations import operations
+from support.queues import NOW, STATES, Queue, job, jobs
+
+from gputui.core.job import Ended, Job, Queued, Running, Succeeded
+from gputui.core.naming import Names
+from gputui.tui.model.filtering import Filter
+from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, Rows, Tab
+
+ORDERS = [QUEUE_ORDER, *SORTS, *(PARAMETER + name for name in ("lr", "bs", "name", "ｗ"))]
+WRITTEN = ["", "state:failed", "lr=0.1", "x", "!state:queued", "gpu:0", "pri:30", "group:a", "nan"]
+
+
+def rows_of(
+    queue: Queue, *, tab: Tab = Tab.ALL, written: str = "", sort: str = QUEUE_ORDER, reverse: bool = False
+) -> Rows:
+    rows = Rows(Names())
+    rows.tab, rows.filter, rows.sort, rows.reverse = tab, Filter(written), sort, reverse
+    rows.rebuild(queue.snapshot)
+    return rows
+
+
+def ids(rows: Rows) -> list[int]:
+    return list(rows.jobs())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_rows_that_follow_every_change_equal_rows_built_anew(data: st.DataObject) -> None:
+    queue = Queue([data.draw(jobs(number)) for number in range(data.draw(st.integers(0, 8)))])
+    view: dict[str, Any] = {
+        "tab": data.draw(st.sampled_from(list(Tab))),
+        "written": data.draw(st.sampled_from(WRITTEN)),
+        "sort": data.draw(st.sampled_from(ORDERS)),
+        "reverse": data.draw(st.booleans()),
+    }
+    rows = rows_of(queue, **view)
+    for _ in range(data.draw(st.integers(1, 6))):
+        before = ids(rows)
+        changed = data.draw(st.sets(st.integers(0, len(queue.jobs)), max_size=3))
+        for number in sorted(changed):
+            new = data.draw(jobs(number))
+            queue.jobs[number : number + 1] = [new]
+        moved = rows.update(queue.snapshot, changed)
+        assert moved or ids(rows) == before
+        assert ids(rows) == ids(rows_of(queue, **view))
+        for row, shown in enumerate(ids(rows)):
+            assert rows.job_at(row) == shown
+            assert rows.row_of(shown) == row
+            assert shown in rows
+
+
+def test_the_queues_order_is_what_runs_then_what_waits_then_what_ended_newest_first() -> None:
+    running = [job(number, state) for number, state in enumerate(STATES[4:8])]
+    waiting = [job(4, priority=10), job(5, priority=90), job(6, priority=30)]
+    ended = [job(7, Succeeded()), job(8, Succeeded())]
+    assert ids(rows_of(Queue([*running, *waiting, *ended]))) == [0, 1, 2, 3, 5, 6, 4, 8, 7]
+
+
+def test_tabs_show_their_part() -> None:
+    queue = Queue([job(number, state) for number, state in enumerate(STATES)])
+    shown = {tab: set(ids(rows_of(queue, tab=tab))) for tab in Tab}
+    assert shown[Tab.ALL] == set(range(16))
+    assert shown[Tab.ACTIVE] == set(range(8))
+    assert shown[Tab.DONE] == set(range(8, 16))
+    assert shown[Tab.FAILED] == {9, 10, 12, 13, 14, 15}, "killed by the user is no failure"
+
+
+def test_parameters_are_sorted_as_numbers_then_texts_then_nothing() -> None:
+    values = ["1e-3", "0.1", "10", "9", "nan", "adam", None, "-2"]
+    queue = Queue([job(number, params={"lr": value} if value else {}) for number, value in enumerate(values)])
+    by_lr = PARAMETER + "lr"
+    assert ids(rows_of(queue, sort=by_lr)) == [7, 0, 1, 3, 2, 5, 4, 6]
+    assert ids(rows_of(queue, sort=by_lr, reverse=True)) == [6, 4, 5, 2, 3, 1, 0, 7]
+
+
+def test_a_parameter_called_like_a_column_is_sorted_by_its_own_values() -> None:
+    queue = Queue([job(0, params={"id": "2"}), job(1, params={"id": "1"})])
+    assert ids(rows_of(queue, sort=PARAMETER + "id")) == [1, 0]
+    assert ids(rows_of(queue, sort="id")) == [0, 1]
+
+
+def test_a_renamed_job_is_found_by_its_new_name() -> None:
+    queue = Queue([job(0, name="before")])
+    rows = rows_of(queue, written="after")
+    assert ids(rows) == []
+    queue.change(0, spec=replace(queue.jobs[0].spec, name="after"))
+    rows.update(queue.snapshot, [0])
+    assert ids(rows) == [0]
+
+
+# The row under the cursor
+
+
+def finished(one: Job) -> Job:
+    return job(one.id, Succeeded())
+
+
+def test_a_job_that_ends_under_the_cursor_stays_where_it_is_until_the_cursor_leaves_it() -> None:
+    queue = Queue([job(0), job(1, STATES[5]), job(2, STATES[5])])
+    assert isinstance(queue.jobs[1].state, Running)
+    rows = rows_of(queue, tab=Tab.ACTIVE)
+    rows.pin(1, queue.snapshot)
+    queue.jobs[1], queue.jobs[2] = finished(queue.jobs[1]), finished(queue.jobs[2])
+    rows.update(queue.snapshot, [1, 2])
+    assert ids(rows) == [1, 0], "the other one that ended is gone"
+    assert rows.pin(0, queue.snapshot)
+    assert ids(rows) == [0]
+
+
+def test_a_pinned_job_that_is_removed_goes_at_once() -> None:
+    queue = Queue([job(0, STATES[5]), job(1)])
+    rows = rows_of(queue)
+    rows.pin(0, queue.snapshot)
+    queue.change(0, state=Succeeded(), archived=True)
+    assert rows.update(queue.snapshot, [0])
+    assert ids(rows) == [1]
+
+
+def test_a_pinned_job_that_runs_again_goes_to_its_place() -> None:
+    queue = Queue([job(0, STATES[5]), job(1)])
+    rows = rows_of(queue)
+    rows.pin(0, queue.snapshot)
+    queue.jobs[0] = finished(queue.jobs[0])
+    rows.update(queue.snapshot, [0])
+    assert ids(rows) == [0, 1]
+    queue.change(0, state=Queued(NOW), position=5.0)
+    rows.update(queue.snapshot, [0])
+    assert ids(rows) == [1, 0]
+    assert not isinstance(queue.jobs[0].state, Ended)
+    assert not rows.pin(1, queue.snapshot)
+
+
+# What it costs
+
+
+def test_a_change_costs_the_same_among_a_hundred_thousand_as_among_a_thousand() -> None:
+    def cost(count: int) -> int:
+        queue = Queue([job(number) for number in range(count)])
+        rows, snapshot = rows_of(queue), queue.snapshot
+        changed = snapshot.jobs.set(count // 2, job(count // 2, Succeeded()))
+        after = replace(snapshot, jobs=changed)
+        return operations(lambda: rows.update(after, [count // 2]))
+
+    assert cost(100_000) < cost(1_000) + 20
+
+
+def test_a_key_costs_the_same_among_a_hundred_thousand() -> None:
+    def cost(count: int) -> int:
+        queue = Queue([job(number) for number in range(count)])
+        rows, snapshot = rows_of(queue), queue.snapshot
+        return operations(lambda: (rows.pin(count // 2, snapshot), rows.row_of(count // 2), rows.job_at(3)))
+
+    assert cost(100_000) < cost(1_000) + 20

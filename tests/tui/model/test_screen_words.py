@@ -1,0 +1,63 @@
+"""The words and signs by which jobs are told: short, never colour alone, never wider than their column."""
+
+from __future__ import annotations
+
+import pytest
+from support.queues import NOW, STATES, job
+
+from gputui.core.job import Delayed, StateName
+from gputui.tui.model.words import SIGNS, clock, counted, moment, note_of, stake, state_words, time_of
+
+DAY = 86400
+
+
+def test_every_state_has_a_sign_and_a_word_and_no_two_look_the_same() -> None:
+    assert set(SIGNS) == set(StateName)
+    words = [state_words(job(0, state)) for state in STATES]
+    assert len(set(words)) == len(STATES)
+    assert state_words(job(0, STATES[12])) == "✗ timed out"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-5, "0:00"), (0, "0:00"), (59.9, "0:59"), (187, "3:07"), (7864, "2:11:04"), (DAY, "1d 00h"),
+     (12.2 * DAY, "12d 04h")],
+)  # fmt: skip
+def test_a_clock(seconds: float, words: str) -> None:
+    assert clock(seconds) == words
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(5, "5 s"), (61, "1 m"), (33120, "9 h 12 m"), (3 * DAY, "72 h 00 m")])
+def test_the_stake_is_told_as_one_says_it(seconds: float, words: str) -> None:
+    assert stake(seconds) == words
+
+
+def test_a_moment_names_the_day_when_it_is_another() -> None:
+    assert moment(NOW, NOW) == "13:46"
+    assert moment(NOW - DAY, NOW) == "Sun 11 Jan 13:46"
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
+def test_times_fit_their_column(state: object) -> None:
+    for later in (0, 5000, 90 * DAY):
+        assert len(time_of(job(0, state), NOW + later)) <= 7  # type: ignore[arg-type]
+
+
+def test_how_long_a_delayed_job_waits_still_fits_the_column() -> None:
+    for seconds in (0, 59, 3599, 3600, 40000, DAY - 1, DAY, 300 * DAY):
+        assert len(time_of(job(0, Delayed(NOW + seconds, "why")), NOW)) <= 7
+    assert time_of(job(0, Delayed(NOW + 65, "why")), NOW) == "in 1:05"
+
+
+def test_notes_say_what_is_going_on() -> None:
+    notes = {state.name: note_of(job(0, state), NOW) for state in STATES}
+    assert notes[StateName.STOPPING] == "killed in 9 s"
+    assert note_of(job(0, STATES[7]), NOW + 60) == "being killed"
+    assert notes[StateName.FAILED] == "ValueError: no"
+    assert notes[StateName.SUCCEEDED] == notes[StateName.RUNNING] == notes[StateName.KILLED] == ""
+    assert "#0" in notes[StateName.SKIPPED]
+
+
+def test_counting() -> None:
+    assert counted(1, "job", "jobs") == "1 job"
+    assert counted(1200, "job", "jobs") == "1,200 jobs"
