@@ -103,5 +103,6 @@ class TerminalApp(CellDiffApp[ReturnType]):
         return [*super().get_line_filters(), self._last_line]
 
     def on_mount(self) -> None:
-        if isinstance(self._driver, SafeDriver):
+        """Textual calls this besides a subclass's own; a subclass that calls it too does no harm."""
+        if self._signals is None and isinstance(self._driver, SafeDriver):
             self._signals = Signals(asyncio.get_running_loop(), self._driver, self)
