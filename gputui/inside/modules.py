@@ -12,7 +12,7 @@ LOADED_MAIN = "__mp_main__"
 """What a main script is called while it is loaded for what it defines; multiprocessing calls it the same."""
 
 
-class NotFound(Exception):
+class NotFound(ValueError):
     """The message is the sentence the user reads."""
 
 
@@ -31,6 +31,14 @@ class Loading:
     """Whether a user's script is being loaded for what it defines."""
 
     now = False
+    wanted: str | None = None
+    """Only the start of this class's tasks is the end of it; None: the first start of any."""
+
+    @classmethod
+    def reach(cls, scheduler: Any, task: str) -> None:
+        """A script came to the line that starts this class's tasks."""
+        if cls.wanted is None or cls.wanted == task:
+            raise Reached(scheduler)
 
 
 def load_file(path: str) -> tuple[ModuleType, Reached | None]:
@@ -49,8 +57,8 @@ def load_file(path: str) -> tuple[ModuleType, Reached | None]:
     return module, _defined(module, spec.loader.get_code(name))
 
 
-def _defined(module: ModuleType, code: Any) -> Reached | None:
-    Loading.now = True
+def _defined(module: ModuleType, code: Any, wanted: str | None = None) -> Reached | None:
+    Loading.now, Loading.wanted = True, wanted
     try:
         exec(code, module.__dict__)
     except Reached as reached:
@@ -83,7 +91,11 @@ def main_script() -> dict[str, str | None]:
 
 def found(where: dict[str, Any]) -> Any:
     """The class or function of `whereabouts`; its module is imported for it."""
-    module = load_main(where["main"]) if where["module"] == MAIN else _imported(where["module"], where.get("file"))
+    module = (
+        load_main(where["main"], where["name"])
+        if where["module"] == MAIN
+        else _imported(where["module"], where.get("file"))
+    )
     thing: Any = module
     for part in where["name"].split("."):
         if not hasattr(thing, part):
@@ -92,14 +104,14 @@ def found(where: dict[str, Any]) -> Any:
     return thing
 
 
-def load_main(main: dict[str, str | None]) -> ModuleType:
+def load_main(main: dict[str, str | None], wanted: str | None = None) -> ModuleType:
     """The main script of another process, as a module whose guarded part does not run."""
     if LOADED_MAIN in sys.modules:
         return sys.modules[LOADED_MAIN]
     module = ModuleType(LOADED_MAIN)
     code = _code(main, module)
     sys.modules[MAIN] = sys.modules[LOADED_MAIN] = module
-    _defined(module, code)
+    _defined(module, code, wanted)
     return module
 
 

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from .modules import Reached, load_file
+from .old_names import lend_old_names
 from .sentences import sentence
 
 LOOKED_FOR = ("config", "yielder")
@@ -46,6 +47,7 @@ def main(words: list[str]) -> int:
     sys.dont_write_bytecode = True  # a file edited twice within a second would be read as it was before
     sys.path[:0] = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
     sys.argv = [path]
+    lend_old_names()
     with open(orders, "rb") as asked, open(answers, "wb") as told:
         return _serve(path, asked, told)
 
