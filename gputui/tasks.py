@@ -31,7 +31,9 @@ class GPUTaskScheduler:
     """Runs a task of the given class for each test instance of a configuration."""
 
     def __init__(self, config: dict[str, Any], gpu_task_class: type) -> None:
-        self._config_given = config
+        # The user's own dictionary stays as it is.
+        settings = {key: dict(part) for key, part in config.items() if key == "scheduler_config"}
+        self._config_manager = QuietConfigManager({**config, **settings})
         self._gpu_task_class = gpu_task_class
         self.exit_status: int | None = None
         """After `start`: 0 when all tasks succeeded, else what `gputui run` would exit with."""
@@ -42,7 +44,7 @@ class GPUTaskScheduler:
             # A job loads the script that defines its class; it must not begin all over again.
             Loading.reach(self, self._gpu_task_class.__qualname__)
             return
-        tasks = bundle.made(QuietConfigManager(self._config_given), whereabouts(self._gpu_task_class))
+        tasks = bundle.made(self._config_manager, whereabouts(self._gpu_task_class))
         origin = os.path.basename(sys.argv[0]) or "the script"
         self.exit_status = _run(json.dumps({**tasks, "origin": origin}).encode())
         if self.exit_status == INTERRUPTED:

@@ -21,7 +21,7 @@ LONGEST_PARAM = 200
 Bundle = dict[str, Any]
 
 
-class BadConfig(Exception):
+class BadConfig(ValueError):
     """A configuration that makes no tasks; the message is the end of the sentence the user reads."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -35,10 +37,24 @@ class Loading:
     """Only the start of this class's tasks is the end of it; None: the first start of any."""
 
     @classmethod
+    @contextmanager
+    def script(cls, wanted: str | None) -> Iterator[None]:
+        before = cls.now, cls.wanted
+        cls.now, cls.wanted = True, wanted
+        try:
+            yield
+        finally:
+            cls.now, cls.wanted = before
+
+    @classmethod
     def reach(cls, scheduler: Any, task: str) -> None:
         """A script came to the line that starts this class's tasks."""
         if cls.wanted is None or cls.wanted == task:
             raise Reached(scheduler)
+
+
+NOTHING_STARTS = ""
+"""No class is called so: an imported module that would start tasks is loaded to its end, and starts none."""
 
 
 def load_file(path: str) -> tuple[ModuleType, Reached | None]:
@@ -58,13 +74,11 @@ def load_file(path: str) -> tuple[ModuleType, Reached | None]:
 
 
 def _defined(module: ModuleType, code: Any, wanted: str | None = None) -> Reached | None:
-    Loading.now, Loading.wanted = True, wanted
     try:
-        exec(code, module.__dict__)
+        with Loading.script(wanted):
+            exec(code, module.__dict__)
     except Reached as reached:
         return reached
-    finally:
-        Loading.now = False
     return None
 
 
@@ -134,7 +148,8 @@ def _imported(name: str, file: str | None) -> ModuleType:
     from importlib import import_module
 
     try:
-        return import_module(name)
+        with Loading.script(NOTHING_STARTS):
+            return import_module(name)
     except ModuleNotFoundError as error:
         # Its own imports may fail too; that is another story, and told as it is.
         if file is None or error.name is None or not (name == error.name or name.startswith(error.name + ".")):
@@ -146,5 +161,6 @@ def _imported(name: str, file: str | None) -> ModuleType:
         raise NotFound(f"there is no module {name}, and {file} is gone")
     module = module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with Loading.script(NOTHING_STARTS):
+        spec.loader.exec_module(module)
     return module

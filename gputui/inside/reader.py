@@ -35,8 +35,13 @@ class Read:
         self.module, self.reached = load_file(path)
 
     def defines(self) -> list[str]:
+        if self.reached is not None:
+            return ["config"]
         named = [name for name in LOOKED_FOR if hasattr(self.module, name)]
-        return named if self.reached is None or "config" in named else ["config", *named]
+        config = getattr(self.module, "config", None)
+        if len(named) > 1 and not (isinstance(config, dict) and "scheduler_config" in config):
+            named.remove("config")  # the word may mean anything
+        return named
 
 
 def main(words: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import bundle
 from .configs import QuietConfigManager
-from .modules import NotFound, whereabouts
+from .modules import MAIN, NotFound, whereabouts
 from .reader import Read, Refused
 
 BASE = "GPUTask"
@@ -19,20 +19,22 @@ LARGEST_FILE = 1 << 20
 def described(read: Read, order: dict[str, Any]) -> dict[str, Any]:
     """`task`: the class that the user named, if one was named."""
     try:
-        config, task = _config(read), _task(read, order.get("task"))
-        return bundle.made(QuietConfigManager(config), task)
+        return bundle.made(_manager(read), _task(read, order.get("task")))
     except (bundle.BadConfig, NotFound) as error:
         raise Refused(f"{os.path.basename(read.path)}: {error}") from None
 
 
-def _config(read: Read) -> dict[str, Any]:
-    config = read.reached.scheduler._config_given if read.reached is not None else read.module.__dict__.get("config")
+def _manager(read: Read) -> QuietConfigManager:
+    if read.reached is not None:
+        manager: QuietConfigManager = read.reached.scheduler._config_manager
+        return manager
+    config = read.module.__dict__.get("config")
     if not isinstance(config, dict):
         raise bundle.BadConfig(f"config is {type(config).__name__}, and should be a dictionary")
     for key, kind in (("scheduler_config", dict), ("global_config", dict), ("test_config", (list, tuple))):
         if key in config and not isinstance(config[key], kind):
             raise bundle.BadConfig(f"{key} is {type(config[key]).__name__}, and should be {_NAMES[key]}")
-    return config
+    return QuietConfigManager(config)
 
 
 _NAMES = {"scheduler_config": "a dictionary", "global_config": "a dictionary", "test_config": "a list of dictionaries"}
@@ -42,7 +44,7 @@ def _task(read: Read, named: str | None) -> dict[str, Any]:
     if named is not None:
         return _named(named)
     if read.reached is not None:
-        return whereabouts(read.reached.scheduler._gpu_task_class)
+        return _of_script(read, read.reached.scheduler._gpu_task_class)
     classes = {thing for thing in vars(read.module).values() if _is_task(thing)}
     classes -= {base for cls in classes for base in cls.__mro__[1:]}
     if len(classes) == 1:
@@ -53,6 +55,14 @@ def _task(read: Read, named: str | None) -> dict[str, Any]:
     if written:
         raise bundle.BadConfig(f"which task? Give one of --task {', --task '.join(written)}")
     raise bundle.BadConfig(f"no class derived from {BASE} is in it or beside it; name yours: --task MODULE.CLASS")
+
+
+def _of_script(read: Read, cls: type) -> dict[str, Any]:
+    """A class of the script itself is found by loading it as a script: as a module it would start its tasks."""
+    if cls.__module__ != read.module.__name__:
+        return whereabouts(cls)
+    main = {"name": None, "file": os.path.abspath(read.path)}
+    return {"module": MAIN, "name": cls.__qualname__, "main": main}
 
 
 def _is_task(thing: object) -> bool:
