@@ -251,7 +251,7 @@ def test_a_task_may_leave_by_sys_exit(session: Session) -> None:
         ({"config": one("'gpu': ['x']")}, "'x' is no GPU"),
         ({"config": one("'log_file': 3")}, "log_file is 3, and should be the name of a file"),
         ({"config": one(), "a": TASK, "b": TASK}, "which task? Give one of --task a.MyGPUTask, --task b.MyGPUTask"),
-        ({"config": "x = 1"}, "config.py defines no config"),
+        ({"config": "x = 1"}, "config.py defines neither yielder() nor config"),
     ],
 )  # fmt: skip
 def test_a_wrong_configuration_is_one_sentence_and_nothing_is_made(
