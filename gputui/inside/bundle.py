@@ -48,7 +48,7 @@ def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
         "python": sys.executable,
         "task": task,
         "main": main_script() if in_main and task["module"] != MAIN else None,
-        "sys_path": _search_path(),
+        "sys_path": search_path(),
         "global": common,
         "instances": list(instances.values()),
         "shared": shared,
@@ -97,7 +97,7 @@ def _scheduler_log(settings: dict[str, Any]) -> str | None:
     return None if path is None else os.path.abspath(path)
 
 
-def _search_path() -> list[str]:
+def search_path() -> list[str]:
     """Where this process looks for modules, and the folder it is in."""
     return list(dict.fromkeys([*(os.path.abspath(entry) for entry in sys.path), os.getcwd()]))
 
