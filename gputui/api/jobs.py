@@ -12,7 +12,7 @@ from gputui.inside.call import RESULT
 if TYPE_CHECKING:
     from .session import Session
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class JobFailed(Exception):
@@ -30,7 +30,7 @@ class Stuck(Exception):
     """None of the jobs waited for starts by itself: the scheduler is paused, or they are held."""
 
 
-class Job(Generic[R]):
+class Job(Generic[R_co]):
     """A job in a session."""
 
     def __init__(self, session: Session, id: int) -> None:
@@ -42,11 +42,11 @@ class Job(Generic[R]):
         """`queued`, `running`, `succeeded` …, as `gputui ls` says it."""
         return self.session.results(self)[0].state
 
-    def wait(self, timeout: float | None = None) -> Result[R]:
+    def wait(self, timeout: float | None = None) -> Result[R_co]:
         """What came of it, when it has ended; TimeoutError if that takes longer than so many seconds."""
         return self.session.wait(self, timeout=timeout)[0]
 
-    def result(self, timeout: float | None = None) -> R:
+    def result(self, timeout: float | None = None) -> R_co:
         """What the called function returned (None for a command); JobFailed if the job did not succeed."""
         return self.wait(timeout).value
 
@@ -55,7 +55,7 @@ class Job(Generic[R]):
 
 
 @dataclass(frozen=True)
-class Result(Generic[R]):
+class Result(Generic[R_co]):
     """A job as it was when it was looked at."""
 
     job: int
@@ -79,14 +79,15 @@ class Result(Generic[R]):
         return self.state == "succeeded"
 
     @property
-    def value(self) -> R:
+    def value(self) -> R_co:
         """What the called function returned (None for a command); JobFailed if the job did not succeed."""
         outcome = self._outcome()
         if self.ok:
-            value: R = pickle.loads(outcome["kept"]) if outcome is not None else None  # type: ignore[assignment]
+            value: R_co = pickle.loads(outcome["kept"]) if outcome is not None else None  # type: ignore[assignment]
             return value
-        cause = pickle.loads(outcome["kept"]) if outcome is not None and outcome["kept"] is not None else None
-        raise JobFailed(self._sentence(), self, outcome["traceback"] if outcome is not None else None) from cause
+        if outcome is None:
+            raise JobFailed(self._sentence(), self)
+        raise JobFailed(self._sentence(), self, outcome["traceback"]) from _exception(outcome["kept"])
 
     @property
     def traceback(self) -> str | None:
@@ -109,3 +110,12 @@ class Result(Generic[R]):
         except FileNotFoundError:
             return None
         return outcome if outcome["attempt"] == str(self.attempt) and outcome["ok"] == self.ok else None
+
+
+def _exception(kept: bytes | None) -> BaseException | None:
+    """None: it did not come along, or its class is not to be found here."""
+    try:
+        found = pickle.loads(kept) if kept is not None else None
+    except Exception:
+        return None
+    return found if isinstance(found, BaseException) else None

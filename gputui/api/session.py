@@ -6,13 +6,16 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from gputui.inside.modules import Loading, Reached
+from gputui.inside.modules import NOTHING_STARTS, Loading, Reached
+from gputui.logs.plain import plain
 from gputui.session.choice import chosen
-from gputui.session.client import Client, NoSession, fresh_id
+from gputui.session.client import Client, ClientError, NoSession, fresh_id
+from gputui.session.errors import SessionError
 from gputui.session.login import captured
 
 from .jobs import Job, Result, Stuck
@@ -88,7 +91,8 @@ class Session:
         client = self._opened()
         name = f"call-{fresh_id()}.json"
         made = call_spec(function, args, kwargs, options, name)
-        keep(client.root, name, packed_call(function, args, kwargs))
+        with _told():
+            keep(client.root, name, packed_call(function, args, kwargs))
         return self._add(made)
 
     def _add(self, made: dict[str, Any]) -> Job[Any]:
@@ -188,10 +192,11 @@ class Session:
         from gputui.session.beginning import begin
         from gputui.session.config import load
 
-        config = load()
-        root = self._given or os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
-        for notice in begin(root, config, self._gpus):
-            print(f"gputui: {notice}", file=sys.stderr)
+        with _told():
+            config = load()
+            root = self._given or os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
+            for notice in begin(root, config, self._gpus):
+                print(f"gputui: {plain(notice)}", file=sys.stderr)
         return Client(root)
 
 
@@ -209,12 +214,21 @@ def current() -> Session:
     return _default[0]
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Whatever keeps a session from being used is one kind of exception to a program."""
+    try:
+        yield
+    except SessionError as error:
+        raise ClientError(str(error)) from error
+
+
 def _ids(jobs: Sequence[Job[Any] | int]) -> list[int]:
     return [job if isinstance(job, int) else job.id for job in jobs]
 
 
 def _refuse_while_loading() -> None:
     """A job loads the script or module of its function: it must not queue everything once more."""
-    if Loading.wanted == "":
+    if Loading.wanted == NOTHING_STARTS:
         raise RuntimeError("this module queues jobs when it is imported; put that under if __name__ == '__main__':")
     raise Reached(None)

@@ -74,8 +74,9 @@ def _keep(path: str, value: Any) -> None:
 def _keep_failure(path: str, error: Exception, told: str) -> None:
     kept = None
     with suppress(Exception):
-        kept = pickle.dumps(error)
-        pickle.loads(kept)  # many exceptions go in and do not come out again
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)  # many exceptions go in and do not come out again
+        kept = pickled
     _write(path, {"ok": False, "traceback": told, "kept": kept})
 
 
