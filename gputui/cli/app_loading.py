@@ -41,8 +41,7 @@ class AppLoading:
 
     def _load_all(self) -> None:
         for source in self._inputs.sources:
-            records = (source.record,) if source.record is not None else ()
-            self._load(Load(source.specs, self._environment, source.origin, self._inputs.again, records))
+            self._load(source.load(self._main.bridge.root or "", self._environment, self._inputs.again))
         if self._inputs.lasting:
             self._load(Load((), self._environment, "", sources=tuple(self._inputs.lasting)))
         if self._pipe is not None:

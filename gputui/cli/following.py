@@ -45,9 +45,10 @@ class Following:
     def run(self) -> int:
         signal.signal(signal.SIGINT, lambda *_: self._left.set())
         again = Again(rerun_lost=self._options.rerun_lost, force_rerun=self._options.force_rerun)
+        for notice in self._inputs.notices:
+            say(notice)
         for source in self._inputs.sources:
-            records = (source.record,) if source.record is not None else ()
-            say(self._load(Load(source.specs, self._environment, source.origin, again, records)).sentence)
+            say(self._load(source.load(self._client.root, self._environment, again)).sentence)
         if self._inputs.lasting:
             self._load(Load((), self._environment, "", again, tuple(self._inputs.lasting)))
             say(f"{', '.join(one.path for one in self._inputs.lasting)}: read there from now on")

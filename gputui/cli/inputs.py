@@ -11,13 +11,16 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
-from gputui.session.loading import Again
+from gputui.session.keepsakes import keep
+from gputui.session.loading import NO_RESULTS, Again, Results
+from gputui.session.requests import Load
 from gputui.session.source_record import SourceKind, SourceRecord
 from gputui.sources.command_list import parse_command_list
 from gputui.sources.follow import end_of
 from gputui.sources.kinds import Kind, Wanted, kind_of, read_input
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
+from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
 
 from .words import refuse
 
@@ -30,6 +33,19 @@ class Source(msgspec.Struct, frozen=True):
     origin: str
     specs: tuple[JobSpec, ...]
     record: SourceRecord | None = None
+    results: Results = NO_RESULTS
+    force_rerun: bool = False
+    """The file itself asks for it."""
+    keepsakes: dict[str, bytes] = {}
+    """Files that its jobs need, by name; kept in the session before they are added."""
+
+    def load(self, root: str, environment: dict[str, str], again: Again) -> Load:
+        """The request that adds its jobs to the session in `root`, where its keepsakes are now."""
+        for name, data in self.keepsakes.items():
+            keep(root, name, data)
+        again = replace(again, force_rerun=again.force_rerun or self.force_rerun)
+        records = (self.record,) if self.record is not None else ()
+        return Load(self.specs, environment, self.origin, again, records, self.results)
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +54,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Sequence[str] = ()
     job_yielder: str | None = None
     follow: Sequence[str] = ()
+    task_bundle: str | None = None
+    """A file with the tasks of a script that starts them itself."""
     wanted: Wanted = Wanted()
     again: Again = Again()
 
@@ -62,9 +80,12 @@ class Inputs:
         if named.job_yielder is not None:
             self.lasting.append(self._yielder(named.job_yielder))
         names = list(named.jobs)
-        if not names and not self.lasting and not sys.stdin.isatty() and _is_input(STDIN):
+        others = self.lasting or named.task_bundle is not None
+        if not names and not others and not sys.stdin.isatty() and _is_input(STDIN):
             names = ["-"]
         self.sources = [source for name in names if (source := self._read(name)) is not None]
+        if named.task_bundle is not None:
+            self.sources.append(self._tasks(bundled(named.task_bundle)))
 
     @property
     def again(self) -> Again:
@@ -81,13 +102,29 @@ class Inputs:
         if kind is Kind.YIELDER:
             self.lasting.append(self._yielder(name))
             return None
+        if kind is Kind.TASK_CONFIG:
+            return self._tasks(read_task_config(name, self._named.wanted.task))
         found = read_input(name, kind, self._named.wanted)
         self.notices += found.notices
         self.gpus = self.gpus or found.gpus
         identity = has_identity(name)
-        # What a configuration gives is not known by its commands alone, so reloading leaves it out.
-        record = self._record(SourceKind.FILE, name) if identity and kind is not Kind.TASK_CONFIG else None
+        record = self._record(SourceKind.FILE, name) if identity else None
         return self._source(os.path.basename(name), found.drafts, record, identity=identity)
+
+    def _tasks(self, config: TaskConfig) -> Source:
+        """Not remembered for reloading: what a configuration gives is not known by its commands alone."""
+        self.notices += config.notices()
+        if self.gpus not in (None, config.gpus):
+            refuse("these files name different GPUs; say which with --gpus")
+        self.gpus = config.gpus
+        there = config.numbers(Before.DONE, Before.FOREIGN, Before.AT_WORK)
+        return Source(
+            config.origin,
+            config.specs(cwd=self._cwd, environment=self._environment, defaults=self._settings),
+            results=Results(gone=config.numbers(Before.NOTHING), there=there),
+            force_rerun=config.force_rerun,
+            keepsakes={config.bundle_name: config.bundle},
+        )
 
     def _stdin(self) -> Source | None:
         if self.follows_stdin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
@@ -32,6 +33,7 @@ Loading a file again keeps what is done and reruns what failed. Exit status: 0 a
 def parser(prog: str) -> Parser:
     made = Parser(prog=prog, description="Run jobs without a screen.", epilog=EXAMPLES)
     add_session_flags(made)
+    made.add_argument("--task-bundle", help=argparse.SUPPRESS)
     made.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
     made.add_argument("--wait-when-paused", action="store_true", help="stay when the scheduler pauses")
     made.add_argument("--stream", action="store_true", help="copy the jobs' output, each line with the job's number")

@@ -159,8 +159,7 @@ class Running:
             self._reporter.say(told)
 
     def _load(self, source: Source) -> None:
-        records = (source.record,) if source.record is not None else ()
-        loaded = self._asked(Load(source.specs, self._environment, source.origin, self._named().again, records))
+        loaded = self._asked(source.load(self._owner.paths.root, self._environment, self._named().again))
         self._reporter.say(loaded.sentence)
         self._own(loaded.jobs)
 

@@ -32,6 +32,7 @@ def settle(options: argparse.Namespace) -> None:
     if (options.job_file or options.job_yielder) and config.get("output_dir")[1] == DEFAULT and not folder_given:
         options.output_dir = HOG_FOLDER
     options.no_keeper = options.no_keeper or not config.get("keeper")[0]
+    options.gpus_given = options.gpus is not None or options.gpu_file is not None
     if options.gpus is None and not options.gpu_file:
         options.gpus = _gpus(config)
 

@@ -38,19 +38,23 @@ def named_inputs(options: argparse.Namespace, again: Again) -> Named:
         jobs=[*([options.job_file] if options.job_file else []), *options.jobs],
         job_yielder=options.job_yielder,
         follow=options.follow,
+        task_bundle=getattr(options, "task_bundle", None),
         wanted=Wanted(options.task, options.force_rerun),
         again=again,
     )
 
 
 def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None) -> GivenLanes:
-    """Refuses what is not there, and a driver that is broken. An input may name GPUs too; the flag counts more."""
+    """Refuses what is not there, and a driver that is broken.
+
+    An input that names its GPUs is given them, also by a session with others; the flag counts more, settings less.
+    """
     hardware = find_hardware()
     try:
         if options.gpu_file:
             return GivenLanes(gpu_file.read(options.gpu_file), None)
-        if options.gpus is None and named_by_input is not None:
-            options.gpus = parse_gpus(named_by_input)
+        if named_by_input is not None and not options.gpus_given:
+            options.gpus, options.set = parse_gpus(named_by_input), True
         given = lanes_for(options.gpus or All(), hardware)
     except BadGpus as error:
         refuse(str(error))

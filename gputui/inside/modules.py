@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +14,7 @@ LOADED_MAIN = "__mp_main__"
 """What a main script is called while it is loaded for what it defines; multiprocessing calls it the same."""
 
 
-class NotFound(Exception):
+class NotFound(ValueError):
     """The message is the sentence the user reads."""
 
 
@@ -31,6 +33,28 @@ class Loading:
     """Whether a user's script is being loaded for what it defines."""
 
     now = False
+    wanted: str | None = None
+    """Only the start of this class's tasks is the end of it; None: the first start of any."""
+
+    @classmethod
+    @contextmanager
+    def script(cls, wanted: str | None) -> Iterator[None]:
+        before = cls.now, cls.wanted
+        cls.now, cls.wanted = True, wanted
+        try:
+            yield
+        finally:
+            cls.now, cls.wanted = before
+
+    @classmethod
+    def reach(cls, scheduler: Any, task: str) -> None:
+        """A script came to the line that starts this class's tasks."""
+        if cls.wanted is None or cls.wanted == task:
+            raise Reached(scheduler)
+
+
+NOTHING_STARTS = ""
+"""No class is called so: an imported module that would start tasks is loaded to its end, and starts none."""
 
 
 def load_file(path: str) -> tuple[ModuleType, Reached | None]:
@@ -49,14 +73,12 @@ def load_file(path: str) -> tuple[ModuleType, Reached | None]:
     return module, _defined(module, spec.loader.get_code(name))
 
 
-def _defined(module: ModuleType, code: Any) -> Reached | None:
-    Loading.now = True
+def _defined(module: ModuleType, code: Any, wanted: str | None = None) -> Reached | None:
     try:
-        exec(code, module.__dict__)
+        with Loading.script(wanted):
+            exec(code, module.__dict__)
     except Reached as reached:
         return reached
-    finally:
-        Loading.now = False
     return None
 
 
@@ -83,7 +105,11 @@ def main_script() -> dict[str, str | None]:
 
 def found(where: dict[str, Any]) -> Any:
     """The class or function of `whereabouts`; its module is imported for it."""
-    module = load_main(where["main"]) if where["module"] == MAIN else _imported(where["module"], where.get("file"))
+    module = (
+        load_main(where["main"], where["name"])
+        if where["module"] == MAIN
+        else _imported(where["module"], where.get("file"))
+    )
     thing: Any = module
     for part in where["name"].split("."):
         if not hasattr(thing, part):
@@ -92,14 +118,14 @@ def found(where: dict[str, Any]) -> Any:
     return thing
 
 
-def load_main(main: dict[str, str | None]) -> ModuleType:
+def load_main(main: dict[str, str | None], wanted: str | None = None) -> ModuleType:
     """The main script of another process, as a module whose guarded part does not run."""
     if LOADED_MAIN in sys.modules:
         return sys.modules[LOADED_MAIN]
     module = ModuleType(LOADED_MAIN)
     code = _code(main, module)
     sys.modules[MAIN] = sys.modules[LOADED_MAIN] = module
-    _defined(module, code)
+    _defined(module, code, wanted)
     return module
 
 
@@ -122,7 +148,8 @@ def _imported(name: str, file: str | None) -> ModuleType:
     from importlib import import_module
 
     try:
-        return import_module(name)
+        with Loading.script(NOTHING_STARTS):
+            return import_module(name)
     except ModuleNotFoundError as error:
         # Its own imports may fail too; that is another story, and told as it is.
         if file is None or error.name is None or not (name == error.name or name.startswith(error.name + ".")):
@@ -134,5 +161,6 @@ def _imported(name: str, file: str | None) -> ModuleType:
         raise NotFound(f"there is no module {name}, and {file} is gone")
     module = module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with Loading.script(NOTHING_STARTS):
+        spec.loader.exec_module(module)
     return module

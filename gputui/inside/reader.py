@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from .modules import Reached, load_file
+from .old_names import lend_old_names
 from .sentences import sentence
 
 LOOKED_FOR = ("config", "yielder")
@@ -34,8 +35,13 @@ class Read:
         self.module, self.reached = load_file(path)
 
     def defines(self) -> list[str]:
+        if self.reached is not None:
+            return ["config"]
         named = [name for name in LOOKED_FOR if hasattr(self.module, name)]
-        return named if self.reached is None or "config" in named else ["config", *named]
+        config = getattr(self.module, "config", None)
+        if len(named) > 1 and not (isinstance(config, dict) and "scheduler_config" in config):
+            named.remove("config")  # the word may mean anything
+        return named
 
 
 def main(words: list[str]) -> int:
@@ -46,6 +52,7 @@ def main(words: list[str]) -> int:
     sys.dont_write_bytecode = True  # a file edited twice within a second would be read as it was before
     sys.path[:0] = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
     sys.argv = [path]
+    lend_old_names()
     with open(orders, "rb") as asked, open(answers, "wb") as told:
         return _serve(path, asked, told)
 

@@ -24,6 +24,18 @@ class Again(msgspec.Struct, frozen=True):
     force_rerun: bool = False
 
 
+class Results(msgspec.Struct, frozen=True):
+    """What a source knows of the results of its specs, by their numbers in the load; other sources know nothing."""
+
+    gone: tuple[int, ...] = ()
+    """They would be there if it had succeeded: one that succeeded is run again."""
+    there: tuple[int, ...] = ()
+    """They are there already: one that the session does not know is not added."""
+
+
+NO_RESULTS = Results()
+
+
 class LoadPlan(msgspec.Struct, frozen=True):
     """What a load will do, and the counts that the user is told."""
 
@@ -35,6 +47,8 @@ class LoadPlan(msgspec.Struct, frozen=True):
     kept: Counter[StateName]
     rerun: Counter[StateName]
     removed: int
+    there_before: int = 0
+    """Left out because their results are there, though not by this session."""
 
     def events(self) -> list[UserCommand]:
         """Adds first, for they may be refused; reruns before edits, for only a waiting job can be edited."""
@@ -42,7 +56,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
         return [*adds, *self.reruns, *self.edits]
 
     def sentence(self, origin: str) -> str:
-        total = len(self.new) + len(self.jobs) + self.removed
+        total = len(self.new) + len(self.jobs) + self.removed + self.there_before
         parts = [f"{len(self.new)} new"]
         done = self.kept[StateName.SUCCEEDED]
         parts += [f"{done} done (kept)"] if done else []
@@ -50,7 +64,9 @@ class LoadPlan(msgspec.Struct, frozen=True):
         parts += [f"{count} {name} (kept)" for name, count in others]
         parts += [f"{count} {name} (rerun)" for name, count in sorted(self.rerun.items())]
         parts += [f"{self.removed} removed (left out)"] if self.removed else []
-        advice = " All again: --force-rerun. Fresh session: --new" if self.jobs or self.removed else ""
+        parts += [f"{self.there_before} there before (skipped)"] if self.there_before else []
+        known = self.jobs or self.removed or self.there_before
+        advice = " All again: --force-rerun. Fresh session: --new" if known else ""
         return f"{total} in {origin}: {', '.join(parts)}.{advice}"
 
 
@@ -58,20 +74,26 @@ def key_of(spec: JobSpec) -> Key | None:
     return (spec.cwd, spec.command, spec.occurrence) if spec.occurrence is not None else None
 
 
-def plan(book: Book, specs: Iterable[JobSpec], again: Again) -> LoadPlan:
+def plan(book: Book, specs: Iterable[JobSpec], again: Again, results: Results = NO_RESULTS) -> LoadPlan:
     """Pure: compares a load with the book."""
     known = {key: job for job in book if (key := key_of(job.spec)) is not None}
     new: list[JobSpec] = []
     matched: list[tuple[Job, JobSpec]] = []
-    for spec in specs:
+    there, gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
+    gone_ids: set[JobId] = set()
+    there_before = 0
+    for number, spec in enumerate(specs):
         key = key_of(spec)
         job = known.get(key) if key is not None else None
-        if job is None:
-            new.append(spec)
-        else:
+        if job is not None:
             matched.append((job, spec))
+            gone_ids |= {job.id} if number in gone else set()
+        elif number in there:
+            there_before += 1
+        else:
+            new.append(spec)
     here = [(job, spec) for job, spec in matched if not job.archived]
-    rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again)})
+    rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again, gone=job.id in gone_ids)})
     environments = {job.id: spec.environment for job, spec in here}
     # A skipped job comes back by itself with the one it was skipped for.
     asked = [job_id for job_id in rerun_ids if not isinstance(book[job_id].state, Skipped)]
@@ -83,6 +105,7 @@ def plan(book: Book, specs: Iterable[JobSpec], again: Again) -> LoadPlan:
         kept=Counter(job.state.name for job, _ in here if job.id not in rerun_ids),
         rerun=Counter(job.state.name for job, _ in here if job.id in rerun_ids),
         removed=len(matched) - len(here),
+        there_before=there_before,
     )
 
 
@@ -111,9 +134,11 @@ def _in_the_way(book: Book, job_id: JobId, earlier: JobId) -> bool:
     return isinstance(book[earlier].state, Ended) and not satisfied(book, book[job_id], earlier)
 
 
-def _to_rerun(job: Job, again: Again) -> bool:
+def _to_rerun(job: Job, again: Again, *, gone: bool) -> bool:
     match job.state:
-        case Succeeded() | Killed():
+        case Succeeded():
+            return again.force_rerun or gone
+        case Killed():
             return again.force_rerun
         case Lost():
             return again.force_rerun or again.rerun_lost

@@ -10,7 +10,7 @@ from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
 
-from .loading import Again, plan
+from .loading import NO_RESULTS, Again, Results, plan
 from .outfiles import check_outfiles
 from .source_record import SourceKind, SourceRecord
 from .ticket import Act
@@ -67,12 +67,13 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     again: Again = Again()
     sources: tuple[SourceRecord, ...] = ()
     """What is to be remembered of where they come from, or read from now on."""
+    results: Results = NO_RESULTS
 
     def __call__(self, act: Act) -> Loaded:
         digest = act.keep_environment(self.environment)
         book = act.scheduler.book
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
-        planned = plan(book, specs, self.again)
+        planned = plan(book, specs, self.again, self.results)
         check_outfiles(book, planned.new)
         first = book.next_id
         sentence = planned.sentence(self.origin)

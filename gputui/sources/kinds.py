@@ -49,10 +49,9 @@ READERS: dict[Kind, str | Reader] = {
     Kind.COMMANDS: "command_list:read_command_list",
     Kind.SPEC: "spec:read_spec",
     Kind.PEASY: "peasy:read_batch",
-    Kind.TASK_CONFIG: "task_config:read_task_config",
 }
 """Each kind's reader, by name so that only what is needed is loaded. Those with drafts only take just the path.
-A yielder is none of them: it is not read, it goes on giving."""
+Not among them: a yielder, which is not read but goes on giving, and a task config, which is more than drafts."""
 
 ONLY_DRAFTS = (Kind.COMMANDS, Kind.SPEC, Kind.PEASY)
 _SUFFIXES = {

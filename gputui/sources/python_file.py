@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from .source import BadInput, shown
 
-__all__ = ["PythonFile", "door"]
+__all__ = ["PythonFile", "door", "door_of"]
 
 INSIDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inside")
 
@@ -85,10 +85,12 @@ class PythonFile:
 
 def door(environment: Mapping[str, str] = os.environ) -> list[str]:
     """How the user's Python is started at what it does for us: GPUTUI_PYTHON, the active environment's, or ours."""
-    python = environment.get("GPUTUI_PYTHON") or _active(environment)
-    if python is None:
-        return [sys.executable, "-P", "-m", "gputui.inside"]
-    return [python, INSIDE]
+    return door_of(environment.get("GPUTUI_PYTHON") or _active(environment) or sys.executable)
+
+
+def door_of(python: str) -> list[str]:
+    """The same for a Python that is known; another one than ours may have no gputui, so it is shown the way."""
+    return [python, "-P", "-m", "gputui.inside"] if python == sys.executable else [python, INSIDE]
 
 
 def _active(environment: Mapping[str, str]) -> str | None:

@@ -31,7 +31,7 @@ from gputui.core.job import (
     TimedOut,
 )
 from gputui.core.job import Purpose as Why
-from gputui.session.loading import Again, plan
+from gputui.session.loading import Again, Results, plan
 
 PLACED = Placed(1, (0,), ("0",), 0.0, "")
 KEEP, NEVER = Again(rerun_failed=False), Again()
@@ -188,3 +188,21 @@ def test_a_long_chain_is_planned_without_recursion() -> None:
     assert planned.rerun.total() == count
     stuck = chain(Killed(), *(Skipped(id) for id in range(count - 1)))
     assert plan(stuck, [same(f"echo {id}") for id in range(count)], Again()).reruns == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "rerun"),
+    [(Succeeded(), True), (Killed(), False), (Lost("x"), False), (Failed(1), True), (Queued(0.0), False)],
+)
+def test_what_succeeded_and_is_gone_is_run_again(state: State, rerun: bool) -> None:
+    planned = plan(Book([known(state)]), [same()], Again(), Results(gone=(0,)))
+    assert bool(planned.reruns) is rerun
+
+
+def test_what_is_there_and_not_known_is_not_added() -> None:
+    specs = [same("echo a"), same("echo b"), same("echo c")]
+    planned = plan(Book([known(Failed(1))]), specs, Again(), Results(there=(0, 1)))
+    assert [new.command for new in planned.new] == ["echo c"]
+    assert len(planned.reruns) == 1
+    assert planned.sentence("f").startswith("3 in f: 1 new, 1 failed (rerun), 1 there before (skipped).")
+    assert len(plan(Book([]), specs, ALL, Results(there=(0, 1))).new) == 3

@@ -24,7 +24,8 @@ def written(folder: Path, text: str, name: str = "file.py") -> str:
     [
         ("config = {}", ("config",)),
         ("def yielder(): yield 'true'", ("yielder",)),
-        ("config = {}\nyielder = lambda: ()", ("config", "yielder")),
+        ("config = {'scheduler_config': {}}\nyielder = lambda: ()", ("config", "yielder")),
+        ("config = 'any.yml'\nyielder = lambda: ()", ("yielder",)),
         ("x = 1", ()),
         ("if __name__ == '__main__':\n    1/0", ()),
     ],

@@ -1,0 +1,27 @@
+"""gputui from Python: queue commands and calls of functions in a session that outlives the program.
+
+    import gputui
+
+    @gputui.job(gpus=1)
+    def train(lr: float) -> float:
+        ...
+
+    if __name__ == "__main__":
+        with gputui.Session("runs", gpus="0,1") as session:
+            jobs = [train(lr) for lr in (0.1, 0.01)]
+            session.add("python evaluate.py", name="evaluate", after=jobs)
+        print([job.result() for job in jobs])
+
+Nothing is lost when the program ends first: `gputui ls` shows its jobs, and a later program can wait for them.
+"""
+
+from __future__ import annotations
+
+from gputui.session.client import ClientError as SessionError
+
+from .jobs import Job, JobFailed, Result, Stuck
+from .options import JobOptions
+from .queued import Queued, job
+from .session import Session
+
+__all__ = ["Job", "JobFailed", "JobOptions", "Queued", "Result", "Session", "SessionError", "Stuck", "job"]

@@ -1,0 +1,121 @@
+"""A job as a Python program holds it, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from gputui.inside.call import RESULT
+
+if TYPE_CHECKING:
+    from .session import Session
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class JobFailed(Exception):
+    """A job did not succeed. `traceback` is that of the called function, where there is one; the exception itself,
+    if it could be brought back, is the cause of this one.
+    """
+
+    def __init__(self, sentence: str, result: Result[Any], traceback: str | None = None) -> None:
+        super().__init__(sentence if traceback is None else f"{sentence}\n\n{traceback.rstrip()}")
+        self.result = result
+        self.traceback = traceback
+
+
+class Stuck(Exception):
+    """None of the jobs waited for starts by itself: the scheduler is paused, or they are held."""
+
+
+class Job(Generic[R_co]):
+    """A job in a session."""
+
+    def __init__(self, session: Session, id: int) -> None:
+        self.session = session
+        self.id = id
+
+    @property
+    def state(self) -> str:
+        """`queued`, `running`, `succeeded` …, as `gputui ls` says it."""
+        return self.session.results(self)[0].state
+
+    def wait(self, timeout: float | None = None) -> Result[R_co]:
+        """What came of it, when it has ended; TimeoutError if that takes longer than so many seconds."""
+        return self.session.wait(self, timeout=timeout)[0]
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """What the called function returned (None for a command); JobFailed if the job did not succeed."""
+        return self.wait(timeout).value
+
+    def __repr__(self) -> str:
+        return f"<gputui job {self.id} in {self.session.path}>"
+
+
+@dataclass(frozen=True)
+class Result(Generic[R_co]):
+    """A job as it was when it was looked at."""
+
+    job: int
+    name: str
+    state: str
+    attempt: int
+    exit_code: int | None
+    signal: int | None
+    gpus: tuple[str, ...]
+    started: float | None
+    ended: float | None
+    out: str | None
+    """Where its output is; `err` None: both streams are there."""
+    err: str | None
+    why: str | None
+    """Why it waits, or the crash in words."""
+    session: Session = field(repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.state == "succeeded"
+
+    @property
+    def value(self) -> R_co:
+        """What the called function returned (None for a command); JobFailed if the job did not succeed."""
+        outcome = self._outcome()
+        if self.ok:
+            value: R_co = pickle.loads(outcome["kept"]) if outcome is not None else None  # type: ignore[assignment]
+            return value
+        if outcome is None:
+            raise JobFailed(self._sentence(), self)
+        raise JobFailed(self._sentence(), self, outcome["traceback"]) from _exception(outcome["kept"])
+
+    @property
+    def traceback(self) -> str | None:
+        """Of the called function, if it raised an exception."""
+        outcome = self._outcome()
+        return None if outcome is None or outcome["ok"] else outcome["traceback"]
+
+    def _sentence(self) -> str:
+        why = f": {self.why}" if self.why else ""
+        return f"job {self.job} ({self.name}) is {self.state.replace('_', ' ')}{why}"
+
+    def _outcome(self) -> dict[str, Any] | None:
+        """What a call left in its folder at its newest end; None: it was no call, or it was ended."""
+        path = os.path.join(self.session.folder(self.job), RESULT)
+        try:
+            with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_uid != os.getuid():
+                    return None  # a pickle of somebody else's could do anything
+                outcome: dict[str, Any] = pickle.load(file)
+        except FileNotFoundError:
+            return None
+        return outcome if outcome["attempt"] == str(self.attempt) and outcome["ok"] == self.ok else None
+
+
+def _exception(kept: bytes | None) -> BaseException | None:
+    """None: it did not come along, or its class is not to be found here."""
+    try:
+        found = pickle.loads(kept) if kept is not None else None
+    except Exception:
+        return None
+    return found if isinstance(found, BaseException) else None

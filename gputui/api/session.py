@@ -1,0 +1,234 @@
+"""A session as a Python program uses it: found or begun, added to, waited for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
+
+from gputui.inside.modules import NOTHING_STARTS, Loading, Reached
+from gputui.logs.plain import plain
+from gputui.session.choice import chosen
+from gputui.session.client import Client, ClientError, NoSession, fresh_id
+from gputui.session.errors import SessionError
+from gputui.session.login import captured
+
+from .jobs import Job, Result, Stuck
+from .options import JobOptions, spec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AT_ONCE = 2000
+FIRST_NAP, LONGEST_NAP = 0.02, 0.5
+WAITING_OR_ACTIVE = frozenset(
+    ("queued", "held", "blocked", "delayed", "starting", "running", "suspended", "stopping")
+)  # fmt: skip
+
+
+class Session:
+    """A folder with one queue, the same that `gputui` and its verbs work on.
+
+    `path`: the session's folder. Without it, the session that `gputui add` would mean here. Where there is none, it is
+    begun when it is first needed, with the lanes that `gpus` names (`"0,1"`, `"[0,1],[2,3]"`, `"cpu:4"`); one that is
+    there keeps its lanes. `start=False` only queues: nothing is started by this program.
+
+    As a context it is where calls of functions decorated with `gputui.job` go. Leaving it waits for nothing.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, gpus: str | None = None, start: bool = True
+    ) -> None:
+        self._given = os.path.abspath(os.path.expanduser(path)) if path is not None else None
+        self._gpus = gpus
+        self._start = start
+        self._client: Client | None = None
+        self._added: dict[int, Job[Any]] = {}
+
+    @property
+    def path(self) -> str:
+        """Its folder."""
+        return self._opened().root
+
+    def open(self) -> Self:
+        """Finds or begins it now; otherwise that happens when it is first used."""
+        self._opened()
+        return self
+
+    def __enter__(self) -> Self:
+        contexts.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        contexts.remove(self)
+
+    # Adding
+
+    def add(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> Job[None]:
+        """Queues a command: a line for the shell, or its words. It runs here, in this environment."""
+        line = command if isinstance(command, str) else shlex.join(command)
+        return self._add(spec(line, options))
+
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Queues a call of a function that stands at the top of a module."""
+        return self.submit(function, args, kwargs, {})
+
+    def submit(
+        self, function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: JobOptions
+    ) -> Job[R]:
+        """The same with options. ValueError: no job could find it; TypeError: its arguments cannot be passed on."""
+        from gputui.session.keepsakes import keep
+
+        from .calling import call_spec, packed_call
+
+        client = self._opened()
+        name = f"call-{fresh_id()}.json"
+        made = call_spec(function, args, kwargs, options, name)
+        with _told():
+            keep(client.root, name, packed_call(function, args, kwargs))
+        return self._add(made)
+
+    def _add(self, made: dict[str, Any]) -> Job[Any]:
+        environment = captured()
+        answer = self._ask("load", specs=[made], environment=environment, origin="Python", again={})
+        job: Job[Any] = Job(self, answer["jobs"][0])
+        self._added[job.id] = job
+        return job
+
+    # Looking
+
+    @property
+    def jobs(self) -> tuple[Job[Any], ...]:
+        """Those that were added through this object, in their order."""
+        return tuple(self._added.values())
+
+    def wait(self, *jobs: Job[Any] | int, timeout: float | None = None) -> list[Result[Any]]:
+        """Blocks until these jobs have ended, without any named all that were added through this object.
+
+        TimeoutError when `timeout` seconds pass first; Stuck when none of them goes on without somebody's help.
+        """
+        wanted = _ids(jobs) or list(self._added)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        nap, left = FIRST_NAP, wanted
+        while left := self._unfinished(left):
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"{len(left)} of {len(wanted)} jobs have not ended within {timeout:g} s")
+            time.sleep(nap)
+            nap = min(LONGEST_NAP, nap * 1.5)
+        return self.results(*wanted)
+
+    def _unfinished(self, ids: list[int]) -> list[int]:
+        left: list[int] = []
+        goes_on, cause = not ids, None
+        for start in range(0, len(ids), AT_ONCE):
+            seen = self._ask("follow", jobs=ids[start : start + AT_ONCE])
+            left += [job["id"] for job in seen["jobs"] if job["state"]["type"] in WAITING_OR_ACTIVE]
+            goes_on, cause = seen["goes_on"] or goes_on, seen["scheduler"]["cause"]
+        if left and not goes_on:
+            why = f"the scheduler is paused: {cause['message']}" if cause is not None else "nothing starts by itself"
+            raise Stuck(f"{why}; {len(left)} jobs wait (gputui ls --session {shlex.quote(self.path)})")
+        return left
+
+    def results(self, *jobs: Job[Any] | int) -> list[Result[Any]]:
+        """These jobs as they are now, without any named all of the session."""
+        ids = _ids(jobs)
+        listed = self._opened().ask("listing", jobs=ids if jobs else None)["jobs"]
+        results = {job["id"]: self._result(job) for job in listed}
+        return [results[id] for id in ids if id in results] if jobs else list(results.values())
+
+    def _result(self, job: dict[str, Any]) -> Result[Any]:
+        return Result(
+            job=job["id"],
+            name=job["name"],
+            state=job["state"],
+            attempt=job["attempt"],
+            exit_code=job["exit_code"],
+            signal=job["signal"],
+            gpus=tuple(job["gpus"]),
+            started=job["started"],
+            ended=job["ended"],
+            out=job["out"],
+            err=job["err"],
+            why=job["end"] or job["why"],
+            session=self,
+        )
+
+    def folder(self, job: Job[Any] | int) -> str:
+        """A job's own folder."""
+        shown = self._opened().ask("show", job=_ids((job,))[0])
+        folder: str = shown["folder"]
+        return folder
+
+    def resume(self) -> None:
+        """Lets a paused scheduler go on."""
+        self._ask("commands", events=[{"type": "resume"}])
+
+    # The session
+
+    def _ask(self, kind: str, **fields: Any) -> Any:
+        return self._opened().ask(kind, work=self._start, **fields)
+
+    def _opened(self) -> Client:
+        if Loading.now:
+            _refuse_while_loading()
+        if self._client is None:
+            self._client = self._found() or self._begun()
+        return self._client
+
+    def _found(self) -> Client | None:
+        try:
+            return Client(self._given if self._given is not None else chosen("add"))
+        except NoSession:
+            return None
+
+    def _begun(self) -> Client:
+        from gputui.session.beginning import begin
+        from gputui.session.config import load
+
+        with _told():
+            config = load()
+            root = self._given or os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
+            for notice in begin(root, config, self._gpus):
+                print(f"gputui: {plain(notice)}", file=sys.stderr)
+        return Client(root)
+
+
+contexts: list[Session] = []
+"""The sessions whose `with` is under way, the innermost last."""
+_default: list[Session] = []
+
+
+def current() -> Session:
+    """Where calls go: the innermost context, else the session that `gputui add` would mean here."""
+    if contexts:
+        return contexts[-1]
+    if not _default:
+        _default.append(Session())
+    return _default[0]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Whatever keeps a session from being used is one kind of exception to a program."""
+    try:
+        yield
+    except SessionError as error:
+        raise ClientError(str(error)) from error
+
+
+def _ids(jobs: Sequence[Job[Any] | int]) -> list[int]:
+    return [job if isinstance(job, int) else job.id for job in jobs]
+
+
+def _refuse_while_loading() -> None:
+    """A job loads the script or module of its function: it must not queue everything once more."""
+    if Loading.wanted == NOTHING_STARTS:
+        raise RuntimeError("this module queues jobs when it is imported; put that under if __name__ == '__main__':")
+    raise Reached(None)

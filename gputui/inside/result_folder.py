@@ -1,0 +1,114 @@
+"""A task's result folder: made with a note in it, so that a half-done one is never taken for a finished one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+import tempfile
+
+NOTE = ".gputui-task"
+STARTED, SUCCEEDED = "started", "succeeded"
+
+
+class Note:
+    """What gputui knows about a result folder; one without a note was made by another tool."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, NOTE)
+
+    def started(self) -> None:
+        self._write(STARTED)
+
+    def succeeded(self) -> None:
+        self._write(SUCCEEDED)
+
+    def read(self) -> str | None:
+        """The word of the newest attempt; None: there is no note."""
+        try:
+            with open(self._path, encoding="utf-8", errors="replace") as file:
+                return file.read(200).partition(" ")[0]
+        except OSError:
+            return None
+
+    def _write(self, word: str) -> None:
+        known = os.environ.get
+        who = f"job {known('GPUTUI_JOB_ID')}, attempt {known('GPUTUI_ATTEMPT')} of {known('GPUTUI_SESSION')}"
+        fresh = f"{self._path}.{os.getpid()}"
+        with open(fresh, "w", encoding="utf-8", errors="replace") as file:
+            file.write(f"{word} {who}\n")
+        os.replace(fresh, self._path)
+
+
+class Occupied(Exception):
+    """Another task is at work in this folder."""
+
+
+_held: list[int] = []
+
+
+def occupy(folder: str) -> None:
+    """For as long as this process lives. A file system without locks is taken as free."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _held.append(fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Occupied(f"another task is at work in {folder}; this one would disturb it") from None
+    except OSError:
+        pass
+
+
+def is_at_work(folder: str) -> bool:
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def make_folder(path: str) -> None:
+    """A new one appears with its note already in it: without one it would be skipped for ever."""
+    folder = os.path.abspath(path)
+    if not os.path.isdir(folder):
+        parent = os.path.dirname(folder)
+        os.makedirs(parent, exist_ok=True)
+        fresh = tempfile.mkdtemp(prefix=".gputui-", dir=parent)
+        os.chmod(fresh, 0o777 & ~_umask())
+        Note(fresh).started()
+        os.rename(fresh, folder)
+        occupy(folder)
+    else:
+        occupy(folder)
+        Note(folder).started()
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def follow_log(path: str) -> None:
+    """Lets the task's log be found in its result folder too: the same file under a second name."""
+    if not stat.S_ISREG(os.fstat(1).st_mode):
+        return
+    written, fresh = os.readlink("/proc/self/fd/1"), f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.link(written, fresh)
+        except OSError:  # another file system
+            os.symlink(written, fresh)
+        os.replace(fresh, path)
+    except OSError as error:
+        print(f"gputui: {path} cannot be written: {error.strerror}; the output is in {written}", file=sys.stderr)

@@ -1,0 +1,66 @@
+"""Beginning a session without owning it: its folder, its store, its lanes. For verbs and for Python programs."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from gputui.gpus.hardware import find_hardware
+from gputui.gpus.lanes import GivenLanes, lanes
+from gputui.gpus.wanted import All, BadGpus, parse_gpus
+
+from . import lock as locks
+from .client import Client, ClientError
+from .config import Config
+from .errors import ConfigError, SessionError
+from .layouts import trouble
+from .lock import OwnerKind
+from .opening import Layout, open_session
+from .paths import Paths
+
+
+def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
+    """Makes the session and gives it lanes, those of the settings unless `gpus` says others; what to tell the user.
+
+    ConfigError: the settings are wrong; ClientError: it could not be made.
+    """
+    given = _lanes(config, gpus)
+    layout = Layout(config.get("prefix")[0], config.get("job_dir")[0])
+    sentence = trouble(layout)
+    if sentence is not None:
+        raise ConfigError(sentence)
+    try:
+        _create(Paths(root), layout)
+    except SessionError as error:
+        raise ClientError(str(error)) from error
+    Client(root).ask(
+        "begin",
+        lanes=msgspec.to_builtins(given.lanes),
+        given=gpus is not None or config.get("gpus")[0] is not None,
+        change_lanes=False,
+        cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
+        pause_after=config.get("pause_after")[0],
+        grace=config.get("grace")[0],
+    )
+    return [f"a session was begun in {root}", *([given.notice] if given.notice else [])]
+
+
+def _create(paths: Paths, layout: Layout) -> None:
+    made = paths.create()
+    lock = locks.take(paths)
+    if lock is None:
+        return  # somebody else is just beginning it
+    try:
+        lock.sign(OwnerKind.CLIENT)
+        open_session(paths, layout, made_folder=made).store.close()
+    finally:
+        lock.release()
+
+
+def _lanes(config: Config, gpus: str | None) -> GivenLanes:
+    written, origin = (gpus, "gpus") if gpus is not None else config.get("gpus")
+    try:
+        return lanes(parse_gpus(written) if written is not None else All(), find_hardware())
+    except BadGpus as error:
+        raise ConfigError(f"{origin}: {error}") from None

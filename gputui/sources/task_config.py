@@ -1,0 +1,170 @@
+"""GPUTaskScheduler's configurations as jobs: one for each instance, with its result folder to tell what is done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from enum import Enum
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.core.job import JobSpec
+from gputui.inside.result_folder import STARTED, Note, is_at_work
+
+from .python_file import PythonFile, door_of
+from .settings import NO_SETTINGS, JobSettings
+from .source import BadInput, Draft, Occurrences, shown, specs
+
+__all__ = ["Before", "TaskConfig", "TaskInstance", "bundled", "read_task_config"]
+
+BUNDLE = "GPUTUI_TASKS"
+"""The variable that names to a task the keepsake with its values."""
+
+
+class Before(Enum):
+    """What an instance's result folder tells."""
+
+    NOTHING = "nothing"
+    """There is none."""
+    BEGUN = "begun"
+    """A task of gputui began there and did not succeed, or still runs: the session knows more."""
+    AT_WORK = "at work"
+    """A task is in it just now, of this session or another."""
+    DONE = "done"
+    FOREIGN = "foreign"
+    """Not made by gputui: as GPUTaskScheduler did, what is there counts as done."""
+
+
+class TaskInstance(msgspec.Struct, frozen=True):
+    work_dir: str
+    name: str
+    params: dict[str, str]
+    before: Before
+
+
+class TaskConfig(msgspec.Struct, frozen=True):
+    """A configuration that was read whole."""
+
+    origin: str
+    bundle: bytes
+    """What its tasks need to know; kept where they find it before they are added."""
+    python: str
+    """The one that read it, and that its tasks run on."""
+    target: str
+    """The class, in words."""
+    gpus: str
+    """As `--gpus` takes them."""
+    force_rerun: bool
+    instances: tuple[TaskInstance, ...]
+    shared: tuple[str, ...]
+    """Instances left out because an earlier one has their folder."""
+
+    @property
+    def bundle_name(self) -> str:
+        """After its contents: another configuration never changes the values of tasks that wait."""
+        return f"tasks-{hashlib.blake2b(self.bundle, digest_size=12).hexdigest()}.json"
+
+    def specs(self, *, cwd: str, environment: str, defaults: JobSettings = NO_SETTINGS) -> tuple[JobSpec, ...]:
+        """One for each instance, in their order. What a task is told may change, its identity is its folder."""
+        drafts = [
+            Draft(self._command(instance.work_dir, cwd), number, JobSettings(name=instance.name))
+            for number, instance in enumerate(self.instances, 1)
+        ]
+        made = specs(
+            drafts, cwd=cwd, environment=environment, group=self.origin, defaults=defaults, occurrences=Occurrences()
+        )
+        variables = {BUNDLE: self.bundle_name}
+        return tuple(
+            replace(spec, params=instance.params, variables=variables)
+            for spec, instance in zip(made, self.instances, strict=True)
+        )
+
+    def _command(self, work_dir: str, cwd: str) -> str:
+        folder = os.path.join(cwd, work_dir)
+        near = os.path.relpath(folder, cwd)
+        return shlex.join([*door_of(self.python), "task", self.target, folder if near.startswith("..") else near])
+
+    def numbers(self, *before: Before) -> tuple[int, ...]:
+        return tuple(number for number, instance in enumerate(self.instances) if instance.before in before)
+
+    def notices(self) -> list[str]:
+        """What the user should know beyond the counts."""
+        told = []
+        foreign = len(self.numbers(Before.FOREIGN))
+        if foreign and not self.force_rerun:
+            count = "1 result folder was" if foreign == 1 else f"{foreign} result folders were"
+            told.append(f"{self.origin}: {count} not made by gputui; what is there counts as done (force_rerun: not)")
+        if self.shared:
+            count = "1 instance has" if len(self.shared) == 1 else f"{len(self.shared)} instances have"
+            told.append(
+                f"{self.origin}: {count} the same result folder as an earlier one and is left out "
+                f"({self.shared[0]}); a larger config_string_value_maxlen may tell them apart"
+            )
+        return told
+
+
+def read_task_config(path: str, task: str | None = None) -> TaskConfig:
+    """The configuration in a .py file; `task` names its class where that is not plain. BadInput if it is wrong."""
+    with PythonFile(path) as file:
+        return described(file, task)
+
+
+def described(file: PythonFile, task: str | None = None) -> TaskConfig:
+    """The same of a file that is loaded already."""
+    if "config" not in file.defines:
+        raise BadInput(f"{shown(file.path)} defines no config")
+    return _config(file.ask("config", task=task), os.path.basename(file.path))
+
+
+def bundled(path: str) -> TaskConfig:
+    """A configuration that another process has read: a script of the user's."""
+    with open(path, "rb") as file:
+        bundle = json.load(file)
+    return _config(bundle, bundle.pop("origin"))
+
+
+def _config(bundle: dict[str, Any], origin: str) -> TaskConfig:
+    return TaskConfig(
+        origin=shown(origin),
+        bundle=json.dumps(bundle, sort_keys=True).encode(),
+        python=bundle["python"],
+        target=_target(bundle["task"]),
+        gpus=_gpus(bundle["gpu"], origin),
+        force_rerun=bundle["force_rerun"],
+        instances=tuple(
+            TaskInstance(one["work_dir"], one["name"], one["params"], _before(one["work_dir"]))
+            for one in bundle["instances"]
+        ),
+        shared=tuple(bundle["shared"]),
+    )
+
+
+def _target(task: dict[str, Any]) -> str:
+    main = task.get("main")
+    if main is None:
+        return f"{task['module']}.{task['name']}"
+    return f"{main['name'] or os.path.basename(main['file'])}:{task['name']}"
+
+
+def _gpus(entries: list[str], origin: str) -> str:
+    """Each entry is a lane; an empty one hides every GPU, as -1 does."""
+    if len(entries) == 1 and (":" in entries[0] or entries[0] == "all"):
+        return entries[0]
+    if any(mark in entry for entry in entries for mark in "[]"):
+        raise BadInput(f"{shown(origin)}: gpu: {entries!r} holds a bracket within a string; write nested lists")
+    return ",".join(f"[{entry}]" if entry.strip() else "-1" for entry in entries)
+
+
+def _before(work_dir: str) -> Before:
+    if not os.path.lexists(work_dir):
+        return Before.NOTHING
+    note = Note(work_dir).read()
+    if note is None:
+        return Before.FOREIGN
+    if note == STARTED:
+        return Before.AT_WORK if is_at_work(work_dir) else Before.BEGUN
+    return Before.DONE

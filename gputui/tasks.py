@@ -1,0 +1,87 @@
+"""GPUTaskScheduler's Python interface on gputui: change the import and everything else stays as it was.
+
+    from gputui.tasks import GPUTask, GPUTaskScheduler, ConfigManager
+
+`GPUTaskScheduler(config, MyTask).start()` is `gputui run`: a durable session in the output folder, seen and steered
+from any shell, with the tasks' classes loaded in their own processes alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gputui.inside import bundle
+from gputui.inside.configs import ConfigManager, QuietConfigManager
+from gputui.inside.gpu_task import GPUTask
+from gputui.inside.modules import Loading, whereabouts
+
+__all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler"]
+
+INTERRUPTED = 130
+
+
+class GPUTaskScheduler:
+    """Runs a task of the given class for each test instance of a configuration."""
+
+    def __init__(self, config: dict[str, Any], gpu_task_class: type) -> None:
+        # The user's own dictionary stays as it is.
+        settings = {key: dict(part) for key, part in config.items() if key == "scheduler_config"}
+        self._config_manager = QuietConfigManager({**config, **settings})
+        self._gpu_task_class = gpu_task_class
+        self.exit_status: int | None = None
+        """After `start`: 0 when all tasks succeeded, else what `gputui run` would exit with."""
+
+    def start(self) -> None:
+        """Returns when no task is left that starts by itself. What succeeded before is kept, what failed is rerun."""
+        if Loading.now:
+            # A job loads the script that defines its class; it must not begin all over again.
+            Loading.reach(self, self._gpu_task_class.__qualname__)
+            return
+        tasks = bundle.made(self._config_manager, whereabouts(self._gpu_task_class))
+        origin = os.path.basename(sys.argv[0]) or "the script"
+        self.exit_status = _run(json.dumps({**tasks, "origin": origin}).encode())
+        if self.exit_status == INTERRUPTED:
+            raise KeyboardInterrupt
+
+
+def _run(tasks: bytes) -> int:
+    """In a process of its own: what the script has imported stays out of the scheduler."""
+    fd = os.memfd_create("gputui-tasks")
+    with open(fd, "wb") as file:
+        file.write(tasks)
+        file.flush()
+        command = [sys.executable, "-P", "-m", "gputui", "run", "--task-bundle", f"/proc/self/fd/{fd}"]
+        with _signals_left_to_it() as child:
+            process = subprocess.Popen(command, pass_fds=[fd])
+            child.append(process)
+            return process.wait()
+
+
+@contextmanager
+def _signals_left_to_it() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """An interrupt reaches it from the terminal by itself; a request to end is passed on."""
+    child: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _: object) -> None:
+        for process in child:
+            process.send_signal(number)
+
+    try:
+        before = {
+            signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+            signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on),
+        }
+    except ValueError:  # not in the main thread
+        before = {}
+    try:
+        yield child
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,222 @@
+"""gputui from Python: jobs are added to real sessions, waited for and asked for what came of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import functions_of_users as users
+from support.homes import Home, reap
+from support.waiting import until
+
+import gputui
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    for name in ("GPUTUI_SESSION", "GPUTUI_RUN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    home = Home(tmp_path, "runs")
+    yield home
+    home.end()
+    reap()
+
+
+@pytest.fixture
+def session(home: Home) -> gputui.Session:
+    return gputui.Session(home.root, gpus="cpu:2")
+
+
+def test_commands_are_queued_and_their_ends_come_back(session: gputui.Session, home: Home) -> None:
+    good = session.add("echo $((6 * 7)); echo $MINE", name="answer", env={"MINE": "yes"}, priority=50)
+    bad = session.add(["sh", "-c", "echo 'oh dear' >&2; exit 3"], cwd=home.folder / ".")
+    first, second = session.wait()
+    assert (first.job, first.name, first.state, first.ok, first.exit_code) == (good.id, "answer", "succeeded", True, 0)
+    assert Path(str(first.out)).read_text() == "42\nyes\n"
+    assert first.value is None
+    assert (second.state, second.exit_code) == ("failed", 3)
+    assert Path(str(second.err)).read_text() == "oh dear\n"
+    with pytest.raises(gputui.JobFailed, match=r"job 1 .* is failed"):
+        bad.result()
+    home.gone("all is done and the keeper has left")
+
+
+def test_calls_of_a_decorated_function_are_jobs(session: gputui.Session) -> None:
+    with session:
+        jobs = [users.added(1, second=2), users.added(40, 2), users.fails("not like this")]
+    assert [job.result() for job in jobs[:2]] == [3, 42]
+    with pytest.raises(gputui.JobFailed, match="ValueError: not like this") as failed:
+        jobs[2].result()
+    assert isinstance(failed.value.__cause__, ValueError)
+    assert failed.value.traceback is not None
+    assert "functions_of_users.py" in failed.value.traceback
+    assert "gputui/inside" not in failed.value.traceback
+    results = session.results()
+    assert [result.name for result in results[1:]] == ["added first=40 second=2", "fails words=not like this"]
+    assert results[2].traceback == failed.value.traceback
+    assert sorted(os.listdir(session.folder(jobs[0]))) == [
+        "INFO", "SUCCESS", "call.json", "job_0.ERR", "job_0.OUT", "result.pickle",
+    ]  # fmt: skip
+
+
+def test_a_decorated_function_can_still_be_called_here() -> None:
+    assert users.added.local(1, 2) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (users.refuses, "Refused: 1 and 2"),
+        (users.gives_a_file, "what it returned cannot be passed back"),
+        (lambda: users.exits(7), "exit code 7"),
+    ],
+)
+def test_whatever_a_call_does_its_failure_is_told(session: gputui.Session, call: object, words: str) -> None:
+    with session:
+        job = call()  # type: ignore[operator]
+    with pytest.raises(gputui.JobFailed, match=words):
+        job.result()
+
+
+def test_a_rerun_of_a_call_gives_the_newest_result(session: gputui.Session, home: Home) -> None:
+    with session:
+        job = users.read(str(home.folder / "notes"))
+    with pytest.raises(gputui.JobFailed, match="No such file or directory"):
+        job.result()
+    (home.folder / "notes").write_text("found")
+    subprocess.run([sys.executable, "-m", "gputui", "rerun", str(job.id), "--session", session.path], check=True)
+    assert job.result() == "found"
+
+
+def test_a_call_that_was_ended_says_how(session: gputui.Session) -> None:
+    with session:
+        job = users.sleeps.options(timeout="0.5s", name="nap")(600)
+    with pytest.raises(gputui.JobFailed, match=r"job 0 \(nap\) is timed out"):
+        job.result()
+
+
+def test_any_function_of_a_module_can_be_called(session: gputui.Session) -> None:
+    assert session.call(users.plain, "loud").result() == "LOUD"
+    assert session.call(os.path.join, "a", "b").result() == "a/b"
+
+
+def test_what_no_job_could_find_or_take_is_refused_at_once(session: gputui.Session, home: Home) -> None:
+    with pytest.raises(ValueError, match="not defined at the top of a module"):
+        session.call(lambda: 1)
+    with pytest.raises(TypeError, match="cannot be passed to a job"):
+        session.call(users.plain, lambda: 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="missing a required argument"):
+        session.call(users.plain)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="'gpu' is no option of a job; there are name"):
+        session.add("true", gpu=1)  # type: ignore[call-arg]
+    assert session.results() == []
+
+
+def test_jobs_wait_for_other_jobs(session: gputui.Session) -> None:
+    first = session.add("sleep 0.1; echo first >>order")
+    second = session.add("echo second >>order", after=[first], name="second")
+    session.add("echo third >>order", after=["second"])
+    session.wait()
+    assert Path("order").read_text().split() == ["first", "second", "third"]
+    assert second.state == "succeeded"
+
+
+def test_waiting_ends_in_time_and_when_nothing_goes_on(session: gputui.Session) -> None:
+    slow = session.add("sleep 600")
+    with pytest.raises(TimeoutError, match=r"1 of 1 jobs have not ended within 0\.1 s"):
+        slow.wait(timeout=0.1)
+    held = session.add("true", hold=True)
+    subprocess.run([sys.executable, "-m", "gputui", "kill", "0", "--session", session.path], check=True)
+    with pytest.raises(gputui.Stuck, match="1 jobs wait"):
+        session.wait()
+    assert held.state == "held"
+
+
+def test_a_pause_after_crashes_is_told_and_can_be_ended(session: gputui.Session) -> None:
+    for _ in range(3):
+        session.add("exit 9")
+    last = session.add("sleep 0.5; true", after=[2], after_any=True)
+    with pytest.raises(gputui.Stuck, match="the scheduler is paused: 3 jobs crashed the same way"):
+        session.wait()
+    session.resume()
+    assert last.wait().ok
+
+
+def test_queued_only_nothing_starts(home: Home) -> None:
+    session = gputui.Session(home.root, gpus="cpu:1", start=False)
+    job = session.add("true")
+    assert job.state == "queued"
+    home.gone()
+    assert gputui.Session(home.root).wait(job.id)[0].ok
+
+
+def test_without_a_path_it_is_the_session_that_add_would_mean(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUTUI_GPUS", "cpu:1")
+    monkeypatch.setenv("GPUTUI_OUTPUT_DIR", "runs")
+    assert gputui.Session().open().path == str(home.root)
+    assert gputui.Session().add("true").wait().ok
+
+
+def test_a_call_within_a_job_joins_its_session(session: gputui.Session) -> None:
+    with session:
+        job = users.queues_another(4)
+    assert session.wait(job.result())[0].value == 5
+
+
+def test_what_keeps_a_session_from_being_used_is_one_exception(home: Home) -> None:
+    with pytest.raises(gputui.SessionError, match=r"gpus: .*'x' is no GPU"):
+        gputui.Session(home.root, gpus="x").open()
+    (home.folder / "file").touch()
+    with pytest.raises(gputui.SessionError, match="cannot make a session"):
+        gputui.Session(home.folder / "file" / "runs", gpus="cpu:1").open()
+
+
+SCRIPT = """
+import gputui, sys
+
+@gputui.job()
+def doubled(number):
+    return 2 * number
+
+print("begun", __name__, file=sys.stderr)
+with gputui.Session("runs", gpus="cpu:2"):
+    jobs = [doubled(number) for number in range(3)]
+print([job.result() for job in jobs])
+"""
+
+
+def test_a_script_that_queues_its_own_functions_does_so_once(home: Home) -> None:
+    """Without a guard, too: a job that loads the script stops where it would queue."""
+    (home.folder / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=home.folder, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[0, 2, 4]\n", done.stderr
+    assert len(gputui.Session(home.root).results()) == 3
+
+
+def test_jobs_outlive_the_program_that_queued_them(home: Home) -> None:
+    script = (
+        "import gputui, os\nwith gputui.Session('runs', gpus='cpu:1') as session:\n"
+        "    [session.add(f'while ! test -e go; do sleep 0.01; done; echo {n} >>ran') for n in range(3)]\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=home.folder, timeout=60, stderr=subprocess.DEVNULL)
+    (home.folder / "go").touch()
+    until(lambda: home.runs() == {"0": 1, "1": 1, "2": 1}, "all have run")
+    assert [result.ok for result in gputui.Session(home.root).wait(0, 1, 2)] == [True] * 3
+
+
+def test_importing_gputui_loads_nothing_until_it_is_asked(home: Home) -> None:
+    code = "import sys; before = set(sys.modules); import gputui; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['gputui']\n"
+    code = "import gputui, sys; gputui.Session; print({'msgspec', 'textual', 'asyncio', 'sqlite3'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
+        gputui.Sesion  # noqa: B018
