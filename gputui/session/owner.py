@@ -293,9 +293,11 @@ class Owner:
         if self.places and self._trouble is None:
             self._place()
         durable = self._commit()
-        self._publish()
         if durable:
             self._release()
+        self._publish()
+        if durable:
+            self._answer()
         self._set_wakeup()
 
     def _place(self) -> None:
@@ -363,6 +365,9 @@ class Owner:
         ended, self._ended = self._ended, []
         for job_id, attempt in ended:
             self._scribe.note(self.scheduler.book[job_id], over=attempt)
+
+    def _answer(self) -> None:
+        """After the snapshot, which whoever asked will look at."""
         answered, self._answered = self._answered, []
         for ticket in answered:
             ticket.settle()

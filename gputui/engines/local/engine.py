@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 
-from gputui.core.events import AttemptEnded, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
+from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EventLoop, Launch, Report, Survivor
@@ -148,7 +148,11 @@ class LocalEngine:
         status = Status.of(live.watch.finish())
         live.watch = None
         reached(Step.END_SEEN)
-        self._read_end(live, status, READ_TRIES)
+        if status is not None and status.code == 0:
+            # Only a command that ran and ended with 0 makes its wrapper end so: nothing is left to read.
+            self._settle(live, Exited(0), False)
+        else:
+            self._read_end(live, status, READ_TRIES)
 
     def _read_end(self, live: LiveAttempt, status: Status | None, tries: int) -> None:
         if self._live.get(live.key) is not live:
