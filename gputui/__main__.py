@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _import_msgspec() -> None:
-    """Without typing_extensions, of which it uses nothing since Python 3.11: that costs as much as Python's own start."""
+    """Without typing_extensions, of which it uses nothing since Python 3.11: that takes as long as Python to start."""
     loaded = sys.modules.get("typing_extensions")
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # Python's sign for "cannot be imported"
     try:

@@ -360,8 +360,7 @@ class Owner:
             self.journal.write("the queue can be written again")
             self._kick()
         outbox, self._outbox = self._outbox, []
-        for instruction in outbox:
-            self._launcher.carry_out(instruction, self.scheduler.board.lanes)
+        self._launcher.carry_out(outbox, self.scheduler.board.lanes)
         ended, self._ended = self._ended, []
         for job_id, attempt in ended:
             self._scribe.note(self.scheduler.book[job_id], over=attempt)
