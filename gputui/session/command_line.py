@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from shlex import quote
-from shutil import which
 
 from gputui.core.job import JobSpec
 
@@ -26,4 +25,6 @@ def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
 
 def python_of(environment: Mapping[str, str]) -> str:
     """The user's own Python: their modules are there, and ours need not be."""
+    from shutil import which  # brings three compressors along
+
     return which("python3", path=environment.get("PATH", os.defpath)) or sys.executable
