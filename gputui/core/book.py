@@ -57,8 +57,9 @@ class Book:
         """Enters new jobs; their ids must follow on."""
         entered = list(jobs)
         self.jobs = self.jobs.extend(entered)
+        self._line_up(entered)
         for job in entered:
-            self._enter(job)
+            self._enter(job, is_in_line=True)
             for earlier in job.after:
                 self.dependents.setdefault(earlier, []).append(job.id)
             if job.spec.name is not None:
@@ -85,24 +86,37 @@ class Book:
             if job.spec.name is not None:
                 self.named.setdefault(job.spec.name, []).append(job.id)
 
-    def _enter(self, job: Job, *, is_timed: bool = False) -> None:
+    def _enter(self, job: Job, *, is_timed: bool = False, is_in_line: bool = False) -> None:
         self.changed.add(job.id)
         self.unsaved.add(job.id)
         if job.archived:
             return
-        self.counts[job.state.name] += 1
-        if isinstance(job.state, Blocked):
-            self.unmet[job.id] = {id for id in job.after if not isinstance(self[id].state, Ended)}
-        if isinstance(job.state, Waiting):
-            place = place_of(job)
-            self.line.add(place)
-            self.waiting_in_group[job.spec.group] += not isinstance(job.state, Held)
-            if isinstance(job.state, Queued):
-                self._enter_ready(job.spec.request, place)
+        state = job.state
+        self.counts[state.name] += 1
+        if isinstance(state, Waiting):
+            self.waiting_in_group[job.spec.group] += not isinstance(state, Held)
+            if isinstance(state, Blocked):
+                self.unmet[job.id] = {id for id in job.after if not isinstance(self[id].state, Ended)}
+            if not is_in_line:
+                self._line_up([job])
         elif job.active is not None:
             self.active.add(job.id)
-        if not is_timed:
+        if not is_timed and not isinstance(state, Queued):
             self.timers.set(job)
+
+    def _line_up(self, jobs: list[Job]) -> None:
+        """Puts those that wait into their lines."""
+        waiting: list[Place] = []
+        ready: dict[Request, list[Place]] = {}
+        for job in jobs:
+            if isinstance(job.state, Waiting) and not job.archived:
+                place = place_of(job)
+                waiting.append(place)
+                if isinstance(job.state, Queued):
+                    ready.setdefault(job.spec.request, []).append(place)
+        self.line.extend(waiting)
+        for request, places in ready.items():
+            self.ready.setdefault(request, Order()).extend(places)
 
     def _leave(self, job: Job) -> None:
         if job.archived:
@@ -117,12 +131,6 @@ class Book:
                 self._leave_ready(job.spec.request, place)
         else:
             self.active.discard(job.id)
-
-    def _enter_ready(self, request: Request, place: Place) -> None:
-        line = self.ready.get(request)
-        if line is None:
-            line = self.ready[request] = Order()
-        line.add(place)
 
     def _leave_ready(self, request: Request, place: Place) -> None:
         line = self.ready[request]

@@ -79,7 +79,7 @@ def _check(spec: JobSpec) -> None:
     texts = (
         spec.command, spec.cwd, spec.shell, spec.outfile or "", spec.name or "", spec.group, spec.wrap, spec.task,
     )  # fmt: skip
-    if any("\0" in text for text in (*texts, *spec.variables, *spec.variables.values(), *spec.request.devices)):
+    if "\0" in "".join((*texts, *spec.variables, *spec.variables.values(), *spec.request.devices)):
         raise Refusal("a NUL byte can be in no command, path or name")
     if spec.retries < 0:
         raise Refusal(f"a job cannot be retried {spec.retries} times")

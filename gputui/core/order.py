@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .job import Job, JobId
 
 BLOCK = 256
+FEW = 16
+"""Adding one place costs as much as sorting so many anew."""
 
 
 class Place(NamedTuple):
@@ -66,6 +68,17 @@ class Order:
             self._split(number)
         else:
             self._ends[number] = block[-1]
+
+    def extend(self, places: Sequence[Place]) -> None:
+        """Many at once: where they are not few beside those in line, sorting all anew is cheaper than adding each."""
+        if len(places) * FEW < self._length:
+            for place in places:
+                self.add(place)
+            return
+        ordered = sorted([*self, *places])
+        self._blocks = [ordered[start : start + BLOCK] for start in range(0, len(ordered), BLOCK)]
+        self._ends = [block[-1] for block in self._blocks]
+        self._length = len(ordered)
 
     def remove(self, place: Place) -> None:
         number = bisect_left(self._ends, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -65,7 +65,8 @@ class Engine(Protocol):
     Orders about an attempt that is over do nothing.
     """
 
-    def start(self, launch: Launch) -> None: ...
+    def start(self, launches: Iterable[Launch]) -> None:
+        """Starts them beside each other, each as soon as it is given, and returns when all are started."""
 
     def recover(self, survivors: list[Survivor]) -> None:
         """Decides about each survivor before anything is started, and reports what it found."""

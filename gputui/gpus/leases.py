@@ -14,7 +14,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -90,7 +89,7 @@ class Leases:
         Give a copy to the wrapper and close this one: then the lease lasts as long as the job.
         """
         self._sweep(device)
-        own = f"gputui-lease.{_SAFE_NAME.sub('_', device)}.{os.getuid()}.{self._session}.{secrets.token_hex(4)}"
+        own = f"gputui-lease.{_SAFE_NAME.sub('_', device)}.{os.getuid()}.{self._session}.{os.urandom(4).hex()}"
         path = os.path.join(self.folder, own)
         fd = _make(path)
         if fd is None or _locked_by(fd, fcntl.LOCK_SH, time.monotonic() + _LONGEST_TEST):

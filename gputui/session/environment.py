@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+from _blake2 import blake2b  # from hashlib it would bring all of OpenSSL along
 from collections.abc import Mapping
 
 import msgspec
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest(environment: Mapping[str, str]) -> str:
-    return hashlib.blake2b(_encode(dict(environment)), digest_size=12).hexdigest()
+    return blake2b(_encode(dict(environment)), digest_size=12).hexdigest()
 
 
 def told(job: Job, placed: Placed, session: str, folder: str) -> dict[str, str]:

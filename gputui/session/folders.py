@@ -6,6 +6,7 @@ the first one's files move beside them, and the old names are links to the newes
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -16,6 +17,7 @@ import msgspec
 from gputui.core.job import Attempt, Job, Succeeded
 
 SUCCESS, FAILURE = "SUCCESS", "FAILURE"
+_HOST = os.uname().nodename
 _UNSAFE = re.compile(r"[^\w.,=+@-]+")
 
 
@@ -97,8 +99,8 @@ class Folders:
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(os.path.join(folder, marker))
 
-    def mark(self, job: Job, attempt: Attempt, claim: str) -> None:
-        """The claim, emptied, becomes the marker: one file less to make and one less to remove for every job."""
+    def mark(self, job: Job, attempt: Attempt, claim: str) -> bool:
+        """The claim, emptied, becomes the marker: one file less to make and one to remove. False: it was gone."""
         succeeded = isinstance(attempt.end, Succeeded)
         folder = self.folder(job)
         # An attempt that a rolled-back store issued anew finds the marker of the one before.
@@ -110,10 +112,18 @@ class Folders:
             os.rename(claim, path)
         except OSError:
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+            return False
+        return True
 
     def write_info(self, job: Job, git: str = "") -> None:
-        with open(f"{self.folder(job)}/INFO", "wb") as file:
-            file.write(info(job, git).encode("utf-8", "replace"))
+        # Every call lets the owner's thread wait for ours: open() would make three more.
+        text = info(job, git).encode("utf-8", "replace")
+        fd = os.open(f"{self.folder(job)}/INFO", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            if os.write(fd, text) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(fd)
 
 
 def _own_files(folder: str, attempt: int) -> Files:
@@ -138,7 +148,7 @@ def info(job: Job, git: str = "") -> str:
         f"command: {job.spec.command}",
         f"cwd: {job.spec.cwd}",
         f"id: {job.id}",
-        f"host: {os.uname().nodename}",
+        f"host: {_HOST}",
     ]
     lines += [f"occurrence: {job.spec.occurrence}"] if job.spec.occurrence is not None else []
     lines += [f"wrap: {job.spec.wrap}"] if job.spec.wrap else []

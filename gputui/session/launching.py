@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gputui.core.events import AttemptEnded, NoRoom, NotStarted, Outcome
 from gputui.core.instructions import ContinueTree, Instruction, KillTree, Start, SuspendTree, Terminate
@@ -48,10 +48,18 @@ class Launcher:
         self._bases: dict[tuple[str, bool], dict[str, str]] = {}
         """What all jobs of one environment are given, with a lane and without, as long as the lanes are the same."""
 
-    def carry_out(self, instruction: Instruction, lanes: tuple[Lane, ...]) -> None:
+    def carry_out(self, instructions: list[Instruction], lanes: tuple[Lane, ...]) -> None:
+        starts = [instruction.job for instruction in instructions if isinstance(instruction, Start)]
+        if starts:
+            self._engine.start(self._launches(starts, lanes))
+            for job in starts:
+                self._devices.hand_on(job.id)
+                self._note(job)
+        for instruction in instructions:
+            self._signal(instruction)
+
+    def _signal(self, instruction: Instruction) -> None:
         match instruction:
-            case Start(job=job):
-                self._launch(job, lanes)
             case Terminate(job=job_id, attempt=attempt):
                 self._engine.terminate(job_id, attempt)
             case KillTree(job=job_id, attempt=attempt):
@@ -61,38 +69,37 @@ class Launcher:
             case ContinueTree(job=job_id, attempt=attempt):
                 self._engine.resume(job_id, attempt)
 
-    def _launch(self, job: Job, lanes: tuple[Lane, ...]) -> None:
-        placed = job.active
-        assert placed is not None
-        try:
-            self._folders.prepare(job, placed.attempt)
-        except OSError as error:
-            self._devices.hand_on(job.id)
-            self._report(_not_launched(job, placed.attempt, error))
-            return
-        reached(Step.FOLDER_MADE)
+    def _launches(self, jobs: list[Job], lanes: tuple[Lane, ...]) -> Iterator[Launch]:
+        """One after the other: while this one's folder is made, the engine starts the one before."""
+        for job in jobs:
+            assert job.active is not None
+            try:
+                self._folders.prepare(job, job.active.attempt)
+            except OSError as error:
+                self._report(_not_launched(job, job.active.attempt, error))
+                continue
+            reached(Step.FOLDER_MADE)
+            yield self._launch(job, job.active, lanes)
+
+    def _launch(self, job: Job, placed: Placed, lanes: tuple[Lane, ...]) -> Launch:
         files = self._folders.files(job, placed.attempt)
         environment = {
             **self._base(placed, lanes),
             **told(job, placed, self._paths.root, self._folders.folder(job)),
             **job.spec.variables,
         }
-        self._engine.start(
-            Launch(
-                job=job.id,
-                attempt=placed.attempt,
-                command=command_line(job.spec, environment),
-                shell=job.spec.shell,
-                login_shell=job.spec.login_shell,
-                cwd=job.spec.cwd,
-                environment=environment,
-                out=files.out,
-                err=files.err,
-                leases=self._devices.leases_of(job.id),
-            )
+        return Launch(
+            job=job.id,
+            attempt=placed.attempt,
+            command=command_line(job.spec, environment),
+            shell=job.spec.shell,
+            login_shell=job.spec.login_shell,
+            cwd=job.spec.cwd,
+            environment=environment,
+            out=files.out,
+            err=files.err,
+            leases=self._devices.leases_of(job.id),
         )
-        self._devices.hand_on(job.id)
-        self._note(job)
 
     def _base(self, placed: Placed, lanes: tuple[Lane, ...]) -> dict[str, str]:
         if lanes is not self._lanes:

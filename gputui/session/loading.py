@@ -150,7 +150,9 @@ def _to_rerun(job: Job, again: Again, *, gone: bool) -> bool:
 def _edits(here: list[tuple[Job, JobSpec]], rerun_ids: Container[JobId]) -> Iterable[UserCommand]:
     """A changed setting updates a job that waits; one that runs or is done keeps what it ran with."""
     for job, spec in here:
-        if isinstance(job.state, Active) or not (isinstance(job.state, Waiting) or job.id in rerun_ids):
+        if spec == job.spec or isinstance(job.state, Active):
+            continue
+        if not (isinstance(job.state, Waiting) or job.id in rerun_ids):
             continue
         wanted = replace(spec, hold=job.spec.hold)
         told_by_rerun = job.id in rerun_ids and not isinstance(job.state, Skipped)

@@ -20,7 +20,7 @@ from gputui.core.instructions import Instruction
 from gputui.core.job import JobId
 from gputui.core.lanes import Lane
 from gputui.core.outlook import goes_on
-from gputui.core.scheduler import Moment, Record
+from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
 from gputui.engines.local.engine import LocalEngine
@@ -31,7 +31,6 @@ from gputui.logs.signatures import job_signature
 from .backup import Backups
 from .devices import Devices
 from .environment import digest
-from .errors import StoreDamaged, StoreTrouble
 from .feeding import Feeds
 from .folders import Folders
 from .gpu_file import GpuFile
@@ -43,8 +42,8 @@ from .opening import Layout, Opened, open_session
 from .paths import Paths
 from .recovery import survivors, unnoted_ends
 from .requests import Commands
+from .saving import Saver
 from .scribe import Scribe
-from .store import Change
 from .ticket import OwnerGone, Ticket, Work
 
 T = TypeVar("T")
@@ -78,7 +77,6 @@ class Owner:
         self.notices = opened.notices
         self.scheduler = opened.scheduler
         self.sources = {source.key: source for source in opened.store.sources()}
-        self._saved_sources = dict(self.sources)
         self.folders = Folders(paths.root, opened.identity.prefix, opened.identity.job_dir)
         self.now = self.since
         self.failure: str | None = None
@@ -86,6 +84,7 @@ class Owner:
         self.identity = opened.identity
         self._opened = opened
         self._store = opened.store
+        self._saver = Saver(self._store, self.identity, self.journal, self.sources)
         self.loop = Loop()
         self.engine = LocalEngine(self.loop, paths.claims, opened.identity.uuid, self._on_report)
         self._scribe = Scribe(self.folders, paths.claims, self.engine.forget)
@@ -109,9 +108,6 @@ class Owner:
         """Carried out, but not durable yet."""
         self._outbox: list[Instruction] = []
         self._ended: list[tuple[JobId, int]] = []
-        self._environments: dict[str, dict[str, str]] = {}
-        self._saved_record: Record | None = None
-        self._trouble: str | None = None
         self._turn_due = False
         self._wakeup: Timer | None = None
         self._eta: tuple[float, float | None] = (0.0, None)
@@ -211,7 +207,7 @@ class Owner:
 
     def keep_environment(self, environment: dict[str, str]) -> str:
         name = digest(environment)
-        self._environments[name] = environment
+        self._saver.environments[name] = environment
         self._launcher.environments[name] = environment
         return name
 
@@ -301,12 +297,14 @@ class Owner:
         due = self.scheduler.next_wakeup()
         if due is not None and due <= self.now:
             self.handle(Tick())
-        if self.places and self._trouble is None:
+        if self.places and self._saver.trouble is None:
             self._place()
         durable = self._commit()
-        self._publish()
         if durable:
             self._release()
+        self._publish()
+        if durable:
+            self._answer()
         self._set_wakeup()
 
     def _place(self) -> None:
@@ -322,58 +320,24 @@ class Owner:
         reached(Step.MARKERS_REMOVED)
 
     def _commit(self) -> bool:
-        """False: nothing was made durable, so nothing may be done; tried again soon, with what came since."""
-        try:
-            change = self._change()
-            if change.nothing():
-                return True
-            self._store.commit(change)
-        except (StoreTrouble, StoreDamaged) as trouble:
-            self._in_trouble(str(trouble))
-            return False
-        self.scheduler.book.unsaved.clear()
-        self.scheduler.unsaved_moments.clear()
-        self._environments = {}
-        self._saved_record = self.scheduler.record()
-        self._saved_sources = dict(self.sources)
-        reached(Step.COMMITTED)
-        return True
-
-    def _change(self) -> Change:
-        book, record = self.scheduler.book, self.scheduler.record()
-        return Change(
-            jobs=[book[job_id] for job_id in book.unsaved],
-            moments=self.scheduler.unsaved_moments,
-            environments=self._environments,
-            replies=[
-                (ticket.uuid, ticket.reply(ticket).decode(), self.now)
-                for ticket in self._answered
-                if ticket.uuid is not None and ticket.reply is not None
-            ],
-            record=record if record != self._saved_record else None,
-            identity=self.identity if self._saved_record is None else None,
-            sources=list(self.sources.values()) if self.sources != self._saved_sources else None,
-            full=bool(self._answered),
-        )
-
-    def _in_trouble(self, trouble: str) -> None:
-        if self._trouble is None:
-            self.journal.write(trouble)
-        self._trouble = f"{trouble}; nothing new starts until there is room, running jobs go on"
-        self._store.make_room()
-        self.loop.call_later(RETRY_COMMIT, self._kick)
+        """False: nothing was made durable; tried again soon."""
+        in_trouble = self._saver.trouble is not None
+        durable = self._saver.save(self.scheduler, self.sources, self._answered, self.now)
+        if not durable:
+            self.loop.call_later(RETRY_COMMIT, self._kick)
+        elif in_trouble:
+            self._kick()  # there was no placing meanwhile
+        return durable
 
     def _release(self) -> None:
-        if self._trouble is not None:
-            self._trouble = None
-            self.journal.write("the queue can be written again")
-            self._kick()
         outbox, self._outbox = self._outbox, []
-        for instruction in outbox:
-            self._launcher.carry_out(instruction, self.scheduler.board.lanes)
+        self._launcher.carry_out(outbox, self.scheduler.board.lanes)
         ended, self._ended = self._ended, []
         for job_id, attempt in ended:
             self._scribe.note(self.scheduler.book[job_id], over=attempt)
+
+    def _answer(self) -> None:
+        """After the snapshot, which whoever asked will look at."""
         answered, self._answered = self._answered, []
         for ticket in answered:
             ticket.settle()
@@ -381,7 +345,7 @@ class Owner:
     def _publish(self) -> None:
         if self.now - self._eta[0] > ETA_EVERY:
             self._eta = (self.now, self.scheduler.eta(self.now))
-        self.snapshot = replace(self.scheduler.snapshot(), eta=self._eta[1], trouble=self._trouble)
+        self.snapshot = replace(self.scheduler.snapshot(), eta=self._eta[1], trouble=self._saver.trouble)
         self.devices.look(self.scheduler, self.snapshot, self.now)
         with self._changed_lock:
             self._changed |= self.snapshot.changed

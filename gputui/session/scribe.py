@@ -6,7 +6,6 @@ An attempt's claim goes only after its end is noted here: claims that are left s
 from __future__ import annotations
 
 import errno
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -81,14 +80,15 @@ class Scribe:
             job, over = self._next(folder)
             if job is None:
                 return True
-            done = self._write(job, over, git)
-            if not done:
+            left = self._write(job, over, git)
+            if left is None:
                 self._put_back(job, over)
-        if not done:
+        if left is None:
             self._rest()
             return True
-        for attempt in over:
+        for attempt in left:
             self._forget(job.id, attempt)
+        if over:
             reached(Step.CLAIM_REMOVED)
         return True
 
@@ -114,17 +114,20 @@ class Scribe:
             del self._pending[job.id]
             return job, self._over.pop(job.id, [])
 
-    def _write(self, job: Job, over: list[int], git: str) -> bool:
-        """False: the disk is full, try again."""
+    def _write(self, job: Job, over: list[int], git: str) -> list[int] | None:
+        """The attempts whose claims are left, for one became the marker; None: the disk is full, try again."""
+        left = over
         try:
             self._folders.write_info(job, git)
             if over and job.active is None and job.attempts:
                 newest = job.attempts[-1]
-                self._folders.mark(job, newest, os.path.join(self._claims, f"{job.id}.{newest.number}"))
+                if self._folders.mark(job, newest, f"{self._claims}/{job.id}.{newest.number}"):
+                    left = [attempt for attempt in over if attempt != newest.number]
                 reached(Step.END_NOTED)
         except OSError as error:
-            return error.errno not in FULL_DISK  # a folder that was taken away is not made again
-        return True
+            # A folder that was taken away is not made again.
+            return None if error.errno in FULL_DISK else over
+        return left
 
     def _put_back(self, job: Job, over: list[int]) -> None:
         with self._wake:

@@ -148,6 +148,8 @@ class CommandLines:
             self._settings_line = self._line
 
     def _goes_on(self, text: str) -> bool:
+        if "\\" not in text:
+            return False
         bare = text.rstrip()
         if (len(bare) - len(bare.rstrip("\\"))) % 2 == 0:
             return False

@@ -57,3 +57,26 @@ def test_a_verb_loads_nothing_heavy(owner: FakeOwner, words: list[str], status: 
     told, *loaded = done.stdout.split()
     assert int(told) == status
     assert HEAVY.intersection(loaded) == set()
+
+
+@pytest.mark.parametrize("verb", ["run", "keep"])
+def test_an_owner_loads_nothing_that_it_does_not_need(verb: str) -> None:
+    script = """
+import os, sys
+from gputui.__main__ import main
+sys.stdout = open(os.devnull, "w")
+try:
+    main([sys.argv[1], "--help"])
+except SystemExit:
+    pass
+import gputui.session.owner
+loaded = set(sys.modules) - set(before)
+import typing_extensions
+sys.stdout = sys.__stdout__
+print(*sorted(loaded))
+"""
+    command = [sys.executable, "-c", "import sys; before = list(sys.modules)\n" + script, verb]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "msgspec" in loaded
+    unneeded = {"asyncio", "hashlib", "psutil", "random", "statistics", "subprocess", "textual"}
+    assert (unneeded | {"typing_extensions"}).intersection(loaded) == set()

@@ -54,6 +54,19 @@ def filled(model: list[Place]) -> Order:
     return order
 
 
+@given(st.sets(places), st.sets(places), st.sampled_from([1, BLOCK, 3 * BLOCK]))
+def test_an_order_takes_many_places_as_it_takes_each(before: set[Place], more: set[Place], crowd: int) -> None:
+    others = {Place(0, float(number), 10 + number) for number in range(crowd)}
+    order = filled(sorted(before | others))
+    order.extend(sorted(more - before, reverse=True))
+    assert list(order) == sorted(before | others | more)
+    assert len(order) == len(before | others | more)
+    for place in more:
+        assert place in order
+        order.remove(place)
+    assert list(order) == sorted((before | others) - more)
+
+
 @given(st.sets(places), st.sets(places), places)
 def test_an_order_is_a_sorted_list(added: set[Place], removed: set[Place], asked: Place) -> None:
     order = filled(list(added))

@@ -49,7 +49,7 @@ class Machine:
     def start(self, command: str, job: int = 0, attempt: int = 1, **changes: object) -> None:
         """Returns when the engine has reported the start, or why there was none."""
         before = len(self.reports)
-        self.engine.start(self.launch(command, job, attempt, **changes))  # type: ignore[arg-type]
+        self.engine.start([self.launch(command, job, attempt, **changes)])  # type: ignore[arg-type]
         self.until(lambda: any((new.job, new.attempt) == (job, attempt) for new in self.reports[before:]))
 
     def run(self, command: str, job: int = 0, attempt: int = 1, **changes: object) -> Outcome:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from gputui.core.events import AttemptEnded, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
+from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EventLoop, Launch, Report, Survivor
 
 from . import processes, spawn, wrapper
 from .claims import Claimed, Claims, Revoked, Unreadable
+from .crew import Crew
 from .ends import Status, command_may_live, outcome_of
 from .live import Key, LiveAttempt, Order
 from .pursuit import Pursuer
@@ -40,28 +41,34 @@ class LocalEngine:
         self._undecided: dict[Key, Order] = {}
         """Survivors that could not be judged yet, with what was ordered meanwhile."""
         self._revoked: set[Key] = set()
+        self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
         self._pursuer = Pursuer(loop, self._report_end)
         self._takeover = Takeover(loop, self._claims, self)
 
-    def start(self, launch: Launch) -> None:
+    def start(self, launches: Iterable[Launch]) -> None:
+        for launch, started in self._crew.each(launches):
+            self._started(launch, started)
+
+    def _spawn(self, launch: Launch) -> int | spawn.SpawnError:
+        """In any thread: the wrapper's pid, or why there is none."""
         key = (launch.job, launch.attempt)
-        token = self.token(*key)
+        arguments = wrapper.arguments(launch, self._claims.path(*key))
+        environment = wrapper.variables(launch.environment, self.token(*key))
         try:
-            pid = spawn.spawn(
-                wrapper.arguments(launch, self._claims.path(*key)),
-                wrapper.variables(launch.environment, token),
-                launch.out,
-                launch.err,
-                launch.leases,
-            )
+            return spawn.spawn(arguments, environment, launch.out, launch.err, launch.leases)
         except spawn.SpawnError as error:
-            self._report(_ended(key, _failed_start(error)))
+            return error
+
+    def _started(self, launch: Launch, started: int | spawn.SpawnError) -> None:
+        key = (launch.job, launch.attempt)
+        if isinstance(started, spawn.SpawnError):
+            self._report(_ended(key, _failed_start(started)))
             return
         reached(Step.SPAWNED)
-        live = LiveAttempt(key, token, pid, Watch(pid), launch.out, launch.err, launch.cwd)
+        live = LiveAttempt(key, self.token(*key), started, Watch(started), launch.out, launch.err, launch.cwd)
         self._watch(live)
         reached(Step.WATCHED)
-        self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=pid))
+        self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=started))
 
     def recover(self, survivors: list[Survivor]) -> None:
         self._undecided.update({(survivor.job, survivor.attempt): Order.NONE for survivor in survivors})
@@ -98,6 +105,7 @@ class LocalEngine:
         self._loop.run_in_thread(lambda: carry_out(Order.KILL, None, token, True), lambda left: None)
 
     def close(self) -> None:
+        self._crew.close()
         self._takeover.close()
         self._pursuer.close()
         for live in self._live.values():
@@ -148,7 +156,11 @@ class LocalEngine:
         status = Status.of(live.watch.finish())
         live.watch = None
         reached(Step.END_SEEN)
-        self._read_end(live, status, READ_TRIES)
+        if status is not None and status.code == 0:
+            # Only a command that ran and ended with 0 makes its wrapper end so: nothing is left to read.
+            self._settle(live, Exited(0), False)
+        else:
+            self._read_end(live, status, READ_TRIES)
 
     def _read_end(self, live: LiveAttempt, status: Status | None, tries: int) -> None:
         if self._live.get(live.key) is not live:

@@ -8,20 +8,18 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
+
+from .libc_spawn import posix_spawn
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
 LOG_MODE = 0o666
 HELD_BY_WRAPPER = range(3, 10)
 LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
 
-posix_spawn: Callable[..., int] = os.posix_spawn
-
-_DEFAULT_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _MACHINE_TROUBLE = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EDQUOT, errno.EROFS, errno.EIO)
 )
@@ -66,15 +64,7 @@ def spawn(
 
 def _spawn(arguments: Sequence[str], environment: Environment, out: str, err: str | None, leases: Sequence[int]) -> int:
     try:
-        return posix_spawn(
-            arguments[0],
-            arguments,
-            environment,
-            file_actions=[*_file_actions(out, err), *_held(leases)],
-            setsid=True,
-            setsigdef=_DEFAULT_SIGNALS,
-            setsigmask=(),
-        )
+        return posix_spawn(arguments, environment, [*_file_actions(out, err), *_held(leases)])
     except NotImplementedError:
         return _spawn_by_popen(arguments, environment, out, err)
 

@@ -7,7 +7,6 @@ a job costs no interpreter. The command means what it means under `bash -c`.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -115,6 +114,8 @@ def _handed_over(kept: list[str], environment: Mapping[str, str]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _default_shell(search_path: str | None) -> str:
+    import shutil  # brings three compressors along
+
     if search_path and shutil.which("bash", path=search_path):
         return "bash"
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or SHELL

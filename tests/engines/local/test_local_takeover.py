@@ -71,7 +71,7 @@ def test_a_job_that_ended_while_nobody_watched_keeps_its_exit_code(machine: Mach
 
 
 def test_a_gone_folder_is_told_by_the_next_owner_too(machine: Machine) -> None:
-    machine.engine.start(machine.launch("true", cwd="/no/such/folder"))
+    machine.engine.start([machine.launch("true", cwd="/no/such/folder")])
     machine.next_owner()
     machine.until(lambda: isinstance(machine.claims.read(0, 1), FolderGone))
     machine.recover()

@@ -1,0 +1,78 @@
+"""Makes what a turn changed durable. What could not be is kept, and offered again with what came since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gputui.core.scheduler import Record, Scheduler
+from gputui.core.steps import Step, reached
+
+from .errors import StoreDamaged, StoreTrouble
+from .journal import Journal
+from .source_record import SourceRecord
+from .store import Change, Identity, Store
+from .ticket import Ticket
+
+Sources = dict[str, SourceRecord]
+
+
+class Saver:
+    """Knows what is durable already, so that a commit holds only what is not."""
+
+    def __init__(self, store: Store, identity: Identity, journal: Journal, sources: Sources) -> None:
+        self.environments: dict[str, dict[str, str]] = {}
+        """New ones, kept with the next change."""
+        self.trouble: str | None = None
+        """Why the last change could not be made durable, for the user."""
+        self._store = store
+        self._identity = identity
+        self._journal = journal
+        self._record: Record | None = None
+        self._sources = dict(sources)
+
+    def save(self, scheduler: Scheduler, sources: Sources, answered: Sequence[Ticket[Any]], now: float) -> bool:
+        """False: nothing was made durable, so nothing may be done."""
+        try:
+            change = self._change(scheduler, sources, answered, now)
+            if change.nothing():
+                return True
+            self._store.commit(change)
+        except (StoreTrouble, StoreDamaged) as trouble:
+            self._in_trouble(str(trouble))
+            return False
+        scheduler.book.unsaved.clear()
+        scheduler.unsaved_moments.clear()
+        self.environments = {}
+        self._record, self._sources = scheduler.record(), dict(sources)
+        self._out_of_trouble()
+        reached(Step.COMMITTED)
+        return True
+
+    def _change(self, scheduler: Scheduler, sources: Sources, answered: Sequence[Ticket[Any]], now: float) -> Change:
+        book, record = scheduler.book, scheduler.record()
+        return Change(
+            jobs=[book[job_id] for job_id in book.unsaved],
+            moments=scheduler.unsaved_moments,
+            environments=self.environments,
+            replies=[
+                (ticket.uuid, ticket.reply(ticket).decode(), now)
+                for ticket in answered
+                if ticket.uuid is not None and ticket.reply is not None
+            ],
+            record=record if record != self._record else None,
+            identity=self._identity if self._record is None else None,
+            sources=list(sources.values()) if sources != self._sources else None,
+            full=bool(answered),
+        )
+
+    def _in_trouble(self, trouble: str) -> None:
+        if self.trouble is None:
+            self._journal.write(trouble)
+        self.trouble = f"{trouble}; nothing new starts until there is room, running jobs go on"
+        self._store.make_room()
+
+    def _out_of_trouble(self) -> None:
+        if self.trouble is not None:
+            self.trouble = None
+            self._journal.write("the queue can be written again")

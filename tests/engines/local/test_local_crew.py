@@ -1,0 +1,74 @@
+"""Several attempts of one turn are started beside each other, and what fails among them fails alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from support.local_machine import Machine
+
+from gputui.core.events import Exited, NotStarted
+from gputui.engines.local.crew import Crew
+
+
+def test_tasks_are_done_beside_each_other() -> None:
+    meeting = threading.Barrier(4)
+
+    def meet(task: int) -> int:
+        meeting.wait(60)
+        return task * 10
+
+    crew = Crew(meet)
+    assert dict(crew.each(range(1, 5))) == {1: 10, 2: 20, 3: 30, 4: 40}
+    crew.close()
+
+
+def test_a_task_alone_is_done_by_whoever_gave_it() -> None:
+    crew: Crew[int, threading.Thread] = Crew(lambda task: threading.current_thread())
+    assert list(crew.each([1])) == [(1, threading.current_thread())]
+    assert list(crew.each([])) == []
+    crew.close()
+
+
+def test_a_task_is_begun_while_others_are_still_made_ready() -> None:
+    begun = threading.Event()
+
+    def tasks() -> Iterator[int]:
+        yield 1
+        yield 2
+        assert begun.wait(60)
+        yield 3
+
+    crew: Crew[int, None] = Crew(lambda task: begun.set())
+    assert len(list(crew.each(tasks()))) == 3
+    crew.close()
+
+
+def test_a_defect_in_a_thread_is_not_waited_for() -> None:
+    def work(task: int) -> int:
+        if task == 1:
+            raise RuntimeError("a defect")
+        return task
+
+    crew = Crew(work)
+    with pytest.raises(RuntimeError, match="a defect"):
+        list(crew.each([1, 2, 3]))
+    crew.close()
+
+
+def test_many_starts_at_once_each_run_once(machine: Machine) -> None:
+    machine.engine.start(machine.launch("sh -c 'exit 3'" if job % 2 else "true", job) for job in range(30))
+    assert len(machine.spawned()) == 30
+    for job in range(30):
+        assert machine.end_of(job) == Exited(3 if job % 2 else 0)
+        assert len(machine.ends(job)) == 1
+
+
+def test_a_start_that_fails_among_others_fails_alone(machine: Machine) -> None:
+    launches = [machine.launch("true", job) for job in range(3)]
+    launches.insert(1, machine.launch("true\0", 7))
+    machine.engine.start(launches)
+    assert isinstance(machine.end_of(7), NotStarted)
+    for job in range(3):
+        assert machine.end_of(job) == Exited(0)
