@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from gputui.core.events import PauseKind
 from gputui.core.snapshot import Snapshot
 
+FIRST_JOB = 0
+"""Where the cursor is until the user moves it."""
+
 
 @dataclass
 class Seen:
@@ -55,7 +58,6 @@ class Tour:
     def __init__(self, mend: Callable[[], None]) -> None:
         self.seen = Seen()
         self._mend = mend
-        self._first_cursor: int | None = None
 
     def look(self, snapshot: Snapshot, cursor: int | None) -> str:
         """The hint of the moment."""
@@ -74,7 +76,5 @@ class Tour:
 
     def _follow_cursor(self, cursor: int | None) -> None:
         """The screen itself goes to a crash; that is not the user's doing."""
-        if self._first_cursor is None:
-            self._first_cursor = cursor
-        elif cursor != self._first_cursor and not self.seen.paused:
+        if cursor not in (None, FIRST_JOB) and not self.seen.paused:
             self.seen.moved = True
