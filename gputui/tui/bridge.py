@@ -156,7 +156,9 @@ class Bridge:
 
     def whys(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, str]], None]) -> None:
         """Why each of these waits, or what is odd about one that runs."""
-        if self._holding is not None and jobs:
+        if not jobs:
+            then({})
+        elif self._holding is not None:
             self.look(lambda owner: _whys(owner, jobs), then)
 
     def details(self, job: JobId, then: Callable[[Details], None]) -> None:

@@ -61,4 +61,5 @@ ACTS: dict[str, Act] = {
     "palette": lambda main: main.app.action_command_palette(),
     "help": scheduler.show_help,
     "leave": scheduler.leave,
+    "interrupt": looking.interrupt,
 }

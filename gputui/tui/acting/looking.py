@@ -126,6 +126,17 @@ def _show_details(main: MainScreen, found: Details) -> None:
     main.ask(details_screen(found, main.names.of(found.job), main.now()), lambda _: None)
 
 
+def interrupt(main: MainScreen) -> None:
+    """Ctrl-C copies in a desktop and ends in a shell; here a selection decides."""
+    selected = main.get_selected_text()
+    if selected:
+        main.app.copy_to_clipboard(selected)
+        main.clear_selection()
+        main.say("copied")
+    else:
+        main.action_act("leave")
+
+
 def copy_command(main: MainScreen) -> None:
     job = main.job_under_cursor()
     if job is not None:

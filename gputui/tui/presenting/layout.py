@@ -23,7 +23,7 @@ class Arranger:
 
     def arrange(self) -> None:
         main = self._main
-        height = main.size.height - self.lines - 2 * len(main.query_one(Banner).notices)
+        height = main.size.height - self.lines - main.query_one(Banner).lines
         made = arrange(main.size.width, height, self._gpu_rows(), self.focus, self.zoomed,
                        gpus_only=not main.bridge.has_session)  # fmt: skip
         if made != self._made:

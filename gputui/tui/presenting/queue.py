@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gputui.core.job import Active, Job, JobId, Waiting
+from gputui.core.job import Active, Blocked, Delayed, Held, Job, JobId, Waiting
+from gputui.core.mode import Mode
 from gputui.logs.plain import plain
 from gputui.logs.progress_reader import ProgressReader
 from gputui.tui.model.rows import Tab
@@ -56,7 +57,14 @@ class QueuePresenter:
         running = [job for job in jobs if isinstance(job.state, Active)]
         progress = {job.id: words for job in running[:MOST_PROGRESS] if (words := self._progress_of(job)) is not None}
         table.tell(now=self._main.now(), progress=progress)
-        self._main.bridge.whys([job.id for job in jobs if isinstance(job.state, Waiting | Active)], self._whys_came)
+        told = [job.id for job in jobs if isinstance(job.state, self._explained())]
+        self._main.bridge.whys(told, self._whys_came)
+
+    def _explained(self) -> tuple[type, ...]:
+        """While the scheduler is paused its banner says why the queue waits; a row need not repeat it."""
+        if self._main.snapshot.mode is Mode.RUNNING:
+            return Waiting, Active
+        return Held, Blocked, Delayed, Active
 
     def _progress_of(self, job: Job) -> str | None:
         files = self._main.bridge.files(job, job.active.attempt) if job.active is not None else None

@@ -231,7 +231,7 @@ class MainScreen(Screen[None]):
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if self.bridge.has_session else [MONITOR]
-        self.query_one(Banner).show(said)
+        self.query_one(Banner).show(said, self.size.width)
         self.gpus.border_title = TITLES[picture.kind]
         self.gpus.show(picture, snapshot if self.bridge.has_session else None, self.short_name, now)
         self.places.arrange()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import shorten, wrap
 
 from rich.text import Text
 from textual.widgets import Static
@@ -14,6 +15,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 
 SHOWN_JOBS = 6
+INDENT = "    "
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,30 @@ class Banner(Static):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
         self.notices: list[Notice] = []
+        self.lines = 0
+        self._width = 0
         self.display = False
 
-    def show(self, notices: list[Notice]) -> bool:
-        """True if its height changed."""
-        if notices == self.notices:
-            return False
-        before, self.notices = len(self.notices), notices
+    def show(self, notices: list[Notice], width: int) -> None:
+        """Takes as many lines as it needs; the rest of the screen is arranged around it."""
+        if (notices, width) == (self.notices, self._width):
+            return
+        self.notices, self._width = notices, width
         self.display = bool(notices)
         self.set_class(all(notice.calm for notice in notices), "-calm")
         self.set_class(any(notice.grave for notice in notices), "-grave")
-        self.styles.height = 2 * len(notices)
-        lines = [f" {notice.sign} {plain(notice.what)}\n     {plain(notice.way_out)}" for notice in notices]
-        self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
-        return before != len(notices)
+        lines = [line for notice in notices for line in notice_lines(notice, width)]
+        self.lines = len(lines)
+        self.styles.height = self.lines
+        self.update(Text("\n".join(lines)), layout=False)
+
+
+def notice_lines(notice: Notice, width: int) -> list[str]:
+    """What it is, on two lines at most, and what to do about it on one that is never pushed out of sight."""
+    room = max(10, width - 2)
+    first = wrap(f"{notice.sign}  {plain(notice.what)}", room, subsequent_indent=INDENT, max_lines=2, placeholder=" …")
+    way_out = shorten(plain(notice.way_out), room - len(INDENT), placeholder=" …")
+    return [f" {line}" for line in (*first, INDENT + way_out)]
 
 
 def notices(snapshot: Snapshot, device_trouble: str | None = None) -> list[Notice]:

@@ -170,7 +170,9 @@ class PaintedRows(ScrollView, can_focus=True):
         if row != self._row:
             return style
         cursor = self._style("queue--cursor" if self.has_focus else "queue--cursor-unfocused")
-        return style + Style(bgcolor=cursor.bgcolor, bold=cursor.bold, reverse=cursor.reverse)
+        return style + Style(
+            bgcolor=cursor.bgcolor, bold=cursor.bold, reverse=cursor.reverse, underline=cursor.underline
+        )
 
     def _style(self, component: str) -> Style:
         if component not in self._styles:
