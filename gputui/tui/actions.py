@@ -111,7 +111,7 @@ ACTIONS = (
     _view("palette", ": ctrl+p", "Commands", "every action by name", Part.SESSION),
     _view("help", "?", "Help", "this text", Part.SESSION),
     _view("leave", "q", "Quit", "leave: detach, drain or stop; jobs go on when you detach", Part.SESSION),
-    _view("interrupt", "ctrl+c", "Interrupt", "copy what the mouse selected; with nothing selected, leave", Part.SESSION),
+    _view("interrupt", "ctrl+c", "Copy", "copy what the mouse selected; without a selection, leave", Part.SESSION),
 )  # fmt: skip
 
 BY_NAME = {action.name: action for action in ACTIONS}
