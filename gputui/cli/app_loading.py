@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from gputui.core.job import StateName
+from gputui.session.errors import SessionError
 from gputui.session.requests import Begin, Begun, Load, Loaded
 from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
@@ -14,7 +15,7 @@ from .feeding import Feeder
 from .wishes import told_of_lanes
 
 if TYPE_CHECKING:
-    from .inputs import Inputs
+    from .inputs import Inputs, Source
 
 
 class AppLoading:
@@ -41,12 +42,22 @@ class AppLoading:
 
     def _load_all(self) -> None:
         for source in self._inputs.sources:
-            self._load(source.load(self._main.bridge.root or "", self._environment, self._inputs.again))
+            self._load_source(source)
         if self._inputs.lasting:
             self._load(Load((), self._environment, "", sources=tuple(self._inputs.lasting)))
         if self._pipe is not None:
             self._feeder = Feeder(self._pipe.fileno(), self._feed, self._waiting, self._fed)
             self._feeder.start()
+
+    def _load_source(self, source: Source) -> None:
+        root = self._main.bridge.root
+        assert root is not None  # lanes were begun in it
+        try:
+            load = source.load(root, self._environment, self._inputs.again)
+        except SessionError as error:
+            self._refused(str(error))
+        else:
+            self._load(load)
 
     def _load(self, load: Load) -> None:
         self._main.bridge.do(load, self._loaded, self._refused)
