@@ -85,6 +85,7 @@ class Demo:
         self._stage = stage
         self._theme = theme
         self._environment = stage.environment(captured())
+        os.chdir(stage.folder)  # where a job that is added by a key runs
         # Hooks of the user are not for pretend jobs, and the list of their sessions need not know of this one.
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(stage.folder)
 

@@ -19,6 +19,7 @@ SECONDS_PER_EPOCH = {"mixer": 0.7, "resnet18": 1.4, "convnext": 3.0, "resnet50":
 LARGE_BATCH = 0.62
 """With a large batch an epoch takes this part of the time."""
 STEPS = 100
+WIDTH = 78
 REDRAW = 0.2
 LOADING = 1.2
 
@@ -65,19 +66,19 @@ class Training:
         while (spent := time.monotonic() - begun) < lasts:
             self._draw(spent / lasts, spent)
             time.sleep(min(REDRAW, lasts))
-        self._draw(1.0, lasts)
-        sys.stderr.write("\n")
+        sys.stderr.write(f"\r{'':<{WIDTH}}\r")
         loss, accuracy = self._loss(float(self.epoch)), self._accuracy(self.epoch)
         print(f"epoch {self.epoch}/{self.wanted.epochs}  loss {loss:.4f}  accuracy {accuracy:.1%}")
         self._save()
 
     def _draw(self, part: float, spent: float) -> None:
-        """As tqdm draws it."""
+        """As tqdm draws a bar that goes when it is full."""
         step = int(part * STEPS)
-        bar = "█" * (step * 20 // STEPS)
+        bar = "█" * (step * 10 // STEPS)
         left, rate = spent / part - spent if part else 0.0, step / spent if spent else 0.0
-        clock = f"[{_clock(spent)}<{_clock(left)}, {rate:5.1f}it/s, loss={self._loss(self.epoch - 1 + part):.3f}]"
-        sys.stderr.write(f"\repoch {self.epoch}/{self.wanted.epochs}: {step:3d}%|{bar:<20}| {step}/{STEPS} {clock}")
+        clock = f"[{_clock(spent)}<{_clock(left)}, {rate:.1f}it/s, loss={self._loss(self.epoch - 1 + part):.3f}]"
+        line = f"epoch {self.epoch}/{self.wanted.epochs}: {step:3d}%|{bar:<10}| {step}/{STEPS} {clock}"
+        sys.stderr.write(f"\r{line:<{WIDTH}}")
         sys.stderr.flush()
 
     def _loss(self, epochs: float) -> float:

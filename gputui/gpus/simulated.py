@@ -22,7 +22,7 @@ def device_key(index: int) -> str:
 def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceSample:
     """A device at a step of time; `busy_for` counts the steps since its job began, 0 means idle."""
     chance = random.Random(f"{seed}:{index}:{step}")
-    load = chance.randint(82, 99) if busy_for else 0
+    load = _load(chance, busy_for, random.Random(f"{seed}:load:{index}")) if busy_for else 0
     filled = min(1.0, busy_for / 5) * (0.4 + 0.5 * random.Random(f"{seed}:{index}").random())
     return DeviceSample(
         index=index,
@@ -36,6 +36,14 @@ def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceS
         power_limit=_LIMIT,
         fan=30 + load // 2,
     )
+
+
+def _load(chance: random.Random, busy_for: int, device: random.Random) -> int:
+    """As in training: high, each device on a level of its own, with a dip at the end of each epoch."""
+    level, epoch = device.randint(72, 95), device.randint(5, 9)
+    if busy_for % epoch == 0:
+        return chance.randint(25, 55)
+    return min(99, level + chance.randint(-5, 5))
 
 
 class SimulatedSampler:

@@ -68,7 +68,7 @@ def test_simulated_figures_depend_on_seed_and_jobs_alone() -> None:
     assert run(1) == run(1) != run(2)
     last = run(1)[-1]
     assert (last[0].utilization, last[0].memory_used) == (0, 0)
-    assert (last[1].utilization or 0) > 80
+    assert (last[1].utilization or 0) > 20
     assert 0 < (last[1].memory_used or 0) <= (last[1].memory_total or 0)
 
 

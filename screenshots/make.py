@@ -1,0 +1,154 @@
+"""Pictures of the real app: `python screenshots/make.py` plays the demo's jobs for a minute and writes *.svg here.
+
+The app runs without a terminal but with a real session, real jobs and simulated GPUs; only the host's name is made up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+from textual.widgets import TextArea
+
+from gputui.cli.demo import begin_jobs
+from gputui.core.job import StateName
+from gputui.core.mode import Mode
+from gputui.demo.broom import Broom
+from gputui.demo.stage import Stage
+from gputui.session.environment import captured
+from gputui.session.holding import Holding
+from gputui.session.lock import OwnerKind
+from gputui.session.paths import Paths
+from gputui.tui.app import GputuiApp, Setup
+from gputui.tui.bridge import Bridge
+from gputui.tui.leaving import Way
+from gputui.tui.themes import NAMES
+from gputui.tui.widgets.status import Where
+
+HERE = Path(__file__).parent
+WIDE, NARROW = (120, 40), (80, 24)
+PATIENCE = 90.0
+FAR_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""A picture in a README may load nothing."""
+FONTS = "Fira Code, ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
+
+
+class Photographer:
+    """Waits for the right moments and takes the pictures."""
+
+    def __init__(self, app: GputuiApp, pilot: Pilot[Way]) -> None:
+        self._app = app
+        self._pilot = pilot
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the moment for a picture did not come")
+            await self._pilot.pause(0.1)
+
+    async def press(self, *keys: str) -> None:
+        await self._pilot.press(*keys)
+        await self._pilot.pause(0.3)
+
+    async def resize(self, size: tuple[int, int]) -> None:
+        await self._pilot.resize_terminal(*size)
+        await self._pilot.pause(1.5)  # what is told once a second is told anew for the new size
+
+    def take(self, name: str) -> None:
+        drawn = self._app.export_screenshot(title="gputui", simplify=True)
+        drawn = FAR_FONTS.sub("", drawn).replace("Fira Code, monospace", FONTS).replace("Fira Code;", f"{FONTS};")
+        (HERE / f"{name}.svg").write_text(drawn)
+
+    # The pictures
+
+    async def running(self) -> None:
+        main = self._app.main
+        await self.until(lambda: main.snapshot.count(StateName.SUCCEEDED) >= 2)
+        await self.press("j", "o", "o")
+        await self.until(lambda: self._seconds_run(main.table.cursor) > 12)
+        self.take("main")
+
+    def _seconds_run(self, job: int | None) -> float:
+        placed = self._app.main.snapshot[job].active if job is not None else None
+        return time.time() - placed.since if placed is not None else 0.0
+
+    async def paused(self) -> None:
+        await self.until(lambda: self._app.main.snapshot.mode is Mode.PAUSED)
+        await self._pilot.pause(1.5)
+        self.take("paused")
+
+    async def going_on(self, stage: Stage) -> None:
+        stage.mend()
+        await self.press("R")
+        self.take("rerun")
+        await self.press("enter")
+        await self.until(lambda: self._app.main.snapshot.running == 4)
+        await self._pilot.pause(7)  # until what was said has gone, and the bars have moved
+
+    async def dialogs(self) -> None:
+        self._app.main.show_job(max(self._app.main.snapshot.active))
+        await self.press("K")
+        self.take("kill")
+        await self.press("escape", "A")
+        await self.press("ctrl+a", "ctrl+k", *"python train.py --model vit --lr {lr} --bs {bs}")
+        self._app.screen.query_one(TextArea).text = "lr log:1e-4:1e-1:4\nbs 64 128 256"
+        await self._pilot.pause(0.3)
+        self.take("sweep")
+        await self.press("escape")
+
+    async def looks(self) -> None:
+        await self.resize(NARROW)
+        self.take("narrow")
+        await self.resize(WIDE)
+        self._app.theme = NAMES["light"]
+        await self._pilot.pause(0.5)
+        self.take("light")
+
+
+@asynccontextmanager
+async def playing(stage: Stage) -> AsyncIterator[tuple[GputuiApp, Pilot[Way]]]:
+    environment = stage.environment(captured())
+
+    def hold(on_change: Callable[[], None]) -> Holding:
+        return Holding(Paths(stage.session), OwnerKind.APP, keeper=False, on_change=on_change)
+
+    bridge = Bridge(hold)
+    bridge.take()
+    where = Where("lr-sweep", "lab7")
+    setup = Setup(where, environment, first=lambda main: begin_jobs(main.bridge, stage, environment))
+    app = GputuiApp(bridge, setup)
+    try:
+        async with app.run_test(size=WIDE) as pilot:
+            yield app, pilot
+    finally:
+        bridge.close()
+
+
+async def make() -> None:
+    folder = tempfile.mkdtemp(prefix="gputui-pictures-")
+    stage = Stage(folder)
+    broom = Broom(folder, stage.session)
+    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = folder
+    try:
+        stage.set_up()
+        async with playing(stage) as (app, pilot):
+            photographer = Photographer(app, pilot)
+            await photographer.running()
+            await photographer.paused()
+            await photographer.going_on(stage)
+            await photographer.dialogs()
+            await photographer.looks()
+    finally:
+        broom.sweep()
+
+
+if __name__ == "__main__":
+    asyncio.run(make())
