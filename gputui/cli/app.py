@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gputui.core.events import Refusal
 from gputui.logs.plain import plain
 from gputui.session.choice import NAMES, chosen
 from gputui.session.client import ClientError, NoSession
 from gputui.session.config import load, user_file
 from gputui.session.environment import captured, digest
-from gputui.session.errors import SessionError
 from gputui.session.holding import Holding
 from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
@@ -24,7 +22,6 @@ from gputui.session.moving_aside import move_aside
 from gputui.session.opening import Layout
 from gputui.session.paths import Paths
 from gputui.session.takeover import Owned
-from gputui.sources.source import BadInput
 from gputui.tui.terminal.checks import colours, refusal
 from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
@@ -33,6 +30,7 @@ from .app_options import parser
 from .inputs import Inputs
 from .layouts import check_layout
 from .options import gathered
+from .owning import carried_out
 from .settled import settle
 from .takeover_question import may_take_over
 from .wishes import begin_request, job_settings, named_inputs, wanted_lanes
@@ -51,21 +49,14 @@ SWITCH_INTERVAL = 0.0005
 
 
 def main(words: list[str]) -> int:
-    try:
-        options = parser("gputui").parse_args(gathered(words))
-        named = options.output_dir
-        settle(options)
-        return Opening(options, named).run()
-    except Exit as leaving:
-        if str(leaving):
-            say(str(leaving))
-        return leaving.status
-    except (BadInput, SessionError, Refusal) as error:
-        say(str(error))
-        return 2
-    except ClientError as error:
-        say(str(error))
-        return 1
+    return carried_out(lambda: _work(words))
+
+
+def _work(words: list[str]) -> int:
+    options = parser("gputui").parse_args(gathered(words))
+    named = options.output_dir
+    settle(options)
+    return Opening(options, named).run()
 
 
 class Opening:

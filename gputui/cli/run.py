@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-
-from gputui.core.events import Refusal
-from gputui.session.client import ClientError
-from gputui.session.errors import SessionError
-from gputui.sources.source import BadInput
 
 from .options import Parser, gathered
+from .owning import carried_out
 from .session_flags import add_session_flags
-from .words import Exit, say
 
 EXAMPLES = """\
 examples:
@@ -42,23 +35,13 @@ def parser(prog: str) -> Parser:
 
 
 def main(verb: str, words: list[str]) -> int:
-    try:
-        options = parser(f"gputui {verb}").parse_args(gathered(words))
-        from .running import Running
-        from .settled import settle
+    return carried_out(lambda: _work(verb, words))
 
-        settle(options)
-        return Running(options).run()
-    except Exit as leaving:
-        if str(leaving):
-            say(str(leaving))
-        return leaving.status
-    except (BadInput, SessionError, Refusal) as error:
-        say(str(error))
-        return 2
-    except ClientError as error:
-        say(str(error))
-        return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+
+def _work(verb: str, words: list[str]) -> int:
+    options = parser(f"gputui {verb}").parse_args(gathered(words))
+    from .running import Running
+    from .settled import settle
+
+    settle(options)
+    return Running(options).run()

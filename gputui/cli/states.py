@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gputui.core.signs import SIGNS as SIGNS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,13 +14,6 @@ ACTIVE = ("starting", "running", "suspended", "stopping")
 BAD_ENDS = ("failed", "crashed", "timed_out", "lost", "refused", "skipped")
 ENDS = ("succeeded", "killed", *BAD_ENDS)
 ALL = (*WAITING, *ACTIVE, *ENDS)
-
-SIGNS = {
-    "queued": "·", "held": "‖", "blocked": "…", "delayed": "◷",
-    "starting": "○", "running": "●", "suspended": "◐", "stopping": "◌",
-    "succeeded": "✓", "failed": "✗", "crashed": "✗", "killed": "■", "timed_out": "✗",
-    "lost": "?", "refused": "!", "skipped": "-",
-}  # fmt: skip
 
 _COLOURS = {"running": "32", "suspended": "33", "stopping": "33", "held": "33", "succeeded": "36", "killed": "35"}
 

@@ -9,10 +9,11 @@ from rich.cells import cell_len, set_cell_size
 
 from gputui.core.job import Job, JobId, StateName
 from gputui.core.naming import Names
+from gputui.core.signs import SIGNS
 from gputui.logs.plain import plain
 
 from .rows import PARAMETER, QUEUE_ORDER, Rows
-from .words import SIGNS, gpus_of, note_of, state_words, time_of
+from .words import gpus_of, note_of, state_words, time_of
 
 LEAST_NAME, LEAST_NOTE = 12, 12
 MOST_PARAMETER = 14

@@ -5,27 +5,9 @@ from __future__ import annotations
 import time
 
 from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
+from gputui.core.signs import SIGNS
 from gputui.core.transitions import words as end_words
 from gputui.logs.plain import plain
-
-SIGNS = {
-    StateName.QUEUED: "·",
-    StateName.HELD: "‖",
-    StateName.BLOCKED: "…",
-    StateName.DELAYED: "◷",
-    StateName.STARTING: "○",
-    StateName.RUNNING: "●",
-    StateName.SUSPENDED: "◐",
-    StateName.STOPPING: "◌",
-    StateName.SUCCEEDED: "✓",
-    StateName.FAILED: "✗",
-    StateName.CRASHED: "✗",
-    StateName.KILLED: "■",
-    StateName.TIMED_OUT: "✗",
-    StateName.LOST: "?",
-    StateName.REFUSED: "!",
-    StateName.SKIPPED: "-",
-}
 
 
 def state_words(job: Job) -> str:
