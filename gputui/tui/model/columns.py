@@ -108,7 +108,7 @@ def _fixed(width: int, highest_id: int, *, progress: bool) -> list[Column]:
     if width >= WIDE_ENOUGH_FOR_GPU:
         columns.append(Column("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)))
     if width >= WIDE_ENOUGH_FOR_TIME + id_width:
-        columns.append(Column("time", 7, lambda job, told: time_of(job, told.now), "started", right=True))
+        columns.append(Column("time", 8, lambda job, told: time_of(job, told.now), "started", right=True))
     if progress and width >= WIDE_ENOUGH_FOR_PRIORITY:
         columns.append(Column("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
     return columns

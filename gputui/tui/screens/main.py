@@ -203,8 +203,8 @@ class MainScreen(Screen[None]):
         self._paint_due, self._painted = False, time.monotonic()
         changed = self.bridge.take_changed()
         snapshot = self.bridge.snapshot
-        self.table.told.now = self.now()
         self.table.show(snapshot, changed)
+        self.table.tell(now=self.now())
         self._paint_around()
         if self.table.cursor in changed:
             self.logs.show()

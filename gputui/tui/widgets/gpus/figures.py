@@ -75,13 +75,3 @@ def power(watts: float | None, limit: float | None) -> str:
     if watts is None:
         return UNKNOWN
     return f"{watts:.0f}W" if limit is None else f"{watts:.0f}/{limit:.0f}W"
-
-
-def elapsed(seconds: float) -> str:
-    """`4:07`, `2:11:04`, `3d 02h`."""
-    whole = max(0, int(seconds))
-    if whole >= 100 * 3600:
-        return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
-    hours, rest = divmod(whole, 3600)
-    minutes, left = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

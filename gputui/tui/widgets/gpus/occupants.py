@@ -14,8 +14,7 @@ from gputui.gpus.sample import ProcessSample
 from gputui.gpus.strangers import Stranger
 from gputui.gpus.words import duration
 from gputui.logs.plain import plain
-
-from .figures import elapsed
+from gputui.tui.model.words import clock
 
 IDLE = 5
 """Percent below which a device does nothing worth mentioning."""
@@ -71,7 +70,7 @@ def _jobs(view: View, device: DevicePicture) -> Occupant:
     first = device.jobs[0]
     placed = view.snapshot[first].active if view.snapshot is not None and first in view.snapshot else None
     end = " · draining" if device.state is LaneState.DRAINING else ""
-    return Occupant(" + ".join(said) + end, elapsed(view.now - placed.since) if placed is not None else "")
+    return Occupant(" + ".join(said) + end, clock(view.now - placed.since) if placed is not None else "")
 
 
 def _job(view: View, job: JobId, *, alone: bool) -> str:
