@@ -58,8 +58,8 @@ def test_at_every_width_the_sign_and_the_number_are_there(width: int) -> None:
 def test_a_row_tells_its_state_in_a_word_and_why_it_waits() -> None:
     found = lines(90, job(0, STATES[5], name="one"), job(1, name="two"), why1="needs a lane; all are taken")
     assert found == [
-        "   0 ● running    30 0         1:40 one",
-        "   1 · queued     30                two          needs a lane; all are taken",
+        "   0 ● running    30 0          1:40 one",
+        "   1 · queued     30                 two          needs a lane; all are taken",
     ]
 
 
