@@ -76,13 +76,16 @@ def key_of(spec: JobSpec) -> Key | None:
 
 def plan(book: Book, specs: Iterable[JobSpec], again: Again, results: Results = NO_RESULTS) -> LoadPlan:
     """Pure: compares a load with the book."""
-    known = {key: job for job in book if (key := key_of(job.spec)) is not None}
+    wanted = list(specs)
+    # Lines of a pipe are all new, and the queue may be long.
+    some_known = any(spec.occurrence is not None for spec in wanted)
+    known = {key: job for job in book if (key := key_of(job.spec)) is not None} if some_known else {}
     new: list[JobSpec] = []
     matched: list[tuple[Job, JobSpec]] = []
     there, gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
     gone_ids: set[JobId] = set()
     there_before = 0
-    for number, spec in enumerate(specs):
+    for number, spec in enumerate(wanted):
         key = key_of(spec)
         job = known.get(key) if key is not None else None
         if job is not None:

@@ -54,6 +54,11 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.kind}:{self.path}"
 
     @property
+    def reading(self) -> tuple[object, ...]:
+        """By what a reader knows that nobody else has read on; a yielder that is given again is another one."""
+        return (self.position, self.mark, self.rest, self.load if self.kind is SourceKind.YIELDER else "")
+
+    @property
     def lasts(self) -> bool:
         """It may give jobs still, now or later."""
         return self.kind is not SourceKind.FILE and not self.ended

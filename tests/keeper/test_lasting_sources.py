@@ -147,3 +147,31 @@ def test_lines_of_a_fifo_survive_hand_overs(home: Home) -> None:
     until(lambda: home.ask("status")["counts"].get("succeeded") == 8, "the halves became whole commands")
     run.send_signal(signal.SIGTERM)
     run.communicate()
+
+
+def test_a_file_that_is_named_again_is_followed_on(home: Home) -> None:
+    queue = followed(home)
+    with home.running("--follow", queue) as run:
+        until(lambda: home.ask_quietly() and home.ask("sources"), "the file is followed")
+        again = finished(home.start("--follow", queue, "--project", "other"))
+        assert "read there from now on" in again.stderr
+        appended(queue, home.told("one") + "\n")
+        ran(home, "one")
+        appended(queue, home.told("two") + "\n")
+        ran(home, "one", "two")
+        assert {job["group"] for job in home.ask("listing")["jobs"]} == {"other"}
+        run.send_signal(signal.SIGTERM)
+        run.wait()
+
+
+def test_a_yielder_that_is_given_again_begins_anew(home: Home) -> None:
+    gen = home.folder / "gen.py"
+    text = f"import time\ndef yielder():\n    yield 'echo LABEL >>{home.lines}'\n    time.sleep(1000)\n"
+    gen.write_text(text.replace("LABEL", "old"))
+    with home.running(gen) as run:
+        ran(home, "old")
+        gen.write_text(text.replace("LABEL", "new").replace("1000", "0"))
+        assert finished(home.start(gen)).returncode == 0
+        ran(home, "old", "new")
+        run.send_signal(signal.SIGTERM)
+        run.wait()

@@ -1,0 +1,172 @@
+"""One source that goes on, read in a thread of its own: slow files and slow yielders hold up nobody."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gputui.core.job import JobId
+from gputui.sources.follow import Follower
+from gputui.sources.source import BadInput, Draft, Occurrences, specs
+from gputui.sources.user_python import python_of
+from gputui.sources.yielder import Yielder
+
+from .fed import Fed
+from .source_record import SourceKind, SourceRecord
+from .ticket import OwnerGone
+
+if TYPE_CHECKING:
+    from .owner import Owner
+
+OnFed = Callable[[SourceRecord, list[JobId], list[str]], None]
+"""Told what became durable: the source, its jobs, and complaints."""
+
+LOOK_EVERY = 0.25
+MOST_WAITING = 10_000
+"""A followed file is not read further while so many jobs wait."""
+AHEAD = 100
+"""A yielder is not asked for more while so many jobs wait: it may want to see how the first ones ended."""
+
+
+class Feed(threading.Thread):
+    """Reads one source until it ends or is told to stop."""
+
+    def __init__(self, owner: Owner, source: SourceRecord, on_fed: OnFed) -> None:
+        super().__init__(name=f"gputui-{source.kind}", daemon=True)
+        self._owner = owner
+        self._source = source
+        self._begun_by = source.load
+        self._on_fed = on_fed
+        self._stopped = threading.Event()
+        self._hands = threading.Lock()
+        """Held while something was read that is not durable yet."""
+        self._yielder: Yielder | None = None
+
+    @property
+    def load(self) -> str:
+        """Which load began it."""
+        return self._begun_by
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._yielder is not None:
+            self._yielder.kill()
+
+    @property
+    def has_hands_full(self) -> bool:
+        return self.is_alive() and self._hands.locked()
+
+    def run(self) -> None:
+        try:
+            self._follow() if self._source.kind is SourceKind.FOLLOWED else self._yield()
+        except OwnerGone:
+            pass
+        except Exception as error:
+            # Whatever it is, the session goes on without this source, and says so.
+            self._complain(f"{self._source.path} is read no further: {error!r}")
+            with suppress(OwnerGone):
+                self._give((), ended=True, trouble=repr(error))
+
+    def _complain(self, sentence: str) -> None:
+        self._owner.journal.write(sentence)
+        self._on_fed(self._source, [], [sentence])
+
+    def _give(self, drafts: tuple[Draft, ...], occurrences: Occurrences | None = None, **changes: object) -> None:
+        """Returns when it is durable."""
+        remembered = self._owner.sources.get(self._source.key)
+        if remembered is not None and remembered.reading == self._source.reading:
+            self._source = remembered  # perhaps with other settings by now
+        source = self._source
+        wanted = specs(
+            drafts,
+            cwd=source.cwd,
+            environment=source.environment,
+            group=source.group,
+            defaults=source.settings,
+            occurrences=occurrences,
+        )
+        given = self._owner.do(Fed(source, wanted, changes)).result()
+        self._source = given.source
+        for sentence in given.refused:
+            self._owner.journal.write(sentence)
+        self._on_fed(given.source, given.jobs, given.refused)
+
+    # Followed files
+
+    def _follow(self) -> None:
+        source = self._source
+        follower = Follower(source.path, source.position, source.mark, source.rest)
+        try:
+            while not self._stopped.is_set():
+                full = self._owner.snapshot.waiting > MOST_WAITING
+                with self._hands:
+                    came = not full and not self._stopped.is_set() and self._read(follower)
+                if not came and (full or not follower.wait(LOOK_EVERY)):
+                    self._stopped.wait(LOOK_EVERY)
+        finally:
+            follower.close()
+
+    def _read(self, follower: Follower) -> bool:
+        read = follower.read()
+        if read is None:
+            return False
+        now, before = (read.position, read.mark, read.rest), self._source
+        if read.drafts or now != (before.position, before.mark, before.rest):
+            self._give(read.drafts, position=read.position, mark=read.mark, rest=read.rest)
+        for sentence in read.complaints:
+            self._complain(sentence)
+        return True
+
+    # Yielders
+
+    def _yield(self) -> None:
+        source = self._source
+        environment = self._owner.environment_of(source.environment)
+        log = os.path.join(self._owner.paths.private, "yielder.log")
+        python = python_of(environment)
+        self._yielder = Yielder(source.path, python=python, cwd=source.cwd, environment=environment, log=log)
+        try:
+            self._take_all(self._yielder)
+            if not self._stopped.is_set():
+                self._give((), ended=True)
+        except BadInput as bad:
+            if not self._stopped.is_set():
+                self._owner.journal.write(f"{bad} ({log})")
+                self._give((), ended=True, trouble=f"{bad} (more in {log})")
+        finally:
+            self._yielder.close()
+
+    def _take_all(self, yielder: Yielder) -> None:
+        """Items that were taken before only count: they are numbered, not added again."""
+        occurrences = Occurrences()
+        before = self._source.position
+        allowed = came = 0
+        batches = yielder.batches()
+        while True:
+            if came >= allowed:
+                room = self._room(before - came)
+                if room == 0:
+                    return
+                allowed += room
+                yielder.allow(room)
+            batch = next(batches, None)
+            if batch is None:
+                return
+            came += len(batch)
+            known = max(0, min(len(batch), before - (came - len(batch))))
+            source = self._source
+            specs(batch[:known], cwd=source.cwd, environment="", defaults=source.settings, occurrences=occurrences)
+            if batch[known:]:
+                self._give(tuple(batch[known:]), occurrences, position=came)
+
+    def _room(self, known: int) -> int:
+        """How many more items are wanted; waits until there is room. 0: told to stop."""
+        while not self._stopped.is_set():
+            room = AHEAD - self._owner.snapshot.waiting
+            if room > 0 or known > 0:
+                return max(room, known)
+            self._stopped.wait(LOOK_EVERY)
+        return 0
