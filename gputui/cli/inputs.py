@@ -17,7 +17,7 @@ from gputui.session.requests import Load
 from gputui.session.source_record import SourceKind, SourceRecord
 from gputui.sources.command_list import parse_command_list
 from gputui.sources.follow import end_of
-from gputui.sources.kinds import Kind, Wanted, kind_of, read_input
+from gputui.sources.kinds import Kind, kind_of, read_drafts
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
@@ -56,7 +56,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     follow: Sequence[str] = ()
     task_bundle: str | None = None
     """A file with the tasks of a script that starts them itself."""
-    wanted: Wanted = Wanted()
+    task: str | None = None
+    """For a configuration of GPUTaskScheduler: the class of its tasks."""
     again: Again = Again()
 
 
@@ -103,13 +104,11 @@ class Inputs:
             self.lasting.append(self._yielder(name))
             return None
         if kind is Kind.TASK_CONFIG:
-            return self._tasks(read_task_config(name, self._named.wanted.task))
-        found = read_input(name, kind, self._named.wanted)
-        self.notices += found.notices
-        self.gpus = self.gpus or found.gpus
+            return self._tasks(read_task_config(name, self._named.task))
+        drafts = read_drafts(name, kind)
         identity = has_identity(name)
         record = self._record(SourceKind.FILE, name) if identity else None
-        return self._source(os.path.basename(name), found.drafts, record, identity=identity)
+        return self._source(os.path.basename(name), drafts, record, identity=identity)
 
     def _tasks(self, config: TaskConfig) -> Source:
         """Not remembered for reloading: what a configuration gives is not known by its commands alone."""
@@ -180,7 +179,6 @@ class Inputs:
             group=os.path.basename(path),
             settings=self._settings,
             again=self._named.again,
-            task=self._named.wanted.task,
             load=self._load,
             place=self._place,
         )

@@ -13,7 +13,6 @@ from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session import gpu_file
 from gputui.session.loading import Again
 from gputui.session.requests import Begin, Begun
-from gputui.sources.kinds import Wanted
 from gputui.sources.settings import JobSettings
 
 from .driver import refuse_broken_driver
@@ -39,7 +38,7 @@ def named_inputs(options: argparse.Namespace, again: Again) -> Named:
         job_yielder=options.job_yielder,
         follow=options.follow,
         task_bundle=getattr(options, "task_bundle", None),
-        wanted=Wanted(options.task, options.force_rerun),
+        task=options.task,
         again=again,
     )
 

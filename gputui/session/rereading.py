@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gputui.core.job import JobSpec
-from gputui.sources.kinds import Wanted, kind_of, read_input
+from gputui.sources.kinds import kind_of, read_drafts
 from gputui.sources.source import Occurrences, specs
 
 from .source_record import SourceKind, SourceRecord
@@ -25,9 +25,8 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
     counts: dict[str, Occurrences] = {}
     found: list[JobSpec] = []
     for record in files:
-        drafts = read_input(record.path, kind_of(record.path), Wanted(record.task)).drafts
         found += specs(
-            drafts,
+            read_drafts(record.path, kind_of(record.path)),
             cwd=record.cwd,
             environment=environment,
             group=record.group,

@@ -34,8 +34,6 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str = ""
     settings: JobSettings = NO_SETTINGS
     again: Again = Again()
-    task: str | None = None
-    """For a task config: the class it is for."""
     load: str = ""
     """Which load brought it: files that were loaded together count equal commands together."""
     place: int = 0

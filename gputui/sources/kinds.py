@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
-
-from msgspec import Struct
 
 from .command_list import unreadable
 from .source import BadInput, Draft, shown
 
-__all__ = ["READERS", "Input", "Kind", "Wanted", "kind_of", "read_input"]
+__all__ = ["READERS", "Kind", "kind_of", "read_drafts"]
 
 
 class Kind(StrEnum):
@@ -25,35 +22,14 @@ class Kind(StrEnum):
     TASK_CONFIG = "task_config"
 
 
-class Wanted(Struct, frozen=True):
-    """What the command line says about how a file is to be read."""
-
-    task: str | None = None
-    """For a task config: the class, as `module.Class`."""
-    force_rerun: bool = False
-
-
-class Input(Struct, frozen=True):
-    """What a file gave."""
-
-    drafts: list[Draft]
-    notices: tuple[str, ...] = ()
-    """What the user must be told about it."""
-    gpus: str | None = None
-    """The lanes it names itself, in the words of `--gpus`; the flag wins."""
-
-
-Reader = Callable[[str, Wanted], Input]
-
-READERS: dict[Kind, str | Reader] = {
+READERS: dict[Kind, str] = {
     Kind.COMMANDS: "command_list:read_command_list",
     Kind.SPEC: "spec:read_spec",
     Kind.PEASY: "peasy:read_batch",
 }
-"""Each kind's reader, by name so that only what is needed is loaded. Those with drafts only take just the path.
-Not among them: a yielder, which is not read but goes on giving, and a task config, which is more than drafts."""
+"""Who reads the kinds that are just jobs, by name so that only what is needed is loaded. The Python kinds are more than
+that: a yielder goes on giving, and a task config brings its own GPUs and results."""
 
-ONLY_DRAFTS = (Kind.COMMANDS, Kind.SPEC, Kind.PEASY)
 _SUFFIXES = {
     ".toml": Kind.SPEC,
     ".yaml": Kind.SPEC,
@@ -106,17 +82,8 @@ def _names(node: ast.AST) -> list[str]:
     return []
 
 
-def read_input(path: str, kind: Kind, wanted: Wanted | None = None) -> Input:
-    """All jobs of a file that can be read whole; BadInput if anything in it is wrong."""
-    reader = READERS[kind]
-    wanted = wanted or Wanted()
-    if callable(reader):
-        return reader(path, wanted)
-    module, _, name = reader.partition(":")
-    try:
-        found = getattr(import_module(f"{__package__}.{module}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != f"{__package__}.{module}":
-            raise
-        raise BadInput(f"{shown(path)}: this version cannot read a {kind.replace('_', ' ')} yet") from None
-    return Input(found(path)) if kind in ONLY_DRAFTS else found(path, wanted)
+def read_drafts(path: str, kind: Kind) -> list[Draft]:
+    """All jobs of a file that is nothing but jobs; BadInput if anything in it is wrong."""
+    module, _, name = READERS[kind].partition(":")
+    drafts: list[Draft] = getattr(import_module(f"{__package__}.{module}"), name)(path)
+    return drafts

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from .source import BadInput, shown
+from .user_python import python_of
 
 __all__ = ["PythonFile", "door", "door_of"]
 
@@ -85,23 +86,12 @@ class PythonFile:
 
 def door(environment: Mapping[str, str] = os.environ) -> list[str]:
     """How the user's Python is started at what it does for us: GPUTUI_PYTHON, the active environment's, or ours."""
-    return door_of(environment.get("GPUTUI_PYTHON") or _active(environment) or sys.executable)
+    return door_of(python_of(environment))
 
 
 def door_of(python: str) -> list[str]:
     """The same for a Python that is known; another one than ours may have no gputui, so it is shown the way."""
     return [python, "-P", "-m", "gputui.inside"] if python == sys.executable else [python, INSIDE]
-
-
-def _active(environment: Mapping[str, str]) -> str | None:
-    """Of an environment that was activated and is not ours: gputui may be installed apart, as a tool."""
-    folder = environment.get("VIRTUAL_ENV")
-    if not folder and environment.get("CONDA_DEFAULT_ENV", "base") != "base":
-        folder = environment.get("CONDA_PREFIX")
-    if not folder or os.path.realpath(folder) == os.path.realpath(sys.prefix):
-        return None
-    python = os.path.join(folder, "bin", "python")
-    return python if os.access(python, os.X_OK) else None
 
 
 def _check(path: str) -> None:

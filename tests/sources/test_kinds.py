@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.sources.kinds import READERS, Input, Kind, Wanted, kind_of, read_input
-from gputui.sources.source import BadInput, Draft
+from gputui.sources.kinds import READERS, Kind, kind_of, read_drafts
+from gputui.sources.source import BadInput
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,13 @@ def test_a_missing_python_file_is_named() -> None:
         kind_of("/nowhere/x.py")
 
 
-def test_a_reader_may_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(READERS, Kind.TASK_CONFIG, lambda path, wanted: Input([Draft(f"{path} {wanted.task}", 1)]))
-    assert read_input("c.py", Kind.TASK_CONFIG, Wanted(task="m.T")).drafts[0].command == "c.py m.T"
+def test_every_kind_of_plain_jobs_has_its_reader(tmp_path: Path) -> None:
+    texts = {Kind.COMMANDS: "ls\n", Kind.SPEC: "[[job]]\ncommand = 'ls'\n", Kind.PEASY: "a;; b;; ls"}
+    assert texts.keys() == READERS.keys()
+    for kind, text in texts.items():
+        path = tmp_path / {Kind.SPEC: "jobs.toml", Kind.PEASY: "jobs.esy"}.get(kind, "jobs.txt")
+        path.write_text(text)
+        assert [draft.command for draft in read_drafts(str(path), kind)] == ["ls"]
 
 
 @given(st.binary())
