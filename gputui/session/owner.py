@@ -31,6 +31,7 @@ from gputui.logs.signatures import job_signature
 from .backup import Backups
 from .devices import Devices
 from .environment import digest
+from .fed import Fed
 from .feeding import Feeds
 from .folders import Folders
 from .gpu_file import GpuFile
@@ -182,9 +183,12 @@ class Owner:
         self._kick()
 
     def take_in(self) -> None:
-        """Carries out what was asked and makes it durable, but starts nothing: for an owner on its way out."""
-        while self._inbox:
-            ticket = self._inbox.popleft()
+        """Makes durable what sources gave, and does nothing else: for an owner on its way out, if nothing failed."""
+        given = [ticket for ticket in list(self._inbox) if isinstance(ticket.work, Fed)]
+        if not given or self.failure is not None:
+            return
+        for ticket in given:
+            self._inbox.remove(ticket)
             ticket.carry_out(self)
             self._answered.append(ticket)
         if self._commit():
