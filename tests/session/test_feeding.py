@@ -1,0 +1,81 @@
+"""Sources that go on, within one process: what was read becomes durable or is read again, never neither."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from support.owning import owned
+from support.waiting import until
+
+from gputui.core.events import Pause, PauseKind, Resume
+from gputui.session.owner import Owner
+from gputui.session.requests import Commands, Forget, Load
+from gputui.session.source_record import SourceKind, SourceRecord
+from gputui.sources.follow import end_of
+
+
+def follow(owner: Owner, path: Path) -> None:
+    position, mark = end_of(str(path))
+    source = SourceRecord(kind=SourceKind.FOLLOWED, path=str(path), cwd="/", position=position, mark=mark)
+    owner.do(Load((), dict(os.environ), "test", sources=(source,))).result(60)
+
+
+def commands(owner: Owner) -> list[str]:
+    return [job.spec.command for job in owner.snapshot.jobs]
+
+
+def blocked(owner: Owner, until_set: threading.Event) -> None:
+    """Its thread does nothing until then."""
+
+    def wait() -> None:
+        until_set.wait(60)
+
+    owner.loop.call_soon_threadsafe(wait)
+
+
+def test_a_line_that_was_read_from_a_fifo_is_taken_in_by_an_owner_that_leaves(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    go = threading.Event()
+    with owned(tmp_path / "s") as owner:
+        follow(owner, fifo)
+        writer = os.open(fifo, os.O_WRONLY)
+        blocked(owner, go)
+        owner.leave()
+        os.write(writer, b"echo a\n")
+        until(lambda: owner._inbox, "the line was read and waits for its turn")
+        go.set()
+        owner.wait()
+    with owned(tmp_path / "s") as owner:
+        assert commands(owner) == ["echo a"]
+        assert [source.rest for source in owner.sources.values()] == [b""]
+        os.close(writer)
+
+
+def test_a_source_is_not_read_by_two_when_the_scheduler_is_stopped_and_resumed(tmp_path: Path) -> None:
+    queue = tmp_path / "queue"
+    queue.touch()
+    with owned(tmp_path / "s") as owner:
+        follow(owner, queue)
+        for number in range(5):
+            with open(queue, "a") as file:
+                file.write(f"echo {number}\n")
+            owner.do(Commands((Pause(PauseKind.STOPPED),))).result(60)
+            owner.do(Commands((Resume(),))).result(60)
+        until(lambda: len(commands(owner)) == 5, "every line was read")
+        assert commands(owner) == [f"echo {number}" for number in range(5)]
+
+
+def test_a_source_that_was_forgotten_gives_nothing_more(tmp_path: Path) -> None:
+    queue = tmp_path / "queue"
+    queue.touch()
+    with owned(tmp_path / "s") as owner:
+        follow(owner, queue)
+        assert owner.goes_on()
+        assert owner.do(Forget((str(queue),))).result(60) == [str(queue)]
+        assert not owner.goes_on()
+        until(lambda: not [one for one in threading.enumerate() if one.name == "gputui-followed"], "nobody reads it")
+        queue.write_text("echo a\n")
+        assert commands(owner) == []
