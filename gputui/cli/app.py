@@ -191,7 +191,7 @@ class Opening:
         if root is not None and (
             words := farewell(snapshot, way or Way.DETACH, root, keeper, here=self._is_here(root))
         ):
-            print(words, flush=True)
+            say_to_terminal(plain(words))
         return 0
 
     def _is_here(self, root: str) -> bool:

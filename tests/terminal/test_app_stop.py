@@ -1,0 +1,109 @@
+"""Ctrl-Z and kill -9 in a real shell: the keeper owns meanwhile, and the shell can be used."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.apps import AppHome, at_home, gone, repainted_alike
+from support.terminal import CTRL_Z, RecordedTerminal, recorded
+from support.waiting import until
+
+SHELL = ("bash", "--norc", "--noprofile", "-i")
+
+
+@contextmanager
+def in_a_shell(folder: Path, before: str = "", *words: str) -> Iterator[tuple[AppHome, RecordedTerminal]]:
+    with at_home(folder) as home, recorded(SHELL, size=(120, 40), cwd=folder) as terminal:
+        jobs = home.write("exec sleep 600", f"until [ -e {folder / 'go'} ]; do sleep 0.05; done", "exec sleep 600")
+        terminal.shows("$")
+        terminal.press(before + shlex.join(map(str, home.words(*(words or (str(jobs),))))) + "\r")
+        terminal.shows("2 run · 1 wait")
+        yield home, terminal
+
+
+def is_stopped(home: AppHome, terminal: RecordedTerminal, app: int) -> None:
+    """The shell has its screen, the keeper the session."""
+    terminal.shows("Stopped")
+    assert not terminal.emulator.alternate
+    home.owner()
+    assert Path(f"/proc/{app}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def is_usable(terminal: RecordedTerminal) -> None:
+    """Keys are echoed and commands work, on a line of its own."""
+    terminal.press("echo the sum is $((40 + 2))\r")
+    terminal.shows("the sum is 42")
+
+
+def test_ctrl_z_hands_the_session_to_the_keeper_and_fg_takes_it_back(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as (home, terminal):
+        app = home.app()
+        terminal.press(CTRL_Z)
+        is_stopped(home, terminal, app)
+        is_usable(terminal)
+        (tmp_path / "go").touch()
+        home.becomes(2, "running")  # the queue went on
+        terminal.press("fg\r")
+        assert home.app() == app
+        terminal.shows("2 run · 1 ok")
+        repainted_alike(terminal)
+        home.waiter()
+        terminal.press(CTRL_Z)
+        is_stopped(home, terminal, app)
+        terminal.press("fg\r")
+        terminal.shows("2 run · 1 ok")
+        assert home.app() == app
+
+
+def test_with_jobs_from_a_pipe_ctrl_z_stops_and_fg_takes_back(tmp_path: Path) -> None:
+    producer = "(for n in 1 2 3; do echo exec sleep 60$n; done; exec sleep 600 >/dev/null) | "
+    with in_a_shell(tmp_path, producer, "-") as (home, terminal):
+        app = home.app()
+        terminal.press(CTRL_Z)
+        is_stopped(home, terminal, app)
+        terminal.press("fg\r")
+        terminal.shows("2 run · 1 wait")
+        assert home.app() == app
+
+
+def test_an_app_that_somebody_took_over_while_it_was_stopped_says_so_and_leaves(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as (home, terminal):
+        app = home.app()
+        terminal.press(CTRL_Z)
+        is_stopped(home, terminal, app)
+        with home.opened(gpus=None) as other:
+            other.shows("2 run · 1 wait")
+            terminal.press("clear; fg\r")
+            terminal.shows(f"the session is open in gputui app (pid {other.process.pid}) now")
+            gone(app)
+            is_usable(terminal)
+            assert home.app() == other.process.pid
+
+
+def test_a_stopped_app_whose_terminal_hangs_up_is_gone_and_the_keeper_owns(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as (home, terminal):
+        app = home.app()
+        terminal.press(CTRL_Z)
+        is_stopped(home, terminal, app)
+        keeper = home.owner()
+        terminal.hang_up()
+        gone(app)
+        assert home.owner() == keeper
+        assert home.counts() == {"running": 2, "queued": 1}
+
+
+def test_kill_9_costs_nothing_but_the_screen(tmp_path: Path) -> None:
+    with in_a_shell(tmp_path) as (home, terminal):
+        app, waiter = home.app(), home.waiter()
+        os.kill(app, signal.SIGKILL)
+        terminal.shows("Killed")
+        assert home.owner() == waiter
+        assert home.counts() == {"running": 2, "queued": 1}
+        terminal.press("\rstty sane; printf '\\033[?1049l'\r")
+        until(lambda: not terminal.emulator.alternate, "the shell has its screen")
+        is_usable(terminal)
