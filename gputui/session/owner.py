@@ -136,7 +136,14 @@ class Owner:
 
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """Asks what only the owner's thread may look at; `then` is called there. Nothing changes by it."""
-        self.loop.call_soon_threadsafe(lambda: then(question(self)))
+        self.loop.call_soon_threadsafe(lambda: self._answer(question, then))
+
+    def _answer(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
+        """Whoever only looks cannot hurt the session, whatever they ask."""
+        try:
+            then(question(self))
+        except Exception:
+            self.journal.write(traceback.format_exc())
 
     def close(self) -> None:
         """Lets go of the session: jobs run on, the store is closed, the lock stays with the caller."""

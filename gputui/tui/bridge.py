@@ -149,7 +149,7 @@ class Bridge:
         """In the owner's thread. One message under way is enough: whoever reads it sees the newest."""
         if not self._news_posted:
             self._news_posted = True
-            self._post(self._on_news)
+            self.post(self._on_news)
 
     def files(self, job: Job, attempt: int) -> Files | None:
         return self._holding.owner.folders.written(job, attempt) if self._holding is not None else None
@@ -167,7 +167,7 @@ class Bridge:
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """What only the owner's thread may look at; nothing changes by it."""
         if self._holding is not None:
-            self._holding.owner.look(question, lambda answer: self._post(lambda: then(answer)))
+            self._holding.owner.look(question, lambda answer: self.post(lambda: then(answer)))
 
     # Wishes
 
@@ -189,7 +189,7 @@ class Bridge:
         self._answer(self._holding.owner.do(work), then, refused)
 
     def _answer(self, ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
-        ticket.when_done(lambda done: self._post(lambda: _deliver(done, then, refused)))
+        ticket.when_done(lambda done: self.post(lambda: _deliver(done, then, refused)))
 
     def do_and_wait(self, work: Work[T]) -> T:
         """For threads that are not the screen's; a session that is just being passed on is waited for."""
@@ -202,8 +202,9 @@ class Bridge:
         raise OwnerGone("the screen was closed")
 
     def post(self, call: Callable[[], None]) -> None:
-        """Has it called in the screen's thread."""
-        self._post(call)
+        """Has it called in the screen's thread; a screen that is just closing hears nothing more."""
+        with suppress(RuntimeError):
+            self._post(call)
 
 
 def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:

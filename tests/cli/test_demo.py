@@ -136,7 +136,7 @@ def test_hooks_of_the_user_are_not_for_pretend_jobs(folder: Path, tmp_path: Path
 def paused_by_crashes() -> Snapshot:
     scheduler = Scheduler()
     scheduler.mode = Mode.PAUSED
-    scheduler.cause = Cause(PauseKind.CRASHES, "three crashed", (5, 6, 7))
+    scheduler.cause = Cause(PauseKind.CRASHES, "three crashed", 0.0, (5, 6, 7))
     return scheduler.snapshot()
 
 
