@@ -136,9 +136,9 @@ class Owner:
 
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """Asks what only the owner's thread may look at; `then` is called there. Nothing changes by it."""
-        self.loop.call_soon_threadsafe(lambda: self._answer(question, then))
+        self.loop.call_soon_threadsafe(lambda: self._tell(question, then))
 
-    def _answer(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
+    def _tell(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """Whoever only looks cannot hurt the session, whatever they ask."""
         try:
             then(question(self))
