@@ -213,6 +213,9 @@ def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable
     except (Refusal, OwnerGone) as error:
         refused(str(error))
         return
+    except Exception as error:  # a defect of ours costs this one wish, not the screen
+        refused(f"the scheduler failed at this: {error!r}")
+        return
     then(answer)
 
 
