@@ -89,8 +89,7 @@ class GputuiApp(TerminalApp[Way]):
         elif setup.colours is Colours.MANY:
             self.theme = NAMES["dark"]
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def on_mount(self) -> None:  # Textual calls the one of every base class by itself
         self.main.on_leave = self.leave
         self.main.on_add_without_session = self._begin_session
         self.main.environment = lambda: dict(self.setup.environment)
@@ -123,7 +122,8 @@ class GputuiApp(TerminalApp[Way]):
 
     def leave(self, way: Way) -> None:
         """What must outlast this screen is durable before it goes."""
-        if self._leaving is not None:
+        if self._leaving is not None:  # asked again: what was ordered is durable, so nobody needs to wait
+            self.exit(self._leaving)
             return
         events = leaving_events(self.main, way)
         if not events or not self.bridge.has_session:

@@ -108,7 +108,8 @@ class Stage:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if time.monotonic() > deadline:
-                raise AssertionError(f"waited in vain until {what}; said {self.said}; the screen:\n{self.text}")
+                seen = "\n".join(line for line in self.lines() if line.strip("│ "))
+                raise AssertionError(f"waited in vain until {what}; said {self.said}; the screen:\n{seen}")
             await asyncio.sleep(0.01)
         await self.pilot.pause()
 

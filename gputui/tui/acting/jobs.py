@@ -43,10 +43,10 @@ SHOWN = 8
 Make = Callable[[Job, Seen], UserCommand | None]
 
 
-def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "") -> None:
+def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "", *, keeps_marks: bool = False) -> None:
     """One command for each job, with what was painted of it."""
     events = [event for job in jobs if (event := make(job, main.table.seen(job))) is not None]
-    main.send(events, done)
+    main.send(events, done, keeps_marks=keeps_marks)
 
 
 def _chosen(main: MainScreen, fits: Callable[[Job], bool], otherwise: str) -> list[Job]:
@@ -203,7 +203,7 @@ def _change_priority(main: MainScreen, by: int) -> None:
         wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, job.priority + by))
         return SetPriority(job=job.id, seen=seen, priority=wanted)
 
-    _each(main, jobs, make)
+    _each(main, jobs, make, keeps_marks=True)
 
 
 def _mover(where: Where) -> Callable[[MainScreen], None]:
@@ -214,7 +214,7 @@ def _mover(where: Where) -> Callable[[MainScreen], None]:
             main, lambda job: isinstance(job.state, Waiting), "does not wait, so it has no place to move from"
         )
         jobs.sort(key=lambda job: job.position, reverse=where in (Where.DOWN, Where.TOP))
-        _each(main, jobs, lambda job, seen: Move(job=job.id, seen=seen, where=where))
+        _each(main, jobs, lambda job, seen: Move(job=job.id, seen=seen, where=where), keeps_marks=True)
 
     return move
 

@@ -86,6 +86,7 @@ def filter_or_search(main: MainScreen) -> None:
     if not search:
         main.table.rows.read_texts(main.snapshot)
     bar = main.query_one(FilterBar)
+    main.footer.display = False
     bar.begin("" if search else main.table.rows.filter.written, search=search)
 
 

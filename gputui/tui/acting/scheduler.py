@@ -27,7 +27,8 @@ SHOWN = 8
 def pause(main: MainScreen) -> None:
     running = main.snapshot.mode is Mode.RUNNING
     event: UserCommand = Pause(PauseKind.USER) if running else Resume()
-    main.send([event], "paused: running jobs go on" if running else "the scheduler starts jobs again")
+    done = "paused: running jobs go on" if running else "the scheduler starts jobs again"
+    main.send([event], done, keeps_marks=True)
 
 
 def rerun_failed(main: MainScreen) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from rich.cells import cell_len, set_cell_size
+
 from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
 from gputui.core.signs import SIGNS
 from gputui.core.transitions import words as end_words
@@ -90,6 +92,13 @@ def _end(job: Job) -> str:
     if job.state.name is not StateName.SKIPPED and job.attempts and job.attempts[-1].signature:
         return job.attempts[-1].signature
     return end_words(job.state)
+
+
+def cut(text: str, width: int) -> str:
+    """No wider than this; what was cut is told by an ellipsis."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(set_cell_size(text, max(0, width - 1)).rstrip() + "…", max(0, width)).rstrip()
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import Job, Succeeded
 from gputui.logs.plain import plain
+from gputui.tui.model.words import cut
 from gputui.tui.widgets.logs.job_log import AttemptLog, JobLog
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
+
+
+LEAST_NAME = 8
+BESIDE_NAME = len("3 Log  #123 · OUT · attempt 1/2 · following") + 4
+"""What the title says besides the job's name, and must not be cut off for it."""
 
 
 class LogPresenter:
@@ -27,7 +33,8 @@ class LogPresenter:
             pane.note("")
             return
         job = table.snapshot[table.cursor]
-        log = JobLog(job.id, plain(self._main.names.of(job)), self._attempts(job))
+        name = cut(plain(self._main.names.of(job)), max(LEAST_NAME, pane.size.width - BESIDE_NAME))
+        log = JobLog(job.id, name, self._attempts(job))
         if log != self._shown:
             self._shown = log
             pane.show(log)

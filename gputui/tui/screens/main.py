@@ -84,8 +84,8 @@ class MainScreen(Screen[None]):
         with Container(id="work"):
             with Vertical(id="queue"):
                 yield self.table
-                yield FilterBar(id="filter")
             yield self.log_pane
+        yield FilterBar(id="filter")
         yield self.footer
 
     def on_mount(self) -> None:
@@ -113,8 +113,11 @@ class MainScreen(Screen[None]):
             self.say("there is no job here")
         return self.snapshot[job] if job is not None else None
 
-    def send(self, events: Sequence[UserCommand], done: str = "") -> None:
-        """Each is carried out or refused; refusals are said, and so is success when it cannot be seen."""
+    def send(self, events: Sequence[UserCommand], done: str = "", *, keeps_marks: bool = False) -> None:
+        """Each is carried out or refused; refusals are said, and so is success when it cannot be seen.
+
+        `keeps_marks`: the same key may well be pressed again for the same jobs, or it was not about them.
+        """
 
         def answered(outcomes: list[Outcome]) -> None:
             refused = [outcome.refused for outcome in outcomes if outcome.refused is not None]
@@ -123,7 +126,8 @@ class MainScreen(Screen[None]):
                 self.say(refused[0] + more, grave=True)
             elif done:
                 self.say(done)
-            self.table.clear_marks()
+            if not keeps_marks:
+                self.table.clear_marks()
             self.paint()
 
         if events:
@@ -180,9 +184,11 @@ class MainScreen(Screen[None]):
 
     @on(FilterBar.Done)
     def _filter_done(self, event: FilterBar.Done) -> None:
-        if event.search is not None:
+        self.footer.display = True
+        if event.searches:
             self.log_pane.focus()
-            self.log_pane.search(event.search)
+            if event.kept:
+                self.log_pane.search(event.text)
             return
         if not event.kept:
             self.table.set_view(filter=Filter())
@@ -232,11 +238,15 @@ class MainScreen(Screen[None]):
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if self.bridge.has_session else [MONITOR]
         self.query_one(Banner).show(said, self.size.width)
-        self.gpus.border_title = TITLES[picture.kind]
+        self._title_gpus(TITLES[picture.kind])
         self.gpus.show(picture, snapshot if self.bridge.has_session else None, self.short_name, now)
         self.places.arrange()
         self.queue.paint_titles()
         self.paint_footer()
+
+    def _title_gpus(self, title: str) -> None:
+        if self.gpus.border_title != title:  # a title that is set is painted, and all of its pane too
+            self.gpus.border_title = title
 
     def paint_footer(self) -> None:
         self.footer.show(offered(self), self.changed_keys)

@@ -67,7 +67,7 @@ class SweepForm(ModalScreen[Sweep | None]):
             self._sweep = self._written()
         except BadInput as bad:
             self._sweep = None
-            self._show(str(bad), "")
+            self._show(str(bad) if self.query_one("#pattern", Input).value else "", "")
             return
         lines = [f"{self._sweep.count:,} commands, {MODES['shuffled' if self._random() else 'grid']}:"]
         lines += [f"  {draft.command}" for draft in self._sweep.first(SHOWN)]

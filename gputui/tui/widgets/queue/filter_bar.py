@@ -1,4 +1,4 @@
-"""The line in which one types a filter for the queue, or words to look for in the log."""
+"""The line in which one types a filter for the queue, or words to look for in the log; it covers the footer."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class FilterBar(Input):
             self.text = text
 
     class Done(Message):
-        """`text` is what to look for; None: given up, or a filter that stays as it is."""
+        """`searches`: words to look for in the log, not a filter; not `kept`: given up."""
 
-        def __init__(self, search: str | None, *, kept: bool) -> None:
+        def __init__(self, text: str, *, searches: bool, kept: bool) -> None:
             super().__init__()
-            self.search = search
+            self.text = text
+            self.searches = searches
             self.kept = kept
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -49,7 +50,7 @@ class FilterBar(Input):
 
     def _end(self, *, kept: bool) -> None:
         self.display = False
-        self.post_message(self.Done(self.value if self._searches and kept else None, kept=kept))
+        self.post_message(self.Done(self.value, searches=self._searches, kept=kept))
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:

@@ -99,16 +99,14 @@ class PaintedRows(ScrollView, can_focus=True):
 
     def repaint_jobs(self, jobs: Iterable[JobId]) -> None:
         """Only the rows of these jobs, where they are in sight."""
-        top = self.scroll_offset.y
         for job in jobs:
             row = self.rows.row_of(job)
-            if row is not None and top <= row < top + self._room():
+            if row is not None:
                 self._repaint_row(row)
 
     def _repaint_row(self, row: int) -> None:
-        top = self.scroll_offset.y
-        if top <= row < top + self._room():
-            self.refresh(Region(0, row - top + HEADER, self.size.width, 1))
+        if self._in_sight(row):
+            self.refresh(Region(0, row - self.scroll_offset.y + HEADER, self.size.width, 1))
 
     # Where rows are
 
@@ -118,6 +116,9 @@ class PaintedRows(ScrollView, can_focus=True):
     def _resize_rows(self) -> None:
         self._layout = None
         self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows) + HEADER)
+
+    def _in_sight(self, row: int) -> bool:
+        return self.scroll_offset.y <= row < self.scroll_offset.y + self._room()
 
     def _into_sight(self) -> None:
         top, room = self.scroll_offset.y, max(1, self._room())

@@ -86,6 +86,7 @@ class QueueTable(PaintedRows):
     def show(self, snapshot: Snapshot, changed: Iterable[JobId]) -> None:
         """Takes the newest snapshot; `changed` are the jobs that differ from the one before."""
         before, count = self.snapshot, len(self.rows)
+        in_sight = self._in_sight(self._row)
         self.snapshot = snapshot
         changed = [job for job in changed if job in snapshot]
         if snapshot.first_id != before.first_id or len(changed) > MANY:
@@ -97,6 +98,8 @@ class QueueTable(PaintedRows):
         self.marks = {job for job in self.marks if job in snapshot and not snapshot[job].archived}
         if moved:
             self._rows_moved(count)
+            if in_sight:
+                self._into_sight()
         else:
             self.repaint_jobs(changed)
 

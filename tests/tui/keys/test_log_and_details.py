@@ -1,0 +1,143 @@
+"""Keys that read: the log of the job under the cursor, its details, and copies for the clipboard."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.stage import LONG, Stage, on_stage
+
+from gputui.core.job import StateName
+from gputui.tui.model.arrangement import Pane
+from gputui.tui.screens.reading import Reading
+from gputui.tui.widgets.logs.pane import LogPane
+
+TALKS = "for i in $(seq 100); do echo line $i needle; done; echo problem >&2; exit 1"
+
+
+def log(stage: Stage) -> str:
+    pane: LogPane = stage.main.log_pane
+    return "\n".join(pane.render_line(y).text.rstrip() for y in range(pane.size.height))
+
+
+@on_stage(size=(160, 30))
+async def test_the_log_pane_follows_the_cursor_and_answers_its_keys(stage: Stage) -> None:
+    [talks, quiet] = await stage.add(TALKS, f"echo hello; {LONG}")
+    await stage.becomes(quiet, StateName.RUNNING)
+    await stage.becomes(talks, StateName.FAILED)
+    await stage.go_to(quiet)
+    await stage.until(lambda: "hello" in log(stage), "its log is shown")
+    await stage.go_to(talks)
+    await stage.until(lambda: "line 100" in log(stage) or "problem" in log(stage), "the other log is shown")
+    streams = {}
+    while (name := stage.main.log_pane.title.split(" · ")[1]) not in streams:
+        streams[name] = ("line 100 needle" in log(stage), "problem" in log(stage))
+        await stage.press("o")
+    assert streams == {"OUT": (True, False), "ERR": (False, True), "OUT and ERR": (True, True)}
+    while stage.main.log_pane.title.split(" · ")[1] != "OUT":
+        await stage.press("o")
+    await stage.press("3", "g")
+    assert "line 1 needle" in log(stage)
+    await stage.press("f")
+    await stage.until(lambda: "line 100" in log(stage), "it follows")
+    await stage.press("w", "w")
+
+
+@on_stage(size=(80, 24))
+async def test_the_log_is_searched_also_when_it_has_the_whole_screen(stage: Stage) -> None:
+    [job] = await stage.add("for i in $(seq 200); do echo line $i; done; echo needle; seq 200")
+    await stage.becomes(job, StateName.SUCCEEDED)
+    await stage.press("/", *"#0", "enter")
+    await stage.press("l")
+    assert stage.main.places.zoomed is Pane.LOG
+    await stage.press("/")
+    await stage.shows("look for")
+    await stage.type("needle")
+    await stage.press("enter")
+    await stage.until(lambda: "needle" in log(stage), "the match is in sight")
+    assert stage.app.focused is stage.main.log_pane
+    await stage.press("n", "N", "/", *"gone", "escape")
+    assert stage.app.focused is stage.main.log_pane, "giving up a search stays in the log"
+    assert stage.table.rows.filter.written == "#0", "and leaves the queue's filter alone"
+    await stage.press("l")
+    assert stage.main.places.zoomed is None
+    assert stage.app.focused is stage.table
+
+
+@on_stage(lanes=1)
+async def test_the_logs_of_earlier_attempts_are_there(stage: Stage) -> None:
+    [job] = await stage.add("echo attempt; ls; touch seen; exit 1")
+    await stage.becomes(job, StateName.FAILED)
+    await stage.press("r")
+    await stage.until(lambda: len(stage.job(job).attempts) == 2, "it ran twice")
+    await stage.shows("attempt 2/2")
+    await stage.press(",")
+    await stage.shows("attempt 1/2")
+    await stage.press(".")
+    await stage.shows("attempt 2/2")
+
+
+@on_stage(lanes=1)
+async def test_details_tell_the_whole_job_and_mask_what_is_secret(stage: Stage) -> None:
+    os.environ["A_TEST_TOKEN"] = "hunter2"
+    try:
+        [job] = await stage.add("echo hi; exit 3", variables={"SEED": "7"})
+    finally:
+        del os.environ["A_TEST_TOKEN"]
+    await stage.becomes(job, StateName.FAILED)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.screen, Reading), "details are shown")
+    for words in ("echo hi; exit 3", str(stage.folder)[:30], "✗ failed", "exit 3", "Attempts", "Story"):
+        assert words in stage.text, words
+    await stage.press("v", "end")
+    await stage.pilot.pause()
+    environment = str(stage.screen.query_one("#text").render())
+    assert "SEED=7" in environment
+    assert "A_TEST_TOKEN=••••••" in environment
+    assert "hunter2" not in environment
+    await stage.press("v", "escape")
+    await stage.back_on_main()
+
+
+@on_stage()
+async def test_y_copies_the_command_and_the_path_of_the_log(stage: Stage) -> None:
+    [job] = await stage.add("echo 'exact  [text]'", hold=True)
+    await stage.press("y")
+    assert stage.app.clipboard == "echo 'exact  [text]'"
+    await stage.press("Y")
+    await stage.told("#0 has not started: it has no log yet")
+    await stage.press("h")
+    await stage.becomes(job, StateName.SUCCEEDED)
+    await stage.press("Y")
+    assert Path(stage.app.clipboard).read_text() == "exact  [text]\n"
+
+
+@on_stage()
+async def test_without_jobs_every_key_is_harmless(stage: Stage) -> None:
+    await stage.press(*"echKSBr+-[]{}v*oflwnNyYL,.", "space", "delete", "enter", "escape", "left", "right", "s")
+    assert stage.screen is stage.main
+    assert "there is no job here" in stage.said
+    await stage.press("2")
+    await stage.shows("no jobs yet: a adds one, A a sweep")
+
+
+def test_the_pager_gets_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", f"cp --target-directory {tmp_path}/paged")
+    (tmp_path / "paged").mkdir()
+
+    @on_stage()
+    async def story(stage: Stage) -> None:
+        from contextlib import nullcontext
+
+        stage.app.suspend = nullcontext  # type: ignore[assignment]
+        [job] = await stage.add("echo paged")
+        await stage.becomes(job, StateName.SUCCEEDED)
+        await stage.press("L")
+        [copy] = (tmp_path / "paged").iterdir()
+        assert copy.read_text() == "paged\n"
+        monkeypatch.setenv("PAGER", "/there/is/no/pager")
+        await stage.press("L")
+        await stage.told("cannot be started")
+
+    story(tmp_path)

@@ -1,0 +1,58 @@
+"""A read-only screen: every key that would change something says so, and changes nothing."""
+
+from __future__ import annotations
+
+from support.stage import LONG, Stage, on_stage
+
+from gputui.core.job import StateName
+from gputui.core.mode import Mode
+from gputui.tui.actions import ACTIONS
+from gputui.tui.leaving import Way
+from gputui.tui.screens.ask import Ask
+from gputui.tui.screens.reading import Reading
+
+ACTING = [action for action in ACTIONS if action.acts]
+
+
+@on_stage(read_only=True)
+async def test_no_key_changes_anything(stage: Stage) -> None:
+    jobs = await stage.add(LONG, "true", "true", hold=False)
+    await stage.becomes(jobs[2], StateName.SUCCEEDED)
+    before = [(job.id, job.state, job.priority, job.position) for job in stage.snapshot]
+    await stage.shows("read-only")
+    stage.said.clear()
+    for job in jobs:
+        await stage.go_to(job)
+        await stage.app._press_keys([action.keys[0] for action in ACTING])
+        await stage.pilot.pause()
+        assert stage.screen is stage.main
+    assert stage.said == ["this screen is read-only"] * len(ACTING) * len(jobs)
+    assert [(job.id, job.state, job.priority, job.position) for job in stage.snapshot] == before
+    assert stage.snapshot.mode is Mode.RUNNING
+
+
+@on_stage(read_only=True)
+async def test_it_can_look_and_leave_but_is_offered_nothing_else(stage: Stage) -> None:
+    [job] = await stage.add(LONG)
+    await stage.becomes(job, StateName.RUNNING)
+    assert "Kill" not in stage.lines()[-1]
+    assert "Details" in stage.lines()[-1]
+    offered = " ".join(command.title for command in stage.app.get_system_commands(stage.main))
+    assert "Kill" not in offered
+    assert "Details" in offered
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.screen, Reading), "details are shown")
+    await stage.press("escape")
+    await stage.back_on_main()
+    await stage.press("1", "enter")
+    await stage.until(lambda: stage.screen is not stage.main, "the device is shown")
+    assert "drain" not in stage.text.lower()
+    await stage.press("escape")
+    await stage.back_on_main()
+    await stage.press("2", "q")
+    assert isinstance(stage.screen, Ask)
+    assert [choice.value for choice in stage.screen.choices] == [Way.DETACH]
+    await stage.press("s", "r")
+    assert isinstance(stage.screen, Ask)
+    await stage.press("enter")
+    await stage.until(lambda: stage.app.return_value is Way.DETACH, "it leaves")

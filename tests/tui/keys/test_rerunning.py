@@ -1,0 +1,90 @@
+"""Running jobs again: one, the failed by their crash, and the whole story of a pause after crashes alike."""
+
+from __future__ import annotations
+
+from support.stage import LONG, Stage, on_stage
+from textual.widgets import SelectionList
+
+from gputui.core.events import PauseKind
+from gputui.core.job import StateName
+from gputui.core.mode import Mode
+from gputui.tui.screens.pick import Pick
+
+NEEDS_TIMM = """test -e fixed || { echo "ModuleNotFoundError: No module named 'timm'" >&2; exit 1; }; echo trained"""
+
+
+@on_stage(lanes=1)
+async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Stage) -> None:
+    jobs = await stage.add(*(f"{NEEDS_TIMM} {number}" for number in range(3)), "echo later")
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips")
+    cause = stage.snapshot.cause
+    assert cause is not None
+    assert cause.kind is PauseKind.CRASHES
+    await stage.shows("3 jobs crashed the same way: ModuleNotFoundError: No module named 'timm'")
+    await stage.shows("R reruns them and resumes · p resumes without · l opens the log")
+    await stage.until(lambda: stage.table.cursor == jobs[2], "the cursor is on the crash")
+    await stage.shows("3 Log  #2")
+    assert stage.state(jobs[3]) is StateName.QUEUED
+
+    (stage.folder / "fixed").touch()
+    await stage.press("R")
+    assert isinstance(stage.screen, Pick)
+    await stage.shows("3 × ModuleNotFoundError: No module named 'timm'   #0 #1 #2")
+    assert len(stage.screen.query_one(SelectionList).selected) == 1, "this pause is picked already"
+    await stage.press("enter")
+    await stage.told("3 jobs queued again")
+    for job in jobs:
+        await stage.becomes(job, StateName.SUCCEEDED)
+    assert [stage.job(job).issued for job in jobs] == [2, 2, 2, 1]
+    assert stage.snapshot.mode is Mode.RUNNING
+    await stage.until(lambda: "PAUSED" not in stage.text, "the banner is gone")
+
+
+@on_stage(lanes=1, settings={"pause_after": 0})
+async def test_failed_jobs_are_grouped_and_only_the_picked_run_again(stage: Stage) -> None:
+    await stage.press("R")
+    await stage.told("no job has failed")
+    await stage.add("echo ValueError: a; exit 1", "exit 3", "exit 3", "true")
+    await stage.becomes(3, StateName.SUCCEEDED)
+    await stage.press("p", "R")
+    listed = stage.screen.query_one(SelectionList)
+    assert listed.option_count == 2
+    assert len(listed.selected) == 2, "without a pause all are picked"
+    await stage.press("a", "space")
+    await stage.until(lambda: len(listed.selected) == 1, "one group is picked")
+    await stage.press("enter")
+    await stage.told("2 jobs queued again")
+    await stage.until(lambda: stage.job(2).issued == 2, "they run again, and the scheduler was resumed")
+    assert stage.job(0).issued == 1
+    await stage.press("R", "escape")
+    await stage.back_on_main()
+
+
+@on_stage(lanes=1)
+async def test_r_runs_an_ended_job_again_and_asks_for_one_that_succeeded(stage: Stage) -> None:
+    [failed, good, running] = await stage.add("exit 1", "true", LONG)
+    await stage.becomes(running, StateName.RUNNING)
+    await stage.go_to(running)
+    await stage.press("r")
+    await stage.told("has not ended; B puts a running job back")
+    await stage.go_to(good)
+    await stage.press("r")
+    await stage.shows("It succeeded. A new attempt is made")
+    await stage.press("escape")
+    assert stage.state(good) is StateName.SUCCEEDED
+    await stage.press("r", "y")
+    await stage.becomes(good, StateName.QUEUED)
+    await stage.go_to(failed)
+    await stage.press("r")
+    await stage.becomes(failed, StateName.QUEUED)
+    assert [attempt.number for attempt in stage.job(failed).attempts] == [1], "the old attempt is kept"
+
+
+@on_stage(lanes=1)
+async def test_resuming_without_rerunning_goes_on_with_the_rest(stage: Stage) -> None:
+    jobs = await stage.add("exit 1", "exit 1", "exit 1", "true")
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips")
+    await stage.shows("PAUSED")
+    await stage.press("p")
+    await stage.becomes(jobs[3], StateName.SUCCEEDED)
+    assert [stage.state(job) for job in jobs[:3]] == [StateName.FAILED] * 3

@@ -1,0 +1,122 @@
+"""Pausing, and the ways to leave: what was ordered is in the session before the screen goes."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+from support.stage import LONG, Stage, on_stage
+
+from gputui.core.events import PauseKind
+from gputui.core.job import StateName
+from gputui.core.mode import Mode
+from gputui.tui.leaving import Way
+from gputui.tui.screens.ask import Ask
+
+
+async def left(stage: Stage) -> Way | None:
+    """How the app was left."""
+    await stage.until(lambda: stage.app._exit, "the app has left")
+    return stage.app.return_value
+
+
+@on_stage(lanes=1)
+async def test_p_pauses_and_p_resumes_and_marks_stay(stage: Stage) -> None:
+    [running, waiting] = await stage.add(LONG, "true")
+    await stage.becomes(running, StateName.RUNNING)
+    await stage.press("space", "p")
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "it is paused")
+    await stage.shows("‖ PAUSED")
+    await stage.shows("by you")
+    await stage.shows("p Resume")
+    assert stage.state(running) is StateName.RUNNING, "running jobs go on"
+    assert stage.table.marks == {running}
+    await stage.press("p")
+    await stage.until(lambda: stage.snapshot.mode is Mode.RUNNING, "it is resumed")
+    await stage.until(lambda: "PAUSED" not in stage.text, "the banner is gone")
+    assert stage.state(waiting) is StateName.QUEUED
+
+
+@on_stage()
+async def test_q_leaves_at_once_when_nothing_goes_on(stage: Stage) -> None:
+    await stage.press("q")
+    assert await left(stage) is Way.DETACH
+
+
+@on_stage()
+async def test_q_asks_while_something_runs_and_escape_stays(stage: Stage) -> None:
+    [job] = await stage.add(LONG)
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.press("q")
+    assert isinstance(stage.screen, Ask)
+    await stage.shows("1 running · 0 waiting")
+    await stage.press("escape")
+    await stage.back_on_main()
+    await stage.press("ctrl+c")
+    assert isinstance(stage.screen, Ask)
+    await stage.press("q")
+    assert await left(stage) is Way.DETACH
+    assert stage.state(job) is StateName.RUNNING
+    assert stage.snapshot.mode is Mode.RUNNING
+
+
+@on_stage(lanes=1)
+async def test_drain_is_ordered_before_the_screen_goes(stage: Stage) -> None:
+    [job, waiting] = await stage.add(LONG, "true")
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.press("q", "r")
+    assert await left(stage) is Way.DRAIN
+    assert stage.snapshot.mode is Mode.DRAINING
+    assert (stage.state(job), stage.state(waiting)) == (StateName.RUNNING, StateName.QUEUED)
+
+
+@on_stage(lanes=1)
+async def test_stop_ends_what_runs_keeps_the_queue_and_then_leaves(stage: Stage) -> None:
+    [job, waiting] = await stage.add(LONG, "true")
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.press("q", "s")
+    assert await left(stage) is Way.STOP
+    cause = stage.snapshot.cause
+    assert cause is not None
+    assert cause.kind is PauseKind.STOPPED
+    assert (stage.state(job), stage.state(waiting)) == (StateName.QUEUED, StateName.QUEUED)
+
+
+@on_stage(lanes=1)
+async def test_q_while_stopping_does_not_wait_for_a_stubborn_job(stage: Stage) -> None:
+    [job] = await stage.add("trap '' TERM; touch here; while :; do sleep 0.05; done")
+    await stage.until(lambda: (stage.folder / "here").exists(), "it ignores SIGTERM")
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.press("q", "s")
+    await stage.told("q leaves at once")
+    await stage.becomes(job, StateName.STOPPING)
+    await stage.press("q", "q")
+    assert await left(stage) is Way.STOP
+
+
+def test_signals_leave_as_their_keys_do(tmp_path: Any) -> None:
+    @on_stage()
+    async def story(stage: Stage) -> None:
+        [job] = await stage.add(LONG)
+        await stage.becomes(job, StateName.RUNNING)
+        stage.app.asked_to_leave(signal.SIGINT)
+        await stage.until(lambda: isinstance(stage.screen, Ask), "Ctrl-C asks")
+        stage.app.asked_to_leave(signal.SIGINT)
+        await stage.back_on_main()
+        stage.app.asked_to_leave(signal.SIGUSR1)
+        assert await left(stage) is Way.DRAIN
+        assert stage.snapshot.mode is Mode.DRAINING
+
+    story(tmp_path)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143)])
+def test_being_told_to_end_detaches(signum: int, code: int, tmp_path: Any) -> None:
+    @on_stage()
+    async def story(stage: Stage) -> None:
+        stage.app.asked_to_leave(signum)
+        assert await left(stage) is Way.DETACH
+        assert stage.app.return_code == code
+
+    story(tmp_path)
