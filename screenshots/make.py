@@ -98,7 +98,7 @@ class Photographer:
         await self.press("K")
         self.take("kill")
         await self.press("escape", "A")
-        await self.press("ctrl+a", "ctrl+k", *"python train.py --model vit --lr {lr} --bs {bs}")
+        await self.press("ctrl+a", "ctrl+k", *"python train.py --net vit --lr {lr} --bs {bs}")
         self._app.screen.query_one(TextArea).text = "lr log:1e-4:1e-1:4\nbs 64 128 256"
         await self._pilot.pause(0.3)
         self.take("sweep")

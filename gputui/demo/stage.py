@@ -10,7 +10,6 @@ from itertools import product
 from pathlib import Path
 
 from gputui.core.job import JobSpec
-from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, specs
 
 FORGOTTEN = "augment_v2.py"
@@ -18,11 +17,11 @@ FORGOTTEN = "augment_v2.py"
 RATES = ("0.3", "0.1", "0.03", "0.01")
 BATCHES = ("64", "256")
 OPENING = (
-    ("mixer", "0.3", "256"),
-    ("resnet50", "0.3", "64"),
-    ("convnext", "0.3", "64"),
-    ("resnet50", "0.1", "64"),
-    ("mixer", "0.3", "64"),
+    ("mlp", "0.3", "256"),
+    ("rn50", "0.3", "64"),
+    ("unet", "0.3", "64"),
+    ("rn50", "0.1", "64"),
+    ("mlp", "0.3", "64"),
 )
 """So that one GPU comes free for the vit jobs soon, and none of the others ends while they crash."""
 
@@ -59,15 +58,14 @@ def drafts() -> list[Draft]:
     return [_draft(line, *chosen) for line, chosen in enumerate(_order(), start=1)]
 
 
-def _draft(line: int, model: str, rate: str, batch: str) -> Draft:
-    command = f"python train.py --model {model} --lr {rate} --bs {batch}"
-    settings = JobSettings(name=f"{model} lr={rate} bs={batch}")
-    return Draft(command, line, settings, {"model": model, "lr": rate, "bs": batch})
+def _draft(line: int, net: str, rate: str, batch: str) -> Draft:
+    command = f"python train.py --net {net} --lr {rate} --bs {batch}"
+    return Draft(command, line, params={"net": net, "lr": rate, "bs": batch})
 
 
 def _order() -> Iterator[tuple[str, str, str]]:
     yield from OPENING
     yield from product(("vit",), RATES, BATCHES)
-    for rate, batch, model in product(RATES, BATCHES, ("resnet18", "mixer", "convnext", "resnet50")):
-        if (model, rate, batch) not in OPENING:
-            yield model, rate, batch
+    for rate, batch, net in product(RATES, BATCHES, ("rn18", "mlp", "unet", "rn50")):
+        if (net, rate, batch) not in OPENING:
+            yield net, rate, batch

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-SECONDS_PER_EPOCH = {"mixer": 0.7, "resnet18": 1.4, "convnext": 3.0, "resnet50": 3.4, "vit": 3.8}
+SECONDS_PER_EPOCH = {"mlp": 0.7, "rn18": 1.4, "unet": 3.0, "rn50": 3.4, "vit": 3.8}
 LARGE_BATCH = 0.62
 """With a large batch an epoch takes this part of the time."""
 STEPS = 100
@@ -26,7 +26,7 @@ LOADING = 1.2
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A pretend training.")
-    parser.add_argument("--model", choices=SECONDS_PER_EPOCH, required=True)
+    parser.add_argument("--net", choices=SECONDS_PER_EPOCH, required=True)
     parser.add_argument("--lr", type=float, required=True)
     parser.add_argument("--bs", type=int, required=True)
     parser.add_argument("--epochs", type=int, default=10)
@@ -37,8 +37,8 @@ class Training:
     def __init__(self, wanted: argparse.Namespace) -> None:
         self.wanted = wanted
         self.speed = float(os.environ.get("PRETEND_SPEED", "1"))
-        self.chance = random.Random(f"{wanted.model} {wanted.lr} {wanted.bs}")
-        self.seconds = SECONDS_PER_EPOCH[wanted.model] * (LARGE_BATCH if wanted.bs > 128 else 1.0)
+        self.chance = random.Random(f"{wanted.net} {wanted.lr} {wanted.bs}")
+        self.seconds = SECONDS_PER_EPOCH[wanted.net] * (LARGE_BATCH if wanted.bs > 128 else 1.0)
         self.checkpoint = Path(os.environ.get("GPUTUI_CHECKPOINT_DIR", ".")) / "last.txt"
         self.epoch = 0
 
@@ -46,11 +46,11 @@ class Training:
         signal.signal(signal.SIGTERM, self._asked_to_end)
         wanted = self.wanted
         print(
-            f"{wanted.model}  lr {wanted.lr:g}  batch size {wanted.bs}  on GPU {os.environ.get('CUDA_VISIBLE_DEVICES')}"
+            f"{wanted.net}  lr {wanted.lr:g}  batch size {wanted.bs}  on GPU {os.environ.get('CUDA_VISIBLE_DEVICES')}"
         )
         print("loading 50,000 images")
         time.sleep(LOADING / self.speed)
-        if wanted.model == "vit":
+        if wanted.net == "vit":
             import augment_v2
 
             print(f"augmentation: {augment_v2.NAME}")

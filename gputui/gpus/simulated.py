@@ -42,7 +42,7 @@ def _load(chance: random.Random, busy_for: int, device: random.Random) -> int:
     """As in training: high, each device on a level of its own, with a dip at the end of each epoch."""
     level, epoch = device.randint(72, 95), device.randint(5, 9)
     if busy_for % epoch == 0:
-        return chance.randint(25, 55)
+        return chance.randint(52, 66)
     return min(99, level + chance.randint(-5, 5))
 
 

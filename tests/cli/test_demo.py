@@ -171,8 +171,8 @@ def test_every_hint_fits_a_narrow_terminal() -> None:
 # The pretend trainings
 
 
-def train(stage: Stage, model: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
-    words = [sys.executable, "train.py", "--model", model, "--lr", "0.1", "--bs", "64", "--epochs", "2"]
+def train(stage: Stage, net: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    words = [sys.executable, "train.py", "--net", net, "--lr", "0.1", "--bs", "64", "--epochs", "2"]
     environment = stage.environment(dict(os.environ)) | {"GPUTUI_CHECKPOINT_DIR": str(folder)}
     return subprocess.run(words, cwd=stage.folder, env=environment, capture_output=True, check=False)
 
