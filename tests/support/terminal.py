@@ -128,7 +128,8 @@ class RecordedTerminal:
             return bytes(self.recorded[count:])
 
     def shows(self, wanted: str) -> None:
-        until(lambda: wanted in self.text or self._ended(), f"the screen shows {wanted!r}")
+        with suppress(AssertionError):  # the screen itself tells more
+            until(lambda: wanted in self.text or self._ended(), f"the screen shows {wanted!r}")
         assert wanted in self.text, f"wanted {wanted!r}, but the screen shows:\n{self.text}"
 
     def settles(self, quiet: float = 0.15) -> int:

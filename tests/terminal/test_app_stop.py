@@ -35,7 +35,8 @@ def is_stopped(home: AppHome, terminal: RecordedTerminal, app: int) -> None:
 
 
 def is_usable(terminal: RecordedTerminal) -> None:
-    """Keys are echoed and commands work, on a line of its own."""
+    """There is a prompt, and commands work."""
+    until(lambda: terminal.text.rstrip().endswith("\n$"), "the shell asks for a command")
     terminal.press("echo the sum is $((40 + 2))\r")
     terminal.shows("the sum is 42")
 

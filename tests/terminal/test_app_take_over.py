@@ -1,0 +1,73 @@
+"""Another terminal has the session: who has it is said, and one key takes it over or leaves all as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.apps import AppHome, at_home, gone
+from support.terminal import CTRL_C, RecordedTerminal
+
+
+@contextmanager
+def two_terminals(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal, RecordedTerminal]]:
+    """The first has the session, the second was just told so."""
+    with at_home(folder) as home:
+        jobs = home.write("exec sleep 600", "exec sleep 601", "exec sleep 602")
+        with home.opened(jobs) as first:
+            first.shows("2 run · 1 wait")
+            home.waiter()
+            with home.opened(gpus=None) as second:
+                second.shows("[Enter] take over  [q] leave")
+                yield home, first, second
+
+
+def test_the_question_names_the_terminal_and_the_process_and_enter_takes_over(tmp_path: Path) -> None:
+    with two_terminals(tmp_path) as (home, first, second):
+        question = second.text.replace("\n", "")
+        assert f"is open in gputui app (pid {first.process.pid})" in question
+        assert f" on {os.ttyname(first.slave).removeprefix('/dev/')} since " in question
+        pids = [home.claim_pid(job) for job in (0, 1)]
+        second.press("\r")
+        second.shows("2 run · 1 wait")
+        assert home.app() == second.process.pid
+        assert first.status() == 1
+        assert "the session was taken over by another gputui, which goes on with it" in first.text
+        assert not first.emulator.alternate
+        assert first.modes == first.modes_before
+        assert [home.claim_pid(job) for job in (0, 1)] == pids
+        home.waiter()
+
+
+@pytest.mark.parametrize("key", ["q", CTRL_C])
+def test_any_other_key_leaves_everything_as_it_was(tmp_path: Path, key: str) -> None:
+    with two_terminals(tmp_path) as (home, first, second):
+        waiter = home.waiter()
+        second.press(key)
+        gone(second.process.pid)
+        second.settles()
+        assert second.modes == second.modes_before
+        assert home.app() == first.process.pid
+        assert home.waiter() == waiter
+        assert home.counts() == {"running": 2, "queued": 1}
+        first.press("?")
+        first.shows("Lower case never touches running work")
+
+
+def test_a_terminal_that_takes_nothing_any_more_is_taken_over_from(tmp_path: Path) -> None:
+    with at_home(tmp_path) as home, home.opened(home.write("exec sleep 600")) as first:
+        first.shows("1 run")
+        first.stall()
+        first.press("?\x1b" * 200)
+        home.waiter()
+        for width in range(60):
+            first.resize(100 + width % 20, 40)
+        with home.opened(gpus=None) as second:
+            second.shows("[Enter] take over  [q] leave")
+            second.press("\r")
+            second.shows("1 run")
+            gone(first.process.pid)
+            assert home.app() == second.process.pid
