@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 VERBS = {  # each verb, and the module that knows it
+    "app": "app",
     "run": "run",
     "add": "add",
     "sweep": "sweeping",

@@ -1,4 +1,4 @@
-"""`gputui [JOBS …]`: opens the screen. What can be refused is refused here, before there is one."""
+"""`gputui [JOBS …]`, or `gputui app`: opens the screen. What can be refused is refused here, before there is one."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ SWITCH_INTERVAL = 0.0005
 """Seconds: a busy screen must not keep the scheduler waiting for its turn."""
 
 
-def main(words: list[str]) -> int:
-    return carried_out(lambda: _work(words))
+def main(verb: str, words: list[str]) -> int:
+    return carried_out(lambda: _work(verb, words))
 
 
-def _work(words: list[str]) -> int:
-    options = parser("gputui").parse_args(gathered(words))
+def _work(verb: str, words: list[str]) -> int:
+    options = parser(f"gputui {verb}").parse_args(gathered(words))
     named = options.output_dir
     settle(options)
     return Opening(options, named).run()

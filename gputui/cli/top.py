@@ -19,6 +19,9 @@ Runs shell commands over GPU lanes and never loses one.
   gputui ls                           what runs, what waits, and why
   gputui demo                         all of it on simulated GPUs, on any machine
 
+Screen:
+  app         the word may be left out; app --help tells its flags: --gpus, --session, --read-only, --theme …
+
 Work:
   run         run jobs without a screen, until they are done
   add         add a job, with this folder and this environment
@@ -68,7 +71,7 @@ def main(words: list[str]) -> int:
         return USAGE
     from .app import main as app
 
-    return app(words)
+    return app("app", words)
 
 
 def _mistaken_verb(words: list[str]) -> str | None:

@@ -14,7 +14,7 @@ from gputui.cli.syntax import Flag, Verb
 from gputui.cli.top import HELP
 from gputui.cli.words import Exit
 
-OURS = [verb for verb in VERBS if verb not in ("run", "keep", "report", "demo", "doctor")]
+OURS = [verb for verb in VERBS if verb not in ("app", "run", "keep", "report", "demo", "doctor")]
 
 
 def a_verb(**settings: object) -> Verb:
