@@ -166,8 +166,13 @@ def cpu_lanes(count: int) -> tuple[Lane, ...]:
     return tuple(Lane(number, (), DeviceKind.CPU) for number in range(count))
 
 
-def begin(lanes: int, **settings: Any) -> Begin:
-    return Begin(cpu_lanes(lanes), given=True, change_lanes=True, cpu_jobs=2, **settings)
+def simulated_lanes(count: int) -> tuple[Lane, ...]:
+    return tuple(Lane(number, (str(number),), DeviceKind.SIMULATED) for number in range(count))
+
+
+def begin(lanes: int | tuple[Lane, ...], **settings: Any) -> Begin:
+    made = cpu_lanes(lanes) if isinstance(lanes, int) else lanes
+    return Begin(made, given=True, change_lanes=True, cpu_jobs=2, **settings)
 
 
 @asynccontextmanager
@@ -175,7 +180,7 @@ async def staged(
     folder: Path,
     *,
     size: tuple[int, int] = (120, 40),
-    lanes: int = 2,
+    lanes: int | tuple[Lane, ...] = 2,
     session: bool = True,
     settings: dict[str, Any] | None = None,
     **setup: Any,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LEAST_NAME = 8
-BESIDE_NAME = len("3 Log  #123 · OUT · attempt 1/2 · following") + 4
+BESIDE_NAME, ATTEMPT = len("- 3 Log  #123  · OUT · following -"), len(" · attempt 1/2")
 """What the title says besides the job's name, and must not be cut off for it."""
 
 
@@ -33,8 +33,10 @@ class LogPresenter:
             pane.note("")
             return
         job = table.snapshot[table.cursor]
-        name = cut(plain(self._main.names.of(job)), max(LEAST_NAME, pane.size.width - BESIDE_NAME))
-        log = JobLog(job.id, name, self._attempts(job))
+        attempts = self._attempts(job)
+        beside = BESIDE_NAME + (ATTEMPT if len(attempts) > 1 else 0)
+        name = cut(plain(self._main.names.of(job)), max(LEAST_NAME, pane.size.width - beside))
+        log = JobLog(job.id, name, attempts)
         if log != self._shown:
             self._shown = log
             pane.show(log)

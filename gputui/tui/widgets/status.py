@@ -55,8 +55,9 @@ def status_text(
         left.insert(2, ("read-only", "italic"))
     while right and _length(left) + sum(map(cell_len, right)) + 3 * len(right) + 2 > width:
         right.pop()
-    if _length(left) + 2 > width:
-        left[1] = (plain(where.session or where.host), "")
+    for part, shorter in ((1, plain(where.session or where.host)), (0, ""), (1, "")):
+        if _length(left) - 1 > width:  # the state and the counts are worth more than names
+            left[part] = (shorter, left[part][1])
     text = Text(" ", no_wrap=True, overflow="crop")
     for words, style in left:
         if words:

@@ -15,7 +15,8 @@ HELD = {"hold": True}
 
 
 def field(stage: Stage, name: str) -> Input:
-    return stage.screen.query_one(f"#{name}", Input)
+    prefix = "field-" if isinstance(stage.screen, JobForm) else ""
+    return stage.screen.query_one(f"#{prefix}{name}", Input)
 
 
 async def fill(stage: Stage, **texts: str) -> None:
@@ -145,11 +146,11 @@ async def test_a_sweep_that_makes_no_sense_says_why_and_cannot_be_added(stage: S
     await stage.press("A")
     parameters = stage.screen.query_one("#parameters", TextArea)
     for pattern, values, said in [
-        ("train {lr}", "", "values: a line for each {parameter}"),
+        ("train {lr}", "", "values: one parameter per line"),
         ("train {lr}", "lr log:x:y:z", "lr"),
         ("train {lr}", "lr 'a", "line 1 of the values"),
         ("train {lr}", "lr 1\nlr 2", "lr is given twice"),
-        ("train {lr}", "lr", "lr has no values"),
+        ("train {lr}", "lr", "lr has none yet"),
     ]:
         field(stage, "pattern").value = pattern
         parameters.text = values

@@ -29,9 +29,9 @@ async def test_kill_asks_with_the_stake_and_ends_with_grace(stage: Stage) -> Non
     assert stage.state(other) is StateName.RUNNING
 
 
-@on_stage()
+@on_stage(size=(160, 40))
 async def test_k_again_in_the_dialog_kills_at_once(stage: Stage) -> None:
-    [job] = await stage.add(STUBBORN)
+    [job] = await stage.add(STUBBORN, name="stubborn")
     await stage.until(lambda: (stage.folder / "here").exists(), "it ignores SIGTERM")
     await stage.becomes(job, StateName.RUNNING)
     await stage.press("K", "enter")
@@ -47,7 +47,7 @@ async def test_k_again_in_the_dialog_kills_at_once(stage: Stage) -> None:
 
 @on_stage()
 async def test_the_dialog_counts_down_while_the_job_is_being_stopped(stage: Stage) -> None:
-    [job] = await stage.add(STUBBORN)
+    [job] = await stage.add(STUBBORN, name="stubborn")
     await stage.until(lambda: (stage.folder / "here").exists(), "it ignores SIGTERM")
     await stage.becomes(job, StateName.RUNNING)
     await stage.press("K", "y")

@@ -7,6 +7,14 @@ from support.stage import LONG, Stage, on_stage
 from gputui.core.job import StateName
 
 
+async def has_line(stage: Stage, line: list[int]) -> None:
+    await stage.until(lambda: stage.line == line, f"the line is {line}, not {stage.line}")
+
+
+async def has_priority(stage: Stage, priority: int) -> None:
+    await stage.until(lambda: stage.job(1).priority == priority, f"the priority is {priority}")
+
+
 @on_stage()
 async def test_priority_goes_up_and_down_in_steps_and_no_further_than_it_can(stage: Stage) -> None:
     jobs = await stage.add(*["true"] * 3, hold=True)
@@ -17,7 +25,7 @@ async def test_priority_goes_up_and_down_in_steps_and_no_further_than_it_can(sta
     assert stage.table.cursor == 1
     for wanted in (50, 60, 70, 80, 90, 99):
         await stage.press("+")
-        await stage.until(lambda wanted=wanted: stage.job(1).priority == wanted, f"the priority is {wanted}")
+        await has_priority(stage, wanted)
     await stage.press("-")
     await stage.until(lambda: stage.job(1).priority == 89, "the priority is 89")
     assert [stage.job(job).priority for job in jobs] == [30, 89, 30]
@@ -29,7 +37,7 @@ async def test_rows_move_up_down_top_and_bottom(stage: Stage) -> None:
     await stage.go_to(1)
     for key, line in (("[", [1, 0, 2, 3]), ("]", [0, 1, 2, 3]), ("}", [0, 2, 3, 1]), ("{", [1, 0, 2, 3])):
         await stage.press(key)
-        await stage.until(lambda line=line: stage.line == line, f"{key} makes the line {line}, not {stage.line}")
+        await has_line(stage, line)
         assert stage.table.cursor == 1
         assert stage.shown == line
 
@@ -41,13 +49,10 @@ async def test_marked_jobs_move_together_and_stay_marked_for_the_next_press(stag
     await stage.press("space", "space")
     assert stage.table.marks == {1, 2}
     await stage.press("{")
-    await stage.until(lambda: stage.line == [1, 2, 0, 3], f"both are at the top, in their order: {stage.line}")
-    await stage.press("}")
-    await stage.until(lambda: stage.line == [0, 3, 1, 2], f"both are at the bottom: {stage.line}")
-    await stage.press("[")
-    await stage.until(lambda: stage.line == [0, 1, 2, 3], f"both are one up: {stage.line}")
-    await stage.press("]")
-    await stage.until(lambda: stage.line == [0, 3, 1, 2], f"both are one down: {stage.line}")
+    await has_line(stage, [1, 2, 0, 3])
+    for key, line in (("}", [0, 3, 1, 2]), ("[", [0, 1, 2, 3]), ("]", [0, 3, 1, 2])):
+        await stage.press(key)
+        await has_line(stage, line)
     await stage.press("+")
     await stage.until(lambda: [stage.job(job).priority for job in range(4)] == [30, 40, 40, 30], "both are raised")
     assert stage.table.marks == {1, 2}
@@ -128,17 +133,8 @@ async def test_marks_by_key_by_range_and_all(stage: Stage) -> None:
 @on_stage()
 async def test_moving_keys_move_the_cursor(stage: Stage) -> None:
     await stage.add(*["true"] * 200, hold=True)
-    for key, job in [
-        ("j", 1),
-        ("down", 2),
-        ("k", 1),
-        ("up", 0),
-        ("up", 0),
-        ("G", 199),
-        ("g", 0),
-        ("end", 199),
-        ("home", 0),
-    ]:
+    keys = {"j": 1, "down": 2, "k": 1, "up": 0, "G": 199, "g": 0, "end": 199, "home": 0}
+    for key, job in keys.items():
         await stage.press(key)
         assert stage.table.cursor == job, key
     for key in ("ctrl+d", "pagedown"):

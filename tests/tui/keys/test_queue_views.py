@@ -10,6 +10,14 @@ from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, Tab
 
 
+def tab(stage: Stage) -> Tab:
+    return stage.table.rows.tab
+
+
+def zoomed(stage: Stage) -> Pane | None:
+    return stage.main.places.zoomed
+
+
 @on_stage(lanes=1)
 async def test_a_filter_works_while_one_types_and_escape_takes_it_away(stage: Stage) -> None:
     await stage.add("train resnet", "train vit", "eval resnet", hold=True)
@@ -31,7 +39,7 @@ async def test_a_filter_works_while_one_types_and_escape_takes_it_away(stage: St
     await stage.press("/", *"vit", "enter", "escape")
     assert stage.shown == [0, 1, 2]
     await stage.press("/", *"zzz", "enter")
-    await stage.shows("nothing matches 'zzz': esc shows all")
+    await stage.shows("nothing matches: esc shows all")
     await stage.press("h", "enter", "y", "K")
     await stage.told("there is no job here")
     assert stage.state(0) is StateName.HELD
@@ -44,7 +52,7 @@ async def test_tabs_turn_with_the_arrows_and_escape_goes_back_to_all(stage: Stag
     seen = []
     for _ in Tab:
         await stage.press("right")
-        seen.append((stage.table.rows.tab, sorted(stage.shown)))
+        seen.append((tab(stage), sorted(stage.shown)))
     assert seen == [
         (Tab.ACTIVE, [running]),
         (Tab.FAILED, [bad]),
@@ -52,9 +60,9 @@ async def test_tabs_turn_with_the_arrows_and_escape_goes_back_to_all(stage: Stag
         (Tab.ALL, [good, bad, running]),
     ]
     await stage.press("left")
-    assert stage.table.rows.tab is Tab.DONE
+    assert tab(stage) is Tab.DONE
     await stage.press("escape")
-    assert stage.table.rows.tab is Tab.ALL
+    assert tab(stage) is Tab.ALL
 
 
 @on_stage(size=(200, 40))
@@ -98,13 +106,13 @@ async def test_a_click_takes_the_cursor_there_and_a_double_click_opens_it(stage:
 async def test_zoom_gives_a_pane_the_whole_screen_and_back(stage: Stage) -> None:
     await stage.add("true", hold=True)
     await stage.press("z")
-    assert stage.main.places.zoomed is Pane.QUEUE
+    assert zoomed(stage) is Pane.QUEUE
     await stage.until(lambda: not stage.main.log_pane.display and not stage.main.gpus.display, "the queue is alone")
     await stage.press("tab")
-    assert stage.main.places.zoomed is Pane.LOG, "another pane is zoomed in its place"
+    assert zoomed(stage) is Pane.LOG, "another pane is zoomed in its place"
     await stage.until(lambda: stage.main.log_pane.size.width > 110, "the log is alone")
     await stage.press("escape")
-    assert stage.main.places.zoomed is None
+    assert zoomed(stage) is None
     await stage.press("1", "z")
     await stage.until(lambda: stage.main.gpus.size.height > 30, "the GPUs are alone")
     await stage.press("z", "2")

@@ -27,7 +27,7 @@ async def test_a_job_that_started_meanwhile_is_not_edited_held_or_removed(stage:
     unpainted(stage)
     await behind_the_screen(stage, Release(job=job))
     await stage.until(lambda: stage.state(job) is StateName.RUNNING, "it runs, unpainted")
-    stage.screen.query_one("#priority").value = "90"  # type: ignore[attr-defined]
+    stage.screen.query_one("#field-priority").value = "90"  # type: ignore[attr-defined]
     await stage.press("enter")
     await stage.told("#0 just changed: it is running now")
     assert stage.job(job).priority == 30

@@ -1,0 +1,64 @@
+"""Keys on a device: it is drained and enabled, and what runs on it is put back or killed, after a question."""
+
+from __future__ import annotations
+
+from support.stage import LONG, Stage, on_stage, simulated_lanes
+
+from gputui.core.job import StateName
+from gputui.tui.screens.ask import Ask
+from gputui.tui.screens.device import DeviceScreen
+
+
+async def on_device(stage: Stage, job: int) -> None:
+    """The cursor of the first pane on the lane that runs this job."""
+    await stage.press("1")
+    await stage.until(lambda: stage.main.gpus.device is not None, "there is a device")
+    for _ in range(5):
+        device = stage.main.gpus.device
+        if device is not None and job in device.jobs:
+            return
+        await stage.press("j")
+    raise AssertionError(f"no device runs #{job}")
+
+
+@on_stage(lanes=simulated_lanes(2))
+async def test_d_drains_a_device_and_d_enables_it(stage: Stage) -> None:
+    [job] = await stage.add(LONG)
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.until(lambda: any(job in device.jobs for device in stage.app.bridge.picture.devices), "it is seen")
+    stage.main.look()
+    await on_device(stage, job)
+    await stage.press("d")
+    await stage.told("is draining: #0 may end")
+    await stage.until(lambda: len(stage.snapshot.lanes) == 1, "one lane is left")
+    assert stage.state(job) is StateName.RUNNING
+    await stage.shows("draining")
+    await stage.press("d")
+    await stage.until(lambda: len(stage.snapshot.lanes) == 2, "both are back")
+
+
+@on_stage(lanes=simulated_lanes(1))
+async def test_what_runs_on_a_device_is_ended_only_after_a_question(stage: Stage) -> None:
+    [job] = await stage.add(LONG)
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.until(lambda: any(job in device.jobs for device in stage.app.bridge.picture.devices), "it is seen")
+    stage.main.look()
+    await on_device(stage, job)
+    await stage.press("enter")
+    assert isinstance(stage.screen, DeviceScreen)
+    await stage.press("K")
+    await stage.until(lambda: isinstance(stage.screen, Ask), "it asks")
+    assert "Kill what runs on" in stage.text
+    await stage.press("escape")
+    await stage.back_on_main()
+    assert stage.state(job) is StateName.RUNNING
+    await stage.press("enter", "B")
+    await stage.until(lambda: isinstance(stage.screen, Ask), "it asks")
+    await stage.press("y")
+    await stage.until(lambda: stage.job(job).issued == 2, "a new attempt was made")
+    await stage.becomes(job, StateName.RUNNING)
+    stage.main.look()
+    await stage.press("enter", "K")
+    await stage.until(lambda: isinstance(stage.screen, Ask), "it asks")
+    await stage.press("y")
+    await stage.becomes(job, StateName.KILLED)

@@ -1,0 +1,96 @@
+"""`gputui` and `gputui FILE` from the command line to the screen and back to the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.opening import opened
+from support.stage import Stage
+
+from gputui.core.job import StateName
+from gputui.tui.screens.ask import Ask
+from gputui.tui.screens.job_form import JobForm
+from gputui.tui.screens.reading import Reading
+
+
+def test_a_file_is_loaded_run_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs.txt").write_text("echo one\necho two\nexit 3\n")
+
+    async def story(stage: Stage) -> None:
+        await stage.told("3")
+        await stage.until(lambda: len(stage.snapshot.jobs) == 3, "the jobs are there")
+        await stage.becomes(2, StateName.FAILED)
+        await stage.becomes(1, StateName.SUCCEEDED)
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, "jobs.txt", "--gpus", "cpu:2", story=story) == 0
+
+    async def again(stage: Stage) -> None:
+        await stage.told("1 failed before: R reruns them")
+        assert stage.state(2) is StateName.FAILED, "a failed job is not run again by itself"
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, "jobs.txt", story=again) == 0
+
+
+def test_a_monitor_begins_a_session_when_a_job_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.until(lambda: stage.main.gpus.size.height > 30, "the devices have the whole screen")
+        assert not (tmp_path / "gputui_run").exists(), "looking creates nothing"
+        await stage.press("p", "R", "1", "2", "3", "z", "escape")
+        await stage.press("?")
+        assert isinstance(stage.screen, Reading)
+        await stage.press("escape", "a")
+        assert isinstance(stage.screen, JobForm)
+        await stage.press("escape")
+        assert not (tmp_path / "gputui_run").exists(), "and so does thinking better of it"
+        await stage.press("a")
+        await stage.type("echo first")
+        await stage.press("enter")
+        await stage.told("added #0")
+        await stage.becomes(0, StateName.SUCCEEDED)
+        assert stage.table.display
+        assert stage.app.focused is stage.table
+        assert (tmp_path / "gputui_run" / ".gputui").exists()
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, "--gpus", "cpu:1", story=story) == 0
+
+
+def test_the_keymap_of_the_settings_counts_and_a_bad_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / ".config" / "gputui" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[keys]\nhelp = "f5"\n')
+
+    async def story(stage: Stage) -> None:
+        await stage.press("f5")
+        assert isinstance(stage.screen, Reading)
+        await stage.press("escape", "q")
+
+    assert opened(monkeypatch, tmp_path, story=story) == 0
+    settings.write_text('[keys]\nhelpp = "f5"\n')
+    assert opened(monkeypatch, tmp_path, story=story) == 2
+    assert "did you mean help?" in capsys.readouterr().err
+
+
+def test_the_file_is_read_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = tmp_path / "jobs.txt"
+    jobs.write_text("echo one\n")
+
+    async def story(stage: Stage) -> None:
+        await stage.until(lambda: len(stage.snapshot.jobs) == 1, "the job is there")
+        jobs.write_text("echo one\necho two\n")
+        await stage.press("ctrl+r")
+        await stage.until(lambda: isinstance(stage.screen, Ask), "it asks")
+        assert len(stage.snapshot.jobs) == 1
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.snapshot.jobs) == 2, "the new line is a job")
+        await stage.becomes(1, StateName.SUCCEEDED)
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, "jobs.txt", "--gpus", "cpu:1", story=story) == 0
