@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import ClassVar
 
+from textual import events
 from textual.app import ReturnType
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
@@ -23,6 +24,7 @@ from .sanitize import Sanitize
 from .screen_diff import CellDiffApp
 from .shadow import Shadow
 from .signals import Signals
+from .turns import Turns
 
 __all__ = ["TerminalApp"]
 
@@ -52,6 +54,7 @@ class TerminalApp(CellDiffApp[ReturnType]):
         self._last_line = Sanitize()  # one object, since strips remember what a filter made of them
         few = colours is not Colours.MANY
         super().__init__(driver_class, css_path, watch_css, True if few else ansi_color)
+        self._keys = Turns(self, super().on_event)
         self.animation_level = "none"
         if few:
             self.theme = "ansi-dark"  # rounding a theme of many colours to 16 or to none makes it unreadable
@@ -101,6 +104,12 @@ class TerminalApp(CellDiffApp[ReturnType]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._last_line]
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self._keys.take(event)
+        else:
+            await super().on_event(event)
 
     def on_mount(self) -> None:
         """Textual calls this besides a subclass's own; a subclass that calls it too does no harm."""
