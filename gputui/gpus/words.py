@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 from .sample import DeviceSample
 from .strangers import Free, Held, Resting, Stranger, Unusable, Verdict
@@ -62,7 +63,7 @@ def plain(text: str) -> str:
 
 def width(text: str) -> int:
     """Columns on a terminal."""
-    return sum(_columns(char) for char in text)
+    return len(text) if text.isascii() else sum(_columns(char) for char in text)
 
 
 def clipped(text: str, columns: int) -> str:
@@ -78,6 +79,7 @@ def clipped(text: str, columns: int) -> str:
     return f"{kept}…" if columns > 0 else ""
 
 
+@lru_cache(4096)
 def _columns(char: str) -> int:
     if unicodedata.combining(char):
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def stalled(folder: Path, seconds: float) -> None:
             repainted_alike(terminal)
         # Half of what an idle machine does is far from the nothing that a blocked scheduler does.
         assert len(ran) > seconds / STEP / 4, f"{len(ran)} jobs began in {seconds:g} s, {before} before"
-        gaps = [after - at for at, after in zip(ran, ran[1:], strict=False)]
+        gaps = [after - at for at, after in pairwise(ran)]
         assert max(gaps) < seconds / 2, f"nothing began for {max(gaps):.1f} s"
 
 

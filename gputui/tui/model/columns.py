@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len, set_cell_size
@@ -29,6 +29,12 @@ class Told:
     whys: Mapping[JobId, str] = field(default_factory=dict)
     progress: Mapping[JobId, str] = field(default_factory=dict)
     now: float = 0.0
+
+    def forget(self, jobs: Iterable[JobId]) -> None:
+        """What was said of jobs that are no longer what they were: why one waits is wrong of one that runs."""
+        gone = self.whys.keys() & jobs
+        if gone:
+            self.whys = {job: words for job, words in self.whys.items() if job not in gone}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -29,6 +29,7 @@ from gputui.tui.bridge import Bridge
 from gputui.tui.leaving import Way
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
+from gputui.tui.model.news import alike
 from gputui.tui.presenting.layout import Arranger
 from gputui.tui.presenting.logs import LogPresenter
 from gputui.tui.presenting.queue import QueuePresenter
@@ -72,6 +73,7 @@ class MainScreen(Screen[None]):
         self.acts = dict(ACTS)
         self._painted = 0.0
         self._paint_due = False
+        self._devices_painted = False
         self._cause: object = None
         self.on_leave: Callable[[Way], None] = lambda way: None
         self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
@@ -200,14 +202,22 @@ class MainScreen(Screen[None]):
         """Something changed; painted at once or a little later, so that many changes are one repaint."""
         wait = PAINT_EVERY - (time.monotonic() - self._painted)
         if wait <= 0:
-            self.paint()
+            self._paint_news()
         elif not self._paint_due:
             self._paint_due = True
-            self.set_timer(wait, self.paint)
+            self.set_timer(wait, self._paint_news)
 
-    def paint(self) -> None:
-        self._paint_due, self._painted = False, time.monotonic()
+    def _paint_news(self) -> None:
+        """The figures of devices alone change every second: they are painted with the clocks, in one go."""
+        self._paint_due = False
         changed = self.bridge.take_changed()
+        if changed or not self._devices_painted or not alike(self.bridge.snapshot, self.snapshot):
+            self.paint(changed)
+
+    def paint(self, changed: Set[JobId] = frozenset()) -> None:
+        """`changed`: what was taken from the bridge already."""
+        self._painted = time.monotonic()
+        changed |= self.bridge.take_changed()
         snapshot = self.bridge.snapshot
         self.table.show(snapshot, changed)
         self.table.tell(now=self.now())
@@ -229,11 +239,12 @@ class MainScreen(Screen[None]):
         if self.asks_which_gpus and self.app.screen is self and ask_which(self):
             self.asks_which_gpus = False
         self.queue.look()
-        self._paint_around()
+        self.paint()
 
     def _paint_around(self) -> None:
         now, snapshot, picture = self.now(), self.snapshot, self.bridge.picture
         self.status.show(snapshot, now, monitor=not self.bridge.has_session, read_only=self.read_only)
+        self._devices_painted = picture.sample is not None
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if self.bridge.has_session else [MONITOR]

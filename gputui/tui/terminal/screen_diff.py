@@ -15,6 +15,7 @@ from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App, ReturnType
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.widgets import Input, TextArea
 
 from .cells import cells_of
 from .driver import SafeDriver
@@ -67,7 +68,7 @@ class CellDiffApp(App[ReturnType]):
         shadow.resize(*self.size)
         colours = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
         frame = "".join([shadow.paint(x, y, cells_of(strip, colours)) for y, x, strip in _pieces(update)])
-        if self.cursor_position:  # a field has it: input methods look there
+        if isinstance(self.focused, Input | TextArea):  # input methods look where the field's cursor is
             frame += shadow.go(*self.screen.outer_size.clamp_offset(self.cursor_position))
         if len(frame) >= _WORTH_SYNC:
             self._begin_update()

@@ -73,9 +73,14 @@ class Shadow:
         """A short gap of unchanged cells in the present style is written again; else the cursor jumps."""
         if self._place is not None and self._place[1] == y and 0 < x - self._place[0] <= _LONGEST_GAP:
             gap = row[self._place[0] : x]
-            if all(cell is not None and len(cell[0]) == 1 and cell[1] == self._pen for cell in gap):
+            if all(cell is not None and len(cell[0]) == 1 and self._looks_right(cell) for cell in gap):
                 return "".join([cell[0] for cell in gap if cell is not None])
         return self.go(x, y)
+
+    def _looks_right(self, cell: Cell) -> bool:
+        """Written as the terminal draws now."""
+        text, pen = cell
+        return pen == self._pen or not pen_change(self._pen, pen, text)
 
     @staticmethod
     def _unknow_halves(row: list[Cell | None], first: int, last: int) -> None:

@@ -99,3 +99,9 @@ def test_the_column_that_is_sorted_by_says_in_which_direction() -> None:
     assert "pr▾" in made.header(rows)
     rows.reverse = True
     assert "pr▴" in made.header(rows)
+
+
+def test_why_a_job_waited_is_not_said_of_it_once_it_is_something_else() -> None:
+    told = Told(Names(), whys={0: "needs a lane", 1: "1 job is ahead of it"})
+    told.forget([0, 7])
+    assert told.whys == {1: "1 job is ahead of it"}

@@ -89,6 +89,7 @@ class QueueTable(PaintedRows):
         in_sight = self._in_sight(self._row)
         self.snapshot = snapshot
         changed = [job for job in changed if job in snapshot]
+        self.told.forget(changed)
         if snapshot.first_id != before.first_id or len(changed) > MANY:
             self._begin_anew(snapshot)
             moved = True
