@@ -103,12 +103,7 @@ def kill(main: MainScreen) -> None:
     def body() -> str:
         return f"{_listed(main, jobs)}\n{_countdown(main, jobs)}".rstrip("\n")
 
-    choices = [
-        Choice("grace", "y", f"kill: SIGTERM, and SIGKILL after {grace:g} s"),
-        Choice("now", "K", "kill now: SIGKILL, nothing is saved", also=("f9",)),
-    ]
-    if all(isinstance(job.state, Stopping) for job in jobs):
-        choices = choices[1:]
+    choices = _ways_to_kill(jobs, grace)
 
     def answered(answer: str | None) -> None:
         if answer is not None:
@@ -116,6 +111,16 @@ def kill(main: MainScreen) -> None:
             _each(main, jobs, lambda job, seen: Kill(job=job.id, seen=_still(main, job, seen), now=now))
 
     main.ask(Ask(_how_many(jobs, "Kill"), body, choices, every=1.0), answered)
+
+
+def _ways_to_kill(jobs: list[Job], grace: float) -> list[Choice]:
+    """Grace is for what runs and is not being stopped already."""
+    if not any(isinstance(job.state, Active) for job in jobs):
+        return [Choice("grace", "y", "take out of the queue: it does not run", also=("K", "f9"))]
+    now = Choice("now", "K", "kill now: SIGKILL, nothing is saved", also=("f9",))
+    if all(isinstance(job.state, Stopping) for job in jobs):
+        return [now]
+    return [Choice("grace", "y", f"kill: SIGTERM, and SIGKILL after {grace:g} s"), now]
 
 
 def _countdown(main: MainScreen, jobs: list[Job]) -> str:

@@ -68,8 +68,9 @@ def _soon(seconds: float) -> str:
 
 
 def gpus_of(job: Job) -> str:
-    """Where it runs or ran; UUIDs are cut to what tells them apart."""
-    gpus = job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else ()
+    """Where it runs or ran; one that waits again has no GPU. UUIDs are cut to what tells them apart."""
+    ran = job.attempts[-1].gpus if job.attempts and isinstance(job.state, Ended) else ()
+    gpus = job.active.gpus if job.active is not None else ran
     return ",".join(gpu if len(gpu) <= 4 else f"{gpu[:8]}…" for gpu in gpus)
 
 
