@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from textual.events import Key
+from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -32,6 +35,8 @@ from gputui.tui.widgets.status import Where
 T = TypeVar("T")
 PATIENCE = 30.0
 """Seconds; far more than anything here needs."""
+HOPS = 8
+"""From a key to its last effect no message goes through more hands than this."""
 LONG = "exec sleep 600"
 """A job that runs until it is ended."""
 HELD: dict[str, Any] = {"hold": True}
@@ -98,11 +103,26 @@ class Stage:
     # What happens
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        """One after the other, each when what the one before brought about is done.
+
+        As the pilot does it, but without its guess that a process that rests has nothing left to do:
+        the owner's thread works all the time.
+        """
+        for key in keys:
+            await self.app._post_message(key_event(key))
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Until messages, those that they caused, and so on, are handled; then what is to be painted is."""
+        for _ in range(HOPS):
+            await self.pilot._wait_for_screen()
+        if self.app.is_running and not self.app._exit:
+            self.screen._on_timer_update()
+            await self.pilot._wait_for_screen()
 
     async def type(self, text: str) -> None:
         """Letter by letter, as a person does."""
-        await self.pilot.press(*("space" if letter == " " else letter for letter in text))
+        await self.press(*("space" if letter == " " else letter for letter in text))
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -111,7 +131,7 @@ class Stage:
                 seen = "\n".join(line for line in self.lines() if line.strip("│ "))
                 raise AssertionError(f"waited in vain until {what}; said {self.said}; the screen:\n{seen}")
             await asyncio.sleep(0.01)
-        await self.pilot.pause()
+        await self.settle()
 
     async def becomes(self, job: JobId, state: StateName) -> None:
         """In the session and as painted."""
@@ -136,7 +156,7 @@ class Stage:
         assert owner is not None
         answer = await asyncio.to_thread(lambda: owner.do(work).result(PATIENCE))
         self.main.paint()
-        await self.pilot.pause()
+        await self.settle()
         return answer
 
     async def command(self, *events: UserCommand) -> list[Outcome]:
@@ -150,7 +170,17 @@ class Stage:
 
     async def go_to(self, job: JobId) -> None:
         assert self.table.move_to(job), f"#{job} is not in this view"
-        await self.pilot.pause()
+        await self.settle()
+
+
+def key_event(key: str) -> Key:
+    """What a keyboard sends for it."""
+    if len(key) == 1 and not key.isalnum():
+        key = _character_to_key(key)
+    character: str | None = key if len(key) == 1 else None
+    with suppress(KeyError):
+        character = unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(key, key)))
+    return Key(key, character)
 
 
 def spec(command: str, cwd: str = "/", **settings: Any) -> JobSpec:

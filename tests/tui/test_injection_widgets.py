@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from support.devices import GIB, gpu, held, picture, process, running
 from support.fixed import FixedBridge, machine, session, sweep
 from support.queues import job
 from support.stage import Stage, on_stage, spec
-from textual.widgets import TextArea
+from textual.widgets import Static, TextArea
 
 from gputui.core.job import Failed, Job, StateName
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.plain import FORBIDDEN
 from gputui.tui.app import GputuiApp, Setup
+from gputui.tui.screens.reading import Reading
 from gputui.tui.widgets.status import Where
 
 HOSTILE = (
@@ -43,19 +46,24 @@ async def test_hostile_jobs_pass_through_every_dialog_and_pane(stage: Stage) -> 
     hostile = HOSTILE.replace("\x00", "").replace("\ud800", "")
     await stage.add(
         spec(f"echo '{hostile}'; echo '{hostile}' >&2; exit 3", str(stage.folder), name=PRINTABLE),
-        spec(f"echo '{hostile}'", str(stage.folder), hold=True, params={PRINTABLE: hostile}, group=hostile),
-        spec("true", str(stage.folder), hold=True, name=hostile, variables={"A": hostile}, outfile=None),
-        spec(f"{hostile}", str(stage.folder), hold=True),
+        spec(f"{hostile}", str(stage.folder), hold=True, params={PRINTABLE: hostile}, group=hostile),
+        spec("true", str(stage.folder), hold=True, name=hostile, variables={"A": hostile}),
     )
     await stage.becomes(0, StateName.FAILED)
-    for one in range(4):
+    for one in range(3):
         await stage.go_to(one)
         stage.main.look()
-        await stage.pilot.pause()
+        await stage.settle()
         harmless(stage)
-        for keys in (("enter", "v"), ("e",), ("c",), ("K",), ("D",), ("A",), ("R",), ("r",), ("y",), ("Y",)):
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, Reading), "details are shown")
+        harmless(stage)
+        await stage.press("v")
+        harmless(stage)
+        await stage.press("escape")
+        for keys in (("e",), ("c",), ("K",), ("D",), ("A",), ("R",), ("r",), ("y",), ("Y",)):
             await stage.press(*keys)
-            await stage.pilot.pause()
+            await stage.settle()
             harmless(stage)
             if stage.screen is not stage.main:
                 await stage.press("escape")
@@ -79,14 +87,14 @@ async def test_hostile_text_can_be_typed_and_pasted_into_every_field(stage: Stag
             field.value = PRINTABLE + HOSTILE  # type: ignore[attr-defined]
         for area in stage.screen.query(TextArea):
             area.text = f"lr {HOSTILE}"
-        await stage.pilot.pause()
+        await stage.settle()
         harmless(stage)
         await stage.press("enter", "ctrl+s")
         harmless(stage)
         await stage.press("escape")
         await stage.back_on_main()
     stage.main.say(HOSTILE, grave=True)
-    await stage.pilot.pause()
+    await stage.settle()
     harmless(stage)
 
 
@@ -102,8 +110,6 @@ async def fixed_stage(folder: Path, jobs: list[Job], seen: DevicesPicture, why: 
 
 
 def test_hostile_users_processes_devices_and_signatures_are_shown_harmless(tmp_path: Path) -> None:
-    import asyncio
-
     crash = job(0, Failed(1), name=HOSTILE, command=HOSTILE, params={HOSTILE: HOSTILE})
     crash = replace(crash, attempts=(replace(crash.attempts[0], signature=HOSTILE, gpus=(HOSTILE,)),))
     evil = process(4121, 2 * GIB, command=HOSTILE, user=HOSTILE)
@@ -127,17 +133,13 @@ def test_hostile_users_processes_devices_and_signatures_are_shown_harmless(tmp_p
 
 def test_the_check_itself_sees_what_is_not_harmless(tmp_path: Path) -> None:
     """With the last line of defence taken away, a forgotten gate would be noticed."""
-    import asyncio
-
-    import pytest
-    from textual.widgets import Static
 
     async def story() -> None:
         async with fixed_stage(tmp_path, sweep(), machine(), "") as stage:
             stage.app._last_line = type("Off", (), {"apply": lambda self, segments, background: segments})()
             stage.main.mount(Static("\x1b[2J", markup=False))
             stage.app.refresh(layout=True)
-            await stage.pilot.pause()
+            await stage.settle()
             with pytest.raises(AssertionError):
                 harmless(stage)
 

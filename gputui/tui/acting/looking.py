@@ -124,7 +124,8 @@ def details(main: MainScreen) -> None:
 
 
 def _show_details(main: MainScreen, found: Details) -> None:
-    main.ask(details_screen(found, main.names.of(found.job), main.now()), lambda _: None)
+    if main.is_current:  # not over a dialog that was opened meanwhile
+        main.ask(details_screen(found, main.names.of(found.job), main.now()), lambda _: None)
 
 
 def interrupt(main: MainScreen) -> None:

@@ -22,7 +22,7 @@ def field(stage: Stage, name: str) -> Input:
 async def fill(stage: Stage, **texts: str) -> None:
     for name, text in texts.items():
         field(stage, name).value = text
-    await stage.pilot.pause()
+    await stage.settle()
 
 
 @on_stage()
@@ -170,7 +170,7 @@ async def test_a_sweep_that_makes_no_sense_says_why_and_cannot_be_added(stage: S
     ):
         field(stage, "pattern").value = pattern
         parameters.text = "lr [/b] \x1b[2J"
-        await stage.pilot.pause()
+        await stage.settle()
     field(stage, "samples").value = "many"
     await stage.shows("samples: 'many' is no whole number")
     await stage.press("escape")

@@ -117,6 +117,7 @@ async def test_the_marked_are_meant_and_those_out_of_view_are_counted(stage: Sta
 async def test_a_log_written_by_a_job_is_kept_when_it_is_killed(stage: Stage) -> None:
     [job] = await stage.add(f"echo precious; {LONG}")
     await stage.shows("precious")
+    await stage.becomes(job, StateName.RUNNING)
     await stage.press("K", "K")
     await stage.becomes(job, StateName.KILLED)
     files = stage.app.bridge.files(stage.job(job), 1)

@@ -41,7 +41,7 @@ def test_lower_case_never_touches_running_work() -> None:
 async def test_every_key_reaches_its_action_from_every_pane(stage: Stage) -> None:
     for pane in (stage.table, stage.main.log_pane, stage.main.gpus):
         pane.focus()
-        await stage.pilot.pause()
+        await stage.settle()
         reached = {active.binding.action for active in stage.main.active_bindings.values()}
         assert {name for name in BY_NAME if f"act('{name}')" not in reached} <= OWN, f"in {pane.id}"
 
@@ -54,8 +54,8 @@ async def test_every_key_is_the_one_that_a_keyboard_sends(stage: Stage) -> None:
         reached.append(name)
 
     stage.main.action_act = act  # type: ignore[method-assign]
-    await stage.app._press_keys([CHARACTERS.get(key, key) for _, key in KEYS])
-    await stage.pilot.pause()
+    await stage.press(*[CHARACTERS.get(key, key) for _, key in KEYS])
+    await stage.settle()
     assert reached == [name for name, _ in KEYS]
 
 

@@ -91,7 +91,7 @@ async def test_details_tell_the_whole_job_and_mask_what_is_secret(stage: Stage) 
     for words in ("echo hi; exit 3", str(stage.folder)[:30], "✗ failed", "exit 3", "Attempts", "Story"):
         assert words in stage.text, words
     await stage.press("v", "end")
-    await stage.pilot.pause()
+    await stage.settle()
     environment = str(stage.screen.query_one("#text").render())
     assert "SEED=7" in environment
     assert "A_TEST_TOKEN=••••••" in environment

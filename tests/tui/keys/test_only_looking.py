@@ -23,8 +23,8 @@ async def test_no_key_changes_anything(stage: Stage) -> None:
     stage.said.clear()
     for job in jobs:
         await stage.go_to(job)
-        await stage.app._press_keys([action.keys[0] for action in ACTING])
-        await stage.pilot.pause()
+        await stage.press(*[action.keys[0] for action in ACTING])
+        await stage.settle()
         assert stage.screen is stage.main
     assert stage.said == ["this screen is read-only"] * len(ACTING) * len(jobs)
     assert [(job.id, job.state, job.priority, job.position) for job in stage.snapshot] == before
