@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 from gputui.tui.model.arrangement import FRAME, LOW, SIDE_BY_SIDE, Arrangement, Pane, arrange
 
@@ -10,6 +11,7 @@ WIDTHS = (20, 40, 60, 79, 80, SIDE_BY_SIDE - 1, SIDE_BY_SIDE, 120, 200, 250)
 LINES = 2
 
 
+@cache
 def _all() -> list[tuple[int, int, int, Pane, Pane | None, bool, Arrangement]]:
     found = []
     for width, height, rows, focus, zoomed, only in itertools.product(
