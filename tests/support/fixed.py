@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from gputui.core.events import PauseKind, SetLanes
+from gputui.core.events import PauseKind, SetLanes, UserCommand
 from gputui.core.job import Attempt, Failed, Held, Job, JobId, JobSpec, Placed, Queued, Running, StateName, Succeeded
 from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
@@ -18,6 +18,7 @@ from gputui.core.vector import Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import Status
 from gputui.session.folders import Files
+from gputui.session.requests import Outcome
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.widgets.status import Where
@@ -31,11 +32,12 @@ LOG = "".join(f"step {step:4d}  loss {2.5 / (1 + step / 90):.4f}\n" for step in 
 
 
 class FixedBridge(Bridge):
-    """Shows what it was given, and carries nothing out."""
+    """Shows what it was given, and carries nothing out; what it was told is kept in `sent`."""
 
     def __init__(self, snapshot: Snapshot, seen: DevicesPicture, folder: Path, whys: dict[JobId, str]) -> None:
         super().__init__(lambda changed: _never())
         self._snapshot, self._seen, self._whys = snapshot, seen, whys
+        self.sent: list[UserCommand] = []
         self._files = Files(str(folder / "out"), str(folder / "err"))
         Path(self._files.out).write_text(LOG)
         Path(self._files.err or "").write_text(f"Traceback (most recent call last):\n{CRASH}\n")
@@ -53,6 +55,10 @@ class FixedBridge(Bridge):
 
     def whys(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, str]], None]) -> None:
         then({job: words for job, words in self._whys.items() if job in jobs})
+
+    def command(self, events: Sequence[UserCommand], then: Callable[[list[Outcome]], None]) -> None:
+        self.sent += events
+        then([Outcome(None, None) for _ in events])
 
 
 def _never() -> NoReturn:
