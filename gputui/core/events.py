@@ -116,6 +116,8 @@ class Resume(Struct, frozen=True, tag="resume"):
 
 class SetLanes(Struct, frozen=True, tag="lanes"):
     lanes: tuple[Lane, ...]
+    these: bool = False
+    """The lanes' ids say which of several equal ones stay; otherwise the busy ones do."""
 
 
 class Settings(Struct, frozen=True, tag="settings"):

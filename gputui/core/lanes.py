@@ -45,11 +45,17 @@ class Board:
         self._set(tuple(lanes))
         self._known |= {lane.id: lane for lane in leaving}
 
-    def replace(self, wanted: Iterable[Lane]) -> None:
-        """Takes a new list; lanes over the same devices keep their ids, the busy ones first."""
+    def replace(self, wanted: Iterable[Lane], *, these: bool = False) -> None:
+        """Takes a new list; lanes over the same devices keep their ids, the busy ones first.
+
+        `these`: the ids say which of several equal lanes are meant.
+        """
+        wanted = tuple(wanted)
+        meant = {lane.id for lane in wanted} if these else set()
         free_ids: dict[tuple[tuple[str, ...], DeviceKind], list[LaneId]] = {}
         for lane in sorted(self._known.values(), key=lambda lane: (lane.id not in self.holders, lane.id)):
-            free_ids.setdefault((lane.devices, lane.kind), []).append(lane.id)
+            if lane.id in meant or not these:
+                free_ids.setdefault((lane.devices, lane.kind), []).append(lane.id)
         fresh = max(self._known, default=-1) + 1
         lanes = []
         for lane in wanted:

@@ -120,8 +120,8 @@ class Scheduler:
                 self.check_drained(now)
             case Resume():
                 self.resume(now)
-            case SetLanes(lanes=lanes):
-                self.board.replace(lanes)
+            case SetLanes(lanes=lanes, these=these):
+                self.board.replace(lanes, these=these)
             case Settings():
                 commands.check_settings(event)
                 self.settings = event

@@ -36,7 +36,7 @@ def drain(owner: Owner, device: DevicePicture) -> Ticket[str]:
         if not going:
             raise Refusal(f"{title(device)} has no lane in this session")
         owner.devices.taken_off = tuple(dict.fromkeys((*owner.devices.taken_off, *going)))
-        act.handle(SetLanes(tuple(lane for lane in board.lanes if lane.id not in ids)))
+        act.handle(SetLanes(tuple(lane for lane in board.lanes if lane.id not in ids), these=True))
         return _drained(device, going, [board.holders[lane.id] for lane in going if lane.id in board.holders])
 
     return owner.do(work)
@@ -58,7 +58,7 @@ def enable(owner: Owner, device: DevicePicture) -> Ticket[str]:
         leaving = board.leaving()
         back = tuple(dict.fromkeys((*(lane for lane in device.lanes if lane in leaving), *device.taken_off)))
         back = back or (_new_lane(device),)
-        act.handle(SetLanes((*board.lanes, *(lane for lane in back if lane not in board.lanes))))
+        act.handle(SetLanes((*board.lanes, *(lane for lane in back if lane not in board.lanes)), these=True))
         owner.devices.taken_off = tuple(lane for lane in owner.devices.taken_off if lane not in back)
         return f"{title(device)} takes jobs again"
 

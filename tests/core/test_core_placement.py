@@ -6,8 +6,8 @@ import pytest
 from support.core_world import World, lanes, spec
 
 from gputui.core.events import Hold, NoRoom, SetLanes, Settings
-from gputui.core.job import StateName
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.job import Request, StateName
+from gputui.core.lanes import Board, DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 
 
@@ -228,3 +228,14 @@ def test_a_machine_without_room_is_left_alone_for_a_while(gpus: str) -> None:
     world.wait(5)
     assert world.start() == [0]
     assert len(started) == len(gpus.split())
+
+
+def test_of_several_equal_lanes_those_that_are_meant_stay_busy_or_not() -> None:
+    board = Board([Lane(number, (), DeviceKind.CPU) for number in range(3)])
+    board.take(7, [board.lanes[0]], Request())
+    board.replace([board.lanes[1], board.lanes[2]], these=True)
+    assert [lane.id for lane in board.lanes] == [1, 2]
+    assert [lane.id for lane in board.leaving()] == [0]
+    board.replace([*board.lanes, Lane(0, (), DeviceKind.CPU)], these=True)
+    assert sorted(lane.id for lane in board.lanes) == [0, 1, 2]
+    assert board.leaving() == []

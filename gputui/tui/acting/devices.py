@@ -97,7 +97,7 @@ def ask_which(main: MainScreen) -> bool:
         off = {lane.id for device in devices if device.sample.key not in picked for lane in device.lanes}
         lanes = tuple(lane for lane in main.snapshot.lanes if lane.id not in off)
         if off and lanes:
-            main.send([SetLanes(lanes)], f"{len(lanes)} lanes are used; gputui gpus changes them")
+            main.send([SetLanes(lanes, these=True)], f"{len(lanes)} lanes are used; gputui gpus changes them")
 
     body = "Others are on some of these cards. Cards that are picked but taken are used when they come free."
     main.ask(Pick("Which GPUs?", body, items, go="uses the picked"), answered)

@@ -205,7 +205,8 @@ def _change_priority(main: MainScreen, by: int) -> None:
     jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended; priority no longer matters")
 
     def make(job: Job, seen: Seen) -> UserCommand:
-        wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, job.priority + by))
+        newest = main.bridge.snapshot[job.id].priority  # a key that is held comes faster than the screen is painted
+        wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, newest + by))
         return SetPriority(job=job.id, seen=seen, priority=wanted)
 
     _each(main, jobs, make, keeps_marks=True)

@@ -9,6 +9,8 @@ FRAME = 2
 """Rows or columns that a pane's border takes."""
 SIDE_BY_SIDE = 110
 """Columns from which queue and log stand side by side."""
+WIDE = 160
+"""Columns from which both have room enough."""
 LOW = 30
 """Below so many rows panes fold, and the focused one unfolds."""
 LEAST = 3
@@ -54,7 +56,8 @@ def arrange(
 
 
 def _queue_width(width: int) -> int:
-    return width * 11 // 20
+    """Names and notes need a certain width; what is more is shared."""
+    return width * 3 // 5 if width < WIDE else width * 11 // 20
 
 
 def _gpu_height(height: int, rows: int, focus: Pane) -> int:

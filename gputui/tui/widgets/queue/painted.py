@@ -44,6 +44,8 @@ class PaintedRows(ScrollView, can_focus=True):
         self.marks: set[JobId] = set()
         self._row = 0
         self._layout: Layout | None = None
+        self._has_progress = False
+        """Some job told how far it is: the column stays, so that the others do not jump."""
         self._styles: dict[str, Style] = {}
         self._unlearnt: Iterator[Job]
         self._learning: Timer | None = None
@@ -85,12 +87,13 @@ class PaintedRows(ScrollView, can_focus=True):
         self, *, now: float, progress: Mapping[JobId, str] | None = None, whys: Mapping[JobId, str] | None = None
     ) -> None:
         """What rows say besides what their jobs know; only what changed is repainted."""
-        told, had_progress = self.told, bool(self.told.progress)
+        told, had_progress = self.told, self._has_progress
         before = {job: (told.whys.get(job), told.progress.get(job)) for job in (*told.whys, *told.progress)}
         told.now = now
         told.progress = progress if progress is not None else told.progress
         told.whys = whys if whys is not None else told.whys
-        if had_progress != bool(told.progress):
+        self._has_progress = had_progress or bool(told.progress)
+        if had_progress != self._has_progress:
             self._layout = None
             self.refresh()
         after = {job: (told.whys.get(job), told.progress.get(job)) for job in (*told.whys, *told.progress)}
@@ -140,8 +143,8 @@ class PaintedRows(ScrollView, can_focus=True):
             names = [len(self.told.names.of(job)) for job in self.visible_jobs()]
             highest = self.snapshot.first_id + len(self.snapshot.jobs)
             width = self.scrollable_content_region.width
-            progress = bool(self.told.progress)
-            self._layout = layout(width, self.rows, highest, max(names, default=0), progress=progress)
+            longest = max(names, default=0)
+            self._layout = layout(width, self.rows, highest, longest, progress=self._has_progress)
         return self._layout
 
     # Lines
