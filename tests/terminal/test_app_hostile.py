@@ -19,7 +19,8 @@ from gputui.session.paths import Paths
 
 ESCAPE = "\x1b"
 FILE_NAME = PAYLOAD + ".txt"
-CRASH = f"""printf 'Traceback (most recent call last):\\n  File "x"\\nValueError: %s\\n' {shlex.quote(PAYLOAD)} >&2; exit 1"""
+TRACEBACK = "Traceback (most recent call last):\\n  File x\\nValueError: %s\\n"
+CRASH = f"printf '{TRACEBACK}' {shlex.quote(PAYLOAD)} >&2; exit 1"
 
 
 def spec(folder: Path, command: str, **more: Any) -> dict[str, Any]:
