@@ -1,0 +1,67 @@
+"""A stand-in for libnvidia-ml.so.1 that real programs load, and the machine of fake GPUs that it shows them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FakeNvml", "NoCompiler", "build_fake_nvml"]
+
+SOURCE = Path(__file__).parent.parent / "gpus" / "fake_nvml" / "fake_nvml.c"
+
+
+class NoCompiler(Exception):
+    """It cannot be built here."""
+
+
+class FakeNvml:
+    """A machine of fake GPUs: what is set is what the real bindings, loading the stand-in, will read."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self._state, self.log = folder / "state", folder / "log"
+        self.environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(library),
+            "FAKE_NVML_STATE": str(self._state),
+            "FAKE_NVML_LOG": str(self.log),
+        }
+        self.environment.pop("CUDA_VISIBLE_DEVICES", None)
+
+    def set(
+        self,
+        gpus: Sequence[Mapping[str, Any]],
+        *,
+        migs: Mapping[tuple[int, int], Mapping[str, Any]] | None = None,
+        errors: Mapping[str, str] | None = None,
+        delays: Mapping[str, float] | None = None,
+    ) -> None:
+        lines = []
+        for index, gpu in enumerate(gpus):
+            lines += [f"[gpu{index}]", *(f"{key} = {value}" for key, value in gpu.items() if key != "procs")]
+            lines += [f"proc = {process}" for process in gpu.get("procs", ())]
+        for (index, number), mig in (migs or {}).items():
+            lines += [f"[gpu{index}.mig{number}]", *(f"{key} = {value}" for key, value in mig.items())]
+        lines += ["[errors]", *(f"{call} = {code}" for call, code in (errors or {}).items())]
+        lines += ["[delays]", *(f"{call} = {int(s * 1e6)}" for call, s in (delays or {}).items())]
+        fresh = self._state.with_suffix(".new")
+        fresh.write_text("\n".join(lines) + "\n")
+        fresh.rename(self._state)
+
+    def calls(self) -> list[tuple[int, str, int]]:
+        """Thread, function and device of every call so far."""
+        words = [line.split() for line in self.log.read_text().splitlines()]
+        return [(int(word[1]), word[2], int(word[3])) for word in words]
+
+
+def build_fake_nvml(folder: Path, *options: str) -> Path:
+    """Raises NoCompiler where there is none."""
+    if shutil.which("cc") is None:
+        raise NoCompiler("no C compiler: the stand-in for libnvidia-ml.so.1 cannot be built")
+    target = folder / "libnvidia-ml.so.1"
+    flags = ["-O1", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"]
+    subprocess.run(["cc", *flags, *options, "-o", str(target), str(SOURCE)], check=True)
+    return folder
