@@ -3,8 +3,8 @@
 `python tests/benchmarks/screen_bytes.py [--seconds 10] [--size 120x40] [COMMAND …]`
 
 All programs are recorded in turn on terminals of their own, after a moment to draw their first screen. nvitop and one
-of ours look at the same eight GPUs, whose figures change every second. CPU is that of the program and of all below it;
-with a log the writer's share is not counted. Further COMMANDs, quoted, are measured beside them.
+of ours look at eight GPUs with the same figures, which change every second. CPU is that of the program and of what
+works for it, not of its jobs. Further COMMANDs, quoted, are measured beside them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def theirs(words: list[str], gpus: LivingGpus, seconds: float, size: tuple[int, 
     program = str(beside) if beside.exists() else shutil.which(words[0])
     if program is None:
         return None
-    with recorded([program, *words[1:]], size=size, env=gpus.environment) as terminal:
+    with recorded([program, *words[1:]], size=size, env=gpus.with_processes) as terminal:
         time.sleep(DRAWN_FIRST)
         return measured(terminal, seconds)
 

@@ -1,0 +1,36 @@
+"""What the screen sends: little when little changes, nothing when nothing does. By bytes, never by time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from support.apps import at_home, repainted_alike
+from support.terminal import RecordedTerminal
+from support.waiting import until
+
+WATCHED = 5.0
+"""Seconds; of a screen that is painted once in each."""
+
+
+def sent(terminal: RecordedTerminal) -> int:
+    until(lambda: "in jobs.txt:" not in terminal.text, "what was said at first is gone")
+    before = terminal.settles(0.3)
+    time.sleep(WATCHED)
+    return terminal.count - before
+
+
+def test_a_queue_at_rest_sends_next_to_nothing(tmp_path: Path) -> None:
+    with at_home(tmp_path) as home, home.opened(home.write("echo done", "exit 3")) as terminal:
+        terminal.shows("1 ok · 1 failed")
+        terminal.press("z")  # the devices aside, whose figures are never quite at rest
+        assert sent(terminal) < 200
+        repainted_alike(terminal)
+
+
+def test_eight_devices_at_work_send_a_fraction_of_a_screen(tmp_path: Path) -> None:
+    with at_home(tmp_path) as home, home.opened(home.write(*["exec sleep 600"] * 8), gpus="sim:8") as terminal:
+        terminal.shows("8 run")
+        terminal.shows("7 simulated")
+        assert sent(terminal) < WATCHED * 4000
+        repainted_alike(terminal)
