@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from support.apps import at_home, repainted_alike
 from support.terminal import RecordedTerminal
-from support.waiting import until
 
-WATCHED = 5.0
+WATCHED = 3.0
 """Seconds; of a screen that is painted once in each."""
 
 
+@contextmanager
+def opened_quietly(folder: Path, gpus: str, *commands: str) -> Iterator[RecordedTerminal]:
+    """Of jobs that come through standard input nothing is said that would have to go away again."""
+    with (
+        at_home(folder) as home,
+        home.write(*commands).open() as given,
+        home.opened("-", gpus=gpus, stdin=given) as terminal,
+    ):
+        yield terminal
+
+
 def sent(terminal: RecordedTerminal) -> int:
-    until(lambda: "in jobs.txt:" not in terminal.text, "what was said at first is gone")
     before = terminal.settles(0.3)
     time.sleep(WATCHED)
     return terminal.count - before
 
 
 def test_a_queue_at_rest_sends_next_to_nothing(tmp_path: Path) -> None:
-    with at_home(tmp_path) as home, home.opened(home.write("echo done", "exit 3")) as terminal:
+    with opened_quietly(tmp_path, "cpu:2", "echo done", "exit 3") as terminal:
         terminal.shows("1 ok · 1 failed")
         terminal.press("z")  # the devices aside, whose figures are never quite at rest
         assert sent(terminal) < 200
@@ -29,7 +40,7 @@ def test_a_queue_at_rest_sends_next_to_nothing(tmp_path: Path) -> None:
 
 
 def test_eight_devices_at_work_send_a_fraction_of_a_screen(tmp_path: Path) -> None:
-    with at_home(tmp_path) as home, home.opened(home.write(*["exec sleep 600"] * 8), gpus="sim:8") as terminal:
+    with opened_quietly(tmp_path, "sim:8", *["exec sleep 600"] * 8) as terminal:
         terminal.shows("8 run")
         terminal.shows("7 simulated")
         assert sent(terminal) < WATCHED * 4000
