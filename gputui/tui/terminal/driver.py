@@ -29,7 +29,7 @@ _KEYBOARD_PROTOCOL = "" if constants.DISABLE_KITTY_KEY else "\x1b[>25u"
 _ASK_FOR_SYNC = "" if os.environ.get("TERM_PROGRAM") == "Apple_Terminal" else "\x1b[?2026$p"
 _MOUSE_ON = "\x1b[?1000h\x1b[?1002h\x1b[?1006h"  # clicks, drags and the wheel: no report for a mere move
 _MOUSE_OFF = "\x1b[?1006l\x1b[?1002l\x1b[?1000l"
-_ENTER = "\x1b[?1049h\x1b[?25l" + _KEYBOARD_PROTOCOL + _ASK_FOR_SYNC + "\x1b[?2004h\x1b[?7l"
+_ENTER = "\x1b[?1049h\x1b[?25l" + _KEYBOARD_PROTOCOL + "\x1b[?2004h\x1b[?7l"
 _LEAVE = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[<u\x1b[?1049l\x1b[?25h"
 
 
@@ -56,6 +56,7 @@ class SafeDriver(Driver):
         self._size = size or self._tty.size()
         self._writer: TerminalWriter | None = None
         self._keys: KeyReader | None = None
+        self._to_ask = _ASK_FOR_SYNC
         self._lost = False
 
     @property
@@ -95,7 +96,12 @@ class SafeDriver(Driver):
         self._keys = KeyReader(self._tty, loop, self.process_message, self.lose)
         loop.add_signal_handler(signal.SIGWINCH, self._resized)
         self._tell_size()
-        self.write(_ENTER + (_MOUSE_ON if self._mouse else ""))
+        self.write(_ENTER + (_MOUSE_ON if self._mouse else "") + self._question())
+
+    def _question(self) -> str:
+        """Asked once: an answer that comes after the app has left would be typed into the shell."""
+        question, self._to_ask = self._to_ask, ""
+        return question
 
     def disable_input(self) -> None:
         if self._keys is not None:
