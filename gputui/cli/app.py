@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ class Opening:
         why_not = refusal()
         if why_not is not None:
             refuse(why_not)
-        again = Again(rerun_failed=False, force_rerun=options.force_rerun)
+        again = Again(rerun_failed=False, force_rerun=options.force_rerun, ended_before=time.time())
         self._inputs = Inputs(named_inputs(options, again), digest(self._environment), job_settings(options))
         self._given = wanted_lanes(options, self._inputs.gpus)
         self._has_jobs = not self._inputs.nothing

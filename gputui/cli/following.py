@@ -11,7 +11,6 @@ import msgspec
 
 from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.session.client import Client, OwnerStopped
-from gputui.session.loading import Again
 from gputui.session.requests import Load, Loaded
 from gputui.session.takeover import Owned
 from gputui.sources.source import Draft
@@ -44,7 +43,7 @@ class Following:
 
     def run(self) -> int:
         signal.signal(signal.SIGINT, lambda *_: self._left.set())
-        again = Again(rerun_lost=self._options.rerun_lost, force_rerun=self._options.force_rerun)
+        again = self._inputs.again
         for notice in self._inputs.notices:
             say(notice)
         for source in self._inputs.sources:

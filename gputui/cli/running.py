@@ -6,6 +6,7 @@ import argparse
 import gc
 import sys
 import threading
+import time
 from typing import TypeVar
 
 from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
@@ -53,6 +54,7 @@ class Running:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
+        self._begun = time.time()
         self._wake = threading.Event()
         self._idle = threading.Event()
         """Nothing is under way: what gathers is told at once."""
@@ -92,9 +94,9 @@ class Running:
             self._reporter.close()
 
     def _named(self) -> Named:
-        return named_inputs(
-            self._options, Again(rerun_lost=self._options.rerun_lost, force_rerun=self._options.force_rerun)
-        )
+        options = self._options
+        again = Again(rerun_lost=options.rerun_lost, force_rerun=options.force_rerun, ended_before=self._begun)
+        return named_inputs(options, again)
 
     def _open(self, paths: Paths) -> Holding:
         options = self._options

@@ -22,6 +22,8 @@ class Again(msgspec.Struct, frozen=True):
     rerun_failed: bool = True
     rerun_lost: bool = False
     force_rerun: bool = False
+    ended_before: float | None = None
+    """Only those that had ended by then: what runs and fails while a load is on its way has had its run."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -138,6 +140,8 @@ def _in_the_way(book: Book, job_id: JobId, earlier: JobId) -> bool:
 
 
 def _to_rerun(job: Job, again: Again, *, gone: bool) -> bool:
+    if again.ended_before is not None and job.attempts and job.attempts[-1].ended >= again.ended_before:
+        return False
     match job.state:
         case Succeeded():
             return again.force_rerun or gone

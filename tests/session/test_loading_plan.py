@@ -9,6 +9,7 @@ from support.owning import spec
 from gputui.core.book import Book
 from gputui.core.events import AddJobs, Edit, Rerun
 from gputui.core.job import (
+    Attempt,
     Blocked,
     Crashed,
     Delayed,
@@ -206,3 +207,11 @@ def test_what_is_there_and_not_known_is_not_added() -> None:
     assert len(planned.reruns) == 1
     assert planned.sentence("f").startswith("3 in f: 1 new, 1 failed (rerun), 1 there before (skipped).")
     assert len(plan(Book([]), specs, ALL, Results(there=(0, 1))).new) == 3
+
+
+def test_what_failed_while_the_load_was_on_its_way_has_had_its_run() -> None:
+    attempt = Attempt(1, ("0",), 100.0, 110.0, Failed(1), 1, "exit code 1", "")
+    book = Book([replace(known(Failed(1)), attempts=(attempt,))])
+    for again in (NEVER, ALL):
+        assert plan(book, [same()], replace(again, ended_before=111.0)).reruns
+        assert not plan(book, [same()], replace(again, ended_before=105.0)).reruns

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from support.waiting import until
 
 from gputui.engines.local import processes
 
@@ -17,6 +18,7 @@ TOKEN = "0123abcd.3.1"
 @pytest.fixture
 def bearer() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "60"], env={"A": "1", "GPUTUI_RUN": TOKEN}, start_new_session=True) as process:
+        until(lambda: processes.bears_token(process.pid, TOKEN), "the kernel shows its environment")
         yield process
         process.kill()
 
