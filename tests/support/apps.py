@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,16 @@ class AppHome(Home):
         settings["env"] = {**_LOCAL, **settings.get("env", {})}
         with recorded(arguments, **{"size": SIZE, "cwd": self.folder, **settings}) as terminal:
             yield terminal
+
+    @contextmanager
+    def opened_quietly(self, *commands: str, gpus: str = "cpu:2") -> Iterator[RecordedTerminal]:
+        """Of jobs that come through a pipe nothing is said that would have to go away again."""
+        reading, writing = os.pipe()
+        with open(reading) as given, open(writing, "w") as taken:
+            taken.write("".join(command + "\n" for command in commands))
+            taken.close()
+            with self.opened("-", gpus=gpus, stdin=given) as terminal:
+                yield terminal
 
     def words(self, *words: str | Path, gpus: str | None = "cpu:2") -> list[str | Path]:
         lanes = ("--gpus", gpus) if gpus is not None else ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from support.apps import at_home, repainted_alike
@@ -14,17 +12,6 @@ WATCHED = 3.0
 """Seconds; of a screen that is painted once in each."""
 
 
-@contextmanager
-def opened_quietly(folder: Path, gpus: str, *commands: str) -> Iterator[RecordedTerminal]:
-    """Of jobs that come through standard input nothing is said that would have to go away again."""
-    with (
-        at_home(folder) as home,
-        home.write(*commands).open() as given,
-        home.opened("-", gpus=gpus, stdin=given) as terminal,
-    ):
-        yield terminal
-
-
 def sent(terminal: RecordedTerminal) -> int:
     before = terminal.settles(0.3)
     time.sleep(WATCHED)
@@ -32,7 +19,7 @@ def sent(terminal: RecordedTerminal) -> int:
 
 
 def test_a_queue_at_rest_sends_next_to_nothing(tmp_path: Path) -> None:
-    with opened_quietly(tmp_path, "cpu:2", "echo done", "exit 3") as terminal:
+    with at_home(tmp_path) as home, home.opened_quietly("echo done", "exit 3") as terminal:
         terminal.shows("1 ok · 1 failed")
         terminal.press("z")  # the devices aside, whose figures are never quite at rest
         assert sent(terminal) < 200
@@ -40,7 +27,7 @@ def test_a_queue_at_rest_sends_next_to_nothing(tmp_path: Path) -> None:
 
 
 def test_eight_devices_at_work_send_a_fraction_of_a_screen(tmp_path: Path) -> None:
-    with opened_quietly(tmp_path, "sim:8", *["exec sleep 600"] * 8) as terminal:
+    with at_home(tmp_path) as home, home.opened_quietly(*["exec sleep 600"] * 8, gpus="sim:8") as terminal:
         terminal.shows("8 run")
         terminal.shows("7 simulated")
         assert sent(terminal) < WATCHED * 4000

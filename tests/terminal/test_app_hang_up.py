@@ -47,7 +47,7 @@ def closed_again_and_again(folder: Path, rounds: int, jobs: int) -> None:
 
 
 def test_terminals_closed_at_any_moment_leave_no_app_behind_and_harm_no_job(tmp_path: Path) -> None:
-    closed_again_and_again(tmp_path, rounds=6, jobs=20)
+    closed_again_and_again(tmp_path, rounds=5, jobs=15)
 
 
 @pytest.mark.long

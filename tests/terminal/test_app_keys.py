@@ -9,7 +9,7 @@ from support.apps import at_home, repainted_alike
 
 def test_what_is_typed_in_one_packet_goes_where_it_was_meant(tmp_path: Path) -> None:
     commands = ("exec sleep 600", "exec sleep 601", "echo resnet")
-    with at_home(tmp_path) as home, home.opened(home.write(*commands)) as terminal:
+    with at_home(tmp_path) as home, home.opened_quietly(*commands) as terminal:
         terminal.shows("2 run · 1 wait")
         terminal.press("/resnet\r")
         terminal.shows("/resnet: 1 shown")

@@ -31,7 +31,7 @@ def fills_up(terminal: RecordedTerminal) -> None:
 
 def stalled(folder: Path, seconds: float) -> None:
     with at_home(folder) as home:
-        count = int(seconds / STEP) + 40
+        count = int(seconds / STEP) + 10
         says = f"date +%s.%N >>{home.lines}; exec sleep {STEP}"
         with home.opened(home.write(CHATTER, *[says] * count)) as terminal:
             until(lambda: len(times(home)) > 3, "jobs come and go")
@@ -56,7 +56,7 @@ def stalled(folder: Path, seconds: float) -> None:
 
 
 def test_jobs_start_and_end_on_time_while_the_terminal_takes_nothing(tmp_path: Path) -> None:
-    stalled(tmp_path, seconds=4.0)
+    stalled(tmp_path, seconds=3.0)
 
 
 @pytest.mark.long

@@ -102,7 +102,8 @@ def test_kill_9_costs_nothing_but_the_screen(tmp_path: Path) -> None:
     with in_a_shell(tmp_path) as (home, terminal):
         app, waiter = home.app(), home.waiter()
         os.kill(app, signal.SIGKILL)
-        until(lambda: home.owner() == waiter, "the keeper owns")
+        until(lambda: b"Killed" in terminal.since(0), "the shell says so")
+        assert home.owner() == waiter
         assert home.counts() == {"running": 2, "queued": 1}
         terminal.press("\rstty sane; printf '\\033[?1049l'\r")
         until(lambda: not terminal.emulator.alternate, "the shell has its screen")
