@@ -13,7 +13,6 @@ from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import QUEUE_ORDER, Tab
 from gputui.tui.screens.details import details_screen
-from gputui.tui.widgets.queue.filter_bar import FilterBar
 
 if TYPE_CHECKING:
     from gputui.tui.bridge import Details
@@ -85,7 +84,7 @@ def filter_or_search(main: MainScreen) -> None:
     search = main.pane is Pane.LOG
     if not search:
         main.table.rows.read_texts(main.snapshot)
-    bar = main.query_one(FilterBar)
+    bar = main.filter_bar
     main.footer.display = False
     bar.begin("" if search else main.table.rows.filter.written, search=search)
 

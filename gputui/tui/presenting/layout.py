@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputui.tui.model.arrangement import FRAME, Arrangement, Pane, arrange
-from gputui.tui.widgets.banner import Banner
 from gputui.tui.widgets.gpus.layout import rows_wanted
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Arranger:
 
     def arrange(self) -> None:
         main = self._main
-        height = main.size.height - self.lines - main.query_one(Banner).lines
+        height = main.size.height - self.lines - main.banner.lines
         made = arrange(main.size.width, height, self._gpu_rows(), self.focus, self.zoomed,
                        gpus_only=not main.bridge.has_session)  # fmt: skip
         if made != self._made:
@@ -36,7 +35,7 @@ class Arranger:
 
     def _apply(self, made: Arrangement) -> None:
         main = self._main
-        work, queue = main.query_one("#work"), main.query_one("#queue")
+        work, queue = main.work, main.queue_frame
         for widget, height in ((main.gpus, made.gpus), (queue, made.queue), (main.log_pane, made.log)):
             widget.display = height > 0
             widget.styles.height = height

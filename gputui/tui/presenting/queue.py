@@ -31,7 +31,7 @@ class QueuePresenter:
         title, below = self._title(), self._below()
         if (title.plain, below) != self._titles:
             self._titles = (title.plain, below)
-            frame = self._main.query_one("#queue")
+            frame = self._main.queue_frame
             frame.border_title, frame.border_subtitle = title, Text(below)
 
     def _title(self) -> Text:

@@ -32,6 +32,7 @@ class Choice:
 class Ask(ModalScreen[str | None]):
     """Answers with a choice's value, or None."""
 
+    AUTO_FOCUS = "OptionList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("ctrl+c", "interrupted", show=False),  # or the app's own would come first
@@ -53,17 +54,18 @@ class Ask(ModalScreen[str | None]):
         self.choices = choices
         self._cancel = cancel
         self._every = every
+        self._shown = Static(markup=False, classes="body")
 
     def compose(self) -> ComposeResult:
         options = [Option(Text(f" {choice.key:>3}  {choice.label}")) for choice in self.choices]
         options.append(Option(Text(f" esc  {self._cancel}")))
         with Vertical(classes="dialog") as frame:
             frame.border_title = Text(plain(self._title))
-            yield Static(Text(self._text()), markup=False, classes="body")
+            self._shown.update(Text(self._text()))
+            yield self._shown
             yield OptionList(*options, markup=False, compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).focus()
         if self._every is not None:
             self.set_interval(self._every, self._again)
 
@@ -72,7 +74,7 @@ class Ask(ModalScreen[str | None]):
         return "\n".join(plain(line) for line in written.split("\n"))
 
     def _again(self) -> None:
-        self.query_one(".body", Static).update(Text(self._text()), layout=False)
+        self._shown.update(Text(self._text()), layout=False)
 
     def on_key(self, event: events.Key) -> None:
         for choice in self.choices:

@@ -40,6 +40,7 @@ class DeviceScreen(ModalScreen[DeviceChoice | None]):
         height: auto; border: none; background: $surface; padding: 0;
     }
     """
+    AUTO_FOCUS = "OptionList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Close"),
         *(Binding(key, f"choose('{key}')", show=False) for key in sorted(set(KEYS.values()))),
@@ -60,19 +61,21 @@ class DeviceScreen(ModalScreen[DeviceChoice | None]):
         self._view = View(picture, snapshot, name_of, now)
         self._read_only = read_only
         self._offered: list[tuple[DeviceChoice, str]] = []
+        self._about = Static(id="about", markup=False)
+        self._processes = Static(id="processes", markup=False)
+        self._choices = OptionList(id="choices", markup=False)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = Content(f"{title(self._device)}  {plain(self._device.sample.name)}")
             box.border_subtitle = Content("esc close")
-            yield Static(id="about", markup=False)
+            yield self._about
             with VerticalScroll(can_focus=False):
-                yield Static(id="processes", markup=False)
-            yield OptionList(id="choices", markup=False)
+                yield self._processes
+            yield self._choices
 
     def on_mount(self) -> None:
         self._draw()
-        self.query_one(OptionList).focus()
 
     def show(
         self, picture: DevicesPicture, snapshot: Snapshot | None, name_of: Callable[[JobId], str], now: float
@@ -83,14 +86,14 @@ class DeviceScreen(ModalScreen[DeviceChoice | None]):
         self._draw()
 
     def _draw(self) -> None:
-        self.query_one("#about", Static).update("\n".join(about(self._view, self._device)))
+        self._about.update("\n".join(about(self._view, self._device)))
         lines = process_lines(self._view, self._device)
         listed = [HEADING, *lines] if lines else ["no processes on it"]
-        self.query_one("#processes", Static).update("\n".join(listed))
+        self._processes.update("\n".join(listed))
         offered = [] if self._read_only else list(choices(self._device, self._view.snapshot))
         if offered != self._offered:
             self._offered = offered
-            options = self.query_one(OptionList)
+            options = self._choices
             options.clear_options()
             options.add_options([Option(Content(f"{KEYS[choice]}  {words}"), choice) for choice, words in offered])
             options.display = bool(offered)

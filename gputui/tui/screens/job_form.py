@@ -38,7 +38,16 @@ class CommandInput(Input):
         self.cursor_position = len(self.value)
 
 
+def _inputs(texts: dict[str, str], history: list[str]) -> dict[str, Input]:
+    made: dict[str, Input] = {"command": CommandInput(texts["command"], history, FIELDS[0].hint)}
+    for field in FIELDS[1:]:
+        written, name = texts[field.name], f"field-{field.name}"
+        made[field.name] = Input(written, field.hint, compact=True, id=name, select_on_focus=False)
+    return made
+
+
 class JobForm(ModalScreen[JobSpec | None]):
+    AUTO_FOCUS = "#field-command"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("down", "app.focus_next", show=False),
@@ -52,9 +61,9 @@ class JobForm(ModalScreen[JobSpec | None]):
         super().__init__()
         self._title = title
         self._before = before
-        self._texts = texts_of(before, priority)
-        self._history = history
         self._go = go
+        self._inputs = _inputs(texts_of(before, priority), history)
+        self._complaint = Static("", markup=False, classes="complaint")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog form") as frame:
@@ -62,20 +71,13 @@ class JobForm(ModalScreen[JobSpec | None]):
             for field in FIELDS:
                 with Horizontal(classes="field"):
                     yield Static(Text(field.label), markup=False, classes="label")
-                    written = self._texts[field.name]
-                    if field.name == "command":
-                        yield CommandInput(written, self._history, field.hint)
-                    else:
-                        yield Input(written, field.hint, compact=True, id=f"field-{field.name}", select_on_focus=False)
-            yield Static("", markup=False, classes="complaint")
+                    yield self._inputs[field.name]
+            yield self._complaint
             yield Static(Text(f"enter {self._go} · tab next field · esc goes back"), markup=False, classes="hint")
-
-    def on_mount(self) -> None:
-        self.query_one("#field-command").focus()
 
     def _spec(self) -> JobSpec | None:
         """None, and a complaint, while a field is wrong."""
-        texts = {field.name: self.query_one(f"#field-{field.name}", Input).value for field in FIELDS}
+        texts = {name: field.value for name, field in self._inputs.items()}
         try:
             spec = spec_of(texts, self._before)
         except BadField as bad:
@@ -86,7 +88,7 @@ class JobForm(ModalScreen[JobSpec | None]):
         return spec
 
     def _complain(self, sentence: str) -> None:
-        self.query_one(".complaint", Static).update(Text(plain(sentence)), layout=False)
+        self._complaint.update(Text(plain(sentence)), layout=False)
 
     @on(Input.Changed)
     def _check(self) -> None:

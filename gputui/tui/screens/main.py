@@ -63,6 +63,11 @@ class MainScreen(Screen[None]):
         self.table: QueueTable = QueueTable(bridge.snapshot, self.names, id="table")
         self.gpus: GpuPane = GpuPane(processes=True, id="gpus")
         self.log_pane: LogPane = LogPane(id="log")
+        # Held here and not looked up: news may come before they are mounted, and after.
+        self.banner = Banner(id="banner")
+        self.work = Container(id="work")
+        self.queue_frame = Vertical(id="queue")
+        self.filter_bar = FilterBar(id="filter")
         self.footer = Footer(id="footer")
         self.places = Arranger(self)
         self.queue = QueuePresenter(self)
@@ -81,13 +86,13 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield self.status
-        yield Banner(id="banner")
+        yield self.banner
         yield self.gpus
-        with Container(id="work"):
-            with Vertical(id="queue"):
+        with self.work:
+            with self.queue_frame:
                 yield self.table
             yield self.log_pane
-        yield FilterBar(id="filter")
+        yield self.filter_bar
         yield self.footer
 
     def on_mount(self) -> None:
@@ -248,7 +253,7 @@ class MainScreen(Screen[None]):
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if self.bridge.has_session else [MONITOR]
-        self.query_one(Banner).show(said, self.size.width)
+        self.banner.show(said, self.size.width)
         self._title_gpus(TITLES[picture.kind])
         self.gpus.show(picture, snapshot if self.bridge.has_session else None, self.short_name, now)
         self.places.arrange()

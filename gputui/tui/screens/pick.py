@@ -27,6 +27,7 @@ class Item:
 class Pick(ModalScreen[list[str] | None]):
     """Answers with the values that were picked, or None."""
 
+    AUTO_FOCUS = "SelectionList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("enter", "take", show=False, priority=True),
@@ -40,23 +41,21 @@ class Pick(ModalScreen[list[str] | None]):
         self._body = body
         self._items = items
         self._go = go
+        selections = [Selection(Text(plain(item.label)), item.value, item.picked) for item in items]
+        self._list = SelectionList[str](*selections, compact=True)
 
     def compose(self) -> ComposeResult:
-        selections = [Selection(Text(plain(item.label)), item.value, item.picked) for item in self._items]
         with Vertical(classes="dialog") as frame:
             frame.border_title = Text(plain(self._title))
             yield Static(Text("\n".join(map(plain, self._body.split("\n")))), markup=False, classes="body")
-            yield SelectionList[str](*selections, compact=True)
+            yield self._list
             yield Static(Text(f"space picks · a all · enter {self._go} · esc back"), classes="hint")
 
-    def on_mount(self) -> None:
-        self.query_one(SelectionList).focus()
-
     def action_take(self) -> None:
-        self.dismiss(list(self.query_one(SelectionList).selected))
+        self.dismiss(list(self._list.selected))
 
     def action_all(self) -> None:
-        listed = self.query_one(SelectionList)
+        listed = self._list
         if len(listed.selected) == len(self._items):
             listed.deselect_all()
         else:

@@ -18,6 +18,7 @@ from gputui.logs.plain import plain
 class Reading(ModalScreen[str | None]):
     """Any of `keys` ends it with that key as the answer; `texts` are shown in turn with `v`."""
 
+    AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "close", show=False),
         Binding("j", "scroll(1)", show=False),
@@ -31,23 +32,22 @@ class Reading(ModalScreen[str | None]):
         self._texts = texts
         self._hint = hint
         self._shown = 0
+        self._page = VerticalScroll(can_focus=True)
+        self._text = Static(texts[0](), markup=False, id="text")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog reading") as frame:
             frame.border_title = Text(plain(self._title))
-            with VerticalScroll(can_focus=True):
-                yield Static(self._texts[0](), markup=False, id="text")
+            with self._page:
+                yield self._text
             yield Static(Text(f"{self._hint} · esc goes back"), markup=False, classes="hint")
-
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
 
     def action_close(self) -> None:
         self.dismiss(None)
 
     def action_scroll(self, by: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+        self._page.scroll_relative(y=by, animate=False)
 
     def action_turn(self) -> None:
         self._shown = (self._shown + 1) % len(self._texts)
-        self.query_one("#text", Static).update(self._texts[self._shown]())
+        self._text.update(self._texts[self._shown]())

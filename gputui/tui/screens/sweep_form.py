@@ -20,11 +20,13 @@ from gputui.sources.sweep import Sampling, Sweep, range_values
 from gputui.sources.values import BadValue
 
 SHOWN = 6
+VALUES_HINT = "lr 0.1 0.01\nbs 32 64\nseed 0..4        one parameter per line"
 RANGE_SIGNS = ("log:", "lin:")
 MODES = {"grid": "all combinations, in order", "shuffled": "all combinations, in random order"}
 
 
 class SweepForm(ModalScreen[Sweep | None]):
+    AUTO_FOCUS = "#pattern"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("ctrl+s,f2", "take", show=False, priority=True),
@@ -33,7 +35,15 @@ class SweepForm(ModalScreen[Sweep | None]):
 
     def __init__(self, pattern: str = "") -> None:
         super().__init__()
-        self._pattern = pattern
+        hint = "python train.py --lr {lr} --bs {bs}"
+        self._pattern = Input(pattern, hint, compact=True, id="pattern", select_on_focus=False)
+        self._parameters = TextArea(
+            "", id="parameters", compact=True, soft_wrap=False, tab_behavior="focus", placeholder=VALUES_HINT
+        )
+        self._samples = Input("", "all · a number draws so many at random", compact=True, id="samples")
+        self._complaint = Static("", markup=False, classes="complaint")
+        self._preview = Static("", markup=False, id="preview")
+        self._hint = Static("", markup=False, classes="hint")
         self._shuffled = False
         self._sweep: Sweep | None = None
 
@@ -42,22 +52,18 @@ class SweepForm(ModalScreen[Sweep | None]):
             frame.border_title = Text("Add a sweep")
             with Horizontal(classes="field"):
                 yield Static(Text("command"), markup=False, classes="label")
-                yield Input(self._pattern, "python train.py --lr {lr} --bs {bs}", compact=True, id="pattern",
-                            select_on_focus=False)  # fmt: skip
+                yield self._pattern
             with Horizontal(classes="field parameters"):
                 yield Static(Text("values"), markup=False, classes="label")
-                yield TextArea("", id="parameters", compact=True, soft_wrap=False,
-                               placeholder="lr 0.1 0.01\nbs 32 64\nseed 0..4        one parameter per line",
-                               tab_behavior="focus")  # fmt: skip
+                yield self._parameters
             with Horizontal(classes="field"):
                 yield Static(Text("samples"), markup=False, classes="label")
-                yield Input("", "all · a number draws so many at random", compact=True, id="samples")
-            yield Static("", markup=False, classes="complaint")
-            yield Static("", markup=False, id="preview")
-            yield Static("", markup=False, classes="hint")
+                yield self._samples
+            yield self._complaint
+            yield self._preview
+            yield self._hint
 
     def on_mount(self) -> None:
-        self.query_one("#pattern").focus()
         self._check()
 
     @on(Input.Changed)
@@ -67,7 +73,7 @@ class SweepForm(ModalScreen[Sweep | None]):
             self._sweep = self._written()
         except BadInput as bad:
             self._sweep = None
-            self._show(str(bad) if self.query_one("#pattern", Input).value else "", "")
+            self._show(str(bad) if self._pattern.value else "", "")
             return
         lines = [f"{self._sweep.count:,} commands, {MODES['shuffled' if self._random() else 'grid']}:"]
         lines += [f"  {draft.command}" for draft in self._sweep.first(SHOWN)]
@@ -76,13 +82,13 @@ class SweepForm(ModalScreen[Sweep | None]):
         self._show(f"not in the command: {unused}" if unused else "", "\n".join(map(plain, lines)))
 
     def _random(self) -> bool:
-        return self._shuffled or bool(self.query_one("#samples", Input).value.strip())
+        return self._shuffled or bool(self._samples.value.strip())
 
     def _written(self) -> Sweep:
-        samples = self.query_one("#samples", Input).value.strip()
+        samples = self._samples.value.strip()
         if samples and not samples.isdecimal():
             raise BadInput(f"samples: {samples!r} is no whole number")
-        parameters = parameters_in(self.query_one("#parameters", TextArea).text)
+        parameters = parameters_in(self._parameters.text)
         if not parameters:
             raise BadInput("values: one parameter per line, its name first, such as lr 0.1 0.01")
         empty = next((name for name, values in parameters.items() if not values), None)
@@ -90,15 +96,15 @@ class SweepForm(ModalScreen[Sweep | None]):
             raise BadInput(f"values: {empty} has none yet")
         sampling = Sampling.SHUFFLED if self._random() else Sampling.GRID
         seed = 0 if self._random() else None
-        return Sweep(self.query_one("#pattern", Input).value, parameters, sampling=sampling, seed=seed,
+        return Sweep(self._pattern.value, parameters, sampling=sampling, seed=seed,
                      n_samples=int(samples) if samples else None)  # fmt: skip
 
     def _show(self, complaint: str, preview: str) -> None:
-        self.query_one(".complaint", Static).update(Text(plain(complaint)), layout=False)
-        self.query_one("#preview", Static).update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
+        self._complaint.update(Text(plain(complaint)), layout=False)
+        self._preview.update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
         count = f"adds {self._sweep.count:,} jobs" if self._sweep is not None else "adds them"
         hint = f"^s {count} · tab next field · ^g order · esc goes back"
-        self.query_one(".hint", Static).update(Text(hint), layout=False)
+        self._hint.update(Text(hint), layout=False)
 
     def action_turn(self) -> None:
         self._shuffled = not self._shuffled

@@ -1,0 +1,35 @@
+"""A dialog that is closed before it was painted costs nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from support.stage import Stage, on_stage
+from textual.screen import ModalScreen
+
+from gputui.core.job import JobSpec
+from gputui.tui.screens.ask import Ask, Choice
+from gputui.tui.screens.help import help_screen
+from gputui.tui.screens.job_form import JobForm
+from gputui.tui.screens.pick import Item, Pick
+from gputui.tui.screens.sweep_form import SweepForm
+
+DIALOGS: list[Callable[[], ModalScreen[Any]]] = [
+    lambda: Ask("Sure?", "a thing", [Choice("yes", "y", "yes")], every=0.01),
+    lambda: Pick("Which?", "of these", [Item("a", "a")], go="takes them"),
+    lambda: help_screen({}),
+    lambda: JobForm("Add", JobSpec(command="", cwd="/", environment=""), [], go="adds it"),
+    SweepForm,
+]
+
+
+@on_stage()
+async def test_a_dialog_closed_before_it_is_there_does_not_end_the_screen(stage: Stage) -> None:
+    for dialog in DIALOGS * 10:
+        stage.app.push_screen(dialog())
+        stage.app.pop_screen()
+    await stage.press("?")
+    await stage.press("escape")
+    assert stage.app.is_running
+    assert stage.app.screen is stage.app.main
