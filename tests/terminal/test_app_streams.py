@@ -107,11 +107,10 @@ def test_sixteen_colours_are_enough(tmp_path: Path) -> None:
     assert MANY_COLOURS.search(raw) is None, MANY_COLOURS.findall(raw)[:5]
 
 
-@pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
-def test_a_locale_without_utf_8_breaks_nothing(tmp_path: Path, locale: str) -> None:
+def test_a_locale_without_utf_8_breaks_nothing(tmp_path: Path) -> None:
     with at_home(tmp_path) as home:
         jobs = home.write("echo größe 日本; exec sleep 600")
-        with home.opened(jobs, env={"LC_ALL": locale, "LANG": locale}) as terminal:
+        with home.opened(jobs, env={"LC_ALL": "C", "LANG": "C"}) as terminal:
             terminal.shows("1 run")
             terminal.shows("größe 日")
             works_by_keys(terminal)
