@@ -72,13 +72,22 @@ def _told(words: list[str], differing: list[int]) -> Iterable[str]:
     """`--lr 0.1` and `--lr=0.1` are both told as `lr=0.1`."""
     for number in differing:
         word, before = words[number], words[number - 1] if number else ""
-        if word.startswith("-") and not _is_number(word):
-            if number + 1 not in differing or words[number + 1].startswith("-") or "=" in word:
-                yield word.lstrip("-")
-        elif before.startswith("-") and "=" not in before and not _is_number(before):
+        if _is_option(word):
+            if number + 1 not in differing or not _is_value_of(word, words[number + 1]):
+                yield word.lstrip("-") if word.startswith("--") else word
+        elif _is_value_of(before, word):
             yield f"{before.lstrip('-')}={word}"
         else:
             yield word
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not _is_number(word)
+
+
+def _is_value_of(option: str, word: str) -> bool:
+    """What is quoted after an option is text of its own, as in `python -c "…"`."""
+    return _is_option(option) and "=" not in option and not _is_option(word) and word[0] not in "\"'"
 
 
 def _is_number(word: str) -> bool:

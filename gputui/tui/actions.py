@@ -32,7 +32,6 @@ class Action:
     part: Part
     acts: bool = False
     """Changes something: not there in a read-only screen."""
-    needs_job: bool = False
 
     @property
     def shown_key(self) -> str:
@@ -52,7 +51,7 @@ _NAMES = {"comma": ",", "full_stop": ".", "f9": "F9", "delete": "Del", "escape":
 
 
 def _job(name: str, keys: str, label: str, help: str, part: Part = Part.JOBS) -> Action:
-    return Action(name, tuple(keys.split()), label, help, part, acts=True, needs_job=True)
+    return Action(name, tuple(keys.split()), label, help, part, acts=True)
 
 
 def _view(name: str, keys: str, label: str, help: str, part: Part) -> Action:

@@ -32,6 +32,12 @@ def test_a_negative_number_is_a_value() -> None:
     assert names("run --bias -1", "run --bias -2") == ["bias=-1", "bias=-2"]
 
 
+def test_quoted_text_after_an_option_is_not_its_value() -> None:
+    commands = ['python -c "import a" --n 1', "make all"]
+    assert names(*commands) == ['python -c "import a" n=1', "make all"]
+    assert names('sh -c "a b"', 'sh -c "c d"') == ['"a b"', '"c d"']
+
+
 def test_a_switch_that_only_some_have_is_told() -> None:
     assert names("train --amp x", "train x", "train --amp --fast x") == ["amp", "train x", "amp fast"]
 

@@ -39,7 +39,11 @@ def _offers(main: MainScreen) -> list[Offer]:
     cursor = main.table.cursor
     job = main.snapshot[cursor] if cursor is not None and cursor in main.snapshot else None
     crashed = [_("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
-    return [_("add"), *_scheduler(main), *(_of_job(job) if job is not None else []), *crashed,
+    of_job = _of_job(job) if job is not None else []
+    # Whoever is paused by crashes looks for the way out; it must not be what a narrow line leaves out.
+    paused = main.snapshot.cause is not None and bool(main.snapshot.cause.jobs)
+    likely = [*crashed, *of_job] if paused else [*of_job, *crashed]
+    return [_("add"), *_scheduler(main), *likely,
             _("mark"), _("filter"), ("next_tab", "Tabs"), _("next_pane"), _("sweep"), _("palette")]  # fmt: skip
 
 
