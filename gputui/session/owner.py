@@ -113,6 +113,8 @@ class Owner:
         self._wakeup: Timer | None = None
         self._eta: tuple[float, float | None] = (0.0, None)
         self._closed = False
+        self._gone = False
+        """Said before the last news: whoever hears it while the thread still ends must not take it for any other."""
         self.feeds = Feeds(self) if places else None
         self.snapshot: Snapshot = self.scheduler.snapshot()
         self._changed: set[JobId] = set()
@@ -165,7 +167,7 @@ class Owner:
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive()
+        return not self._gone and self._thread.is_alive()
 
     def environment_of(self, name: str) -> dict[str, str]:
         """The environment with this digest; from any thread."""
@@ -261,6 +263,7 @@ class Owner:
         self._store.close()
         self._turn_away()
         self.last_act()
+        self._gone = True
         self._on_change()
 
     def _turn_away(self) -> None:

@@ -146,8 +146,9 @@ class Bridge:
         return self._holding.owner.take_changed() if self._holding is not None else set()
 
     def _changed(self) -> None:
-        """In the owner's thread. One message under way is enough: whoever reads it sees the newest."""
-        if not self._news_posted:
+        """In the owner's thread. One message under way is enough, for whoever reads it sees the newest; but one that
+        is read and not painted yet would not tell that the owner is gone."""
+        if not self._news_posted or self.why_gone() is not None:
             self._news_posted = True
             self.post(self._on_news)
 

@@ -1,0 +1,44 @@
+"""The last news of an owner that goes by itself: whoever hears it can tell that it is the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gputui.session.holding import Holding
+from gputui.session.lock import OwnerKind
+from gputui.session.paths import Paths
+from gputui.tui.bridge import Bridge
+
+
+@contextmanager
+def taken_by(folder: Path) -> Iterator[tuple[Bridge, list[str | None]]]:
+    """A bridge, and for each of its messages, what it knew of the owner's end when it was posted."""
+    heard: list[str | None] = []
+    bridge = Bridge(lambda on_change: Holding(Paths(str(folder)), OwnerKind.APP, keeper=False, on_change=on_change))
+
+    def post(call: Callable[[], None]) -> None:
+        heard.append(bridge.why_gone())
+
+    bridge.connect(post, lambda: None)
+    bridge.take()
+    try:
+        yield bridge, heard
+    finally:
+        bridge.close()
+
+
+@pytest.mark.parametrize("earlier_news", ["painted", "waits to be painted"])
+def test_the_last_news_of_an_owner_tells_that_it_is_gone(tmp_path: Path, earlier_news: str) -> None:
+    with taken_by(tmp_path / "s") as (bridge, heard):
+        assert bridge.owner is not None
+        bridge.owner.do(lambda act: None).result(60)
+        if earlier_news == "painted":
+            bridge.take_changed()
+        bridge.owner.leave()
+        bridge.owner.wait(60)
+        assert heard[-1] is not None
+        assert heard.count(heard[-1]) == 1
