@@ -116,7 +116,7 @@ def kill_waiting(scheduler: Scheduler, job: Job, event: Kill, now: float) -> lis
 
 
 def kill_active(scheduler: Scheduler, job: Job, event: Kill, now: float) -> list[Instruction]:
-    return stop(scheduler, job, now, Purpose.KILL, "killed by the user", at_once=event.now)
+    return stop(scheduler, job, now, Purpose.KILL, at_once=event.now)
 
 
 def kill_stopping(scheduler: Scheduler, job: Job, event: Kill, now: float) -> list[Instruction]:
@@ -131,20 +131,27 @@ def kill_stopping(scheduler: Scheduler, job: Job, event: Kill, now: float) -> li
 
 
 def requeue(scheduler: Scheduler, job: Job, event: Requeue, now: float) -> list[Instruction]:
-    return stop(scheduler, job, now, Purpose.REQUEUE, "to go back to the queue, by the user")
+    return stop(scheduler, job, now, Purpose.REQUEUE)
 
 
-def stop(
-    scheduler: Scheduler, job: Job, now: float, purpose: Purpose, text: str, *, at_once: bool = False
-) -> list[Instruction]:
+def stop(scheduler: Scheduler, job: Job, now: float, purpose: Purpose, *, at_once: bool = False) -> list[Instruction]:
     state = job.state
     assert isinstance(state, Starting | Running | Suspended)
     pid = None if isinstance(state, Starting) else state.pid
     grace = 0.0 if at_once else scheduler.settings.grace
     stopping = Stopping(state.placed, pid, purpose, now + grace, hard=at_once)
-    scheduler.change(job, now, text, keep=True, state=stopping)
+    scheduler.change(job, now, _why_stopped(job, purpose), keep=True, state=stopping)
     order = KillTree if at_once else Terminate
     return [order(job.id, state.placed.attempt)]
+
+
+def _why_stopped(job: Job, purpose: Purpose) -> str:
+    match purpose:
+        case Purpose.KILL:
+            return "killed by the user"
+        case Purpose.REQUEUE:
+            return "to go back to the queue, by the user"
+    return f"out of time ({job.spec.timeout or 0:g} s)"
 
 
 def suspend(scheduler: Scheduler, job: Job, event: Suspend, now: float) -> list[Instruction]:

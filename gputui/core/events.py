@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from .cards import DeviceFacts
-from .job import JobId, JobSpec, StateName, Usage
+from .job import JobId, JobSpec, Purpose, StateName, Usage
 from .lanes import Lane
 
 
@@ -190,6 +190,8 @@ class Spawned(EngineReport, frozen=True):
     pid: int
     adopted: bool = False
     """It was started by an earlier owner and found alive."""
+    asked: Purpose | None = None
+    """What that owner had ordered without being able to make it durable."""
 
 
 class AttemptEnded(EngineReport, frozen=True):
@@ -197,6 +199,8 @@ class AttemptEnded(EngineReport, frozen=True):
     at: float
     signature: str | None = None
     usage: Usage | None = None
+    asked: Purpose | None = None
+    """What an earlier owner had ordered without being able to make it durable."""
 
 
 class DevicesSeen(Struct, frozen=True):

@@ -71,8 +71,8 @@ FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = 2.0, 300.0
 
 def spawned(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
     assert isinstance(job.state, Starting)
-    scheduler.change(job, now, "running", state=Running(job.state.placed, event.pid))
-    return []
+    running = scheduler.change(job, now, "running", state=Running(job.state.placed, event.pid))
+    return commands.stop(scheduler, running, now, event.asked) if event.asked is not None else []
 
 
 def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
@@ -83,6 +83,8 @@ def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> li
         scheduler.change(job, now, "seen alive", state=replace(state, pid=event.pid))
     if isinstance(state, Stopping) and event.adopted:
         return [(KillTree if state.hard else Terminate)(job.id, state.placed.attempt)]
+    if event.asked is not None and not isinstance(state, Stopping):
+        return commands.stop(scheduler, scheduler.book[job.id], now, event.asked)
     return []
 
 
@@ -91,7 +93,9 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
     assert isinstance(state, Active)
     scheduler.free(job)
     if isinstance(state, Stopping):
-        _ended_as_asked(scheduler, job, state, event, now)
+        _ended_as_asked(scheduler, job, state.purpose, event, now)
+    elif event.asked is not None:
+        _ended_as_asked(scheduler, job, event.asked, event, now)
     elif isinstance(event.outcome, NeverRan):
         commands.settle(scheduler, job, now, "its attempt was revoked before it ran")
     elif isinstance(event.outcome, NoRoom):
@@ -116,14 +120,13 @@ def _end_of(outcome: Outcome) -> End:
     raise AssertionError(outcome)
 
 
-def _ended_as_asked(scheduler: Scheduler, job: Job, state: Stopping, event: AttemptEnded, now: float) -> None:
+def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: AttemptEnded, now: float) -> None:
     ran = not isinstance(event.outcome, NeverRan | NoRoom)
     attempts = _with_attempt(job, event, Killed()) if ran else job.attempts
-    if state.purpose is Purpose.KILL:
+    if purpose is Purpose.KILL:
         scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
-    elif state.purpose is Purpose.TIMEOUT and ran:
-        assert job.spec.timeout is not None
-        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout), now)
+    elif purpose is Purpose.TIMEOUT and ran:
+        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout or 0.0), now)
     else:
         commands.settle(scheduler, job, now, "back in the queue", attempts=attempts)
 
@@ -199,8 +202,7 @@ def _moment_came(scheduler: Scheduler, job: Job, now: float) -> list[Instruction
         case Delayed():
             commands.settle(scheduler, job, now, "its delay is over", keep=False)
         case Running():
-            text = f"out of time ({job.spec.timeout:g} s)"
-            return commands.stop(scheduler, job, now, Purpose.TIMEOUT, text)
+            return commands.stop(scheduler, job, now, Purpose.TIMEOUT)
         case Stopping():
             hard = replace(job.state, hard=True)
             scheduler.change(job, now, "grace is over", keep=True, state=hard)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 
 from gputui.core.events import AttemptEnded, Spawned
-from gputui.core.job import JobId
+from gputui.core.job import JobId, Purpose
 
 Report = Spawned | AttemptEnded
 T = TypeVar("T")
@@ -78,6 +78,9 @@ class Engine(Protocol):
     def suspend(self, job: JobId, attempt: int) -> None: ...
 
     def resume(self, job: JobId, attempt: int) -> None: ...
+
+    def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
+        """Where the next owner finds it: an order that the store cannot take now. `recover` reports it."""
 
     def forget(self, job: JobId, attempt: int) -> None:
         """The attempt's end is durable: its claim may go."""

@@ -23,7 +23,19 @@ from gputui.core.events import (
     Vanished,
 )
 from gputui.core.instructions import ContinueTree, KillTree, SuspendTree, Terminate
-from gputui.core.job import Crashed, Delayed, Failed, Killed, Lost, Refused, State, StateName, Stopping, Succeeded
+from gputui.core.job import (
+    Crashed,
+    Delayed,
+    Failed,
+    Killed,
+    Lost,
+    Purpose,
+    Refused,
+    State,
+    StateName,
+    Stopping,
+    Succeeded,
+)
 from gputui.core.scheduler import IllegalTransition, Scheduler
 
 
@@ -258,3 +270,26 @@ def test_an_edited_job_runs_as_edited() -> None:
     world.do(Edit(job=0, spec=spec("other", gpus=2)))
     assert world.start() == [0]
     assert len(world.gpus(0)) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "state"), [(Purpose.KILL, "killed"), (Purpose.REQUEUE, "queued"), (Purpose.TIMEOUT, "timed_out")]
+)
+@pytest.mark.parametrize("outcome", [Exited(137), Exited(0), Vanished("its wrapper was killed")])
+def test_an_end_that_an_earlier_owner_had_ordered_is_what_it_was_ordered_for(
+    asked: Purpose, state: str, outcome: Outcome
+) -> None:
+    world = running(timeout=60.0)
+    world.do(AttemptEnded(job=0, attempt=1, outcome=outcome, at=world.now, asked=asked))
+    assert world.job(0).state.name == state
+    assert (len(world.scheduler.streak.failures) == 1) is (asked is Purpose.TIMEOUT)
+
+
+def test_an_attempt_that_an_earlier_owner_was_ending_is_ended_by_the_next() -> None:
+    world = running()
+    orders = world.do(Spawned(job=0, attempt=1, pid=100, adopted=True, asked=Purpose.REQUEUE))
+    assert orders == [Terminate(0, 1)]
+    assert isinstance(state := world.job(0).state, Stopping)
+    assert (state.purpose, state.deadline) == (Purpose.REQUEUE, world.now + 30)
+    world.end(0, 143)
+    assert world.job(0).state.name == "queued"

@@ -1,7 +1,8 @@
 """The claim files: one per live attempt, created with O_EXCL by whoever decides about it.
 
 The wrapper creates it and writes its pid: the attempt runs. A recovering owner creates it and writes `revoked`:
-the attempt will never run. Later the wrapper appends how it went. A line counts only with its newline.
+the attempt will never run. Later the wrapper appends how it went. An owner that cannot write its store appends what
+it orders before it does so, for the next owner. A line counts only with its newline.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from gputui.core.job import JobId
+from gputui.core.job import JobId, Purpose
 
 REVOKED_LINE = b"revoked"
 FOLDER_GONE_LINE = b"nocwd"
 EXIT_WORD = b"exit"
+ASKED_WORD = b"asked"
 _LONGEST = 256
 
 
@@ -116,6 +118,25 @@ class Claims:
             os.close(fd)
         return True
 
+    def asked(self, job: JobId, attempt: int) -> Purpose | None:
+        """What an owner ordered and could not write into its store; the newest counts."""
+        try:
+            with open(self.path(job, attempt), "rb", buffering=0) as file:
+                return _asked(file.read(_LONGEST))
+        except OSError:
+            return None
+
+    def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
+        """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
+        if not isinstance(self.read(job, attempt), Claimed) or self.asked(job, attempt) is purpose:
+            return
+        with suppress(OSError):
+            fd = os.open(self.path(job, attempt), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                os.write(fd, b"%s %s\n" % (ASKED_WORD, purpose.encode()))
+            finally:
+                os.close(fd)
+
     def remove(self, job: JobId, attempt: int) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self.path(job, attempt))
@@ -144,8 +165,8 @@ def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
     if first == REVOKED_LINE:
         return Revoked()
     if first.isdigit():
-        end = _end(others[0], written_at) if others else None
-        return end or Claimed(int(first))
+        ends = (end for line in others if (end := _end(line, written_at)) is not None)
+        return next(ends, None) or Claimed(int(first))
     # A claim that was taken away is made anew by the line that the wrapper appends.
     return _end(first, written_at) or Garbled()
 
@@ -155,6 +176,12 @@ def _end(line: bytes, written_at: Callable[[], float]) -> Exited | FolderGone | 
     if word == EXIT_WORD and value.isdigit():
         return Exited(int(value), written_at())
     return FolderGone(written_at()) if line == FOLDER_GONE_LINE else None
+
+
+def _asked(content: bytes) -> Purpose | None:
+    words = [line.partition(b" ")[::2] for line in content.split(b"\n")[:-1]]
+    asked = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
+    return Purpose(asked[-1]) if asked and asked[-1] in list(Purpose) else None
 
 
 def _has_content(log: str | None) -> bool:

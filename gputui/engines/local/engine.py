@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
-from gputui.core.job import JobId
+from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EventLoop, Launch, Report, Survivor
 
@@ -87,6 +87,10 @@ class LocalEngine:
     def resume(self, job: JobId, attempt: int) -> None:
         self._order((job, attempt), Order.RESUME)
 
+    def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
+        """Beside the attempt, for the next owner: an order that cannot be made durable in the store."""
+        self._claims.ask(job, attempt, purpose)
+
     def forget(self, job: JobId, attempt: int) -> None:
         # A revocation stays: its wrapper may be late, and must find it.
         if (job, attempt) not in self._revoked:
@@ -121,17 +125,18 @@ class LocalEngine:
 
     def adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)
-        live = LiveAttempt(key, self.token(*key), watch.pid, watch, survivor.out)
+        asked = self._claims.asked(*key)
+        live = LiveAttempt(key, self.token(*key), watch.pid, watch, survivor.out, asked=asked)
         order = self._undecided.pop(key, Order.NONE)
         self._watch(live)
-        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True))
+        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=asked))
         if order is not Order.NONE:
             self._order(key, order)
 
     def over(self, survivor: Survivor, outcome: Outcome, at: float | None) -> None:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
-        self._report(_ended(key, outcome, at))
+        self._report(_ended(key, outcome, at, self._claims.asked(*key)))
 
     def revoked(self, survivor: Survivor) -> None:
         self._revoked.add((survivor.job, survivor.attempt))
@@ -140,7 +145,8 @@ class LocalEngine:
     def lost(self, survivor: Survivor, wrapper: int | None, why: str) -> None:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
-        live = LiveAttempt(key, self.token(*key), wrapper, None, survivor.out)
+        asked = self._claims.asked(*key)
+        live = LiveAttempt(key, self.token(*key), wrapper, None, survivor.out, asked=asked)
         self._live[key] = live
         self._settle(live, Vanished(why), True)
 
@@ -176,7 +182,7 @@ class LocalEngine:
         self._settle(live, outcome, command_may_live(outcome, status))
 
     def _settle(self, live: LiveAttempt, outcome: Outcome, command_may_live: bool) -> None:
-        live.end = _ended(live.key, outcome)
+        live.end = _ended(live.key, outcome, None, live.asked)
         if not self._pursuer.ended(live, command_may_live):
             self._report_end(live)
 
@@ -192,8 +198,9 @@ class LocalEngine:
             self._undecided[key] = order
 
 
-def _ended(key: Key, outcome: Outcome, at: float | None = None) -> AttemptEnded:
-    return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=time.time() if at is None else at)
+def _ended(key: Key, outcome: Outcome, at: float | None = None, asked: Purpose | None = None) -> AttemptEnded:
+    at = time.time() if at is None else at
+    return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, asked=asked)
 
 
 def _failed_start(error: spawn.SpawnError) -> Outcome:

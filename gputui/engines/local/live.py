@@ -7,7 +7,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from gputui.core.events import AttemptEnded
-from gputui.core.job import JobId
+from gputui.core.job import JobId, Purpose
 
 from .watch import Watch
 
@@ -43,5 +43,7 @@ class LiveAttempt(Struct, eq=False):
     """Since when the wrapper has been seen without a command, under a kill."""
     end: AttemptEnded | None = None
     """Known, but reported only when nothing of the attempt lives any more."""
+    asked: Purpose | None = None
+    """What an earlier owner had ordered without being able to make it durable."""
     ended_at: float = 0.0
     """On the monotonic clock."""

@@ -13,9 +13,10 @@ from support.local_machine import Machine, alive
 
 from gputui.core import steps
 from gputui.core.events import Exited, NeverRan, NotStarted, Vanished
+from gputui.core.job import Purpose
 from gputui.core.steps import Step
 from gputui.engines.local import wrapper
-from gputui.engines.local.claims import Claimed, FolderGone, Revoked
+from gputui.engines.local.claims import Absent, Claimed, Empty, FolderGone, Revoked
 
 
 def wait_for_nobody(machine: Machine, pid: int) -> None:
@@ -282,3 +283,47 @@ def test_a_claim_that_cannot_be_read_is_waited_for_and_nobody_harmed(machine: Ma
     os.rename(f"{claim}.away", claim)
     (machine.work / "go").touch()
     assert machine.end_of() == Exited(8)
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+def test_an_order_that_only_the_claim_knows_is_told_with_the_attempt_that_lives(
+    machine: Machine, purpose: Purpose
+) -> None:
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 42")
+    machine.wrapper()
+    machine.engine.write_down(0, 1, purpose)
+    machine.next_owner()
+    machine.recover()
+    assert [spawned.asked for spawned in machine.spawned()] == [purpose]
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(42)
+
+
+@pytest.mark.parametrize("way", ["by itself", "with its wrapper"])
+def test_an_order_that_only_the_claim_knows_is_told_with_the_end(machine: Machine, way: str) -> None:
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 42")
+    pid, command = machine.wrapper(), machine.tree
+    machine.until(lambda: len(command()) > 1)
+    machine.engine.write_down(0, 1, Purpose.REQUEUE)
+    machine.engine.write_down(0, 1, Purpose.KILL)
+    machine.engine.write_down(0, 1, Purpose.KILL)
+    assert machine.claims.read(0, 1) == Claimed(pid)
+    machine.next_owner()
+    if way == "by itself":
+        (machine.work / "go").touch()
+    else:
+        os.kill(pid, signal.SIGKILL)
+    wait_for_nobody(machine, pid)
+    machine.recover()
+    assert machine.end_of() == (
+        Exited(42) if way == "by itself" else Vanished("its wrapper was killed while nobody watched")
+    )
+    assert machine.ends()[0].asked is Purpose.KILL
+
+
+def test_an_order_is_never_written_before_the_claim_is_decided(machine: Machine) -> None:
+    machine.engine.write_down(0, 1, Purpose.KILL)
+    assert isinstance(machine.claims.read(0, 1), Absent)
+    Path(machine.claims.path(0, 1)).touch()
+    machine.engine.write_down(0, 1, Purpose.KILL)
+    assert isinstance(machine.claims.read(0, 1), Empty)
