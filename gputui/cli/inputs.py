@@ -16,8 +16,8 @@ from gputui.session.loading import NO_RESULTS, Again, Results
 from gputui.session.requests import Load
 from gputui.session.source_record import SourceKind, SourceRecord
 from gputui.sources.command_list import parse_command_list
-from gputui.sources.follow import end_of
 from gputui.sources.kinds import Kind, kind_of, read_drafts
+from gputui.sources.mark import end_of
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config

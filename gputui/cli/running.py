@@ -135,13 +135,17 @@ class Running:
             self._feeder.ended.set()
         self._streamer = Streamer(owner.folders) if options.stream else None
         self._obey()
+        more = False
         while not self._done():
-            self._wake.wait(STREAM_EVERY if options.stream or self._way is not None else None)
-            self._gather()
+            if not more:
+                self._wake.wait(STREAM_EVERY if options.stream or self._way is not None else None)
+                self._gather()
             self._wake.clear()
-            self._update()
+            more = self._update()
             self._obey()
         self._update()
+        if self._streamer is not None:
+            self._streamer.finish(owner.snapshot)
         return self._status()
 
     def _on_change(self) -> None:
@@ -181,15 +185,14 @@ class Running:
             raise Exit(0, "nothing is left to do in this session; give it jobs: gputui run FILE")
         self._own(unfinished)
 
-    def _update(self) -> None:
-        """Takes in the newest snapshot."""
+    def _update(self) -> bool:
+        """Takes in the newest snapshot; whether the jobs have written more than was copied."""
         self._own(self._lasting.take())
         changed = frozenset(self._owner.take_changed())
         snapshot = self._owner.snapshot
         self._reporter.update(snapshot, changed)
         self._tell_trouble(snapshot.trouble)
-        if self._streamer is not None:
-            self._streamer.update(snapshot, changed)
+        more = self._streamer is not None and self._streamer.update(snapshot, changed)
         fresh, self._changed = self._changed, set()
         for job_id in (changed | fresh) & self._jobs:
             if isinstance(snapshot[job_id].state, Ended):
@@ -198,6 +201,7 @@ class Running:
                 self._unfinished.add(job_id)
         if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
             self._tell_pause(snapshot.cause.message)
+        return more
 
     def _asked(self, work: Work[T]) -> T:
         """The owner's answer; while it must wait for the disk, the user is told."""

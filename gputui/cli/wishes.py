@@ -56,9 +56,9 @@ def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None)
             options.gpus, options.set = parse_gpus(named_by_input), True
         given = lanes_for(options.gpus or All(), hardware)
     except BadGpus as error:
-        refuse(str(error))
-    except OSError as error:
-        refuse(f"--gpu-file {options.gpu_file}: {error.strerror}")
+        refuse(f"--gpu-file {options.gpu_file}: {error}" if options.gpu_file else str(error))
+    except (OSError, UnicodeDecodeError) as error:
+        refuse(f"--gpu-file {options.gpu_file}: {getattr(error, 'strerror', 'it is not UTF-8')}")
     if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given.lanes):
         refuse_broken_driver()
     return given

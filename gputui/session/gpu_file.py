@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 
 from gputui.core.lanes import Lane
@@ -48,12 +49,22 @@ class GpuFile:
 
 def read(path: str) -> tuple[Lane, ...]:
     """Raises BadGpus for an empty file too: a writer that truncates first must not take all lanes away."""
-    with open(path, encoding="utf-8") as file:
-        lines = (line.partition("#")[0].strip() for line in file.read(LARGEST).splitlines())
+    lines = (line.partition("#")[0].strip() for line in _text(path).splitlines())
     words = " ".join(line for line in lines if line)
     if not words:
         raise BadGpus("it is empty")
     return lanes(parse_gpus(words), find_hardware()).lanes
+
+
+def _text(path: str) -> str:
+    """The owner's thread reads it, so it must not be one that waits for a writer."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise BadGpus("it is not a regular file; give one that can be read again and again")
+        return os.read(fd, LARGEST).decode()
+    finally:
+        os.close(fd)
 
 
 def _mark(path: str) -> Mark | None:

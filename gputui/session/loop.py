@@ -20,6 +20,8 @@ from typing import TypeVar
 T = TypeVar("T")
 Callback = Callable[[], None]
 CLOSED = -1
+LONGEST_SLEEP = 86_400.0
+"""Seconds: epoll counts milliseconds in 32 bits, and a time limit of months is more than that."""
 
 
 class Timer:
@@ -135,7 +137,9 @@ class Loop:
             return 0.0
         while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+        if not self._timers:
+            return None
+        return min(LONGEST_SLEEP, max(0.0, self._timers[0][0] - time.monotonic()))
 
 
 class _Worker:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 from gputui.core.job import JobSpec
 from gputui.sources.kinds import kind_of, read_drafts
-from gputui.sources.source import Occurrences, specs
+from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 
 from .source_record import SourceKind, SourceRecord
 
@@ -26,7 +27,7 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
     found: list[JobSpec] = []
     for record in files:
         found += specs(
-            read_drafts(record.path, kind_of(record.path)),
+            _drafts(record.path),
             cwd=record.cwd,
             environment=environment,
             group=record.group,
@@ -36,3 +37,10 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
         )
     named = {record.settings.group or record.group for record in files}
     return Reread(tuple(found), frozenset(named | {spec.group for spec in found}))
+
+
+def _drafts(path: str) -> list[Draft]:
+    """What came in the file's place may never end: only a regular file was remembered."""
+    if os.path.exists(path) and not has_identity(path):
+        raise BadInput(f"{shown(path)} is no regular file any more; put it back, or forget it: gputui reload --forget")
+    return read_drafts(path, kind_of(path))

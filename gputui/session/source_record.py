@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gputui.core.events import PauseKind
 from gputui.core.mode import Cause, Mode
-from gputui.sources.follow import Mark
+from gputui.sources.mark import Mark
 from gputui.sources.settings import NO_SETTINGS, JobSettings
 
 from .loading import Again

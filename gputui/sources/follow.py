@@ -14,13 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .command_list import LONGEST_COMMAND, CommandLines
+from .mark import BEHIND, Mark, behind, print_of
 from .source import BadInput, Draft, shown
 
-__all__ = ["Follower", "Mark", "Read", "end_of"]
+__all__ = ["Follower", "Read"]
 
 CHUNK = 1 << 16
-Mark = tuple[int, int]
-"""Device and inode."""
 
 
 class Read(Struct, frozen=True):
@@ -35,21 +34,6 @@ class Read(Struct, frozen=True):
     """Of a FIFO: what came after the last whole command, for it cannot be read again."""
 
 
-def end_of(path: str) -> tuple[int, Mark | None]:
-    """Where following begins the first time: at the end of what is there, or at the start of what will be."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return 0, None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{shown(path)} cannot be followed: {getattr(error, 'strerror', error)}") from None
-    if stat.S_ISDIR(status.st_mode):
-        raise BadInput(f"{shown(path)} is a directory; give a file or a FIFO to follow")
-    if not stat.S_ISREG(status.st_mode):
-        return 0, None
-    return status.st_size, (status.st_dev, status.st_ino)
-
-
 class Follower:
     """Reads on whenever it is asked to."""
 
@@ -60,10 +44,13 @@ class Follower:
         self._fd: int | None = None
         self._mark: Mark | None = None
         self._is_fifo = False
+        self._untold: list[str] = []
         self._begin(0)
 
-    def _begin(self, position: int, lines: int = 0) -> None:
+    def _begin(self, position: int, lines: int = 0, behind: bytes = b"") -> None:
         self._read_to = position
+        self._behind = behind
+        """What stood before `read_to` when it was read."""
         self._safe = position
         """After the last command that was handed over whole; what follows may be half of one."""
         self._partial = b""
@@ -87,18 +74,32 @@ class Follower:
         if self._fd is None and not self._open():
             return None
         assert self._fd is not None
-        self._notice_truncation()
-        data = self._next()
+        data = self._fifo_next() if self._is_fifo else self._file_next()
         if data:
             return self._taken(data)
         return self._at_the_end()
 
-    def _next(self) -> bytes:
+    def _fifo_next(self) -> bytes:
         assert self._fd is not None
         try:
-            return os.read(self._fd, CHUNK) if self._is_fifo else os.pread(self._fd, CHUNK, self._read_to)
+            return os.read(self._fd, CHUNK)
         except BlockingIOError:
             return b""
+
+    def _file_next(self) -> bytes:
+        """Read together with what stands before it: if that is not what was read, this is another text."""
+        assert self._fd is not None
+        before = len(self._behind)
+        data = os.pread(self._fd, before + CHUNK, self._read_to - before)
+        if data.startswith(self._behind):
+            return data[before:]
+        if os.fstat(self._fd).st_size >= self._read_to:
+            self._tell_overwritten()
+        self._begin(0)
+        return os.pread(self._fd, CHUNK, 0)
+
+    def _tell_overwritten(self) -> None:
+        self._untold.append(f"{shown(self._path)} was overwritten: it is read from its start")
 
     def _taken(self, data: bytes, *, whole: bool = False) -> Read:
         """`whole`: nothing will follow, so a last line without an end is one too."""
@@ -110,7 +111,7 @@ class Follower:
             complete.append(self._partial)
             self._partial = b""
         drafts: list[Draft] = []
-        complaints: list[str] = []
+        complaints, self._untold = self._untold, []
         at = self._read_to - len(self._partial) - sum(len(line) + 1 for line in complete)
         for line in complete:
             at += len(line) + 1
@@ -118,6 +119,7 @@ class Follower:
             if self._lines.between_commands:
                 self._safe = min(at, self._read_to)
         self._give_up_on_long(complaints)
+        self._remember(data, self._safe - before)
         if self._is_fifo:
             self._rest = since_safe[self._safe - before :] if not self._skipping else b""
         return Read(tuple(drafts), self._safe, self._mark, tuple(complaints), self._rest if self._is_fifo else b"")
@@ -133,6 +135,16 @@ class Follower:
         except BadInput as bad:
             complaints.append(f"{bad}; it was left out")
             self._lines = CommandLines(self._path, after_line=self._line)
+
+    def _remember(self, data: bytes, came: int) -> None:
+        """By what the next reader, and this one, will know the text again."""
+        if self._mark is None:
+            return
+        seen = self._behind + data
+        if came:
+            whole = seen[: len(seen) - (self._read_to - self._safe)]
+            self._mark = replace(self._mark, print=print_of(whole[-BEHIND:]))
+        self._behind = seen[-BEHIND:]
 
     def _give_up_on_long(self, complaints: list[str]) -> None:
         if len(self._partial) <= LONGEST_COMMAND:
@@ -157,20 +169,24 @@ class Follower:
         status = os.fstat(fd)
         self._fd = fd
         self._is_fifo = not stat.S_ISREG(status.st_mode)
-        self._mark = None if self._is_fifo else (status.st_dev, status.st_ino)
-        position, mark = self._wanted
-        self._wanted = (0, None)
-        if mark is None or mark != self._mark or status.st_size < position:
-            position = 0
-        self._begin(position, 0 if self._is_fifo else _lines_before(fd, position))
+        self._mark = None if self._is_fifo else Mark(status.st_dev, status.st_ino)
+        position, behind = self._left_at(fd, status)
+        self._begin(position, 0 if self._is_fifo else _lines_before(fd, position), behind)
         if self._is_fifo and self._rest:
             rest, self._rest = self._rest, b""
             self._taken(rest)
 
-    def _notice_truncation(self) -> None:
-        assert self._fd is not None
-        if not self._is_fifo and os.fstat(self._fd).st_size < self._read_to:
-            self._begin(0)
+    def _left_at(self, fd: int, status: os.stat_result) -> tuple[int, bytes]:
+        """Where the reader before us was, if this is the text it read."""
+        (position, mark), self._wanted = self._wanted, (0, None)
+        if mark is None or self._mark is None or not mark.is_of(status) or status.st_size < position:
+            return 0, b""
+        stands = behind(fd, position)
+        if mark.print not in ("", print_of(stands)):
+            self._tell_overwritten()
+            return 0, b""
+        self._mark = replace(mark, print=print_of(stands))
+        return position, stands
 
     def _at_the_end(self) -> Read | None:
         """All was read: has the file's name gone to another one, or has the FIFO's writer left?"""
@@ -180,7 +196,7 @@ class Follower:
             status = os.stat(self._path)
         except OSError:
             return None
-        if (status.st_dev, status.st_ino) == self._mark:
+        if self._mark is not None and self._mark.is_of(status):
             return None
         return self._replaced()
 

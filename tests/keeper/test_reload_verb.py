@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 from support.homes import Home
@@ -54,3 +55,13 @@ def test_a_redirected_file_can_be_reloaded_too(home: Home) -> None:
     assert reload(home, "--list").stdout == f"file      {file}\n"
     file.write_text("echo a\necho b\n")
     assert reload(home).stdout == "+ echo b\n= 1 succeeded (kept)\n"
+
+
+def test_a_fifo_in_the_place_of_a_job_file_is_refused_and_not_waited_for(home: Home) -> None:
+    file = home.write("echo a")
+    assert home.run(file, "--no-keeper").returncode == 0
+    file.unlink()
+    os.mkfifo(file)
+    refused = reload(home, "-y")
+    assert refused.returncode == 2
+    assert "is no regular file any more" in refused.stderr

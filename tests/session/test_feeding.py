@@ -13,7 +13,7 @@ from gputui.core.events import Pause, PauseKind, Resume
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Forget, Load
 from gputui.session.source_record import SourceKind, SourceRecord
-from gputui.sources.follow import end_of
+from gputui.sources.mark import end_of
 
 
 def follow(owner: Owner, path: Path) -> None:

@@ -116,3 +116,12 @@ def test_a_call_that_comes_after_the_end_touches_no_descriptor() -> None:
         os.read(inlet, 8)
     for fd in {inlet, outlet, taken}:
         os.close(fd)
+
+
+@pytest.mark.parametrize("seconds", [30 * 86_400.0, 1e12, float("inf")])
+def test_a_timer_that_is_months_away_hurts_nobody(loop: Loop, seconds: float) -> None:
+    seen: list[str] = []
+    loop.call_later(seconds, lambda: seen.append("far"))
+    threading.Timer(0.05, lambda: loop.call_soon_threadsafe(loop.stop)).start()
+    loop.run()
+    assert seen == []

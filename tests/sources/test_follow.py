@@ -6,12 +6,14 @@ import os
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputui.sources.command_list import LONGEST_COMMAND
-from gputui.sources.follow import Follower, Mark, end_of
+from gputui.sources.follow import Follower
+from gputui.sources.mark import Mark, end_of
 from gputui.sources.source import BadInput
 
 
@@ -78,6 +80,43 @@ def test_a_truncated_file_is_read_from_its_start(queue: Path) -> None:
     assert reader.commands() == ["new"]
     queue.write_text("x\n")
     assert Reader(queue, *reader.state).commands() == ["x"]
+
+
+def test_a_file_that_is_overwritten_in_place_is_read_from_its_start(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    append(queue, "a\n")
+    assert reader.commands() == ["a"]
+    queue.write_text("one that is longer than all there was\ntwo\n")
+    assert reader.commands() == ["one that is longer than all there was", "two"]
+    assert reader.complaints == [f"{queue} was overwritten: it is read from its start"]
+    append(queue, "three\n")
+    assert reader.commands() == ["three"]
+
+
+def test_the_next_reader_sees_that_the_file_was_overwritten_in_place(queue: Path) -> None:
+    first = Reader(queue, *end_of(str(queue)))
+    append(queue, "a\nhalf of")
+    assert first.commands() == ["a"]
+    queue.write_text("one that is longer than all there was\ntwo\n")
+    second = Reader(queue, *first.state)
+    assert second.commands() == ["one that is longer than all there was", "two"]
+    assert second.complaints == [f"{queue} was overwritten: it is read from its start"]
+
+
+def test_a_file_that_an_editor_writes_again_with_a_line_more_gives_that_line(queue: Path) -> None:
+    reader = Reader(queue, *end_of(str(queue)))
+    queue.write_text(queue.read_text() + "new\n")
+    assert reader.commands() == ["new"]
+    queue.write_text(queue.read_text() + "newer\n")
+    assert Reader(queue, *reader.state).commands() == ["newer"]
+
+
+def test_a_mark_of_an_older_version_goes_on_where_it_was(queue: Path) -> None:
+    position, mark = end_of(str(queue))
+    assert mark is not None
+    append(queue, "a\n")
+    old = msgspec.json.decode(msgspec.json.encode([mark.device, mark.inode]), type=Mark)
+    assert Reader(queue, position, old).commands() == ["a"]
 
 
 def test_a_renamed_file_is_read_to_its_end_and_the_new_one_from_its_start(queue: Path) -> None:

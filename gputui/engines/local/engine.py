@@ -214,8 +214,13 @@ def _failed_start(error: spawn.SpawnError) -> Outcome:
 
 def _tail(log: str) -> bytes:
     try:
-        with open(log, "rb", buffering=0) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
-            return file.read(_LOG_TAIL)
+        # A job may have put a FIFO in its log's place: opening it must not wait for a writer.
+        fd = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        return os.pread(fd, _LOG_TAIL, max(0, os.fstat(fd).st_size - _LOG_TAIL))
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
