@@ -81,7 +81,7 @@ class Machine:
         return claim.pid
 
     def tree(self, job: int = 0, attempt: int = 1) -> processes.Members:
-        return processes.tree(None, self.engine.token(job, attempt))
+        return processes.tree(processes.Marks(self.engine.token(job, attempt)))
 
     def command(self, job: int = 0, attempt: int = 1) -> int:
         """The pid of the one process that the command is, once it runs."""

@@ -65,7 +65,7 @@ class LocalEngine:
             self._report(_ended(key, _failed_start(started)))
             return
         reached(Step.SPAWNED)
-        live = LiveAttempt(key, self.token(*key), started, Watch(started), launch.out, launch.err, launch.cwd)
+        live = LiveAttempt(key, self._marks(key, started), Watch(started), launch.out, launch.err, launch.cwd)
         self._watch(live)
         reached(Step.WATCHED)
         self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=started))
@@ -102,11 +102,11 @@ class LocalEngine:
 
     def leftovers(self, job: JobId, attempt: int) -> list[int]:
         """Searches all processes, which takes milliseconds: best called in another thread."""
-        return sorted(processes.tree(None, self.token(job, attempt)))
+        return sorted(processes.tree(processes.Marks(self.token(job, attempt))))
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
-        token = self.token(job, attempt)
-        self._loop.run_in_thread(lambda: carry_out(Order.KILL, None, token, True), lambda left: None)
+        marks = processes.Marks(self.token(job, attempt))
+        self._loop.run_in_thread(lambda: carry_out(Order.KILL, marks, True), lambda left: None)
 
     def close(self) -> None:
         self._crew.close()
@@ -126,7 +126,7 @@ class LocalEngine:
     def adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)
         asked = self._claims.asked(*key)
-        live = LiveAttempt(key, self.token(*key), watch.pid, watch, survivor.out, asked=asked)
+        live = LiveAttempt(key, self._marks(key, watch.pid), watch, survivor.out, asked=asked)
         order = self._undecided.pop(key, Order.NONE)
         self._watch(live)
         self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=asked))
@@ -146,7 +146,7 @@ class LocalEngine:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
         asked = self._claims.asked(*key)
-        live = LiveAttempt(key, self.token(*key), wrapper, None, survivor.out, asked=asked)
+        live = LiveAttempt(key, processes.Marks(self.token(*key), wrapper), None, survivor.out, asked=asked)
         self._live[key] = live
         self._settle(live, Vanished(why), True)
 
@@ -190,6 +190,10 @@ class LocalEngine:
         del self._live[live.key]
         assert live.end is not None
         self._report(live.end)
+
+    def _marks(self, key: Key, wrapper: int) -> processes.Marks:
+        """Of a wrapper under watch."""
+        return processes.Marks(self.token(*key), wrapper, pinned=True)
 
     def _order(self, key: Key, order: Order) -> None:
         if key in self._live:

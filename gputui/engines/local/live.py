@@ -9,6 +9,7 @@ from msgspec import Struct
 from gputui.core.events import AttemptEnded
 from gputui.core.job import JobId, Purpose
 
+from .processes import Marks
 from .watch import Watch
 
 Key = tuple[JobId, int]
@@ -26,9 +27,7 @@ class Order(Enum):
 
 class LiveAttempt(Struct, eq=False):
     key: Key
-    token: str
-    pid: int | None
-    """The wrapper's; None: never known."""
+    marks: Marks
     watch: Watch | None
     """None: the wrapper is gone, though how it ended may not be read yet."""
     out: str

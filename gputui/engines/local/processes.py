@@ -44,6 +44,15 @@ class Stat(NamedTuple):
 Members = dict[int, Stat]
 
 
+class Marks(NamedTuple):
+    """By what the processes of an attempt are known."""
+
+    token: str
+    wrapper: int | None = None
+    pinned: bool = False
+    """The wrapper was watched by its pidfd until its end, so its number has not passed to anybody else."""
+
+
 def stat_of(pid: int) -> Stat | None:
     content = _content(f"/proc/{pid}/stat")
     if b")" not in content:
@@ -64,8 +73,8 @@ def leads_attempt(pid: int, token: str) -> bool:
     return stat is not None and stat.alive and stat.session == pid and bears_token(pid, token)
 
 
-def tree(wrapper: int | None, token: str, met: Callable[[int, Stat], None] | None = None) -> Members:
-    """The live processes of an attempt; without `wrapper` only bearers of the token and their descendants.
+def tree(marks: Marks, met: Callable[[int, Stat], None] | None = None) -> Members:
+    """The live processes of an attempt; without a wrapper only bearers of the token and their descendants.
 
     `met` is called for each bearer as soon as it is seen: one that forks and exits all the time is gone later.
     """
@@ -73,11 +82,11 @@ def tree(wrapper: int | None, token: str, met: Callable[[int, Stat], None] | Non
     bearers: set[int] = set()
     for pid, stat in _my_processes():
         mine[pid] = stat
-        if bears_token(pid, token):
+        if bears_token(pid, marks.token):
             bearers.add(pid)
             if met is not None:
                 met(pid, stat)
-    members = bearers | _session_of(wrapper, mine, bearers)
+    members = bearers | _session_of(marks, mine, bearers)
     _add_descendants(members, mine)
     members.discard(os.getpid())
     return {pid: mine[pid] for pid in members}
@@ -129,11 +138,13 @@ def _owner_of(pid: int) -> int | None:
         return None
 
 
-def _session_of(wrapper: int | None, mine: Members, bearers: set[int]) -> set[int]:
-    # A live process of the wrapper's number without the token is a stranger who was given the number later.
+def _session_of(marks: Marks, mine: Members, bearers: set[int]) -> set[int]:
+    """A number that was only read may be a stranger's by now: then somebody there must bear the token."""
+    wrapper = marks.wrapper
     if wrapper is None or (wrapper in mine and wrapper not in bearers):
         return set()
-    return {pid for pid, stat in mine.items() if wrapper in (stat.group, stat.session)}
+    members = {pid for pid, stat in mine.items() if wrapper in (stat.group, stat.session)}
+    return members if marks.pinned or members & bearers else set()
 
 
 def _add_descendants(members: set[int], mine: Members) -> None:

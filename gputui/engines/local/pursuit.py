@@ -59,9 +59,9 @@ class Pursuer:
     def _round(self, live: LiveAttempt, serial: int) -> None:
         if self._closed or live.serial != serial:
             return
-        order, wrapper, token, ended = live.order, live.pid, live.token, live.watch is None
+        order, marks, ended = live.order, live.marks, live.watch is None
         self._loop.run_in_thread(
-            lambda: carry_out(order, wrapper, token, ended), lambda others: self._done(live, serial, others)
+            lambda: carry_out(order, marks, ended), lambda others: self._done(live, serial, others)
         )
 
     def _done(self, live: LiveAttempt, serial: int, others: int | None) -> None:

@@ -148,7 +148,7 @@ class Takeover:
 def _leader(token: str) -> int | None:
     """The attempt's wrapper, if it lives: its oldest leader of a session."""
     try:
-        members = processes.tree(None, token)
+        members = processes.tree(processes.Marks(token))
     except OSError:
         # Who cannot look must not say that nobody is there.
         return _NOBODY_KNOWS

@@ -11,6 +11,7 @@ import pytest
 from support.waiting import until
 
 from gputui.engines.local import processes
+from gputui.engines.local.processes import Marks
 
 TOKEN = "0123abcd.3.1"
 
@@ -45,17 +46,41 @@ def test_the_wrapper_is_who_bears_the_token_and_leads_its_session(bearer: subpro
 
 
 def test_the_dead_are_not_in_the_tree(bearer: subprocess.Popen[bytes]) -> None:
-    assert bearer.pid in processes.tree(bearer.pid, TOKEN)
+    assert bearer.pid in processes.tree(Marks(TOKEN, bearer.pid))
     bearer.kill()
     os.waitid(os.P_PID, bearer.pid, os.WEXITED | os.WNOWAIT)
     zombie = processes.stat_of(bearer.pid)
     assert zombie is not None
     assert not zombie.alive
-    assert processes.tree(bearer.pid, TOKEN) == {}
+    assert processes.tree(Marks(TOKEN, bearer.pid)) == {}
 
 
 def test_a_later_process_with_the_wrappers_number_is_not_in_the_tree(stranger: subprocess.Popen[bytes]) -> None:
-    assert processes.tree(stranger.pid, TOKEN) == {}
+    assert processes.tree(Marks(TOKEN, stranger.pid)) == {}
+
+
+def test_a_session_of_a_dead_wrappers_number_is_trusted_only_when_somebody_in_it_bears_the_token() -> None:
+    """Pids are given out anew: who leads a session of that number now may be an innocent daemon's dead parent."""
+    script = "sleep 60 & exec true"
+    with subprocess.Popen(["sh", "-c", script], start_new_session=True) as dead:
+        dead.wait()
+        until(lambda: len(members_of_session(dead.pid)) == 1, "an innocent is left in that session")
+        [innocent] = members_of_session(dead.pid)
+        assert processes.tree(Marks(TOKEN, dead.pid)) == {}
+        assert set(processes.tree(Marks(TOKEN, dead.pid, pinned=True))) == {innocent}
+        os.kill(innocent, signal.SIGKILL)
+
+
+def test_members_of_a_bearers_session_belong_to_the_tree_without_bearing_the_token() -> None:
+    script = "env -i sleep 60 & exec sleep 61"
+    environment = {**os.environ, "GPUTUI_RUN": TOKEN}
+    with subprocess.Popen(["sh", "-c", script], start_new_session=True, env=environment) as wrapper:
+        until(lambda: len(processes.tree(Marks(TOKEN, wrapper.pid))) == 2, "both are found")
+        processes.signal_members(processes.tree(Marks(TOKEN, wrapper.pid)), [signal.SIGKILL])
+
+
+def members_of_session(number: int) -> list[int]:
+    return [pid for pid, stat in processes._my_processes() if stat.session == number]
 
 
 def test_a_process_with_an_odd_name_is_read_rightly() -> None:

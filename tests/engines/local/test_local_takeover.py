@@ -199,6 +199,21 @@ def test_an_innocent_process_with_the_pid_of_a_claim_is_left_alone(machine: Mach
         innocent.wait()
 
 
+def test_an_innocent_in_a_session_of_the_dead_wrappers_number_is_left_alone(machine: Machine) -> None:
+    """After a container's restart, or when pids were used up, a daemon can bear what was the wrapper's number."""
+    script = f"sleep 60 & echo $! >{machine.work}/innocent"
+    with subprocess.Popen(["sh", "-c", script], start_new_session=True) as daemons_parent:
+        pass
+    innocent = machine.pid_in("innocent")
+    try:
+        Path(machine.claims.path(0, 1)).write_text(f"{daemons_parent.pid}\n")
+        machine.recover()
+        assert isinstance(machine.end_of(), Vanished)
+        assert alive(innocent)
+    finally:
+        os.kill(innocent, signal.SIGKILL)
+
+
 def test_a_process_of_the_tree_that_is_not_the_wrapper_is_not_adopted(machine: Machine) -> None:
     machine.start("sleep 60")
     command = machine.command()
