@@ -29,8 +29,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     out: str
     err: str | None
     """None: both streams into `out`."""
-    leases: tuple[int, ...] = ()
-    """Descriptors for the wrapper to hold as long as the command runs; the command itself does not get them."""
+    lease: int | None = None
+    """A descriptor for the wrapper to hold as long as the command runs; the command itself does not get it."""
 
 
 class Survivor(Struct, frozen=True, kw_only=True):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+
+from gputui.process.spawn import spawn
 
 from .frames import FrameReader
 from .sample import Sample
@@ -17,7 +18,6 @@ SAMPLER = (sys.executable, "-P", "-m", "gputui.gpus.nvml")
 """With -P, so that a file of the user's named like one of our modules is not imported."""
 
 _DATA_FD = 3
-_LOWEST_FREE_FD = 10
 _CHUNK = 1 << 16
 _LONGEST_ERROR = 2000
 
@@ -30,14 +30,16 @@ class Child:
     """A running sampler. It ends by itself when this end of its pipes closes, whatever closes it."""
 
     def __init__(self, interval: float, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        control, self._control = _pipe()
-        self.data, data = _pipe()
+        control, self._control = os.pipe()
+        self.data, data = os.pipe()
         self._errors = os.memfd_create("gputui-sampler-errors", os.MFD_CLOEXEC)
         self._frames = FrameReader()
         os.set_blocking(self.data, False)
         os.set_blocking(self._control, False)
         try:
-            self.pid = _spawn([*command, str(_DATA_FD), repr(interval)], environment, control, data, self._errors)
+            # In a session of its own, so that Ctrl-C in the owner's terminal does not reach it.
+            words = [*command, str(_DATA_FD), repr(interval)]
+            self.pid = spawn(words, environment, {0: control, 2: self._errors, _DATA_FD: data})
         except OSError:
             self._close_pipes()
             raise
@@ -93,30 +95,3 @@ class Child:
     def _close_pipes(self) -> None:
         for fd in (self._control, self.data, self._errors):
             os.close(fd)
-
-
-def _pipe() -> tuple[int, int]:
-    """Above the numbers that the child's own descriptors get, so that none overwrites another."""
-    low = os.pipe()
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FREE_FD) for fd in low]
-    for fd in low:
-        os.close(fd)
-    return high[0], high[1]
-
-
-def _spawn(argv: list[str], environment: Mapping[str, str], control: int, data: int, errors: int) -> int:
-    """In a session of its own, so that Ctrl-C in the owner's terminal does not reach it."""
-    return os.posix_spawn(
-        argv[0],
-        argv,
-        environment,
-        file_actions=[
-            (os.POSIX_SPAWN_DUP2, errors, 2),
-            (os.POSIX_SPAWN_DUP2, control, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_DUP2, data, _DATA_FD),
-        ],
-        setsid=True,
-        setsigmask=(),
-        setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
-    )

@@ -17,7 +17,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from msgspec import Struct
 
@@ -83,20 +83,31 @@ class Leases:
         mine = (os.getuid(), self._session)
         return [lease for lease in found if lease is not None and (lease.uid, lease.session) != mine]
 
-    def take(self, device: str) -> int | None:
-        """A descriptor that holds the lease; the lease lasts until the last copy of it is closed. None: no luck.
+    def take(self, devices: Iterable[str]) -> int | None:
+        """A descriptor that holds a lease on all of them, until the last copy of it is closed. None: no luck.
 
-        Give a copy to the wrapper and close this one: then the lease lasts as long as the job.
+        Give a copy to the wrapper and close this one: then the lease lasts as long as the job. It is one file under
+        a name for each device, for a wrapper can hold few descriptors.
         """
-        self._sweep(device)
-        own = f"gputui-lease.{_SAFE_NAME.sub('_', device)}.{os.getuid()}.{self._session}.{os.urandom(4).hex()}"
-        path = os.path.join(self.folder, own)
-        fd = _make(path)
-        if fd is None or _locked_by(fd, fcntl.LOCK_SH, time.monotonic() + _LONGEST_TEST):
-            return fd
-        os.close(fd)
-        _remove(path)
-        return None
+        first, *others = self._new_names(devices) or ("",)
+        if not first or (fd := _make(first)) is None:
+            return None
+        if not _locked_by(fd, fcntl.LOCK_SH, time.monotonic() + _LONGEST_TEST):
+            os.close(fd)
+            _remove(first)
+            return None
+        for name in others:
+            with suppress(OSError):
+                os.link(first, name)
+        return fd
+
+    def _new_names(self, devices: Iterable[str]) -> list[str]:
+        mark = f"{os.getuid()}.{self._session}.{os.urandom(4).hex()}"
+        names = []
+        for device in dict.fromkeys(devices):
+            self._sweep(device)
+            names.append(os.path.join(self.folder, f"gputui-lease.{_SAFE_NAME.sub('_', device)}.{mark}"))
+        return names
 
     def _names(self, device: str) -> list[str]:
         prefix = f"gputui-lease.{_SAFE_NAME.sub('_', device)}."

@@ -66,7 +66,7 @@ class Devices:
         self._token = token
         self._news = news
         self._leases = Leases(session[:12])
-        self._held: dict[JobId, list[int]] = {}
+        self._held: dict[JobId, int] = {}
         """Descriptors of leases that no wrapper holds yet."""
         self._lanes: tuple[Lane, ...] | None = None
         self._watch: Watch | None = None
@@ -91,9 +91,8 @@ class Devices:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
-        for fds in self._held.values():
-            for fd in fds:
-                os.close(fd)
+        for fd in self._held.values():
+            os.close(fd)
 
     # Before jobs are placed
 
@@ -182,15 +181,17 @@ class Devices:
         if not self._shared or self.sample is None:
             return
         devices = (find(self.sample.devices, word) for word in gpus)
-        taken = (self._leases.take(device.key) for device in devices if device is not None)
-        self._held[job] = [fd for fd in taken if fd is not None]
+        fd = self._leases.take(device.key for device in devices if device is not None)
+        if fd is not None:
+            self._held[job] = fd
 
-    def leases_of(self, job: JobId) -> tuple[int, ...]:
-        return tuple(self._held.get(job, ()))
+    def lease_of(self, job: JobId) -> int | None:
+        return self._held.get(job)
 
     def hand_on(self, job: JobId) -> None:
-        """The wrapper holds the leases now, or nobody needs them."""
-        for fd in self._held.pop(job, ()):
+        """The wrapper holds the lease now, or nobody needs it."""
+        fd = self._held.pop(job, None)
+        if fd is not None:
             os.close(fd)
 
     # For whoever looks

@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from gputui.engines.local.watch import Watch
 from gputui.engines.protocol import Cancel, EventLoop
+from gputui.process.descriptors import Open, Same
+from gputui.process.spawn import spawn
 
 from .login import captured
 
@@ -159,26 +161,10 @@ def spawned(hook: Hook, log: str) -> int | str:
     """The pid of a new session's leader, or the sentence why there is none."""
     try:
         _make_room(log)
-        return _spawn(["sh", "-c", hook.command], {**captured(), **hook.variables}, log)
+        output = Open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return spawn(["/bin/sh", "-c", hook.command], {**captured(), **hook.variables}, {1: output, 2: Same(1)})
     except (OSError, ValueError) as error:
         return f"could not be started: {error}"
-
-
-def _spawn(arguments: list[str], environment: Variables, log: str) -> int:
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    default = [signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1]
-    try:
-        return os.posix_spawn(
-            "/bin/sh", arguments, environment, file_actions=actions, setsid=True, setsigdef=default, setsigmask=[]
-        )
-    except NotImplementedError:  # a Python built against an old C library
-        return os.posix_spawn(
-            "/bin/sh", arguments, environment, file_actions=actions, setpgroup=0, setsigdef=default, setsigmask=[]
-        )
 
 
 def _make_room(log: str) -> None:

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 from gputui.engines.local.watch import Watch
+from gputui.process.spawn import spawn
 
 from .client import ClientError, NoOwner, connected
 from .environment import captured
@@ -26,19 +27,7 @@ def spawn_keeper(root: str, *, wait: bool) -> int:
     """A new process without a terminal. `wait`: for the lock; otherwise it goes if the lock is held."""
     role = ["--wait", "--for", str(os.getpid())] if wait else ["--start"]
     arguments = [sys.executable, "-P", "-m", "gputui", "keep", *role, root]
-    return os.posix_spawn(
-        sys.executable,
-        arguments,
-        captured(),
-        setsid=True,
-        setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1],
-        setsigmask=[],
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ],
-    )
+    return spawn(arguments, captured(), {})
 
 
 class Waiter:

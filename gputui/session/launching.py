@@ -98,7 +98,7 @@ class Launcher:
             environment=environment,
             out=files.out,
             err=files.err,
-            leases=self._devices.leases_of(job.id),
+            lease=self._devices.lease_of(job.id),
         )
 
     def _base(self, placed: Placed, lanes: tuple[Lane, ...]) -> dict[str, str]:

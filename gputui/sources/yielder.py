@@ -8,6 +8,9 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from gputui.process.descriptors import Open
+from gputui.process.spawn import spawn
+
 from .job_table import JobTable, checked_command
 from .source import BadInput, Draft, shown
 from .tables import BadTable, converted
@@ -29,18 +32,10 @@ class Yielder:
         asked, self._ask = os.pipe2(os.O_CLOEXEC)
         self._answers, answered = os.pipe2(os.O_CLOEXEC)
         try:
-            self.pid = os.posix_spawn(
-                "/bin/sh",
-                ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, python, "-u", CALLER, path],
+            self.pid = spawn(
+                ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, python, "-u", CALLER, path],
                 {**environment, **NO_GPUS},
-                setsid=True,
-                setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1],
-                setsigmask=[],
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, asked, 0),
-                    (os.POSIX_SPAWN_DUP2, answered, 1),
-                    (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-                ],
+                {0: asked, 1: answered, 2: Open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)},
             )
         finally:
             os.close(asked)

@@ -57,7 +57,7 @@ def as_user(uid: int, work: Callable[[], object]) -> str:
 
 
 def test_a_lease_is_seen_by_another_user_and_by_another_session(folder: Path) -> None:
-    fd = Leases("mine", str(folder)).take(GPU)
+    fd = Leases("mine", str(folder)).take([GPU])
     assert fd is not None
     (other,) = Leases("other", str(folder)).others(GPU)
     assert (other.uid, other.session) == (os.getuid(), "mine")
@@ -70,7 +70,7 @@ def test_a_lease_is_seen_by_another_user_and_by_another_session(folder: Path) ->
 
 
 def test_a_lease_lasts_as_long_as_the_wrapper_even_if_the_owner_goes(folder: Path) -> None:
-    fd = Leases("mine", str(folder)).take(GPU)
+    fd = Leases("mine", str(folder)).take([GPU])
     assert fd is not None
     wrapper = subprocess.Popen(["sh", "-c", "read line; exit 0"], stdin=subprocess.PIPE, pass_fds=[fd])
     os.close(fd)
@@ -79,8 +79,28 @@ def test_a_lease_lasts_as_long_as_the_wrapper_even_if_the_owner_goes(folder: Pat
     assert Leases("other", str(folder)).others(GPU) == []
 
 
+def test_one_lease_covers_as_many_cards_as_a_job_takes(folder: Path) -> None:
+    cards = [f"GPU-{number}" for number in range(16)]
+    fd = Leases("mine", str(folder)).take(cards)
+    assert fd is not None
+    for card in cards:
+        (lease,) = Leases("other", str(folder)).others(card)
+        assert (lease.device, lease.session) == (card, "mine")
+    os.close(fd)
+    assert not any(Leases("other", str(folder)).others(card) for card in cards)
+    again = Leases("mine", str(folder)).take(cards)
+    assert again is not None
+    os.close(again)
+    assert len(list(folder.iterdir())) == len(cards)
+
+
+def test_a_lease_on_no_card_is_none(folder: Path) -> None:
+    assert Leases("mine", str(folder)).take([]) is None
+    assert list(folder.iterdir()) == []
+
+
 def test_leases_of_other_devices_do_not_matter(folder: Path) -> None:
-    fd = Leases("mine", str(folder)).take("GPU-else")
+    fd = Leases("mine", str(folder)).take(["GPU-else"])
     assert fd is not None
     assert Leases("other", str(folder)).others(GPU) == []
     os.close(fd)
@@ -88,14 +108,14 @@ def test_leases_of_other_devices_do_not_matter(folder: Path) -> None:
 
 def test_files_that_nobody_holds_are_swept(folder: Path) -> None:
     for _ in range(5):
-        fd = Leases("mine", str(folder)).take(GPU)
+        fd = Leases("mine", str(folder)).take([GPU])
         assert fd is not None
         os.close(fd)
     assert len(list(folder.iterdir())) == 1
 
 
 def test_an_old_lease_may_be_overridden(folder: Path) -> None:
-    fd = Leases("mine", str(folder)).take(GPU)
+    fd = Leases("mine", str(folder)).take([GPU])
     (lease,) = Leases("other", str(folder)).others(GPU)
     assert not lease.may_be_overridden(lease.since + 59)
     assert lease.may_be_overridden(lease.since + 61)
@@ -155,7 +175,7 @@ def test_links_and_fifos_are_not_followed(folder: Path, trap: str) -> None:
     with Leases("mine", str(folder)).gate([GPU]) as passed:
         assert not passed
     assert Leases("mine", str(folder)).others(GPU) == []
-    fd = Leases("mine", str(folder)).take(GPU)
+    fd = Leases("mine", str(folder)).take([GPU])
     assert fd is not None
     os.close(fd)
     assert victim.read_text() == "untouched"
@@ -193,7 +213,7 @@ def test_no_file_is_opened_both_ways(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "open", spy)
     for _ in range(2):
         with Leases("mine", str(folder)).gate([GPU]):
-            fd = Leases("mine", str(folder)).take(GPU)
+            fd = Leases("mine", str(folder)).take([GPU])
             assert fd is not None
             os.close(fd)
     assert all(flag & os.O_EXCL for flag in flags if flag & os.O_CREAT)
@@ -203,13 +223,13 @@ def test_no_file_is_opened_both_ways(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_a_folder_that_is_not_there_is_no_error() -> None:
     nowhere = Leases("mine", "/no/such/folder")
     assert nowhere.others(GPU) == []
-    assert nowhere.take(GPU) is None
+    assert nowhere.take([GPU]) is None
     with nowhere.gate([GPU]) as passed:
         assert not passed
 
 
 def test_names_cannot_leave_the_folder(folder: Path) -> None:
-    fd = Leases("../../evil", str(folder)).take("../../GPU")
+    fd = Leases("../../evil", str(folder)).take(["../../GPU"])
     assert fd is not None
     os.close(fd)
     assert all(path.parent == folder and "/" not in path.name for path in folder.iterdir())

@@ -54,8 +54,9 @@ class LocalEngine:
         key = (launch.job, launch.attempt)
         arguments = wrapper.arguments(launch, self._claims.path(*key))
         environment = wrapper.variables(launch.environment, self.token(*key))
+        held = {spawn.LEASE: launch.lease} if launch.lease is not None else {}
         try:
-            return spawn.spawn(arguments, environment, launch.out, launch.err, launch.leases)
+            return spawn.spawn(arguments, environment, launch.out, launch.err, held)
         except spawn.SpawnError as error:
             return error
 

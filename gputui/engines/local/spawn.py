@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from .libc_spawn import posix_spawn
+from gputui.process.descriptors import Open, Same
+from gputui.process.spawn import spawn as spawn_process
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
 LOG_MODE = 0o666
-HELD_BY_WRAPPER = range(3, 10)
+LEASE, SESSION = 8, 9
+"""The wrapper's numbers of what it holds for its attempt; dash knows numbers of one digit only."""
+HELD_BY_WRAPPER = (LEASE, SESSION)
 LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
 
 _MACHINE_TROUBLE = frozenset(
@@ -46,12 +47,15 @@ class NoRoomNow(SpawnError):
 
 
 def spawn(
-    arguments: Sequence[str], environment: Environment, out: str, err: str | None, leases: Sequence[int] = ()
+    arguments: Sequence[str], environment: Environment, out: str, err: str | None, held: Mapping[int, int] | None = None
 ) -> int:
-    """The pid of the wrapper, leader of its own session. `err` None: both streams into `out`."""
+    """The pid of the wrapper, leader of its own session. `err` None: both streams into `out`.
+
+    `held`: descriptors of ours by the number that the wrapper gets them under, and closes for its command.
+    """
     begun = time.time_ns()
     try:
-        return _spawn(arguments, environment, out, err, leases)
+        return spawn_process(arguments, environment, {**_logs(out, err), **(held or {})})
     except FileExistsError as error:
         raise AlreadyStarted("this attempt was started before") from error
     except ValueError as error:
@@ -62,70 +66,8 @@ def spawn(
         raise _explained(error, arguments, out) from error
 
 
-def _spawn(arguments: Sequence[str], environment: Environment, out: str, err: str | None, leases: Sequence[int]) -> int:
-    try:
-        return posix_spawn(arguments, environment, [*_file_actions(out, err), *_held(leases)])
-    except NotImplementedError:
-        return _spawn_by_popen(arguments, environment, out, err)
-
-
-def _file_actions(out: str, err: str | None) -> list[tuple[Any, ...]]:
-    """Opened in the child: the owner needs no descriptors and no further calls."""
-    return [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, out, LOG_FLAGS, LOG_MODE),
-        (os.POSIX_SPAWN_DUP2, 1, 2) if err is None else (os.POSIX_SPAWN_OPEN, 2, err, LOG_FLAGS, LOG_MODE),
-        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _descriptors_of_our_parent()),
-    ]
-
-
-def _held(leases: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Under the numbers that the wrapper closes for its command."""
-    return [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in zip(HELD_BY_WRAPPER, leases, strict=False)]
-
-
-def _spawn_by_popen(arguments: Sequence[str], environment: Environment, out: str, err: str | None) -> int:
-    """For Pythons built against a C library that cannot make a session in posix_spawn (conda)."""
-    import subprocess  # costs every process that imports it; most never come here
-
-    with ExitStack() as logs:
-        stdout = logs.enter_context(_created(out))
-        stderr = subprocess.STDOUT if err is None else logs.enter_context(_created(err))
-        process = subprocess.Popen(
-            arguments,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-    # Otherwise subprocess would reap the child behind our back.
-    process.returncode = 0
-    return process.pid
-
-
-def _created(log: str) -> Any:
-    return open(os.open(log, LOG_FLAGS | os.O_CLOEXEC, LOG_MODE), "ab", buffering=0)
-
-
-_inherited: tuple[int, ...] | None = None
-
-
-def _descriptors_of_our_parent() -> tuple[int, ...]:
-    """What whoever started us left open; our own descriptors close by themselves."""
-    global _inherited
-    if _inherited is None:
-        # One beyond the limit cannot be named in an action, and the whole start would fail.
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        _inherited = tuple(fd for fd in map(int, os.listdir("/proc/self/fd")) if 2 < fd < limit and _inheritable(fd))
-    return _inherited
-
-
-def _inheritable(fd: int) -> bool:
-    try:
-        return os.get_inheritable(fd)
-    except OSError:
-        return False
+def _logs(out: str, err: str | None) -> dict[int, Open | Same]:
+    return {1: Open(out, LOG_FLAGS, LOG_MODE), 2: Same(1) if err is None else Open(err, LOG_FLAGS, LOG_MODE)}
 
 
 def _remove_own_logs(out: str, err: str | None, begun: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -12,7 +13,8 @@ import pytest
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NotStarted, Vanished
-from gputui.engines.local import pidfd, spawn
+from gputui.engines.local import pidfd
+from gputui.process import libc_spawn
 
 
 def no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +31,7 @@ def no_session_in_posix_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def posix_spawn(*arguments: Any, **options: Any) -> int:
         raise NotImplementedError("posix_spawn: setsid unavailable on this platform")
 
-    monkeypatch.setattr(spawn, "posix_spawn", posix_spawn)
+    monkeypatch.setattr(libc_spawn, "posix_spawn", posix_spawn)
 
 
 @pytest.fixture(params=[no_pidfd, no_native_pidfd, no_session_in_posix_spawn])
@@ -74,11 +76,24 @@ def test_the_wrapper_leads_its_session_and_writes_to_its_logs(poor: Machine) -> 
     assert (out, err, session) == ("out", "err", wrapper)
 
 
+def test_the_wrapper_holds_its_lease_and_the_command_does_not(poor: Machine) -> None:
+    lease = os.open(poor.folder / "lease", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lease, fcntl.LOCK_SH)
+    poor.start("ls -l /proc/self/fd; until [ -e go ]; do sleep 0.01; done", lease=lease)
+    os.close(lease)
+    poor.wrapper()
+    again = os.open(poor.folder / "lease", os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (poor.work / "go").touch()
+    assert poor.end_of() == Exited(0)
+    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(again)
+    assert "lease" not in poor.out()
+
+
 @pytest.mark.parametrize("adopted", [False, True])
-def test_without_a_descriptor_left_no_job_comes_to_harm(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, adopted: bool
-) -> None:
-    monkeypatch.setattr(spawn, "_inherited", ())
+def test_without_a_descriptor_left_no_job_comes_to_harm(machine: Machine, adopted: bool) -> None:
     machine.start("until [ -e go ]; do sleep 0.01; done; exit 42", job=1)
     machine.wrapper(1)
     if adopted:

@@ -21,12 +21,12 @@ MACHINE_TROUBLE = [errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno
 def failing(number: int, *created: Path) -> Any:
     """Fails as the kernel does after some of the logs were opened."""
 
-    def posix_spawn(*arguments: Any, **options: Any) -> int:
+    def spawn_process(*arguments: Any, **options: Any) -> int:
         for path in created:
             path.touch()
         raise OSError(number, os.strerror(number))
 
-    return posix_spawn
+    return spawn_process
 
 
 def call(folder: Path) -> int:
@@ -37,7 +37,7 @@ def call(folder: Path) -> int:
 def test_trouble_of_the_machine_is_temporary_and_leaves_no_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(spawn, "posix_spawn", failing(number, tmp_path / "OUT"))
+    monkeypatch.setattr(spawn, "spawn_process", failing(number, tmp_path / "OUT"))
     with pytest.raises(NoRoomNow, match=os.strerror(number)):
         call(tmp_path)
     assert os.listdir(tmp_path) == []
@@ -49,7 +49,7 @@ def test_a_log_of_an_earlier_start_counts_even_when_the_machine_has_no_room(
     log = tmp_path / "OUT"
     log.touch()
     os.utime(log, (time.time() - 60,) * 2)
-    monkeypatch.setattr(spawn, "posix_spawn", failing(errno.EAGAIN))
+    monkeypatch.setattr(spawn, "spawn_process", failing(errno.EAGAIN))
     with pytest.raises(AlreadyStarted):
         call(tmp_path)
     assert log.exists()
@@ -57,7 +57,7 @@ def test_a_log_of_an_earlier_start_counts_even_when_the_machine_has_no_room(
 
 def test_a_log_with_content_is_never_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "OUT").write_text("epoch 1\n")
-    monkeypatch.setattr(spawn, "posix_spawn", failing(errno.ENOMEM))
+    monkeypatch.setattr(spawn, "spawn_process", failing(errno.ENOMEM))
     with pytest.raises(AlreadyStarted):
         call(tmp_path)
     assert (tmp_path / "OUT").read_text() == "epoch 1\n"

@@ -1,0 +1,49 @@
+"""What a new process finds under the numbers of its descriptors, told before it exists."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+
+class Open(NamedTuple):
+    """Opened by the child or for it, so that whoever starts it needs no descriptor."""
+
+    path: str
+    flags: int
+    mode: int = 0
+
+
+class Same(NamedTuple):
+    """What another number of the child leads to."""
+
+    number: int
+
+
+Descriptors = Mapping[int, int | Open | Same]
+"""The child's numbers; a plain int is a descriptor of ours."""
+
+NOTHING_TO_READ = Open(os.devnull, os.O_RDONLY)
+NOWHERE = Open(os.devnull, os.O_WRONLY)
+STANDARD: Descriptors = {0: NOTHING_TO_READ, 1: NOWHERE, 2: NOWHERE}
+
+
+@contextmanager
+def out_of_the_way(descriptors: Descriptors) -> Iterator[Descriptors]:
+    """The same with ours above all of the child's numbers, so that none is overwritten before it is copied."""
+    above = max(descriptors) + 1
+    low = {fd for fd in descriptors.values() if isinstance(fd, int) and fd < above}
+    if not low:
+        yield descriptors
+        return
+    high: dict[int, int] = {}
+    try:
+        for fd in low:
+            high[fd] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above)
+        yield {number: high.get(to, to) if isinstance(to, int) else to for number, to in descriptors.items()}
+    finally:
+        for fd in high.values():
+            os.close(fd)
