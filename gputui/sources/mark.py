@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
+from _blake2 import blake2b  # from hashlib it would bring all of OpenSSL along
 
 from msgspec import Struct
 
@@ -33,7 +33,7 @@ def behind(fd: int, position: int) -> bytes:
 
 
 def print_of(behind: bytes) -> str:
-    return hashlib.blake2b(behind, digest_size=16).hexdigest() if behind else ""
+    return blake2b(behind, digest_size=16).hexdigest() if behind else ""
 
 
 def end_of(path: str) -> tuple[int, Mark | None]:
