@@ -60,30 +60,20 @@ def test_random_kills_at_all_steps_with_late_wrappers_neither_lose_nor_repeat_a_
 
 
 def late_wrappers_meet_a_recovery(folder: Path, **orders: object) -> Tally:
-    """Spawned, not yet claimed, and the owner is dead: the next owner must not be fooled."""
-    drill = Drill(folder, 4, {"step": Step.WATCHED, "nth": 4, "late": LATE * 4, **orders}, most_kills=1)
-    return drill.run()
+    """All spawned, none has claimed, and the owner is dead: the next owner must not be fooled."""
+    return Drill(folder, 4, {"step": Step.WATCHED, "nth": 4, "too_late": True, **orders}, most_kills=1).run()
 
 
 def test_a_wrapper_that_claims_late_finds_its_attempt_revoked(tmp_path: Path) -> None:
-    for number in range(3):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        tally = late_wrappers_meet_a_recovery(folder)
-        assert not tally.wrong
-        if tally.reissued:
-            return
-    pytest.fail("no wrapper was late")
+    tally = late_wrappers_meet_a_recovery(tmp_path)
+    assert tally.reissued == 4, "every wrapper was late"
+    assert not tally.wrong
 
 
 def test_without_exclusive_claims_the_drill_sees_jobs_run_twice(tmp_path: Path) -> None:
     """The negative control: a drill that cannot fail proves nothing."""
-    for number in range(5):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        if any("(2, " in wrong for wrong in late_wrappers_meet_a_recovery(folder, shared_claims=True).wrong):
-            return
-    pytest.fail("jobs could not be made to run twice")
+    tally = late_wrappers_meet_a_recovery(tmp_path, shared_claims=True)
+    assert any("(2, " in wrong for wrong in tally.wrong), "jobs could not be made to run twice"
 
 
 def test_a_killed_wrapper_makes_its_job_lost_and_its_command_is_ended(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ def obey(orders: dict[str, Any]) -> None:
         watch(at_random(orders["probability"], dying(orders["tally"])))
     if "late" in orders:
         claim_late(orders["late"])
+    if orders.get("too_late"):
+        claim_too_late()
     if orders.get("shared_claims"):
         without_exclusion()
     if "backup_every" in orders:
@@ -47,8 +49,12 @@ def at(name: str, nth: int, act: Callable[[Step], None]) -> Callable[[Step], Non
 
 
 def at_random(probability: float, act: Callable[[Step], None]) -> Callable[[Step], None]:
+    """At a step chosen by chance; chance is not waited for for ever."""
+    left = [round(3 / probability)]
+
     def witness(step: Step) -> None:
-        if random.random() < probability:
+        left[0] -= 1
+        if random.random() < probability or left[0] == 0:
             act(step)
 
     return witness
@@ -70,6 +76,11 @@ def fail(step: Step) -> None:
 def claim_late(hundredths: int) -> None:
     """Every wrapper waits up to so many hundredths of a second before it claims."""
     wrapper.TEXT = f'sleep "0.$(printf %02d $(($$ % {hundredths})))"\n{wrapper.TEXT}'
+
+
+def claim_too_late() -> None:
+    """No wrapper claims before somebody else has: the next owner, who revokes."""
+    wrapper.TEXT = f'until test -e "$1"; do sleep 0.01; done\n{wrapper.TEXT}'
 
 
 def without_exclusion() -> None:

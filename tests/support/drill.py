@@ -23,6 +23,9 @@ from .waiting import PATIENCE, until
 LATE = 25
 """Hundredths of a second that a late wrapper may take before it claims."""
 
+ONLY_WITH_KILLS = ("step", "probability", "too_late")
+"""Wrappers that wait for somebody else's claim would wait for ever under an owner that lives on."""
+
 
 @dataclass
 class Tally:
@@ -78,8 +81,8 @@ class Drill:
         """Whether it was killed."""
         words = [] if self._loaded() else ["jobs.txt"]
         orders = dict(self._orders) if self.kills < self._most_kills else {}
-        # Only this process's own kills stop at the limit: late wrappers and shared claims stay.
-        orders |= {key: value for key, value in self._orders.items() if key not in ("step", "probability")}
+        # Late wrappers and shared claims stay when the kills are over.
+        orders |= {key: value for key, value in self._orders.items() if key not in ONLY_WITH_KILLS}
         owner = self.session.start("--pause-after", "0", *words, program=VICTIM, gpus="0,1,2,3", env=_env(orders))
         if shoot and self.kills < self._most_kills:
             self._shoot(owner, self._chance.uniform(0.0, shoot))
