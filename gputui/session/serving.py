@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import os
 import socket
 import time
 import traceback
@@ -19,8 +20,8 @@ from .owner import Owner
 from .reactions import Reactions
 from .server import Connection, Server
 
-QUIET_FOR = 1.0
-"""Seconds without work and without a request after which an owning keeper goes."""
+QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)
+"""Seconds without work and without a request after which an owning keeper goes; fewer in tests, which wait for it."""
 
 NONSENSE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 

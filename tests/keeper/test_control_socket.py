@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from support.homes import Home
+from support.homes import Home, stop
 from support.waiting import until
 from support.wires import answered, framed, reply, request, wire
 
@@ -190,7 +190,7 @@ def test_a_client_that_leaves_before_its_answer_harms_nobody(owned: Home) -> Non
 
 def test_a_request_whose_sender_gave_up_before_it_was_read_comes_to_nothing(owned: Home) -> None:
     owner = owned.owner()
-    os.kill(owner, signal.SIGSTOP)
+    stop(owner)
     with wire(owned.private) as made:
         made.sendall(request({"type": "load", **owned.load_of(owned.told("given up"))}))
     os.kill(owner, signal.SIGCONT)

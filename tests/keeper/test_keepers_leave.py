@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.homes import Home, kill
+from support.homes import Home, kill, stop
 from support.sessions import alive
 from support.waiting import until
 
@@ -149,7 +149,7 @@ def test_a_keeper_that_is_asked_to_leave_goes_only_when_nothing_is_left(home: Ho
 def test_a_detached_run_whose_waiter_just_died_is_followed_all_the_same(home: Home) -> None:
     run = home.start(home.write(home.told("a", "sleep 2"), home.told("b"), home.told("c")), gpus="0")
     until(home.runs, "the first job runs")
-    os.kill(run.pid, signal.SIGSTOP)
+    stop(run.pid)
     waiter = home.waiter()
     kill(waiter)
     until(lambda: not alive(waiter), "the waiter is dead, and the run has not seen it yet")

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 import pytest
-from support.homes import Home, kill
+from support.homes import Home, kill, stop
 from support.sessions import alive
 from support.waiting import until
 from support.wires import answered, reply, request, wire
@@ -52,7 +52,7 @@ def test_a_request_repeated_before_it_is_answered_is_carried_out_once(owned: Hom
         for each in (one, two):
             each.sendall(request({"type": "status"}))
             reply(each)
-        os.kill(owner, signal.SIGSTOP)
+        stop(owner)
         one.sendall(asked)
         two.sendall(asked)
         os.kill(owner, signal.SIGCONT)  # and it reads both before it carries out either

@@ -6,10 +6,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.homes import Home
+from support.homes import Home, stop
 from support.waiting import until
 
 from gputui.session.client import PATIENCE, OwnerStopped
@@ -22,17 +21,10 @@ def stopped(home: Home) -> Iterator[Home]:
     home.resume()
     home.waiter()
     owner = home.owner()
-    os.kill(owner, signal.SIGSTOP)
-    until(lambda: all_threads_stopped(owner), "it stands still")
+    stop(owner)
     yield home
     os.kill(owner, signal.SIGCONT)
     until(lambda: home.ask("status")["owner"]["pid"] == owner, "it answers again")
-
-
-def all_threads_stopped(pid: int) -> bool:
-    """SIGSTOP is sent to a process, but each of its threads runs on until it takes notice."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
 
 
 def sentence(home: Home) -> str:
@@ -72,8 +64,7 @@ def test_a_client_run_says_so_once_and_waits(home: Home) -> None:
         until(lambda: home.database.exists() and home.ask("status")["active"], "the first runs")
         second = home.start(home.write(home.told("b"), gate, name="second.txt"))
         until(home.runs, "the second's job runs")
-        os.kill(first.pid, signal.SIGSTOP)
-        until(lambda: all_threads_stopped(first.pid), "it stands still")
+        stop(first.pid)
         said = second.stderr
         assert said is not None
         until(lambda: "is stopped: kill -CONT" in said.readline(), "it says so")

@@ -116,7 +116,14 @@ class Home(Session):
         return next(iter(self.waiters()), 0) or self.waiter()
 
     def gone(self, what: str = "nothing of the session runs") -> None:
-        until(lambda: not self.members() and not self.processes(), what)
+        """Those that were found are watched; all of /proc is looked through again only when they are dead."""
+
+        def nothing_left() -> bool:
+            found = [*self.members(), *self.processes()]
+            until(lambda: not any(map(alive, found)), what)
+            return not found
+
+        until(nothing_left, what)
 
     def end(self) -> None:
         """Ends everything of this session, however often a keeper takes over."""
@@ -130,6 +137,18 @@ class Home(Session):
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def stop(pid: int) -> None:
+    """Returns when all of it stands still: the signal reaches a process's threads one after the other."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+
+    def stands_still() -> bool:
+        states = [(task / "stat").read_bytes().rpartition(b")")[2].split()[0] for task in tasks.iterdir()]
+        return set(states) == {b"T"}
+
+    until(stands_still, f"every thread of {pid} is stopped")
 
 
 def reap() -> None:

@@ -53,6 +53,8 @@ class RecordedTerminal:
         self._master, self.slave = pty.openpty()
         os.set_blocking(self._master, False)
         self.emulator = Emulator(*size)
+        self._text: str | None = None
+        """The screen's, until something changes it."""
         self.recorded = bytearray()
         self._lock = threading.RLock()
         self._closed = threading.Event()
@@ -78,6 +80,7 @@ class RecordedTerminal:
 
     def resize(self, columns: int, rows: int) -> None:
         with self._lock:
+            self._text = None
             self.emulator.resize(columns, rows)
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -105,7 +108,9 @@ class RecordedTerminal:
     @property
     def text(self) -> str:
         with self._lock:
-            return self.emulator.text
+            if self._text is None:
+                self._text = self.emulator.text
+            return self._text
 
     @property
     def picture(self) -> Picture:
@@ -182,6 +187,7 @@ class RecordedTerminal:
             chunk = os.read(self._master, 1 << 16)
             asked_before = bytes(self.recorded[-len(_SYNC_QUERY) :]) + chunk
             self.recorded += chunk
+            self._text = None
             self.emulator.feed(chunk)
             if _SYNC_QUERY in asked_before[1:]:
                 os.write(self._master, _SYNC_ANSWER)

@@ -9,10 +9,15 @@ PATIENCE = 60.0
 """Seconds; far more than anything needs, since the machine may be busy with other things."""
 
 
+SHORTEST, LONGEST = 0.002, 0.05
+"""Seconds between two looks: more as the waiting lasts, since looking takes from what is waited for."""
+
+
 def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Returns when the condition holds; fails with `what` was waited for when it does not come to hold."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > seconds:
             raise AssertionError(f"waited {seconds:g} s in vain until {what}")
-        time.sleep(0.005)
+        time.sleep(min(max(waited / 10, SHORTEST), LONGEST))
