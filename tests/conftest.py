@@ -1,8 +1,11 @@
-"""Makes tests/support importable from every test, and keeps the long tests behind `--long`."""
+"""Makes tests/support importable from every test, keeps tests side by side apart and the long ones behind `--long`."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests that take minutes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Each process that runs tests has devices of its own, and keepers that do not linger."""
+    leases = tempfile.mkdtemp(prefix="gputui-leases-")
+    os.chmod(leases, 0o1777)  # like the folder that the users of a machine share: some tests are several users
+    config.add_cleanup(lambda: shutil.rmtree(leases, ignore_errors=True))
+    os.environ.update(GPUTUI_LEASES=leases, GPUTUI_KEEPER_QUIET="0.2")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

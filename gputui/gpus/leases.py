@@ -24,6 +24,9 @@ from msgspec import Struct
 SHARED_FOLDERS = ("/run/lock", "/dev/shm", "/tmp")
 """The first that everybody may write to: some systems close /run/lock, on others /tmp is private to a user."""
 
+FOLDER_VARIABLE = "GPUTUI_LEASES"
+"""Names another folder instead, so that tests side by side do not wait for each other's devices."""
+
 OVERRIDE_AFTER = 60.0
 """Seconds after which a lease with nothing on the card may be overridden."""
 
@@ -147,7 +150,8 @@ class Leases:
 
 def shared_folder() -> str:
     """A folder in which everybody may make files and nobody can remove another's."""
-    return next((folder for folder in SHARED_FOLDERS if _is_shared(folder)), SHARED_FOLDERS[-1])
+    named = os.environ.get(FOLDER_VARIABLE)
+    return named or next((folder for folder in SHARED_FOLDERS if _is_shared(folder)), SHARED_FOLDERS[-1])
 
 
 def _is_shared(folder: str) -> bool:

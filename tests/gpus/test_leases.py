@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gputui.gpus.leases import Leases, shared_folder
+from gputui.gpus.leases import FOLDER_VARIABLE, Leases, shared_folder
 
 GPU = "GPU-11112222-3333"
 ALICE, BOB = 54_321, 54_322
@@ -235,7 +235,8 @@ def test_names_cannot_leave_the_folder(folder: Path) -> None:
     assert all(path.parent == folder and "/" not in path.name for path in folder.iterdir())
 
 
-def test_the_default_folder_is_shared() -> None:
+def test_the_default_folder_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE)
     about = os.stat(shared_folder())
     assert about.st_mode & stat.S_ISVTX
     assert sys.platform == "linux"

@@ -38,7 +38,9 @@ class FakeOwner:
         private = root / ".gputui"
         private.mkdir(parents=True, mode=0o700)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(str(private / "control.sock"))
+        folder = os.open(private, os.O_RDONLY)
+        self._socket.bind(f"/proc/self/fd/{folder}/control.sock")  # a path of any length
+        os.close(folder)
         self._socket.listen(64)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()

@@ -27,9 +27,9 @@ def two_terminals(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal, Rec
 
 def test_the_question_names_the_terminal_and_the_process_and_enter_takes_over(tmp_path: Path) -> None:
     with two_terminals(tmp_path) as (home, first, second):
-        question = second.text.replace("\n", "")
-        assert f"is open in gputui app (pid {first.process.pid})" in question
-        assert f" on {os.ttyname(first.slave).removeprefix('/dev/')} since " in question
+        question = "".join(second.text.split())  # wherever the length of the path breaks it
+        assert f"isopeningputuiapp(pid{first.process.pid})" in question
+        assert f"on{os.ttyname(first.slave).removeprefix('/dev/')}since" in question
         pids = [home.claim_pid(job) for job in (0, 1)]
         second.press("\r")
         second.shows("2 run · 1 wait")

@@ -63,8 +63,9 @@ def test_continued_in_the_background_it_stays_stopped_until_fg(tmp_path: Path) -
     with in_a_shell(tmp_path) as host:
         host.terminal.press(CTRL_Z)
         has_left_the_screen(host)
-        host.terminal.press("clear; bg\r")
-        until(lambda: "Stopped" in host.terminal.text and stopped(host.pid), "it was stopped again")
+        host.terminal.press("clear; bg; echo continued $((1 + 1))\r")
+        host.terminal.shows("continued 2")
+        until(lambda: stopped(host.pid), "it was stopped again")
         assert host.times("after continue") == 0
         host.terminal.press("fg\r")
         is_back(host, 1)
