@@ -4,42 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .job import Job
+from .job import Job, JobId, JobSpec
 
 LONGEST = 200
 """Words of a command that are looked at; what differs further on is not worth a name."""
 
 
 class Pattern:
-    """What the commands of one group have in common; learns one command after the other."""
+    """What the commands of one group have in common; learns and forgets one command after the other."""
 
-    __slots__ = ("_first", "_head", "_same", "_tail", "count")
+    __slots__ = ("_differing", "_first", "_heads", "_like_first", "_of_other_length", "_tails", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._first: list[str] = []
-        self._same: list[bool] | None = []
-        """Per word: alike in all; None: the commands differ in length."""
-        self._head = self._tail = 0
-        """So many words at both ends are alike, whatever the length."""
+        self._like_first = 0
+        """Commands that are just the one that all others are compared with."""
+        self._differing: list[int] = []
+        """Per word of the first: in how many commands of its length it is another."""
+        self._of_other_length = 0
+        self._heads: dict[int, int] = {}
+        self._tails: dict[int, int] = {}
+        """How many commands are like the first in just so many words at this end."""
 
     def learn(self, command: str) -> bool:
         """True if names given so far may have changed."""
-        words = command.split(maxsplit=LONGEST)[:LONGEST]
+        words = _words(command)
         self.count += 1
         if self.count == 1:
-            self._first, self._same = words, [True] * len(words)
-            self._head = self._tail = len(words)
-            return True
-        if words == self._first:
-            return self.count == 2
-        before = (self._head, self._tail, self._same)
-        self._head = _alike(self._first, words, self._head)
-        self._tail = _alike(self._first[::-1], words[::-1], self._tail)
-        if self._same is not None:
-            length = len(words) == len(self._first)
-            self._same = list(map(_both, self._same, self._first, words)) if length else None
-        return self.count == 2 or before != (self._head, self._tail, self._same)
+            self._first, self._differing = words, [0] * len(words)
+        changed = self._compare(words, 1)
+        return changed or self.count <= 2
+
+    def forget(self, command: str) -> bool:
+        """The same for a command that is no longer there."""
+        self.count -= 1
+        changed = self._compare(_words(command), -1)
+        return changed or self.count < 2
+
+    @property
+    def stale(self) -> bool:
+        """The command that all were compared with is gone: only learning the rest again tells what they share."""
+        return self.count > 0 and self._like_first == 0
+
+    def _compare(self, words: list[str], by: int) -> bool:
+        """Counts in what this command differs from the first; True if that changes what all have in common."""
+        first = self._first
+        if words == first:
+            self._like_first += by
+            return False
+        changed = _count(self._heads, _alike(first, words), by)
+        changed |= _count(self._tails, _alike(first[::-1], words[::-1]), by)
+        if len(words) != len(first):
+            self._of_other_length += by
+            return changed or self._of_other_length <= 1
+        for number, (word, other) in enumerate(zip(first, words, strict=True)):
+            if word != other:
+                self._differing[number] += by
+                changed |= self._differing[number] <= 1
+        return changed
+
+    @property
+    def _head(self) -> int:
+        return min(self._heads, default=len(self._first))
+
+    @property
+    def _tail(self) -> int:
+        return min(self._tails, default=len(self._first))
 
     @property
     def common(self) -> str:
@@ -48,24 +79,33 @@ class Pattern:
 
     def name(self, command: str) -> str:
         """The words of this command that tell it from the others; all of it when nothing does."""
-        words = command.split(maxsplit=LONGEST)[:LONGEST]
+        words = _words(command)
         if self.count < 2:
             return " ".join(words)
-        if self._same is not None and len(words) == len(self._same):
-            differing = [number for number, same in enumerate(self._same) if not same]
+        if not self._of_other_length and len(words) == len(self._first):
+            differing = [number for number, others in enumerate(self._differing) if others]
         else:
             end = len(words) - min(self._tail, max(0, len(words) - self._head))
             differing = list(range(min(self._head, len(words)), end))
         return " ".join(_told(words, differing)) or " ".join(words)
 
 
-def _both(same: bool, first: str, word: str) -> bool:
-    return same and first == word
+def _words(command: str) -> list[str]:
+    return command.split(maxsplit=LONGEST)[:LONGEST]
 
 
-def _alike(first: list[str], other: list[str], most: int) -> int:
-    limit = min(most, len(other))
+def _alike(first: list[str], other: list[str]) -> int:
+    """How many words at the beginning are the same."""
+    limit = min(len(first), len(other))
     return next((number for number in range(limit) if first[number] != other[number]), limit)
+
+
+def _count(counts: dict[int, int], key: int, by: int) -> bool:
+    """True if the key came or went."""
+    counts[key] = counts.get(key, 0) + by
+    if not counts[key]:
+        del counts[key]
+    return counts.get(key, 0) == max(0, by)
 
 
 def _told(words: list[str], differing: list[int]) -> Iterable[str]:
@@ -99,28 +139,44 @@ def _is_number(word: str) -> bool:
 
 
 class Names:
-    """The short name of every job, by its group."""
+    """The short name of every job that is on the list, by its group."""
 
     def __init__(self) -> None:
         self._patterns: dict[str, Pattern] = {}
-        self._learnt: dict[int, str] = {}
+        self._learnt: dict[JobId, JobSpec] = {}
 
     def learn(self, job: Job) -> bool:
-        """True if the names of its group may have changed."""
-        if self._learnt.get(job.id) == job.spec.command:
+        """The job as it is now; one that was removed is forgotten. True if the names of its group may have changed."""
+        known, spec = self._learnt.get(job.id), None if job.archived else job.spec
+        if known is spec or (known and spec and (known.command, known.group) == (spec.command, spec.group)):
             return False
-        self._learnt[job.id] = job.spec.command
-        return self._patterns.setdefault(job.spec.group, Pattern()).learn(job.spec.command)
+        changed = False
+        if known is not None:
+            del self._learnt[job.id]
+            pattern = self._patterns[known.group]
+            changed = pattern.forget(known.command) or pattern.stale
+        if spec is not None:
+            self._learnt[job.id] = spec
+            changed |= self._patterns.setdefault(spec.group, Pattern()).learn(spec.command)
+        return changed
 
     def of(self, job: Job) -> str:
         if job.spec.name:
             return job.spec.name
         if job.spec.params:
             return " ".join(f"{key}={value}" for key, value in job.spec.params.items())
-        pattern = self._patterns.get(job.spec.group)
-        return pattern.name(job.spec.command) if pattern is not None else job.spec.command
+        return self._pattern(job.spec.group).name(job.spec.command)
 
     def common(self) -> str:
         """What the commands have in common, when all are of one group."""
-        large = [pattern for pattern in self._patterns.values() if pattern.count > 1]
-        return large[0].common if len(large) == 1 else ""
+        large = [group for group, pattern in self._patterns.items() if pattern.count > 1]
+        return self._pattern(large[0]).common if len(large) == 1 else ""
+
+    def _pattern(self, group: str) -> Pattern:
+        pattern = self._patterns.get(group) or Pattern()
+        if pattern.stale:
+            pattern = self._patterns[group] = Pattern()
+            for spec in self._learnt.values():
+                if spec.group == group:
+                    pattern.learn(spec.command)
+        return pattern

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.events import PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
+from gputui.core.events import Edit, PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
 from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
+from gputui.core.parameters import following
 
 from .loading import NO_RESULTS, Again, Results, plan
 from .outfiles import check_outfiles
@@ -33,7 +34,7 @@ class Commands(msgspec.Struct, frozen=True, tag="commands"):
 
     def __call__(self, act: Act) -> list[Outcome]:
         digest = act.keep_environment(self.environment) if self.environment is not None else None
-        return [self._one(act, _with_environment(event, digest)) for event in self.events]
+        return [self._one(act, _following(act, _with_environment(event, digest))) for event in self.events]
 
     def _one(self, act: Act, event: UserCommand) -> Outcome:
         job = getattr(event, "job", None)
@@ -49,6 +50,13 @@ def _with_environment(event: UserCommand, digest: str | None) -> UserCommand:
     if isinstance(event, Rerun) and event.environment == "":
         return replace(event, environment=digest)
     return event
+
+
+def _following(act: Act, event: UserCommand) -> UserCommand:
+    """What is shown of an edited job follows its command, whichever client wrote it."""
+    if not isinstance(event, Edit) or event.job not in act.scheduler.book:
+        return event
+    return replace(event, spec=following(event.spec, act.scheduler.book[event.job].spec))
 
 
 class Loaded(msgspec.Struct, frozen=True):

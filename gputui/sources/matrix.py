@@ -60,7 +60,9 @@ def _draft(params: Params, patterns: dict[str, Pattern], base: Any, line: int) -
     changes: dict[str, Any] = dict(filled)
     if variables:
         changes["variables"] = {**(base.variables or {}), **variables}
-    return Draft(command, line, replace(base, **changes), params)
+    used = {name for pattern in patterns.values() for name in pattern.used}
+    told = {name: value for name, value in params.items() if name in used}
+    return Draft(command, line, replace(base, **changes), told)
 
 
 def _patterns(matrix: MatrixTable, command: str, names: Iterable[str]) -> dict[str, Pattern]:
@@ -99,8 +101,7 @@ def _chosen(matrix: MatrixTable) -> list[Params]:
     if grid.grid_size > MOST_JOBS:
         raise BadTable(f"{grid.grid_size} combinations are too many; the most are {MOST_JOBS}", ("parameters",))
     excluded = [_excluded(number, matrix) for number in range(len(matrix.exclude))]
-    params = (draft.params for draft in grid)
-    kept = [one for one in params if not any(left_out.items() <= one.items() for left_out in excluded)]
+    kept = [one for one in grid.combinations() if not any(left_out.items() <= one.items() for left_out in excluded)]
     if matrix.n_samples is not None or matrix.seed is not None:
         random.Random(matrix.seed).shuffle(kept)
     return kept[: matrix.n_samples]

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import Any
 
+from gputui.core.parameters import given
+
 from .command_list import LONGEST_COMMAND
 from .source import BadInput, shown
 
-__all__ = ["Pattern"]
+__all__ = ["Pattern", "pattern_of", "with_field"]
 
 _NUMBER = re.compile(r"[0-9]+")
 _PARTS = re.compile(r"[.\[]")
@@ -70,6 +72,19 @@ class Pattern:
         near = get_close_matches(name, self._names, n=1)
         hint = f"did you mean {{{near[0]}}}?" if near else f"give its values: -p {shown(name)} VALUE …"
         raise BadInput(f"{{{shown(name)}}} is no parameter; {hint}")
+
+
+def pattern_of(command: str) -> str:
+    """The pattern that gives just this command."""
+    return command.replace("{", "{{").replace("}", "}}")
+
+
+def with_field(pattern: str, name: str) -> str | None:
+    """`--lr 0.1` made into `--lr {lr}`; None where the pattern gives no such value."""
+    for match in reversed(found := given(pattern, name)):
+        start, end = match.span("value")
+        pattern = f"{pattern[:start]}{{{name}}}{pattern[end:]}"
+    return pattern if found else None
 
 
 _Piece = tuple[str, str | None, str, list[Any]]

@@ -62,6 +62,9 @@ class Sweep:
         """How many commands it gives."""
         self.unused = tuple(name for name in self.names if name not in self._pattern.used)
         """Parameters that are not in the pattern: the same command comes once for each of their values."""
+        used = self._pattern.used.union(*(pattern.used for pattern in self._settings.values()))
+        self._told = [name for name in self.names if name in used]
+        """A job is told by what it is made of: a parameter that is nowhere in it would tell something untrue."""
         if sampling is Sampling.SHUFFLED and n_samples is None and self.grid_size > MOST_SHUFFLED:
             raise BadInput(f"{self.grid_size} combinations are too many to shuffle; draw some of them (--n-samples)")
         if self.count:
@@ -70,6 +73,9 @@ class Sweep:
     def __iter__(self) -> Iterator[Draft]:
         for line, index in enumerate(self._order(), start=1):
             yield self._draft(index, line)
+
+    def combinations(self) -> Iterator[dict[str, str]]:
+        return map(self._combination, self._order())
 
     def first(self, number: int) -> list[Draft]:
         """The first commands, of however many."""
@@ -90,7 +96,7 @@ class Sweep:
         params = self._combination(index)
         said = {key: pattern.fill(params) for key, pattern in self._settings.items()}
         settings = replace(NO_SETTINGS, **said) if said else NO_SETTINGS
-        return Draft(self._pattern.fill(params), line, settings, params)
+        return Draft(self._pattern.fill(params), line, settings, {name: params[name] for name in self._told})
 
     def _combination(self, index: int) -> dict[str, str]:
         chosen: list[str] = []

@@ -175,3 +175,14 @@ def test_rerun_failed_means_the_pause_and_takes_the_new_environment(sh: Shell) -
     assert "paused" in sh("rerun", "--failed", "-y", MENDED="yes").stderr
     sh("resume")
     sh("wait")
+
+
+def test_an_edited_job_of_a_sweep_is_listed_with_the_parameters_of_its_new_command(sh: Shell) -> None:
+    sh("sweep", "train --lr {lr} --bs {bs}", "-p", "lr", "0.1", "-p", "bs", "32", "--add", "--hold", "--name", "lr{lr}")
+    sh("edit", "0", VISUAL="sed -i 's/--lr 0.1/--lr 0.9/'")
+    [listed] = json.loads(sh("ls", "--json").stdout)["jobs"]
+    assert (listed["params"], listed["name"]) == ({"lr": "0.9", "bs": "32"}, "job_0")
+    assert "lr0.1" not in sh("show", "0").stdout
+    sh("edit", "0", VISUAL="sed -i 's/^command = .*/command = \"make all\"/'")
+    [listed] = json.loads(sh("ls", "--json").stdout)["jobs"]
+    assert (listed["command"], listed["params"]) == ("make all", {})

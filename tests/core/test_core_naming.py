@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.queues import job
 
-from gputui.core.naming import Pattern
+from gputui.core.naming import Names, Pattern
 
 
 def names(*commands: str) -> list[str]:
@@ -68,3 +70,36 @@ def test_any_text_gets_a_name_that_tells_different_commands_apart(commands: list
     distinct = {" ".join(command.split()) for command in commands}
     if len({len(command.split()) for command in commands}) == 1:
         assert len(set(told.values())) == len(distinct)
+
+
+COMMANDS = st.lists(st.lists(st.sampled_from(["a", "b", "--lr", "1", "2"]), max_size=4).map(" ".join), max_size=8)
+
+
+@given(COMMANDS, st.data())
+def test_names_after_jobs_were_removed_are_those_of_the_jobs_that_are_left(
+    commands: list[str], data: st.DataObject
+) -> None:
+    jobs = [job(number, command=command) for number, command in enumerate(commands)]
+    gone = data.draw(st.sets(st.sampled_from(range(len(jobs)))) if jobs else st.just(set()))
+    known, fresh = Names(), Names()
+    for each in jobs:
+        known.learn(each)
+    for number in sorted(gone):
+        known.learn(replace(jobs[number], archived=True))
+    left = [each for each in jobs if each.id not in gone]
+    for each in left:
+        fresh.learn(each)
+    assert [known.of(each) for each in left] == [fresh.of(each) for each in left]
+    assert known.common() == fresh.common()
+
+
+def test_an_edited_command_no_longer_counts_as_it_was() -> None:
+    names = Names()
+    swept = [job(number, command=f"train --lr {number}") for number in range(3)]
+    for each in swept:
+        names.learn(each)
+    odd = replace(swept[1], spec=replace(swept[1].spec, command="make all"))
+    assert names.learn(odd)
+    assert names.common() == ""
+    assert names.learn(swept[1])
+    assert (names.common(), names.of(swept[2])) == ("train --lr", "lr=2")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputui.sources.pattern import pattern_of, with_field
 from gputui.sources.ranges import values_of
 from gputui.sources.source import BadInput
 from gputui.sources.sweep import MOST_SHUFFLED, Sampling, Sweep, range_values
@@ -42,6 +43,17 @@ def test_without_a_seed_what_was_shown_is_what_is_added() -> None:
     sweep = Sweep("{lr} {bs}", GRID)
     assert sweep.first(9) == list(sweep)
     assert sorted(lines(sweep)) == sorted(lines(Sweep("{lr} {bs}", GRID, sampling=Sampling.GRID)))
+
+
+def test_a_parameter_that_is_nowhere_in_a_job_does_not_tell_it() -> None:
+    drafts = list(Sweep("train --lr 0.1", {"lr": ["0.5", "0.7"], "rep": ["0"]}, name="rep{rep}"))
+    assert [draft.params for draft in drafts] == [{"rep": "0"}] * 2
+
+
+def test_a_value_that_a_command_gives_by_name_can_be_made_a_field() -> None:
+    assert with_field("a --lr 0.1 && b --lr=0.1 {bs}", "lr") == "a --lr {lr} && b --lr={lr} {bs}"
+    assert with_field("a 0.1", "lr") is None
+    assert lines(Sweep(pattern_of("awk '{print}' {x}") + " {lr}", {"lr": ["1"]})) == ["awk '{print}' {x} 1"]
 
 
 def test_the_parameters_are_kept_with_each_command() -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gputui.core.events import Edit
 from gputui.core.job import Job, JobSpec, Waiting
 from gputui.session.requests import Load, Loaded
+from gputui.sources.pattern import pattern_of
 from gputui.sources.source import specs
 from gputui.sources.sweep import Sweep
 from gputui.tui.screens.job_form import JobForm
@@ -60,7 +61,7 @@ def sweep(main: MainScreen) -> None:
             jobs = specs(made, cwd=os.getcwd(), environment="", group="sweep")
             main.with_session(lambda: load(main, jobs, "sweep"))
 
-    main.ask(SweepForm(job.spec.command if job is not None and "{" not in job.spec.command else ""), answered)
+    main.ask(SweepForm(pattern_of(job.spec.command) if job is not None else ""), answered)
 
 
 def edit(main: MainScreen) -> None:

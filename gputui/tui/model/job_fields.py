@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec, Request
+from gputui.core.parameters import following
 from gputui.sources.values import BadValue, bytes_or_share, count, duration, priority, text, words
 
 MOST_GPUS, MOST_RETRIES = 1024, 1000
@@ -94,7 +95,7 @@ def spec_of(texts: dict[str, str], before: JobSpec) -> JobSpec:
     said = {name: _read(name, written.strip(), reader) for name, written, reader in _given(texts)}
     memory, share = said.get("memory") or (None, None)
     fresh = JobSpec(command="", cwd="", environment="")
-    return replace(
+    written = replace(
         before,
         command=said["command"],
         name=said.get("name"),
@@ -106,6 +107,7 @@ def spec_of(texts: dict[str, str], before: JobSpec) -> JobSpec:
         retries=said.get("retries", 0),
         timeout=said.get("timeout"),
     )
+    return following(written, before)
 
 
 def _given(texts: dict[str, str]) -> list[tuple[str, str, Callable[[str], Any]]]:

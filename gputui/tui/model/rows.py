@@ -6,6 +6,7 @@ A change costs a search in the order, not a new order; a filter costs a pass ove
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
@@ -60,8 +61,9 @@ class Rows:
         self.reverse = False
         self.pinned: JobId | None = None
         """The job under the cursor: when it ends it stays where it is until the cursor leaves it."""
-        self.params: dict[str, int] = {}
-        """The parameters that jobs have, and the width of the longest value of each."""
+        self._params: dict[JobId, dict[str, str]] = {}
+        self._widths: dict[str, Counter[int]] = {}
+        """The parameters that jobs have, and how many values of each are so long."""
         self._names = names
         self._out_of_place = False
         self._keys: dict[JobId, Key] = {}
@@ -136,15 +138,33 @@ class Rows:
         for job_id in self._keys.keys() - self._texts.keys():
             self._texts[job_id] = text_of(snapshot[job_id])
 
+    @property
+    def params(self) -> dict[str, int]:
+        """The parameters that jobs on the list have, and the width of the longest value of each."""
+        return {name: max(widths) for name, widths in self._widths.items()}
+
     def learn(self, jobs: Iterable[Job]) -> bool:
         """What these jobs are called and which parameters they have; True if names of others may have changed."""
         changed = False
         for job in jobs:
             changed |= self._names.learn(job)
-            for name, value in job.spec.params.items():
-                if len(value) > self.params.get(name, 0):
-                    self.params[name] = len(value)
+            changed |= self._learn_params(job)
         return changed
+
+    def _learn_params(self, job: Job) -> bool:
+        known, params = self._params.get(job.id, {}), {} if job.archived else job.spec.params
+        if known == params:
+            return False
+        for name, value in known.items():
+            self._widths[name][len(value)] -= 1
+        for name, value in params.items():
+            self._widths.setdefault(name, Counter())[len(value)] += 1
+        for name in known:
+            self._widths[name] = +self._widths[name]  # without what nobody has any more
+            if not self._widths[name]:
+                del self._widths[name]
+        self._params[job.id] = params
+        return True
 
     # Changes of jobs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -13,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gputui.core.job import JobSpec
+from gputui.core.parameters import following
 from gputui.logs.plain import plain
 from gputui.tui.model.job_fields import FIELDS, BadField, spec_of, texts_of
 
@@ -63,6 +65,9 @@ class JobForm(ModalScreen[JobSpec | None]):
         self._before = before
         self._go = go
         self._inputs = _inputs(texts_of(before, priority), history)
+        self._named = self._inputs["name"].value
+        """The name as nobody has typed it."""
+        self._opened_with = self._texts()
         self._complaint = Static("", markup=False, classes="complaint")
 
     def compose(self) -> ComposeResult:
@@ -75,11 +80,13 @@ class JobForm(ModalScreen[JobSpec | None]):
             yield self._complaint
             yield Static(Text(f"enter {self._go} · tab next field · esc goes back"), markup=False, classes="hint")
 
+    def _texts(self) -> dict[str, str]:
+        return {name: field.value for name, field in self._inputs.items()}
+
     def _spec(self) -> JobSpec | None:
         """None, and a complaint, while a field is wrong."""
-        texts = {name: field.value for name, field in self._inputs.items()}
         try:
-            spec = spec_of(texts, self._before)
+            spec = spec_of(self._texts(), self._before)
         except BadField as bad:
             label = next(field.label for field in FIELDS if field.name == bad.field)
             self._complain(f"{label}: {bad}")
@@ -92,7 +99,19 @@ class JobForm(ModalScreen[JobSpec | None]):
 
     @on(Input.Changed)
     def _check(self) -> None:
-        self._spec()
+        """What nobody has touched yet is not complained of."""
+        if self._texts() == self._opened_with:
+            self._complain("")
+        else:
+            self._spec()
+
+    @on(Input.Changed, "#field-command")
+    def _rename(self) -> None:
+        """A name that tells parameters goes when the command no longer has them, and comes back with them."""
+        name = self._inputs["name"]
+        if name.value == self._named:
+            changed = replace(self._before, command=self._inputs["command"].value.strip())
+            name.value = self._named = following(changed, self._before).name or ""
 
     @on(Input.Submitted)
     def _take(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,7 +14,9 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
+from gputui.core.parameters import given
 from gputui.logs.plain import plain
+from gputui.sources.pattern import with_field
 from gputui.sources.ranges import values_of
 from gputui.sources.source import BadInput
 from gputui.sources.sweep import Sampling, Sweep, range_values
@@ -31,6 +34,7 @@ class SweepForm(ModalScreen[Sweep | None]):
         Binding("escape", "cancel", show=False),
         Binding("ctrl+s,f2", "take", show=False, priority=True),
         Binding("ctrl+g", "turn", show=False, priority=True),
+        Binding("ctrl+t", "put_in", show=False, priority=True),
     ]
 
     def __init__(self, pattern: str = "") -> None:
@@ -45,6 +49,7 @@ class SweepForm(ModalScreen[Sweep | None]):
         self._preview = Static("", markup=False, id="preview")
         self._hint = Static("", markup=False, classes="hint")
         self._shuffled = False
+        self._opened_with = self._texts()
         self._sweep: Sweep | None = None
 
     def compose(self) -> ComposeResult:
@@ -66,20 +71,27 @@ class SweepForm(ModalScreen[Sweep | None]):
     def on_mount(self) -> None:
         self._check()
 
+    def _texts(self) -> tuple[str, ...]:
+        return self._pattern.value, self._parameters.text, self._samples.value
+
     @on(Input.Changed)
     @on(TextArea.Changed)
     def _check(self) -> None:
         try:
-            self._sweep = self._written()
+            sweep = self._written()
         except BadInput as bad:
-            self._sweep = None
-            self._show(str(bad) if self._pattern.value else "", "")
+            touched = self._texts() != self._opened_with
+            self._show(None, str(bad) if touched else "")
             return
-        lines = [f"{self._sweep.count:,} commands, {MODES['shuffled' if self._random() else 'grid']}:"]
-        lines += [f"  {draft.command}" for draft in self._sweep.first(SHOWN)]
-        lines += ["  …"] if self._sweep.count > SHOWN else []
-        unused = ", ".join(self._sweep.unused)
-        self._show(f"not in the command: {unused}" if unused else "", "\n".join(map(plain, lines)))
+        if sweep.unused:  # its jobs would be called by values that none of them gets
+            self._show(None, way_in(self._pattern.value, sweep.unused[0]))
+        else:
+            self._show(sweep, "", "\n".join(map(plain, self._lines(sweep))))
+
+    def _lines(self, sweep: Sweep) -> list[str]:
+        lines = [f"{sweep.count:,} commands, {MODES['shuffled' if self._random() else 'grid']}:"]
+        lines += [f"  {draft.command}" for draft in sweep.first(SHOWN)]
+        return lines + (["  …"] if sweep.count > SHOWN else [])
 
     def _random(self) -> bool:
         return self._shuffled or bool(self._samples.value.strip())
@@ -99,7 +111,8 @@ class SweepForm(ModalScreen[Sweep | None]):
         return Sweep(self._pattern.value, parameters, sampling=sampling, seed=seed,
                      n_samples=int(samples) if samples else None)  # fmt: skip
 
-    def _show(self, complaint: str, preview: str) -> None:
+    def _show(self, sweep: Sweep | None, complaint: str, preview: str = "") -> None:
+        self._sweep = sweep
         self._complaint.update(Text(plain(complaint)), layout=False)
         self._preview.update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
         count = f"adds {self._sweep.count:,} jobs" if self._sweep is not None else "adds them"
@@ -110,12 +123,28 @@ class SweepForm(ModalScreen[Sweep | None]):
         self._shuffled = not self._shuffled
         self._check()
 
+    def action_put_in(self) -> None:
+        """Each parameter that is not in the command takes the place of the value it has there."""
+        with suppress(BadInput):
+            for name in parameters_in(self._parameters.text):
+                if f"{{{name}" not in self._pattern.value:
+                    self._pattern.value = with_field(self._pattern.value, name) or self._pattern.value
+
     def action_take(self) -> None:
         if self._sweep is not None and self._sweep.count:
             self.dismiss(self._sweep)
 
     def action_cancel(self) -> None:
         self.dismiss(None)
+
+
+def way_in(pattern: str, name: str) -> str:
+    """What to do about a parameter that is not in the command."""
+    found = given(pattern, name)
+    if not found:
+        return f"{name} is not in the command: write {{{name}}} where its value goes"
+    written = found[0][0]
+    return f"{name} is not in the command: ^t makes {written} into {with_field(written, name)}"
 
 
 def parameters_in(text: str) -> dict[str, list[str]]:

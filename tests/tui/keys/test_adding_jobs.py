@@ -176,3 +176,89 @@ async def test_a_sweep_that_makes_no_sense_says_why_and_cannot_be_added(stage: S
     await stage.press("escape")
     await stage.back_on_main()
     assert len(stage.snapshot.jobs) == 0
+
+
+def complaint(stage: Stage) -> str:
+    return str(stage.screen.query_one(".complaint").render())
+
+
+@on_stage()
+async def test_a_sweep_is_refused_while_a_parameter_is_not_in_the_command_and_a_key_puts_it_there(
+    stage: Stage,
+) -> None:
+    await stage.add("train --lr 0.1 --bs=32", **HELD)
+    await stage.press("A")
+    assert field(stage, "pattern").value == "train --lr 0.1 --bs=32"
+    stage.screen.query_one("#parameters", TextArea).text = "lr 0.5 0.7\nbs 8"
+    await stage.settle()
+    assert complaint(stage) == "lr is not in the command: ^t makes --lr 0.1 into --lr {lr}"
+    await stage.press("ctrl+s")
+    assert isinstance(stage.screen, SweepForm), "nothing is added that would run something else than it is called"
+    await stage.press("ctrl+t")
+    assert field(stage, "pattern").value == "train --lr {lr} --bs={bs}"
+    await stage.shows("2 commands")
+    await stage.press("ctrl+s")
+    await stage.told("added 2 jobs")
+    swept = [stage.job(job).spec for job in (1, 2)]
+    assert [job.command for job in swept] == ["train --lr 0.5 --bs=8", "train --lr 0.7 --bs=8"]
+    assert [job.params for job in swept] == [{"lr": "0.5", "bs": "8"}, {"lr": "0.7", "bs": "8"}]
+
+
+@on_stage()
+async def test_a_parameter_without_a_place_in_the_command_is_asked_for(stage: Stage) -> None:
+    await stage.press("A")
+    field(stage, "pattern").value = "train 0.1"
+    stage.screen.query_one("#parameters", TextArea).text = "lr 0.5"
+    await stage.settle()
+    assert complaint(stage) == "lr is not in the command: write {lr} where its value goes"
+    await stage.press("ctrl+t", "ctrl+s")
+    assert isinstance(stage.screen, SweepForm)
+
+
+SWEPT = {"params": {"lr": "0.1", "bs": "32"}, "name": "lr0.1-bs32", "group": "g", "hold": True}
+
+
+@on_stage(size=(160, 40))
+async def test_an_edited_job_of_a_matrix_is_told_by_the_command_that_will_run(stage: Stage) -> None:
+    [job] = await stage.add("train --lr 0.1 --bs 32", **SWEPT)
+    await stage.press("e")
+    await fill(stage, command="train --lr 0.9 --bs 32")
+    assert field(stage, "name").value == "", "the name told the old value"
+    await stage.press("enter")
+    await stage.told("#0 changed")
+    assert (stage.job(job).spec.params, stage.job(job).spec.name) == ({"lr": "0.9", "bs": "32"}, None)
+    await stage.until(lambda: "lr=0.9 bs=32" in stage.text, "the log's title tells the new value")
+    assert "0.1" not in stage.text
+    await stage.press("e")
+    await fill(stage, command="make all")
+    await stage.press("enter")
+    await stage.until(lambda: stage.job(job).spec.command == "make all", "it is changed")
+    assert stage.job(job).spec.params == {}
+    await stage.until(lambda: "bs" not in stage.table.render_line(0).text, "no column is left for what nobody has")
+
+
+@on_stage()
+async def test_a_copy_with_another_command_does_not_keep_the_parameters(stage: Stage) -> None:
+    await stage.add("train --lr 0.1 --bs 32", **SWEPT)
+    await stage.press("c")
+    await fill(stage, command="train --lr 0.1 --bs 64")
+    await stage.press("enter")
+    await stage.told("added #1")
+    assert stage.job(1).spec.params == {"lr": "0.1", "bs": "64"}
+    await stage.press("c")
+    await fill(stage, command="echo something else")
+    await stage.press("enter")
+    await stage.told("added #2")
+    assert stage.job(2).spec.params == {}
+    assert stage.job(0).spec.params == {"lr": "0.1", "bs": "32"}
+
+
+@on_stage()
+async def test_no_form_opens_with_a_complaint(stage: Stage) -> None:
+    await stage.add("train --lr 0.1", **HELD)
+    for key in ("a", "A", "e", "c"):
+        await stage.press(key)
+        assert isinstance(stage.screen, JobForm | SweepForm)
+        assert complaint(stage) == "", key
+        await stage.press("escape")
+        await stage.back_on_main()

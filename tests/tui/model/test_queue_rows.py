@@ -160,3 +160,17 @@ def test_a_key_costs_the_same_among_a_hundred_thousand() -> None:
         return operations(lambda: (rows.pin(count // 2, snapshot), rows.row_of(count // 2), rows.job_at(3)))
 
     assert cost(100_000) < cost(1_000) + 20
+
+
+def test_a_parameter_that_no_job_on_the_list_has_any_more_is_no_column() -> None:
+    queue = Queue([job(0, params={"lr": "0.1"}), job(1, params={"bs": "32", "lr": "0.001"})])
+    rows = rows_of(queue)
+    assert rows.learn(queue.jobs)
+    assert rows.params == {"lr": 5, "bs": 2}
+    queue.change(1, archived=True)
+    assert rows.learn(queue.jobs)
+    assert rows.params == {"lr": 3}
+    queue.change(0, spec=replace(queue.jobs[0].spec, params={}))
+    assert rows.learn(queue.jobs)
+    assert rows.params == {}
+    assert not rows.learn(queue.jobs)
