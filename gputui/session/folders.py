@@ -6,7 +6,6 @@ the first one's files move beside them, and the old names are links to the newes
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
@@ -14,9 +13,12 @@ from contextlib import suppress
 
 import msgspec
 
-from gputui.core.job import Attempt, Job, Succeeded
+from gputui.core.job import Job
 
-SUCCESS, FAILURE = "SUCCESS", "FAILURE"
+from . import own_folders
+from .errors import NotOurs
+from .job_folder import ATTEMPTS, JobFolder
+
 _HOST = os.uname().nodename
 _UNSAFE = re.compile(r"[^\w.,=+@-]+")
 
@@ -31,8 +33,10 @@ class Files(msgspec.Struct, frozen=True):
 class Folders:
     """Names and prepares the folders under a session's root."""
 
-    def __init__(self, root: str, prefix: str = "job_", job_dir: str = "") -> None:
+    def __init__(self, root: str, prefix: str = "job_", job_dir: str = "", *, made: bool = False) -> None:
+        """`made`: the root is ours, and so are the jobs' folders in it."""
         self._root = root
+        self._made = made
         self._stem = os.path.join(root, prefix)
         self._template = job_dir
 
@@ -61,73 +65,52 @@ class Folders:
                 return moved
         return self.files(job, attempt)
 
+    def has_output(self, job: Job, attempt: int) -> bool:
+        """Whether the attempt has left a log that only this user can have made."""
+        with suppress(OSError, NotOurs), self.enter(job) as folder:
+            name = os.path.relpath(self.files(job, attempt).out, folder.path)
+            return os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_uid == os.getuid()
+        return False
+
     def prepare(self, job: Job, attempt: int) -> None:
         """Makes the attempt's folders; may be cut off at any point and called again."""
-        folder = self.folder(job)
+        made_now = not self._template and own_folders.make(self.folder(job))
+        if made_now and attempt == 1:
+            return  # nobody can have put anything there yet
+        with self.enter(job, make=True) as folder:
+            if attempt > 1 and self._made:
+                own_folders.keep_others_out(folder.fd)
+            if attempt > 1 and job.spec.outfile is None:
+                folder.begin(os.path.basename(folder.path), attempt)
+
+    def enter(self, job: Job, *, make: bool = False) -> JobFolder:
+        """NotOurs if something else stands in its place. `make`: what is missing on the way there."""
+        path = self.folder(job)
+        return JobFolder(self._walk(path, make=make) if self._template else own_folders.enter(path), path)
+
+    def _walk(self, path: str, *, make: bool) -> int:
+        """Down from the root; folders on the way may be anybody's, as the root may."""
+        above = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        at = self._root
+        *outer, last = os.path.relpath(path, at).split(os.sep)
         try:
-            os.mkdir(folder)
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            os.stat(self._root)  # a session that was taken away is not made again
-            os.makedirs(folder, exist_ok=True)
-        if attempt > 1 and job.spec.outfile is None:
-            self._set_aside_first(job, folder)
-            self._point_to(job, folder, attempt)
-
-    def _set_aside_first(self, job: Job, folder: str) -> None:
-        first, moved = self.files(job, 1), _own_files(folder, 1)
-        for now, then in ((first.out, moved.out), (first.err, moved.err)):
-            if now is not None and then is not None and os.path.isfile(now) and not os.path.islink(now):
-                os.makedirs(os.path.dirname(then), exist_ok=True)
-                os.rename(now, then)
-
-    def _point_to(self, job: Job, folder: str, attempt: int) -> None:
-        os.makedirs(os.path.dirname(_own_files(folder, attempt).out), exist_ok=True)
-        first = self.files(job, 1)
-        for name, link in (("OUT", first.out), ("ERR", first.err)):
-            assert link is not None
-            fresh = f"{link}.new"
-            with suppress(FileNotFoundError):
-                os.unlink(fresh)
-            os.symlink(os.path.join("attempts", str(attempt), name), fresh)
-            os.replace(fresh, link)
-
-    def clear_markers(self, job: Job) -> None:
-        folder = self.folder(job)
-        for marker in (SUCCESS, FAILURE):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                os.unlink(os.path.join(folder, marker))
-
-    def mark(self, job: Job, attempt: Attempt, claim: str) -> bool:
-        """The claim, emptied, becomes the marker: one file less to make and one to remove. False: it was gone."""
-        succeeded = isinstance(attempt.end, Succeeded)
-        folder = self.folder(job)
-        # An attempt that a rolled-back store issued anew finds the marker of the one before.
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(os.path.join(folder, FAILURE if succeeded else SUCCESS))
-        path = os.path.join(folder, SUCCESS if succeeded else FAILURE)
-        try:
-            os.truncate(claim, 0)
-            os.rename(claim, path)
-        except OSError:
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
-            return False
-        return True
-
-    def write_info(self, job: Job, git: str = "") -> None:
-        # Every call lets the owner's thread wait for ours: open() would make three more.
-        text = info(job, git).encode("utf-8", "replace")
-        fd = os.open(f"{self.folder(job)}/INFO", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            if os.write(fd, text) < len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            for name in outer:
+                at = os.path.join(at, name)
+                if make:
+                    own_folders.make(at, above, 0o777)
+                inner = own_folders.enter(at, above, foreign=True)
+                os.close(above)
+                above = inner
+            at = os.path.join(at, last)
+            if make:
+                own_folders.make(at, above)
+            return own_folders.enter(at, above)
         finally:
-            os.close(fd)
+            os.close(above)
 
 
 def _own_files(folder: str, attempt: int) -> Files:
-    own = os.path.join(folder, "attempts", str(attempt))
+    own = os.path.join(folder, ATTEMPTS, str(attempt))
     return Files(os.path.join(own, "OUT"), os.path.join(own, "ERR"))
 
 

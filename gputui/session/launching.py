@@ -16,6 +16,7 @@ from gputui.engines.protocol import Engine, Launch, Report
 from .command_line import command_line
 from .devices import Devices
 from .environment import captured, defaults, told
+from .errors import NotOurs
 from .folders import Folders
 from .paths import Paths
 from .store import Store
@@ -75,7 +76,7 @@ class Launcher:
             assert job.active is not None
             try:
                 self._folders.prepare(job, job.active.attempt)
-            except OSError as error:
+            except (OSError, NotOurs) as error:
                 self._report(_not_launched(job, job.active.attempt, error))
                 continue
             reached(Step.FOLDER_MADE)
@@ -122,7 +123,12 @@ class Launcher:
         return found
 
 
-def _not_launched(job: Job, attempt: int, error: OSError) -> AttemptEnded:
+def _not_launched(job: Job, attempt: int, error: OSError | NotOurs) -> AttemptEnded:
+    return AttemptEnded(job=job.id, attempt=attempt, outcome=_why_not(job, error), at=time.time())
+
+
+def _why_not(job: Job, error: OSError | NotOurs) -> Outcome:
+    if isinstance(error, NotOurs):
+        return NotStarted(f"{error}; then: gputui rerun {job.id}")
     why = f"its folder cannot be made: {error.strerror}"
-    outcome: Outcome = NoRoom(why) if error.errno in PASSING else NotStarted(why)
-    return AttemptEnded(job=job.id, attempt=attempt, outcome=outcome, at=time.time())
+    return NoRoom(why) if error.errno in PASSING else NotStarted(why)

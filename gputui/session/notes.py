@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+from collections.abc import Callable
 
 import msgspec
 
 from gputui.core.job import Crashed, End, Failed, JobId, Killed, Lost, Refused, StateName, Succeeded, TimedOut
+from gputui.inside.own_files import Doubtful, open_own
+from gputui.inside.own_files import doubt as doubt_about
 
+from .job_folder import ATTEMPTS, INFO
 from .paths import PRIVATE
 
 _DEPTH = 4
+_LONGEST = 1_000_000
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -34,22 +38,40 @@ class Note(msgspec.Struct, frozen=True):
     task: str = ""
 
 
-def read_notes(root: str) -> list[Note]:
+def read_notes(root: str, doubt: Callable[[str], None] = lambda why: None) -> list[Note]:
+    """Those that nobody but this user can have written; `doubt` is told of the others, a sentence each.
+
+    What is in a session within this one is that session's.
+    """
     notes = []
-    for folder, inner, files in os.walk(root):
-        inner[:] = [name for name in inner if name not in (PRIVATE, "attempts")]
+    for folder, inner, files, fd in os.fwalk(root):
+        if PRIVATE in inner and folder != root:
+            inner.clear()
+            continue
+        inner[:] = [name for name in inner if name not in (PRIVATE, ATTEMPTS)]
         if folder[len(root) :].count(os.sep) >= _DEPTH:
             inner.clear()
-        if "INFO" in files:
-            with suppress(OSError, ValueError, KeyError):
-                notes.append(read_note(os.path.join(folder, "INFO")))
+        if INFO in files:
+            try:
+                notes.append(read_note(os.path.join(folder, INFO), fd))
+            except Doubtful as doubtful:
+                doubt(str(doubtful))
+            except (OSError, ValueError, KeyError):
+                pass  # another tool's, or cut off
     return notes
 
 
-def read_note(path: str) -> Note:
+def read_note(path: str, folder: int) -> Note:
     """Raises KeyError or ValueError for an INFO that is not ours or was cut off."""
-    with open(path, "rb") as file:
-        text = file.read(1_000_000).decode("utf-8", "replace").replace("\n    ", "\0")
+    why = doubt_about(os.fstat(folder), os.path.dirname(path))
+    if why is not None:
+        raise Doubtful(why)
+    with open(open_own(path, folder), "rb") as file:
+        text = file.read(_LONGEST).decode("utf-8", "replace").replace("\n    ", "\0")
+    return _understood(text)
+
+
+def _understood(text: str) -> Note:
     said: dict[str, str] = {}
     for line in text.split("\n"):
         key, _, value = line.partition(": ")

@@ -160,7 +160,7 @@ def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Sche
     """Beside the damaged one, which goes only when the new one is whole: this may be cut off at any point."""
     part = paths.rebuilt + ".part"
     store, scheduler, origin = _from_backup(paths, part)
-    rebuilt = _brought_up(paths, store, scheduler)
+    rebuilt = _brought_up(paths, store, scheduler, notices)
     _forget_sources(store, notices)
     store.close()
     os.replace(part, paths.rebuilt)
@@ -201,7 +201,7 @@ def _clear(database: str) -> None:
             os.unlink(database + suffix)
 
 
-def _brought_up(paths: Paths, store: Store, scheduler: Scheduler) -> int:
+def _brought_up(paths: Paths, store: Store, scheduler: Scheduler, notices: list[str]) -> int:
     """Writes what folders and claims know beyond the store into it; returns of how many jobs they knew more."""
     environment = captured()
     rebuilt = rebuild(paths, scheduler.record(), list(scheduler.book), digest(environment))
@@ -210,15 +210,18 @@ def _brought_up(paths: Paths, store: Store, scheduler: Scheduler) -> int:
     settle_blocked(fresh.book, time.time())
     environments = {digest(environment): environment}
     _commit(store, Change(jobs=list(fresh.book), environments=environments, record=fresh.record(), full=True))
+    if rebuilt.doubts:
+        others = f" ({len(rebuilt.doubts) - 1} more folders likewise)" if len(rebuilt.doubts) > 1 else ""
+        notices.append(f"not all folders were believed: {rebuilt.doubts[0]}{others}")
     return rebuilt.from_folders
 
 
 def _caught_up(paths: Paths, store: Store, scheduler: Scheduler, identity: Identity, notices: list[str]) -> Scheduler:
     """A power cut can take the last seconds of the store, but not what jobs have left."""
-    folders = Folders(paths.root, identity.prefix, identity.job_dir)
+    folders = Folders(paths.root, identity.prefix, identity.job_dir, made=identity.made_folder)
     if not is_behind(scheduler.book, folders, paths.claims):
         return scheduler
-    known = _brought_up(paths, store, scheduler)
+    known = _brought_up(paths, store, scheduler, notices)
     if known:
         notices.append(
             f"the queue had lost its last moments, perhaps by a power cut: {known} jobs were brought up to date from "

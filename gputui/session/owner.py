@@ -78,7 +78,8 @@ class Owner:
         self.notices = opened.notices
         self.scheduler = opened.scheduler
         self.sources = {source.key: source for source in opened.store.sources()}
-        self.folders = Folders(paths.root, opened.identity.prefix, opened.identity.job_dir)
+        named = opened.identity
+        self.folders = Folders(paths.root, named.prefix, named.job_dir, made=named.made_folder)
         self.now = self.since
         self.failure: str | None = None
         """What ended the owner's thread, if anything did."""

@@ -39,11 +39,14 @@ class Rebuilt(msgspec.Struct, frozen=True):
     jobs: list[Job]
     from_folders: int
     """Jobs of which the folder or the claim knew more than the backup."""
+    doubts: list[str]
+    """Why folders were not believed, a sentence each."""
 
 
 def rebuild(paths: Paths, record: Record, backup: list[Job], environment: str) -> Rebuilt:
     """The backup's jobs, brought up to what the folders and claims say; gaps are filled with lost jobs."""
-    notes = {note.job: note for note in read_notes(paths.root)}
+    doubts: list[str] = []
+    notes = {note.job: note for note in read_notes(paths.root, doubts.append)}
     claims = read_claims(paths.claims)
     jobs = {job.id: job for job in backup}
     lanes = _FreeLanes(record.lanes, backup)
@@ -56,7 +59,7 @@ def rebuild(paths: Paths, record: Record, backup: list[Job], environment: str) -
     for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
         if job_id not in jobs:
             jobs[job_id] = _unknown(job_id, environment, state=Killed(), archived=True)
-    return Rebuilt([jobs[job_id] for job_id in sorted(jobs)], touched)
+    return Rebuilt([jobs[job_id] for job_id in sorted(jobs)], touched, doubts)
 
 
 LOOKED_AT = 64
@@ -68,11 +71,11 @@ def is_behind(book: Book, folders: Folders, claims: str) -> bool:
     if any(job_id not in book or attempt > book[job_id].issued for job_id, attempt in read_claims(claims).items()):
         return True
     next_jobs = (book[place.job] for place in islice(book.line, LOOKED_AT))
-    if any(job.spec.outfile is None and os.path.exists(folders.files(job, job.issued + 1).out) for job in next_jobs):
+    if any(job.spec.outfile is None and folders.has_output(job, job.issued + 1) for job in next_jobs):
         return True
     spec = JobSpec(command="", cwd="/", environment="")
     following = Job(book.next_id, spec, 0.0, spec.priority, 0.0, Held())
-    return os.path.exists(folders.files(following, 1).out)
+    return folders.has_output(following, 1)
 
 
 def settle_blocked(book: Book, now: float) -> None:

@@ -9,12 +9,15 @@ import errno
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from gputui.core.job import Job, JobId
+from gputui.core.job import Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
 
-from .folders import Folders
+from .errors import NotOurs
+from .folders import Folders, info
 from .git import GitNotes
+from .job_folder import FAILURE, SUCCESS, JobFolder
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 RETRY_AFTER = 1.0
@@ -54,9 +57,13 @@ class Scribe:
             with self._wake:
                 self._pending.pop(job.id, None)
                 over = self._over.pop(job.id, [])
-            self._folders.clear_markers(job)
+            self._clear_markers(job)
             for attempt in over:
                 self._forget(job.id, attempt)
+
+    def _clear_markers(self, job: Job) -> None:
+        with suppress(FileNotFoundError, NotOurs), self._folders.enter(job) as folder:
+            folder.clear_markers()
 
     def close(self, patience: float = 2.0) -> None:
         """Writes what is there; what a full disk does not take is written by the next owner."""
@@ -118,16 +125,22 @@ class Scribe:
         """The attempts whose claims are left, for one became the marker; None: the disk is full, try again."""
         left = over
         try:
-            self._folders.write_info(job, git)
-            if over and job.active is None and job.attempts:
-                newest = job.attempts[-1]
-                if self._folders.mark(job, newest, f"{self._claims}/{job.id}.{newest.number}"):
-                    left = [attempt for attempt in over if attempt != newest.number]
-                reached(Step.END_NOTED)
-        except OSError as error:
-            # A folder that was taken away is not made again.
-            return None if error.errno in FULL_DISK else over
+            with self._folders.enter(job) as folder:
+                folder.write_info(info(job, git).encode("utf-8", "replace"))
+                if over and job.active is None and job.attempts:
+                    left = self._mark(folder, job, over)
+                    reached(Step.END_NOTED)
+        except (OSError, NotOurs) as error:
+            # A folder that was taken away is not made again, and one that is somebody else's is left alone.
+            return None if isinstance(error, OSError) and error.errno in FULL_DISK else over
         return left
+
+    def _mark(self, folder: JobFolder, job: Job, over: list[int]) -> list[int]:
+        newest = job.attempts[-1]
+        marker = SUCCESS if isinstance(newest.end, Succeeded) else FAILURE
+        if not folder.mark(marker, f"{self._claims}/{job.id}.{newest.number}"):
+            return over
+        return [attempt for attempt in over if attempt != newest.number]
 
     def _put_back(self, job: Job, over: list[int]) -> None:
         with self._wake:

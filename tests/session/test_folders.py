@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from support.owning import spec
 
-from gputui.core.job import Attempt, Failed, Job, Queued, Succeeded
-from gputui.session.folders import FAILURE, SUCCESS, Files, Folders
+from gputui.core.job import Job, Queued
+from gputui.session.errors import NotOurs
+from gputui.session.folders import Files, Folders
+from gputui.session.job_folder import FAILURE, INFO, SUCCESS
 
 
 def job(id: int = 3, **settings: object) -> Job:
     return Job(id, spec("echo a", **settings), 0.0, 30, 0.0, Queued(0.0))
-
-
-def attempt(number: int, code: int) -> Attempt:
-    return Attempt(number, ("0",), 1.0, 2.0, Failed(code) if code else Succeeded(), code, None, "")
 
 
 def run(folders: Folders, job: Job, number: int, text: str = "") -> Files:
@@ -124,9 +123,10 @@ def test_the_claim_becomes_the_marker_and_there_is_never_a_second_one(tmp_path: 
     folders = Folders(str(tmp_path))
     folders.prepare(job(), 1)
     claim = tmp_path / "3.1"
-    for number, code, marker in ((1, 1, FAILURE), (2, 0, SUCCESS), (3, 2, FAILURE)):
+    for marker in (FAILURE, SUCCESS, FAILURE):
         claim.write_text("77\nexit 0\n")
-        folders.mark(replace(job(), issued=1), attempt(number, code), str(claim))
+        with folders.enter(job()) as folder:
+            folder.mark(marker, str(claim))
         assert [path.name for path in (tmp_path / "job_3").iterdir()] == [marker]
         assert (tmp_path / "job_3" / marker).read_bytes() == b""
         assert not claim.exists()
@@ -135,10 +135,11 @@ def test_the_claim_becomes_the_marker_and_there_is_never_a_second_one(tmp_path: 
 def test_a_marker_is_made_also_when_the_claim_is_gone(tmp_path: Path) -> None:
     folders = Folders(str(tmp_path))
     folders.prepare(job(), 1)
-    folders.mark(job(), attempt(1, 0), str(tmp_path / "none"))
-    assert (tmp_path / "job_3" / SUCCESS).exists()
-    folders.clear_markers(job())
-    assert not (tmp_path / "job_3" / SUCCESS).exists()
+    with folders.enter(job()) as folder:
+        folder.mark(SUCCESS, str(tmp_path / "none"))
+        assert (tmp_path / "job_3" / SUCCESS).exists()
+        folder.clear_markers()
+        assert not (tmp_path / "job_3" / SUCCESS).exists()
 
 
 def test_a_session_that_was_taken_away_is_not_made_again(tmp_path: Path) -> None:
@@ -146,3 +147,85 @@ def test_a_session_that_was_taken_away_is_not_made_again(tmp_path: Path) -> None
         with pytest.raises(FileNotFoundError):
             folders.prepare(job(), 1)
     assert not (tmp_path / "gone").exists()
+
+
+@pytest.fixture
+def lab_umask() -> Iterator[None]:
+    """With which everything that is made may be written by the group."""
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("lab_umask")
+@pytest.mark.parametrize("job_dir", ["", "{project}/{id}"])
+def test_the_folders_and_notes_we_make_are_not_for_others_to_write(tmp_path: Path, job_dir: str) -> None:
+    folders = Folders(str(tmp_path), job_dir=job_dir)
+    for number in (1, 2):
+        run(folders, replace(job(), issued=number), number)
+    with folders.enter(job()) as folder:
+        folder.write_info(b"text")
+        folder.mark(SUCCESS, str(tmp_path / "none"))
+    own = Path(folders.folder(job()))
+    for path in (own, own / "attempts", own / "attempts/1", own / "attempts/2", own / INFO, own / SUCCESS):
+        assert path.stat().st_mode & 0o022 == 0, path
+
+
+@pytest.mark.parametrize("planted", [INFO, f".{INFO}.new", SUCCESS, FAILURE])
+def test_nothing_is_written_through_a_link_in_a_jobs_folder(tmp_path: Path, planted: str) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    folders = Folders(str(tmp_path))
+    folders.prepare(job(), 1)
+    (tmp_path / "job_3" / planted).symlink_to(precious)
+    with folders.enter(job()) as folder:
+        folder.write_info(b"text")
+        folder.mark(SUCCESS, str(tmp_path / "none"))
+    assert precious.read_text() == "mine"
+    assert (tmp_path / "job_3" / INFO).read_text() == "text"
+    assert not (tmp_path / "job_3" / INFO).is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("job_dir", "planted"), [("", "job_3"), ("{project}/{id}", "jobs"), ("{project}/{id}", "jobs/3")]
+)
+def test_a_link_in_place_of_a_jobs_folder_is_refused_with_the_way_out(
+    tmp_path: Path, job_dir: str, planted: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = tmp_path / "root" / planted
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere)
+    folders = Folders(str(tmp_path / "root"), job_dir=job_dir)
+    for number in (1, 2):
+        with pytest.raises(NotOurs, match=f"^{link} is a link, .* move it away: mv {link} {link}.old"):
+            folders.prepare(job(), number)
+    with pytest.raises(NotOurs):
+        folders.enter(job())
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("planted", ["attempts", "attempts/1", "attempts/2"])
+def test_links_among_the_attempts_are_refused_too(tmp_path: Path, planted: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folders = Folders(str(tmp_path))
+    run(folders, job(), 1)
+    link = tmp_path / "job_3" / planted
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(NotOurs, match=f"^{link} is a link"):
+        folders.prepare(job(), 2)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_we_made_and_others_may_write_is_closed_to_them_and_one_of_the_users_is_not(
+    tmp_path: Path,
+) -> None:
+    for made, left in ((True, 0), (False, 0o020)):
+        root = tmp_path / str(made)
+        (root / "job_3").mkdir(parents=True)
+        (root / "job_3").chmod(0o775)
+        Folders(str(root), made=made).prepare(replace(job(), issued=2), 2)
+        assert (root / "job_3").stat().st_mode & 0o022 == left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from gputui.core.job import (
     TimedOut,
 )
 from gputui.session.folders import info
-from gputui.session.notes import read_note, read_notes
+from gputui.session.notes import Note, read_note, read_notes
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 
@@ -44,6 +45,14 @@ def written(folder: Path, job: Job, git: str = "") -> Path:
     path = folder / "INFO"
     path.write_bytes(info(job, git).encode("utf-8", "replace"))
     return path
+
+
+def read_back(path: Path) -> Note:
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        return read_note(str(path), folder)
+    finally:
+        os.close(folder)
 
 
 def test_the_first_three_lines_are_those_of_gpu_hog() -> None:
@@ -71,7 +80,7 @@ def test_a_running_job_says_since_when_and_no_end() -> None:
     ],
 )
 def test_every_end_is_read_back(tmp_path: Path, end: End, code: int | None, why: str | None) -> None:
-    note = read_note(str(written(tmp_path, over(job(occurrence=2), end, code, why))))
+    note = read_back(written(tmp_path, over(job(occurrence=2), end, code, why)))
     assert (note.job, note.attempt, note.gpus, note.occurrence) == (4, 2, ("0", "GPU-1"), 2)
     assert (note.end, note.exit_code, note.why) == (end, code, why)
     assert (note.started, note.ended) == (1000.125, 1001.5)
@@ -83,14 +92,14 @@ def test_whatever_a_job_is_called_and_runs_is_read_back(
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     ended = over(job(command, name=name, cwd=cwd), Failed(1), 1, why)
-    note = read_note(str(written(folder, ended, "git commit: abc\ngit dirty: M id: 99\n")))
+    note = read_back(written(folder, ended, "git commit: abc\ngit dirty: M id: 99\n"))
     assert (note.command, note.name, note.cwd, note.why) == (command, name, cwd, why)
     assert note.job == 4
 
 
 def test_a_value_cannot_pass_for_another_key(tmp_path: Path) -> None:
     hostile = over(job("echo\nid: 99\nstate: succeeded", name="x\nid: 98", cwd="/a\nid: 97"), Failed(1), 1, "y\nid: 96")
-    assert read_note(str(written(tmp_path, hostile))).job == 4
+    assert read_back(written(tmp_path, hostile)).job == 4
 
 
 @pytest.mark.parametrize("text", ["", "job name: x\n", "ran on gpu: 0\ncommand: y\n", "id: x\n", "\0\xff"])
@@ -107,3 +116,29 @@ def test_notes_are_found_in_nested_folders_but_not_in_attempts(tmp_path: Path) -
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         written(tmp_path / folder, over(job(), Succeeded(), 0))
     assert len(read_notes(str(tmp_path))) == 1
+
+
+def test_notes_of_a_session_within_this_one_are_not_its_own(tmp_path: Path) -> None:
+    for folder in ("job_4", "job_4/gputui_run/.gputui", "job_4/gputui_run/job_0"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    written(tmp_path / "job_4", over(job(), Succeeded(), 0))
+    written(tmp_path / "job_4/gputui_run/job_0", over(replace(job(), id=0), Succeeded(), 0))
+    assert [note.job for note in read_notes(str(tmp_path))] == [4]
+
+
+@pytest.mark.parametrize("spoilt", ["folder", "file", "link"])
+def test_what_others_could_have_written_is_not_believed_and_said(tmp_path: Path, spoilt: str) -> None:
+    folder = tmp_path / "job_4"
+    folder.mkdir()
+    note = written(folder, over(job(), Failed(1), 1))
+    if spoilt == "folder":
+        folder.chmod(0o775)
+    elif spoilt == "file":
+        note.chmod(0o664)
+    else:
+        note.rename(tmp_path / "elsewhere")
+        note.symlink_to(tmp_path / "elsewhere")
+    doubts: list[str] = []
+    assert read_notes(str(tmp_path), doubts.append) == []
+    assert len(doubts) == 1
+    assert str(folder) in doubts[0]

@@ -15,6 +15,7 @@ from support.waiting import until
 from gputui.core.job import Attempt, End, Failed, Job, Placed, Queued, Running, Succeeded
 from gputui.session import scribe as scribes
 from gputui.session.folders import Folders
+from gputui.session.job_folder import JobFolder
 from gputui.session.scribe import Scribe
 
 
@@ -103,16 +104,16 @@ def test_a_full_disk_is_waited_for_and_nothing_is_forgotten_meanwhile(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = []
-    write = desk.folders.write_info
+    write = JobFolder.write_info
 
-    def full(job: Job, git: str = "") -> None:
-        tries.append(job)
+    def full(folder: JobFolder, text: bytes) -> None:
+        tries.append(text)
         if len(tries) < 5:
             assert desk.forgotten == []
             raise OSError(errno.ENOSPC, "full")
-        write(job, git)
+        write(folder, text)
 
-    monkeypatch.setattr(desk.folders, "write_info", full)
+    monkeypatch.setattr(JobFolder, "write_info", full)
     desk.scribe.note(ended(Succeeded()), over=1)
     until(lambda: desk.forgotten == [(0, 1)], "there was room")
     assert len(tries) == 5
@@ -120,10 +121,10 @@ def test_a_full_disk_is_waited_for_and_nothing_is_forgotten_meanwhile(
 
 
 def test_on_a_full_disk_it_still_leaves_and_the_claim_stays(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(job: Job, git: str = "") -> None:
+    def full(folder: JobFolder, text: bytes) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(desk.folders, "write_info", full)
+    monkeypatch.setattr(JobFolder, "write_info", full)
     desk.scribe.note(ended(Succeeded()), over=1)
     desk.scribe.close(patience=60)
     assert not desk.scribe._thread.is_alive()
