@@ -248,7 +248,7 @@ class Owner:
         reached(Step.RECOVERY_BEGUN)
         book = self.scheduler.book
         self.engine.recover(survivors(book, self.folders, same_world=opened.same_world))
-        self.engine.gc()
+        self.engine.gc(all_dead=not opened.same_world)
         for job, attempt in unnoted_ends(book, self.paths.claims):
             self._scribe.note(job, over=attempt)
         reached(Step.RECOVERED)

@@ -14,9 +14,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support.late_wrappers import late
+
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
-from gputui.engines.local import wrapper
+from gputui.engines.local import takeover, wrapper
 from gputui.session import backup
 
 
@@ -75,7 +78,7 @@ def fail(step: Step) -> None:
 
 def claim_late(hundredths: int) -> None:
     """Every wrapper waits up to so many hundredths of a second before it claims."""
-    wrapper.TEXT = f'sleep "0.$(printf %02d $(($$ % {hundredths})))"\n{wrapper.TEXT}'
+    setattr(wrapper, "arguments", late(f"os.getpid() % {hundredths} / 100"))  # noqa: B010 - a function is replaced
 
 
 def claim_too_late() -> None:
@@ -84,6 +87,8 @@ def claim_too_late() -> None:
 
 
 def without_exclusion() -> None:
+    """And nobody looks whether an attempt runs whose claim does not say so."""
+    setattr(takeover, "_leader", lambda token: None)  # noqa: B010 - a function is replaced
     text = wrapper.TEXT.replace("set -C\n", "")
     assert text != wrapper.TEXT
     wrapper.TEXT = text

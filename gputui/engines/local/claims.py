@@ -1,7 +1,8 @@
 """The claim files: one per live attempt, created with O_EXCL by whoever decides about it.
 
 The wrapper creates it and writes its pid: the attempt runs. A recovering owner creates it and writes `revoked`:
-the attempt will never run. Later the wrapper appends how it went. An owner that cannot write its store appends what
+the attempt will never run, unless its claim had been taken away while it ran; then the owner that finds it alive
+writes its pid behind that. Later the wrapper appends how it went. An owner that cannot write its store appends what
 it orders before it does so, for the next owner. A line counts only with its newline.
 """
 
@@ -29,7 +30,7 @@ class Absent(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """Not there, although the attempt has written output: somebody took it away."""
+    """No wrapper's, although the attempt has written output: somebody took it away."""
 
 
 class Empty(Struct, frozen=True):
@@ -77,10 +78,15 @@ class Claims:
     """The folder of claims; knows files, decides nothing."""
 
     UNWANTED_AFTER: ClassVar[float] = 600.0
-    """Seconds in which a wrapper that is late must have met its revocation."""
+    """Seconds in which an end is noted."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+
+    def make_folder(self) -> None:
+        """Also when somebody took it away: without it no attempt can begin."""
+        with suppress(OSError):
+            os.mkdir(self.folder, 0o700)
 
     def path(self, job: JobId, attempt: int) -> str:
         return f"{self.folder}/{job}.{attempt}"
@@ -102,7 +108,7 @@ class Claims:
     def read_beside(self, job: JobId, attempt: int, out: str | None) -> Claim:
         """The same, but a claim that is gone while the attempt's output is there is not taken for none."""
         claim = self.read(job, attempt)
-        return Missing() if isinstance(claim, Absent) and _has_content(out) else claim
+        return Missing() if isinstance(claim, Absent | Revoked) and _has_content(out) else claim
 
     def revoke(self, job: JobId, attempt: int) -> bool:
         """Whether we were first. It is the creation that revokes: a full disk may leave the file empty."""
@@ -128,12 +134,18 @@ class Claims:
 
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
-        if not isinstance(self.read(job, attempt), Claimed) or self.asked(job, attempt) is purpose:
-            return
+        if isinstance(self.read(job, attempt), Claimed) and self.asked(job, attempt) is not purpose:
+            self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
+
+    def restore(self, job: JobId, attempt: int, pid: int) -> None:
+        """The attempt was found running without its claim: the next owner shall find it at once."""
+        self._append(job, attempt, b"%d" % pid)
+
+    def _append(self, job: JobId, attempt: int, line: bytes) -> None:
         with suppress(OSError):
-            fd = os.open(self.path(job, attempt), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            fd = os.open(self.path(job, attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
-                os.write(fd, b"%s %s\n" % (ASKED_WORD, purpose.encode()))
+                os.write(fd, line + b"\n")
             finally:
                 os.close(fd)
 
@@ -141,34 +153,40 @@ class Claims:
         with suppress(FileNotFoundError):
             os.unlink(self.path(job, attempt))
 
-    def remove_unwanted(self, wanted: Callable[[JobId, int], bool]) -> None:
-        """Removes old claims that nobody wants any more, but never one whose command may still run."""
+    def remove_unwanted(self, wanted: Callable[[JobId, int], bool], *, all_dead: bool) -> None:
+        """Removes old claims that nobody wants any more, but never one whose command may still run.
+
+        `all_dead`: no process of the session's earlier owners lives. Otherwise revocations stay, however old: a
+        wrapper may come late, and without its revocation it would run.
+        """
         for name in os.listdir(self.folder):
             job, _, attempt = name.partition(".")
             if job.isdecimal() and attempt.isdecimal() and not wanted(int(job), int(attempt)):
-                self._remove_if_old(int(job), int(attempt))
+                self._remove_if_old(int(job), int(attempt), all_dead)
 
-    def _remove_if_old(self, job: JobId, attempt: int) -> None:
+    def _remove_if_old(self, job: JobId, attempt: int, all_dead: bool) -> None:
+        kept = Claimed | Garbled | Unreadable if all_dead else Claimed | Garbled | Unreadable | Revoked | Empty
         try:
             age = time.time() - os.stat(self.path(job, attempt)).st_mtime
         except FileNotFoundError:
             return
-        if age > self.UNWANTED_AFTER and not isinstance(self.read(job, attempt), Claimed | Garbled | Unreadable):
+        if age > self.UNWANTED_AFTER and not isinstance(self.read(job, attempt), kept):
             self.remove(job, attempt)
 
 
 def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
-    """What whole lines say; `written_at` is asked only for an end."""
-    first, *others = content.split(b"\n")[:-1] or [b""]
-    if not first:
+    """What whole lines say, in whatever order they came; `written_at` is asked only for an end."""
+    lines = content.split(b"\n")[:-1]
+    for line in lines:
+        end = _end(line, written_at)
+        if end is not None:
+            return end
+    pids = [int(line) for line in lines if line.isdigit()]
+    if pids:
+        return Claimed(pids[0])
+    if not any(lines):
         return Empty()
-    if first == REVOKED_LINE:
-        return Revoked()
-    if first.isdigit():
-        ends = (end for line in others if (end := _end(line, written_at)) is not None)
-        return next(ends, None) or Claimed(int(first))
-    # A claim that was taken away is made anew by the line that the wrapper appends.
-    return _end(first, written_at) or Garbled()
+    return Revoked() if REVOKED_LINE in lines else Garbled()
 
 
 def _end(line: bytes, written_at: Callable[[], float]) -> Exited | FolderGone | None:

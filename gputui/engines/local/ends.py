@@ -50,8 +50,8 @@ def outcome_of(claim: Claim, status: Status | None, folder: str | None, log_tail
             return _without_exit_record(code, log_tail)
         case Unreadable() if code not in (None, CLAIM_FAILED, FOLDER_FAILED):
             return events.Exited(code)
-        case Absent() | Empty():
-            # The command runs only after the claim.
+        case Empty():
+            # The command runs only after the claim; one that is gone may have been taken away.
             return NeverRan()
     return Vanished(_how_it_died(status))
 

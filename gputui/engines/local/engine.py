@@ -35,6 +35,7 @@ class LocalEngine:
     def __init__(self, loop: EventLoop, claims: str, session: str, report: Callable[[Report], None]) -> None:
         self._loop = loop
         self._claims = Claims(claims)
+        self._claims.make_folder()
         self._session = session
         self._report = report
         self._live: dict[Key, LiveAttempt] = {}
@@ -46,6 +47,7 @@ class LocalEngine:
         self._takeover = Takeover(loop, self._claims, self)
 
     def start(self, launches: Iterable[Launch]) -> None:
+        self._claims.make_folder()
         for launch, started in self._crew.each(launches):
             self._started(launch, started)
 
@@ -97,9 +99,12 @@ class LocalEngine:
         if (job, attempt) not in self._revoked:
             self._claims.remove(job, attempt)
 
-    def gc(self) -> None:
-        """Removes claims of long ended and revoked attempts. After `recover`, which says what is wanted still."""
-        self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided)
+    def gc(self, *, all_dead: bool) -> None:
+        """Removes claims of long ended attempts, and of revoked ones if no wrapper of theirs can live.
+
+        After `recover`, which says what is wanted still.
+        """
+        self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided, all_dead=all_dead)
 
     def leftovers(self, job: JobId, attempt: int) -> list[int]:
         """Searches all processes, which takes milliseconds: best called in another thread."""

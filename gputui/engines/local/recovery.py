@@ -44,10 +44,10 @@ _REQUEUE, _LOST, _LOOK_AGAIN = Verdict.REQUEUE, Verdict.LOST, Verdict.LOOK_AGAIN
 TABLE: dict[type[Claim], Row] = {
     Exited: Row(alive=_FINISHED, dead=_FINISHED, other_world=_FINISHED),
     FolderGone: Row(alive=_FINISHED, dead=_FINISHED, other_world=_FINISHED),
-    # Whoever creates the claim first has decided, so a late wrapper does no harm.
+    # Whoever creates the claim first has decided, so a late wrapper does no harm; one that runs already is found then.
     Absent: Row(alive=_REVOKE, dead=_REVOKE, other_world=_LOST),
     # After a power cut the store may have lost the attempts that came after a revoked one.
-    Revoked: Row(alive=_REQUEUE, dead=_REQUEUE, other_world=_LOST),
+    Revoked: Row(alive=_ADOPT, dead=_REQUEUE, other_world=_LOST),
     # After a power cut a claim may be empty, or missing, although the command ran.
     Empty: Row(alive=_LOOK_AGAIN, dead=_REQUEUE, other_world=_LOST),
     Claimed: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
@@ -10,7 +10,7 @@ from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EventLoop, Survivor
 
 from . import processes
-from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing
+from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing, Revoked
 from .ends import outcome_of
 from .recovery import Verdict, Wrapper, decide
 from .watch import Watch
@@ -20,8 +20,16 @@ FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 REBOOTED = "the machine was rebooted before its end was seen"
 UNSEEN = "its wrapper was killed while nobody watched"
 UNKNOWN = "its claim was taken away or damaged"
-_NOBODY_KNOWS = 0
-"""No process has this number."""
+_TO_SEEK = Empty | Missing | Garbled | Revoked
+"""Claims that do not tell whether a wrapper lives."""
+
+
+class Leader(NamedTuple):
+    """The attempt's wrapper, found alive by its token."""
+
+    pid: int
+    runs: bool
+    """Its command has begun."""
 
 
 class Findings(Protocol):
@@ -54,7 +62,7 @@ class Takeover:
         claim = self._read(survivor)
         if survivor.same_world and isinstance(claim, Claimed):
             self._meet_wrapper(survivor, claim.pid, claim, wait)
-        elif survivor.same_world and isinstance(claim, Empty | Missing | Garbled):
+        elif survivor.same_world and isinstance(claim, _TO_SEEK):
             self._seek_wrapper(survivor, wait)
         else:
             self._act(survivor, claim, Wrapper.DEAD, wait)
@@ -82,22 +90,27 @@ class Takeover:
     def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
         """Its pid is not written, so all processes are searched for the token."""
         token = self._token(survivor)
-        self._loop.run_in_thread(lambda: _leader(token), lambda pid: self._sought(survivor, pid, wait))
+        self._loop.run_in_thread(lambda: _leader(token), lambda found: self._sought(survivor, found, wait))
 
-    def _sought(self, survivor: Survivor, pid: int | None, wait: float) -> None:
+    def _sought(self, survivor: Survivor, found: Leader | OSError | None, wait: float) -> None:
         if self._closed:
             return
         claim = self._read(survivor)
-        if pid == _NOBODY_KNOWS:
+        if isinstance(found, OSError):
             self._look_later(survivor, wait)
-        elif isinstance(claim, Empty):
-            self._act(survivor, claim, Wrapper.DEAD if pid is None else Wrapper.ALIVE, wait)
-        elif not isinstance(claim, Missing | Garbled):
+        elif not isinstance(claim, _TO_SEEK):
             self.decide(survivor, wait)
-        elif pid is not None:
-            self._meet_wrapper(survivor, pid, claim, wait)
-        else:
+        elif found is None:
             self._act(survivor, claim, Wrapper.DEAD, wait)
+        elif isinstance(claim, Empty) and not found.runs:
+            self._act(survivor, claim, Wrapper.ALIVE, wait)
+        else:
+            self._meet_leader(survivor, found, claim, wait)
+
+    def _meet_leader(self, survivor: Survivor, found: Leader, claim: Claim, wait: float) -> None:
+        if found.runs:
+            self._claims.restore(survivor.job, survivor.attempt, found.pid)
+        self._meet_wrapper(survivor, found.pid, claim, wait)
 
     def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
         match decide(claim, survivor.same_world, wrapper):
@@ -114,6 +127,7 @@ class Takeover:
                 self._give_up(survivor, claim)
 
     def _revoke(self, survivor: Survivor, wait: float) -> None:
+        self._claims.make_folder()
         try:
             revoked = self._claims.revoke(survivor.job, survivor.attempt)
         except OSError:
@@ -121,9 +135,7 @@ class Takeover:
             return
         if revoked:
             reached(Step.REVOKED)
-            self._findings.revoked(survivor)
-        else:
-            self.decide(survivor, wait)
+        self.decide(survivor, wait)
 
     def _look_later(self, survivor: Survivor, wait: float) -> None:
         """For as long as it takes: a job must not be harmed because we cannot read."""
@@ -145,12 +157,11 @@ class Takeover:
         return self._findings.token(survivor.job, survivor.attempt)
 
 
-def _leader(token: str) -> int | None:
-    """The attempt's wrapper, if it lives: its oldest leader of a session."""
+def _leader(token: str) -> Leader | OSError | None:
+    """The attempt's wrapper, if it lives: its oldest leader of a session. Who cannot look says so."""
     try:
         members = processes.tree(processes.Marks(token))
-    except OSError:
-        # Who cannot look must not say that nobody is there.
-        return _NOBODY_KNOWS
+    except OSError as error:
+        return error
     leaders = [(stat.started, pid) for pid, stat in members.items() if stat.session == pid]
-    return min(leaders)[1] if leaders else None
+    return Leader(min(leaders)[1], len(members) > 1) if leaders else None

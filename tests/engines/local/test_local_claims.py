@@ -36,6 +36,10 @@ CONTENTS: list[tuple[bytes, Claim]] = [
     (b"4121\nnocwd", Claimed(4121)),
     (b"revoked", Empty()),
     (b"revoked\n", Revoked()),
+    (b"revoked\nexit 3\n", Exited(3, NOW)),
+    (b"revoked\n4121\n", Claimed(4121)),
+    (b"revoked\n4121\nexit 3\n", Exited(3, NOW)),
+    (b"exit 3\n4121\n", Exited(3, NOW)),
     (b"exit 42\n", Exited(42, NOW)),
     (b"exit 42", Empty()),
     (b"nonsense\n", Garbled()),
@@ -94,22 +98,24 @@ def test_removing_a_claim_twice_is_no_error(claims: Claims) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "age", "wanted", "stays"),
+    ("content", "age", "wanted", "all_dead", "stays"),
     [
-        (b"revoked\n", 601, False, False),
-        (b"revoked\n", 599, False, True),
-        (b"revoked\n", 601, True, True),
-        (b"4121\nexit 0\n", 601, False, False),
-        (b"4121\n", 100_000, False, True),
+        (b"revoked\n", 601, False, True, False),
+        (b"revoked\n", 599, False, True, True),
+        (b"revoked\n", 601, True, True, True),
+        (b"revoked\n", 100_000, False, False, True),
+        (b"", 100_000, False, False, True),
+        (b"4121\nexit 0\n", 601, False, False, False),
+        (b"4121\n", 100_000, False, True, True),
     ],
 )
 def test_only_old_decided_unwanted_claims_are_cleared_away(
-    claims: Claims, content: bytes, age: float, wanted: bool, stays: bool
+    claims: Claims, content: bytes, age: float, wanted: bool, all_dead: bool, stays: bool
 ) -> None:
     path = Path(claims.path(3, 1))
     path.write_bytes(content)
     os.utime(path, (time.time() - age,) * 2)
     (path.parent / "notes.txt").write_text("of the user")
-    claims.remove_unwanted(lambda job, attempt: wanted)
+    claims.remove_unwanted(lambda job, attempt: wanted, all_dead=all_dead)
     assert path.exists() == stays
     assert (path.parent / "notes.txt").exists()

@@ -153,6 +153,7 @@ def test_a_nul_byte_is_refused_in_words(machine: Machine) -> None:
 
 def test_a_claim_that_cannot_be_written_is_no_fault_of_the_job(machine: Machine) -> None:
     os.rmdir(machine.folder / "claims")
+    (machine.folder / "claims").symlink_to("/no/such/folder")
     assert isinstance(machine.run("touch ran"), NoRoom)
     assert not (machine.work / "ran").exists()
 

@@ -25,7 +25,7 @@ ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [
     (Exited(0, 1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
     (FolderGone(1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
     (Absent(), Verdict.REVOKE, Verdict.REVOKE, Verdict.LOST),
-    (Revoked(), Verdict.REQUEUE, Verdict.REQUEUE, Verdict.LOST),
+    (Revoked(), Verdict.ADOPT, Verdict.REQUEUE, Verdict.LOST),
     (Empty(), Verdict.LOOK_AGAIN, Verdict.REQUEUE, Verdict.LOST),
     (Claimed(7), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
     (Missing(), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),

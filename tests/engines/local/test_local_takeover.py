@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.late_wrappers import late
 from support.local_machine import Machine, alive
 
 from gputui.core import steps
@@ -116,6 +117,7 @@ def test_an_attempt_that_was_never_spawned_is_revoked(machine: Machine) -> None:
 
 def test_a_late_wrapper_of_a_revoked_attempt_runs_nothing(machine: Machine) -> None:
     machine.recover()
+    assert machine.end_of() == NeverRan()
     machine.engine.forget(0, 1)
     machine.next_owner()
     machine.start("touch ran")
@@ -127,7 +129,7 @@ def test_a_late_wrapper_of_a_revoked_attempt_runs_nothing(machine: Machine) -> N
 def test_between_a_late_wrapper_and_a_revoking_owner_exactly_one_wins(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:
-    monkeypatch.setattr(wrapper, "TEXT", f"sleep {delay}\n{wrapper.TEXT}")
+    monkeypatch.setattr(wrapper, "arguments", late(str(delay)))
     for job in range(8):
         machine.start(f"echo ran >>{job}; exit 5", job=job)
         pid = machine.spawned()[-1].pid
@@ -253,8 +255,63 @@ def test_old_claims_are_cleared_away_but_not_those_under_watch(machine: Machine)
     Path(machine.claims.path(2, 1)).write_text("7\nexit 0\n")
     for name in os.listdir(machine.claims.folder):
         os.utime(f"{machine.claims.folder}/{name}", (1, 1))
-    machine.engine.gc()
+    machine.engine.gc(all_dead=True)
     assert os.listdir(machine.claims.folder) == ["0.1"]
+
+
+def test_a_wrapper_that_is_late_by_hours_still_finds_its_revocation(machine: Machine) -> None:
+    machine.recover()
+    assert machine.end_of() == NeverRan()
+    os.utime(machine.claims.path(0, 1), (1, 1))
+    machine.next_owner()
+    machine.engine.gc(all_dead=False)
+    assert machine.run("touch ran") == NeverRan()
+    assert not (machine.work / "ran").exists()
+
+
+@pytest.mark.parametrize("folder_too", [False, True])
+def test_a_silent_attempt_whose_claim_was_taken_away_is_adopted_and_its_end_counts(
+    machine: Machine, folder_too: bool
+) -> None:
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 8")
+    pid = machine.wrapper()
+    machine.until(lambda: len(machine.tree()) > 1)
+    os.unlink(machine.claims.path(0, 1))
+    if folder_too:
+        os.rmdir(machine.claims.folder)
+    machine.next_owner()
+    machine.recover()
+    machine.until(lambda: len(machine.reports) == 1)
+    assert [spawned.pid for spawned in machine.spawned()] == [pid]
+    assert machine.claims.read(0, 1) == Claimed(pid)
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(8)
+
+
+def test_a_silent_attempt_without_its_claim_whose_wrapper_is_killed_is_lost_not_run_again(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command, pid = machine.command(), machine.wrapper()
+    os.unlink(machine.claims.path(0, 1))
+    machine.next_owner()
+    machine.recover()
+    machine.until(lambda: len(machine.reports) == 1)
+    os.kill(pid, signal.SIGKILL)
+    assert isinstance(machine.end_of(), Vanished)
+    assert not alive(command)
+
+
+def test_a_watched_attempt_whose_claim_was_taken_away_and_whose_wrapper_is_killed_is_lost(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command, pid = machine.command(), machine.wrapper()
+    os.unlink(machine.claims.path(0, 1))
+    os.kill(pid, signal.SIGKILL)
+    assert isinstance(machine.end_of(), Vanished)
+    assert not alive(command)
+
+
+def test_a_folder_of_claims_that_was_taken_away_is_made_again(machine: Machine) -> None:
+    os.rmdir(machine.claims.folder)
+    assert machine.run("exit 3") == Exited(3)
 
 
 def test_a_running_attempt_whose_claim_was_taken_away_is_not_run_twice(machine: Machine) -> None:
