@@ -33,10 +33,11 @@ def work(options: Options) -> int:
         return _print_schema()
     config = load(options.words)
     if options.json:
-        values = {key: dict(zip(("value", "from"), config.get(key), strict=True)) for key in config}
+        values = {key: dict(zip(("value", "from"), config.effective(key), strict=True)) for key in config}
         print_json({"settings": values, "user_file": user_file()})
         return 0
-    rows = [[key, shown(config.get(key)[0]), config.get(key)[1], VARIABLES.get(key, "")] for key in config]
+    settings = {key: config.effective(key) for key in config}
+    rows = [[key, shown(value), origin, VARIABLES.get(key, "")] for key, (value, origin) in settings.items()]
     out("\n".join(table(COLUMNS, rows, Paper(), ["" if row[2] == "default" else "1" for row in rows])))
     return 0
 
@@ -53,9 +54,11 @@ def _print_schema() -> int:
 def shown(value: object) -> str:
     match value:
         case None:
-            return "-"
+            return "none"
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:g}"
+            return f"{value:g} s"
+        case "":
+            return "none"
     return str(value)

@@ -45,6 +45,7 @@ COLUMNS = (
     Column("job", least=12),
     Column("why", least=0),
 )
+STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}" for state in ALL}
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -66,7 +67,7 @@ def work(options: Options) -> int:
 
 
 def asked(client: Client, options: Options) -> Listing:
-    fields: dict[str, Any] = {"states": options.state} if options.state else {}
+    fields: dict[str, Any] = {"rows": not options.json} | ({"states": options.state} if options.state else {})
     if options.words:
         ids, names = parted(options.words)
         answer = client.ask("pick", ids=ids, names=names)
@@ -125,10 +126,12 @@ def header(listing: Listing) -> list[tuple[str, str]]:
 
     scheduler, owner = listing["scheduler"], listing["owner"]
     who = f"{owner['kind']} {owner['pid']}" if owner else "no owner"
-    parts = [plain(listing["session"]), scheduler["state"].upper(), told(listing["counts"]), who]
-    if listing.get("eta") and scheduler["state"] == "running" and listing["eta"] > time.time():
+    parts = [plain(listing["session"]), standing(scheduler).upper(), told(listing["counts"]), who]
+    if listing.get("eta") and standing(scheduler) == "running" and listing["eta"] > time.time():
         parts.append(f"done ≈ {clock(listing['eta'])}")
     lines = [(" · ".join(part for part in parts if part), "1")]
+    if scheduler.get("awaits"):
+        lines.append((f"  {standing(scheduler)}: {plain(scheduler['awaits'])}", "33"))
     if scheduler["cause"] is not None:
         lines.append((f"! {plain(scheduler['cause']['message'])} (gputui resume goes on)", "1;33"))
     if listing.get("trouble"):
@@ -136,23 +139,27 @@ def header(listing: Listing) -> list[tuple[str, str]]:
     return lines
 
 
+def standing(scheduler: dict[str, Any]) -> str:
+    """The word for it; an owner of an older version knows none."""
+    return str(scheduler.get("standing") or scheduler["state"])
+
+
 def row(job: dict[str, Any], now: float, *, project: bool = False) -> list[str]:
-    state = job["state"]
-    generic = f"job_{job['id']}"
+    id, state, name = job["id"], job["state"], job["name"]
     return [
-        str(job["id"]),
-        f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}",
+        str(id),
+        STATE_CELLS.get(state, state),
         str(job["priority"]),
-        ",".join(job["gpus"]),
+        ",".join(job.get("gpus", ())),
         took(job, now),
         *([job["group"]] if project else []),
-        job["command"] if job["name"] in ("", generic) else job["name"],
+        job["command"] if not name or name == f"job_{id}" else name,
         job["why"] or ending(job),
     ]
 
 
 def took(job: dict[str, Any], now: float) -> str:
-    if job["started"] is None or job["state"] in WAITING:
+    if job.get("started") is None or job["state"] in WAITING:
         return ""
     seconds = max(0, int((job["ended"] if job["ended"] is not None else now) - job["started"]))
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

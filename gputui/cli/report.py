@@ -9,11 +9,14 @@ from typing import Protocol
 
 from gputui.core.job import Attempt, Ended, Job, JobId, StateName, Succeeded
 from gputui.core.snapshot import Snapshot
+from gputui.core.standing import Word, standing
 from gputui.logs.plain import plain
 
 from .words import clock, elapsed, out, say
 
 TIMES_A_SECOND = 5
+TOLD = (Word.WAITING, Word.PAUSED, Word.DRAINING)
+"""The rest is told by the numbers."""
 
 
 class Reporter(Protocol):
@@ -136,7 +139,8 @@ def progress(snapshot: Snapshot) -> str:
     bad = ended - snapshot.count(StateName.SUCCEEDED)
     parts = [f"{ended}/{total} done", f"{snapshot.running} running"]
     parts += [f"{bad} failed"] if bad else []
-    parts += [f"{snapshot.mode}"] if snapshot.cause else []
+    stands = standing(snapshot)
+    parts += [f"{stands.word}: {plain(stands.awaits)}" if stands.awaits else stands.word] if stands.word in TOLD else []
     parts += [snapshot.trouble] if snapshot.trouble else []
     parts += [f"done ≈ {clock(snapshot.eta)}"] if snapshot.eta and snapshot.waiting + snapshot.running else []
     return " · ".join(parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from gputui.session.environment import captured, digest
 from gputui.session.holding import Holding
 from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
+from gputui.session.memory import collect_rarely
 from gputui.session.moving_aside import move_aside
 from gputui.session.opening import Layout
 from gputui.session.paths import Paths
@@ -44,7 +44,6 @@ T = TypeVar("T")
 
 TELL_AFTER = 0.5
 """Seconds in which the owner usually has answered long ago."""
-GC_THRESHOLD = 100_000
 INPUT_DRIES_UP = 1.0
 """Seconds without a line after which a user who leaves need not wait for the producer."""
 
@@ -70,8 +69,7 @@ class Running:
 
     def run(self) -> int:
         options = self._options
-        # A long queue is many objects and no cycles: looking for some took a third of the time of opening it.
-        gc.set_threshold(GC_THRESHOLD)
+        collect_rarely()
         inputs = Inputs(self._named(), digest(self._environment), job_settings(options))
         given = wanted_lanes(options, inputs.gpus)
         paths = Paths(options.output_dir)

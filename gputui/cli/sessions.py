@@ -68,7 +68,7 @@ def row(one: dict[str, Any]) -> list[str]:
     scheduler, owner = one["scheduler"], one["owner"]
     return [
         one["host"],
-        scheduler["state"] if scheduler else "-",
+        (scheduler.get("standing") or scheduler["state"]) if scheduler else "-",
         f"{owner['kind']} {owner['pid']}" if owner else "-",
         told(one["counts"]) if one["counts"] else "",
         one["session"],

@@ -75,7 +75,7 @@ def main(words: list[str]) -> int:
 
 
 def _mistaken_verb(words: list[str]) -> str | None:
-    """A single word that is no file but nearly a verb was meant as one."""
+    """A first word that is no verb and no file is what is wrong, whatever else may be."""
     import os
 
     from gputui.__main__ import VERBS
@@ -85,4 +85,5 @@ def _mistaken_verb(words: list[str]) -> str | None:
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None
     near = nearest(words[0], VERBS)
-    return f"there is no verb and no file {words[0]!r}: did you mean gputui {near}?" if near else None
+    advice = f"did you mean gputui {near}?" if near else "gputui help lists the verbs"
+    return f"there is no verb and no file {words[0]!r}: {advice}"

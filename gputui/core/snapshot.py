@@ -32,6 +32,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """No longer wanted, but their jobs still run."""
     holders: dict[LaneId, JobId]
     eta: float | None = None
+    awaits: str = ""
+    """While nothing runs: what must happen first."""
     trouble: str | None = None
     """What keeps the owner from working as it should, in one sentence."""
 

@@ -33,6 +33,10 @@ class Timers:
     def next(self) -> float | None:
         return self._heap[0][0] if self._heap else None
 
+    def first(self) -> JobId | None:
+        """The job that comes up next, if its moment still holds."""
+        return self._heap[0][1] if self._heap else None
+
     def pop(self, now: float) -> JobId | None:
         """A job whose moment may have come; the caller checks `due`."""
         if self._heap and self._heap[0][0] <= now:

@@ -85,6 +85,19 @@ KEYS: dict[str, Reader] = {
 }
 """Each key, how its value is read, and what it is when nobody says."""
 
+WITHOUT_WORD = {
+    "gpus": "all",
+    "pause_after": 3,
+    "grace": 30.0,
+    "retries": 0,
+    "shell": "bash",
+    "login_shell": False,
+    "keep_free": 0,
+    "ignore_strangers": False,
+    "theme": "dark",
+}
+"""What a new session takes where nobody says anything; one that is there keeps what it has."""
+
 VARIABLES = {
     key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper())
     for key in KEYS
@@ -104,6 +117,11 @@ class Config:
     def get(self, key: str) -> tuple[Any, str]:
         """The value and where it was said; None: nobody said anything, and what the value is for decides."""
         return self._found[key] if key in self._found else (KEYS[key][1], DEFAULT)
+
+    def effective(self, key: str) -> tuple[Any, str]:
+        """The value that a new session would take, and where it was said."""
+        value, origin = self.get(key)
+        return (WITHOUT_WORD.get(key), origin) if value is None else (value, origin)
 
     def keymap(self) -> dict[str, str]:
         """The user's own keys for the screen, by action."""

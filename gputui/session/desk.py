@@ -18,7 +18,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.why import why
 
 from . import wire
-from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, scheduler_json, story_json
+from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
 from .reloading import reload_plan
 from .requests import Begin, Commands, Forget, Load
 from .ticket import OwnerGone, Ticket
@@ -120,7 +120,7 @@ class Desk:
     def _status(self) -> dict[str, Any]:
         snapshot = self._owner.snapshot
         return {
-            "scheduler": scheduler_json(snapshot),
+            "scheduler": scheduler_json(snapshot, owned=self._owner.places),
             "owner": self._owner_json(),
             "counts": snapshot.counts,
             "active": sorted(snapshot.active),
@@ -166,17 +166,15 @@ class Desk:
                 return wire.no("internal", f"the owner failed at this: {error!r}")
 
         def listed() -> bytes:
-            jobs = [
-                job_json(job, owner.folders, whys.get(job.id) or _far_back(job, ahead))
-                for job in _wanted(snapshot, ask)
-            ]
+            told = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
+            jobs = [row_json(job, why) if ask.rows else job_json(job, owner.folders, why) for job, why in told]
             return wire.ok({"session": owner.paths.root, **self._head(snapshot), "jobs": jobs})
 
         owner.loop.run_in_thread(make, reply)
 
     def _head(self, snapshot: Snapshot) -> dict[str, Any]:
         return {
-            "scheduler": scheduler_json(snapshot),
+            "scheduler": scheduler_json(snapshot, owned=self._owner.places),
             "owner": self._owner_json(),
             "counts": snapshot.counts,
             "eta": snapshot.eta,

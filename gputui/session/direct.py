@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from .client import ClientError, Refused
 from .desk import Desk
 from .errors import SessionError
 from .lock import Lock, OwnerKind
+from .memory import collect_rarely
 from .owner import Owner
 from .paths import Paths
 from .ticket import OwnerGone
@@ -23,6 +23,7 @@ from .ticket import OwnerGone
 def ask_store(root: str, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:
     """The answer in a list; None: somebody else holds the lock now, and can be asked."""
     paths = Paths(root)
+    collect_rarely()
     try:
         paths.check()
         lock = locks.take(paths)
@@ -57,7 +58,7 @@ def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
     owner.close()
     if not replies:
         raise ClientError(f"the session could not be read: {(owner.failure or 'no answer').splitlines()[-1]}")
-    reply = json.loads(replies[0])
+    reply = msgspec.json.decode(replies[0])
     if reply["ok"]:
         return reply["value"]
     raise (Refused if reply["kind"] == "refused" else ClientError)(reply["message"])

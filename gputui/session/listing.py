@@ -9,6 +9,7 @@ from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, St
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
+from gputui.core.standing import standing
 from gputui.core.transitions import words
 
 from .folders import Folders
@@ -18,10 +19,13 @@ ENDED_BADLY = frozenset(
 )  # fmt: skip
 
 
-def scheduler_json(snapshot: Snapshot) -> dict[str, Any]:
-    cause = snapshot.cause
+def scheduler_json(snapshot: Snapshot, *, owned: bool) -> dict[str, Any]:
+    """`state` is what the scheduler may do, `standing` what comes of it: running, waiting, idle, done …"""
+    cause, stands = snapshot.cause, standing(snapshot, owned=owned)
     return {
         "state": snapshot.mode,
+        "standing": stands.word,
+        "awaits": stands.awaits or None,
         "cause": None
         if cause is None
         else {
@@ -34,33 +38,49 @@ def scheduler_json(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
-    placed, last = job.active, job.attempts[-1] if job.attempts else None
-    over = last if placed is None else None
-    number = placed.attempt if placed is not None else last.number if last is not None else 0
-    files = folders.written(job, number) if number else None
-    return {
+def row_json(job: Job, why: str | None) -> dict[str, Any]:
+    """What a table shows of a job; one that never ran has no more to tell, and there may be very many of them."""
+    row = {
         "id": job.id,
         "name": job.name,
         "group": job.spec.group,
-        "params": job.spec.params,
         "command": job.spec.command,
-        "cwd": job.spec.cwd,
         "state": job.state.name,
+        "priority": job.priority,
+        "why": why,
+    }
+    return row | run_json(job) if job.issued or job.state.name is StateName.SKIPPED else row
+
+
+def run_json(job: Job) -> dict[str, Any]:
+    """How the newest attempt goes or went."""
+    placed, last = job.active, job.attempts[-1] if job.attempts else None
+    over = last if placed is None else None
+    return {
         "exit_code": over.exit_code if over is not None else None,
         "signal": over.end.signal if over is not None and isinstance(over.end, Crashed) else None,
-        "attempt": job.issued,
-        "priority": job.priority,
         "gpus": list(placed.gpus if placed is not None else over.gpus if over is not None else ()),
+        "started": placed.since if placed is not None else over.started if over is not None else None,
+        "ended": over.ended if over is not None else None,
+        "end": _end_words(job, over),
+    }
+
+
+def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
+    placed = job.active
+    number = placed.attempt if placed is not None else job.attempts[-1].number if job.attempts else 0
+    files = folders.written(job, number) if number else None
+    return {
+        **row_json(job, why),
+        **run_json(job),
+        "params": job.spec.params,
+        "cwd": job.spec.cwd,
+        "attempt": job.issued,
         "pid": job.state.pid if isinstance(job.state, Running | Suspended | Stopping) else None,
         "kill_at": job.state.deadline if isinstance(job.state, Stopping) else None,
         "added": job.added,
-        "started": placed.since if placed is not None else over.started if over is not None else None,
-        "ended": over.ended if over is not None else None,
         "out": files.out if files is not None else None,
         "err": files.err if files is not None else None,
-        "why": why,
-        "end": _end_words(job, over),
         "progress": None,
     }
 

@@ -22,6 +22,7 @@ from gputui.core.lanes import Lane
 from gputui.core.outlook import goes_on
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
+from gputui.core.standing import awaited
 from gputui.core.steps import Step, reached
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Report
@@ -360,13 +361,21 @@ class Owner:
     def _publish(self) -> None:
         if self.now - self._eta[0] > ETA_EVERY:
             self._eta = (self.now, self.scheduler.eta(self.now))
-        self.snapshot = replace(self.scheduler.snapshot(), eta=self._eta[1], trouble=self._saver.trouble)
+        snapshot = self.scheduler.snapshot()
+        awaits = awaited(self.scheduler, self.now) or self._awaited_source() if not snapshot.active else ""
+        self.snapshot = replace(snapshot, eta=self._eta[1], trouble=self._saver.trouble, awaits=awaits)
         self.devices.look(self.scheduler, self.snapshot, self.now)
         with self._changed_lock:
             self._changed |= self.snapshot.changed
         for look in self.on_turn:
             look(self.snapshot)
         self._on_change()
+
+    def _awaited_source(self) -> str:
+        mode, cause = self.scheduler.mode, self.scheduler.cause
+        going = (source.path for source in self.sources.values() if self.places and source.goes_on(mode, cause))
+        path = next(going, None)
+        return f"what {path} gives" if path is not None else ""
 
     def _set_wakeup(self) -> None:
         due = self.scheduler.next_wakeup()

@@ -24,6 +24,8 @@ class Listing(msgspec.Struct, frozen=True, tag="listing"):
 
     jobs: list[JobId] | None = None
     states: list[StateName] | None = None
+    rows: bool = False
+    """Only what a table shows."""
 
 
 class Show(msgspec.Struct, frozen=True, tag="show"):

@@ -12,6 +12,8 @@ from support.calling import Gputui
 
 from gputui.cli.run import parser
 from gputui.cli.settled import settle
+from gputui.core.events import Settings
+from gputui.core.job import JobSpec
 from gputui.gpus.wanted import Named
 from gputui.session import config
 from gputui.session.config import KEYS, VARIABLES, ConfigError, load
@@ -159,3 +161,15 @@ def test_wrong_gpus_in_a_file_end_run_with_its_name(gputui: Gputui) -> None:
     assert told.status == 2
     assert str(file) in told.err
     assert not Path("gputui_run").exists()
+
+
+def test_a_default_is_told_as_what_it_really_is(gputui: Gputui) -> None:
+    settings, values = Settings(), json.loads(gputui("config", "--json").out)["settings"]
+    for key in ("pause_after", "grace", "keep_free", "ignore_strangers", "at_most"):
+        assert values[key] == {"value": getattr(settings, key), "from": "default"}
+    spec = JobSpec(command="", cwd="", environment="")
+    assert (values["retries"]["value"], values["login_shell"]["value"]) == (spec.retries, spec.login_shell)
+    assert values["gpus"]["value"] == "all"
+    shown = [line.split()[:3] for line in gputui("config").out.splitlines()]
+    assert ["pause_after", "3", "default"] in shown
+    assert all(value != "-" for _, value, _ in shown)

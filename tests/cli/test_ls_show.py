@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.calling import Gputui
 from support.fake_owner import FakeOwner, job
+from support.homes import Home
 from support.schemas import valid
 
 from gputui.cli import listing, table
@@ -208,3 +212,30 @@ def test_a_column_that_may_not_be_cut_stays() -> None:
     columns = (Column("id"), Column("job", least=5))
     lines = table.table(columns, [["123456", "x" * 50]], on_paper(20), [""])
     assert lines[1] == "123456  xxxxxxxxxxx…"
+
+
+def cpu_seconds(*command: str) -> float:
+    """The least that a program costs; unlike its wall time it does not depend on who else is at work."""
+
+    def once() -> float:
+        process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return usage.ru_utime + usage.ru_stime
+
+    return min(once() for _ in range(3))
+
+
+def test_a_long_queue_is_told_for_little_more_than_loading_it_costs(tmp_path: Path) -> None:
+    short, long = Home(tmp_path, "short"), Home(tmp_path, "long")
+    short.begin("true")
+    long.begin(*(f"python train.py --seed {seed}" for seed in range(30_000)))
+
+    def loading(home: Home) -> float:
+        return cpu_seconds("-c", f"from gputui.session.store import Store; Store({str(home.database)!r}).load()")
+
+    def telling(home: Home) -> float:
+        return cpu_seconds("-m", "gputui", "ls", "--session", str(home.root))
+
+    assert telling(long) - telling(short) < 3.3 * (loading(long) - loading(short))

@@ -186,3 +186,33 @@ def test_an_edited_job_of_a_sweep_is_listed_with_the_parameters_of_its_new_comma
     sh("edit", "0", VISUAL="sed -i 's/^command = .*/command = \"make all\"/'")
     [listed] = json.loads(sh("ls", "--json").stdout)["jobs"]
     assert (listed["command"], listed["params"]) == ("make all", {})
+
+
+def test_ls_says_running_only_while_something_can_run(sh: Shell) -> None:
+    def head() -> str:
+        return sh("ls").stdout.splitlines()[0]
+
+    sh("add", "--no-start", "true")
+    assert " · IDLE · " in head()
+    assert "gputui resume" in sh("ls").stdout
+    sh("hold", "0")
+    sh("add", "sleep 60")
+    until(lambda: " · RUNNING · " in head(), "the job runs")
+    sh("kill", "--now", "1")
+    until(lambda: " · WAITING · " in head() or " · IDLE · " in head(), "only a held job is left")
+    scheduler = json.loads(sh("ls", "--json").stdout)["scheduler"]
+    assert (scheduler["state"], scheduler["standing"]) in (("running", "waiting"), ("running", "idle"))
+    assert scheduler["awaits"]
+    sh("rm", "0")
+    assert " · DONE · " in head()
+
+
+def test_ls_says_what_a_followed_file_still_has_to_give(sh: Shell) -> None:
+    (sh.folder / "queue").touch()
+    with subprocess.Popen([*GPUTUI, "run", "--gpus", "cpu:1", "--follow", "queue"], cwd=sh.folder) as run:
+        try:
+            until(lambda: (sh.home.root / ".gputui" / "control.sock").exists(), "it owns the session")
+            until(lambda: " · WAITING · " in sh("ls").stdout, "it waits for the file")
+            assert f"what {sh.folder}/queue gives" in sh("ls").stdout
+        finally:
+            run.terminate()

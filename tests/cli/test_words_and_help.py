@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from support.calling import Gputui
+from support.sessions import GPUTUI, said
 
 from gputui.__main__ import VERBS
 from gputui.cli import completion
@@ -122,3 +123,12 @@ def test_an_unknown_shell_lists_the_known(gputui: Gputui) -> None:
     told = gputui("completion", "tcsh")
     assert told.status == 2
     assert "zsh" in told.err
+
+
+def test_a_word_that_is_no_verb_and_no_file_is_named_with_or_without_a_terminal() -> None:
+    done = subprocess.run(
+        [*GPUTUI, "wrongword"], stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True
+    )
+    assert done.returncode == 2
+    assert "no verb and no file 'wrongword'" in said(done)
+    assert "terminal" not in done.stderr

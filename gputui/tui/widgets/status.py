@@ -9,14 +9,23 @@ from rich.text import Text
 from textual.widgets import Static
 
 from gputui.core.job import StateName
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
+from gputui.core.standing import Word, standing
 from gputui.logs.plain import plain
 from gputui.tui.model.rows import BAD_ENDS
-from gputui.tui.model.words import moment
+from gputui.tui.model.words import cut, moment
 
-MODES = {Mode.RUNNING: "▶ RUNNING", Mode.PAUSED: "‖ PAUSED", Mode.DRAINING: "▽ DRAINING"}
-STYLES = {Mode.RUNNING: "bold green", Mode.PAUSED: "bold yellow", Mode.DRAINING: "bold yellow"}
+LEAST_SENTENCE = 16
+"""Cells below which a cut sentence tells nothing."""
+
+WORDS = {
+    Word.RUNNING: ("▶ RUNNING", "bold green"),
+    Word.WAITING: ("◷ WAITING", "bold yellow"),
+    Word.IDLE: ("○ IDLE", "bold"),
+    Word.DONE: ("✓ DONE", "bold green"),
+    Word.PAUSED: ("‖ PAUSED", "bold yellow"),
+    Word.DRAINING: ("▽ DRAINING", "bold yellow"),
+}
 
 
 @dataclass(frozen=True)
@@ -46,11 +55,12 @@ def status_text(
 ) -> Text:
     """As much of it as there is room for: the clock goes first, then the host, then the end."""
     right = [moment(now, now)]
-    if snapshot.eta is not None and snapshot.mode is Mode.RUNNING:
+    stands = standing(snapshot)
+    if snapshot.eta is not None and stands.word is Word.RUNNING:
         right.insert(0, f"done ≈ {moment(snapshot.eta, now)}")
-    state = "" if monitor else MODES[snapshot.mode]
+    state, style = ("", "") if monitor else WORDS[stands.word]
     place = f"{where.session} @ {where.host}" if where.session else where.host
-    left = [("gputui", "bold"), (plain(place), ""), (state, STYLES[snapshot.mode]), (_counts(snapshot), "")]
+    left = [("gputui", "bold"), (plain(place), ""), (state, style), (_counts(snapshot), "")]
     if read_only:
         left.insert(2, ("read-only", "italic"))
     while right and _length(left) + sum(map(cell_len, right)) + 3 * len(right) + 2 > width:
@@ -58,6 +68,9 @@ def status_text(
     for part, shorter in ((1, plain(where.session or where.host)), (0, ""), (1, "")):
         if _length(left) - 1 > width:  # the state and the counts are worth more than names
             left[part] = (shorter, left[part][1])
+    room = width - _length(left) - sum(map(cell_len, right)) - 3 * len(right) - 2
+    if room >= LEAST_SENTENCE and not monitor:
+        left.append((cut(plain(stands.awaits), room), "italic"))
     text = Text(" ", no_wrap=True, overflow="crop")
     for words, style in left:
         if words:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from support.fixed import NOW, session, sweep
 
+from gputui.core.job import Ended, Held
 from gputui.tui.widgets.status import Where, status_text
 
 WHERE = Where("lr-sweep", "lab7")
@@ -25,3 +27,19 @@ def test_what_there_is_room_for_is_told() -> None:
     assert at[120][-1] == "13:46"
     assert "RUNNING" in at[60]
     assert "lr-sweep" in at[60]
+
+
+def test_nothing_left_to_do_is_done_never_running() -> None:
+    over = [job for job in sweep() if isinstance(job.state, Ended)]
+    line = status_text(WHERE, session(over), NOW, 120).plain
+    assert "✓ DONE" in line
+    assert "RUNNING" not in line
+
+
+def test_what_a_session_waits_for_is_told_as_far_as_there_is_room() -> None:
+    held = [job for job in sweep() if isinstance(job.state, Held)]
+    stands = replace(session(held), awaits="1 held job; release lets it start")
+    assert "◷ WAITING" in status_text(WHERE, stands, NOW, 60).plain
+    assert "1 held job; release lets it start" in status_text(WHERE, stands, NOW, 140).plain
+    for width in range(50, 200):
+        assert status_text(WHERE, stands, NOW, width).cell_len <= width + 3
