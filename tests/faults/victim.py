@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support.late_wrappers import late
+from support.late_wrappers import UNTIL_CLAIMED, late
 
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
@@ -78,12 +78,12 @@ def fail(step: Step) -> None:
 
 def claim_late(hundredths: int) -> None:
     """Every wrapper waits up to so many hundredths of a second before it claims."""
-    setattr(wrapper, "arguments", late(f"os.getpid() % {hundredths} / 100"))  # noqa: B010 - a function is replaced
+    setattr(wrapper, "arguments", late(f"time.sleep(os.getpid() % {hundredths} / 100)"))  # noqa: B010 - a function is replaced
 
 
 def claim_too_late() -> None:
     """No wrapper claims before somebody else has: the next owner, who revokes."""
-    wrapper.TEXT = f'until test -e "$1"; do sleep 0.01; done\n{wrapper.TEXT}'
+    setattr(wrapper, "arguments", late(UNTIL_CLAIMED))  # noqa: B010 - a function is replaced
 
 
 def without_exclusion() -> None:

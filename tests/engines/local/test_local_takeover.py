@@ -129,7 +129,7 @@ def test_a_late_wrapper_of_a_revoked_attempt_runs_nothing(machine: Machine) -> N
 def test_between_a_late_wrapper_and_a_revoking_owner_exactly_one_wins(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:
-    monkeypatch.setattr(wrapper, "arguments", late(str(delay)))
+    monkeypatch.setattr(wrapper, "arguments", late(f"time.sleep({delay})"))
     for job in range(8):
         machine.start(f"echo ran >>{job}; exit 5", job=job)
         pid = machine.spawned()[-1].pid
