@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import commands, eta, placement, transitions
+from . import commands, eta, placement, taking_back, transitions
 from .book import Book
 from .breaker import Streak, failure_of, joined, limit_of_any_kind, tripped
 from .dependencies import satisfied, waiting_state
@@ -51,6 +51,7 @@ from .job import (
 from .lanes import Board, Lane
 from .mode import Cause, Mode, cause_of
 from .snapshot import Snapshot
+from .taking_back import TakenBack
 
 __all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
 
@@ -107,7 +108,7 @@ class Scheduler:
 
     # Events
 
-    def handle(self, event: Event, now: float) -> list[Instruction]:
+    def handle(self, event: Event | TakenBack, now: float) -> list[Instruction]:
         """Applies one event and returns what the world must do about it; raises Refusal, changing nothing."""
         match event:
             case AddJobs():
@@ -127,6 +128,8 @@ class Scheduler:
                 self.settings = event
             case DevicesSeen(devices=devices):
                 self.board.cards.see(devices)
+            case TakenBack():
+                taking_back.take_back(self, event, now)
             case Tick():
                 return transitions.tick(self, now)
             case _:

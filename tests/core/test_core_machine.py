@@ -41,7 +41,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def resume(self, chance: Random) -> None:
         self.driver.resume(chance)
 
-    @rule(what=st.sampled_from(["change_of_scene", "late_news", "seen_alive", "look", "new_owner"]), chance=chances)
+    @rule(
+        what=st.sampled_from(["change_of_scene", "late_news", "seen_alive", "look", "new_owner", "taken_back"]),
+        chance=chances,
+    )
     def something_else(self, what: str, chance: Random) -> None:
         getattr(self.driver, what)(chance)
 
@@ -69,6 +72,7 @@ WEIGHTS = {
     Driver.place: 1,
     Driver.look: 1,
     Driver.new_owner: 1,
+    Driver.taken_back: 2,
 }
 
 

@@ -6,9 +6,10 @@ from random import Random
 
 from msgspec.structs import replace
 
-from gputui.core.events import AddJobs, AttemptEnded, Event, Refusal, Resume, Spawned, Tick
+from gputui.core import taking_back
+from gputui.core.events import AddJobs, AttemptEnded, Event, NeverRan, Refusal, Resume, Spawned, Tick
 from gputui.core.instructions import Instruction
-from gputui.core.job import JobId, Waiting
+from gputui.core.job import JobId, Stopping, Waiting
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.validate import validate
@@ -110,6 +111,30 @@ class Driver:
     def seen_alive(self, chance: Random) -> None:
         for job, placed in self.model.alive.items():
             self.do(Spawned(job=job, attempt=placed.attempt, pid=chance.choice([100, 101]), adopted=True))
+
+    def taken_back(self, chance: Random) -> None:
+        """What users ask in one turn cannot be made durable: all is as before, but for what is being ended."""
+        scheduler, before = self.scheduler, list(self.scheduler.book)
+        record, event = scheduler.record(), taking_back.to_now(scheduler)
+        commands = len(self.model.commands)
+        for _ in range(chance.randint(1, 4)):
+            happen = chance.choice([self.user_command, self.user_command, self.add, self.change_of_scene, self.resume])
+            happen(chance)
+        starts = scheduler.place(self.now)
+        for start in starts:
+            self.model.started(scheduler, start.job)
+        for start in starts:
+            self.do(AttemptEnded(job=start.job.id, attempt=start.job.issued, outcome=NeverRan(), at=self.now))
+        scheduler.handle(event, self.now)
+        for job in list(scheduler.book)[len(before) :]:
+            assert job.archived
+        for old, new in zip(before, scheduler.book, strict=False):
+            assert isinstance(new.state, Stopping) or replace(new, issued=old.issued) == old
+        after = scheduler.record()
+        assert (after.settings, after.streak) == (record.settings, record.streak)
+        assert [lane.devices for lane in after.lanes] == [lane.devices for lane in record.lanes]
+        assert len(self.model.commands) - commands == len(scheduler.book) - len(before)
+        self.check()
 
     def change_of_scene(self, chance: Random) -> None:
         self.do(any_change_of_scene(chance))
