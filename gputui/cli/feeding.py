@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Iterable
 
 from gputui.core.events import Refusal
+from gputui.session import client
 from gputui.session.client import ClientError
-from gputui.session.ticket import OwnerGone
+from gputui.session.ticket import NotDurable, OwnerGone
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft
 
 CHUNK = 1 << 16
+OFFERED_EVERY = 0.5
+"""Seconds between tries, while the queue cannot be written."""
 MOST_WAITING = 10_000
 """A producer is held back while so many jobs wait; the pipe makes it wait."""
 
@@ -82,10 +85,21 @@ class Feeder:
     def _add_batch(self, batch: list[Draft]) -> None:
         try:
             if batch:
-                self._add(batch)
+                self._offer(batch)
+        except NotDurable:
+            raise
         except Refusal:
             if len(batch) == 1:
                 raise
             # How lines fall into batches is chance, so a bad one must not cost its neighbours.
             for draft in batch:
-                self._add([draft])
+                self._offer([draft])
+
+    def _offer(self, batch: list[Draft]) -> None:
+        """Again while the queue cannot be written: a pipe does not give its lines twice."""
+        while True:
+            try:
+                return self._add(batch)
+            except (NotDurable, client.NotDurable):
+                if self.to_its_end.wait(OFFERED_EVERY):
+                    raise

@@ -39,6 +39,10 @@ class Refused(ClientError):
     """The owner understood and said no."""
 
 
+class NotDurable(Refused):
+    """The owner cannot write the queue now; the same can be asked again later."""
+
+
 class OwnerStopped(ClientError):
     """It answers when it is continued."""
 
@@ -76,7 +80,7 @@ class Connection:
             raise NoOwner from error
         if reply["ok"]:
             return reply["value"]
-        raise (Refused if reply["kind"] == "refused" else ClientError)(reply["message"])
+        raise refused(reply)
 
     def _send(self, frame: bytes) -> None:
         left = memoryview(frame)
@@ -157,6 +161,12 @@ def is_stopped(pid: int) -> bool:
 
 def stopped_sentence(pid: int) -> str:
     return f"owner pid {pid} is stopped: kill -CONT {pid}"
+
+
+def refused(reply: dict[str, Any]) -> ClientError:
+    """What a reply that says no is raised as."""
+    kinds = {"refused": Refused, "not_durable": NotDurable}
+    return kinds.get(reply["kind"], ClientError)(reply["message"])
 
 
 class Client:

@@ -21,7 +21,7 @@ from . import wire
 from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
 from .reloading import reload_plan
 from .requests import Begin, Commands, Forget, Load
-from .ticket import OwnerGone, Ticket
+from .ticket import NotDurable, OwnerGone, Ticket
 
 if TYPE_CHECKING:
     from .owner import Owner
@@ -212,6 +212,8 @@ class Desk:
 def _answer(ticket: Ticket[Any]) -> bytes:
     try:
         return wire.ok(ticket.outcome())
+    except NotDurable as not_durable:
+        return wire.no("not_durable", str(not_durable))
     except Refusal as refusal:
         return wire.no("refused", str(refusal))
     except OwnerGone as gone:

@@ -35,8 +35,8 @@ def drain(owner: Owner, device: DevicePicture) -> Ticket[str]:
         going = tuple(lane for lane in board.lanes if lane.id in ids)
         if not going:
             raise Refusal(f"{title(device)} has no lane in this session")
-        owner.devices.taken_off = tuple(dict.fromkeys((*owner.devices.taken_off, *going)))
         act.handle(SetLanes(tuple(lane for lane in board.lanes if lane.id not in ids), these=True))
+        owner.devices.taken_off = tuple(dict.fromkeys((*owner.devices.taken_off, *going)))
         return _drained(device, going, [board.holders[lane.id] for lane in going if lane.id in board.holders])
 
     return owner.do(work)

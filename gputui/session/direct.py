@@ -10,7 +10,7 @@ import msgspec
 
 from . import lock as locks
 from . import wire
-from .client import ClientError, Refused
+from .client import ClientError, refused
 from .desk import Desk
 from .errors import SessionError
 from .lock import Lock, OwnerKind
@@ -61,4 +61,4 @@ def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
     reply = msgspec.json.decode(replies[0])
     if reply["ok"]:
         return reply["value"]
-    raise (Refused if reply["kind"] == "refused" else ClientError)(reply["message"])
+    raise refused(reply)

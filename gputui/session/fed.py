@@ -13,7 +13,7 @@ from gputui.core.job import JobId, JobSpec
 from .loading import plan
 from .outfiles import check_outfiles
 from .source_record import SourceRecord
-from .ticket import Act, OwnerGone
+from .ticket import Act, NotDurable, OwnerGone
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -46,6 +46,8 @@ class Fed(msgspec.Struct, frozen=True):
         """An add is refused before it changes anything; then each job is taken for itself."""
         try:
             return self._take(act, self.specs), []
+        except NotDurable:
+            raise
         except Refusal:
             pass
         known: list[JobId] = []

@@ -14,9 +14,9 @@ from gputui.sources.source import BadInput, Draft, Occurrences, specs
 from gputui.sources.user_python import python_of
 from gputui.sources.yielder import Yielder
 
-from .fed import Fed
+from .fed import Fed, Given
 from .source_record import SourceKind, SourceRecord
-from .ticket import OwnerGone
+from .ticket import NotDurable, OwnerGone
 
 if TYPE_CHECKING:
     from .owner import Owner
@@ -88,11 +88,20 @@ class Feed(threading.Thread):
             defaults=source.settings,
             occurrences=occurrences,
         )
-        given = self._owner.do(Fed(source, wanted, changes)).result()
+        given = self._taken(Fed(source, wanted, changes))
         self._source = given.source
         for sentence in given.refused:
             self._owner.journal.write(sentence)
         self._on_fed(given.source, given.jobs, given.refused)
+
+    def _taken(self, fed: Fed) -> Given:
+        """Offered again while the queue cannot be written: what was read is not given twice."""
+        while True:
+            try:
+                return self._owner.do(fed).result()
+            except NotDurable:
+                if self._stopped.wait(LOOK_EVERY):
+                    raise OwnerGone("told to stop") from None
 
     # Followed files
 

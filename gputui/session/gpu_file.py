@@ -32,6 +32,10 @@ class GpuFile:
         self._seen: tuple[str, Mark] | None = None
         loop.call_later(LOOK_EVERY, self._look)
 
+    def look_again(self) -> None:
+        """What it said came to nothing."""
+        self._seen = None
+
     def _look(self) -> None:
         self._loop.call_later(LOOK_EVERY, self._look)
         path = self._path()

@@ -15,15 +15,16 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from gputui.core.events import AttemptEnded, Event, Exited, SetLanes, Spawned, Tick
-from gputui.core.instructions import Instruction
-from gputui.core.job import JobId
+from gputui.core.events import AttemptEnded, Event, Exited, NeverRan, SetLanes, Spawned, Tick
+from gputui.core.instructions import Instruction, Start
+from gputui.core.job import Ended, Job, JobId
 from gputui.core.lanes import Lane
 from gputui.core.outlook import goes_on
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.standing import awaited
 from gputui.core.steps import Step, reached
+from gputui.core.taking_back import TakenBack, to_now
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Report
 from gputui.gpus.picture import DevicesPicture
@@ -46,7 +47,9 @@ from .recovery import survivors, unnoted_ends
 from .requests import Commands
 from .saving import Saver
 from .scribe import Scribe
-from .ticket import OwnerGone, Ticket, Work
+from .source_record import SourceRecord
+from .ticket import NotDurable, OwnerGone, Ticket, Work
+from .without_room import needs_room, orders_of, take_back
 
 T = TypeVar("T")
 
@@ -109,10 +112,14 @@ class Owner:
         self._inbox: deque[Ticket[Any]] = deque()
         self._answered: list[Ticket[Any]] = []
         """Carried out, but not durable yet."""
+        self._asked_for = 0
+        """How many changes; whoever asked for none need not wait for the disk."""
         self._outbox: list[Instruction] = []
         self._ended: list[tuple[JobId, int]] = []
         self._turn_due = False
         self._wakeup: Timer | None = None
+        self._retry: Timer | None = None
+        self._gpu_file: GpuFile | None = None
         self._eta: tuple[float, float | None] = (0.0, None)
         self._closed = False
         self._gone = False
@@ -203,9 +210,7 @@ class Owner:
             ticket.carry_out(self)
             self._answered.append(ticket)
         if self._commit():
-            answered, self._answered = self._answered, []
-            for ticket in answered:
-                ticket.settle()
+            self._answer()
 
     def reply_to(self, request: str) -> bytes | None:
         """What was answered to a request that came before, if it did."""
@@ -218,16 +223,26 @@ class Owner:
         return self._store.story(job)
 
     def handle(self, event: Event) -> None:
+        if self._saver.trouble is not None and needs_room(event, self.scheduler.book):
+            raise NotDurable(self._saver.refusal)
+        self._asked_for += 1
         self._outbox += self.scheduler.handle(event, self.now)
 
     def keep_environment(self, environment: dict[str, str]) -> str:
+        self._asked_for += 1
         name = digest(environment)
         self._saver.environments[name] = environment
         self._launcher.environments[name] = environment
         return name
 
     def _set_lanes(self, lanes: tuple[Lane, ...]) -> None:
-        self.take(Ticket(Commands((SetLanes(lanes),))))
+        ticket = Ticket(Commands((SetLanes(lanes),)))
+        ticket.when_done(self._lanes_set)
+        self.take(ticket)
+
+    def _lanes_set(self, ticket: Ticket[Any]) -> None:
+        if self._saver.trouble is not None and self._gpu_file is not None:
+            self._gpu_file.look_again()
 
     # The thread
 
@@ -237,7 +252,9 @@ class Owner:
             self._kick()
             if self.places:
                 Backups(self.loop, self._store, self.paths, self.journal)
-                GpuFile(self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal)
+                self._gpu_file = GpuFile(
+                    self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal
+                )
             self.loop.run()
         except BaseException:
             self.failure = traceback.format_exc()
@@ -306,22 +323,29 @@ class Owner:
         reports, self._reports = self._reports, []
         for report in reports:
             self.handle(self._signed(report))
+        if self._saver.trouble is not None:
+            self._commit()  # whoever asks for something just when there is room again gets it
+        before, sources = to_now(self.scheduler), dict(self.sources)
         while self._inbox:
-            ticket = self._inbox.popleft()
-            ticket.carry_out(self)
-            self._answered.append(ticket)
+            self._carry_out(self._inbox.popleft())
         due = self.scheduler.next_wakeup()
         if due is not None and due <= self.now:
             self.handle(Tick())
         if self.places and self._saver.trouble is None:
             self._place()
-        durable = self._commit()
-        if durable:
+        if self._commit():
             self._release()
+        else:
+            self._go_without(before, sources)
         self._publish()
-        if durable:
-            self._answer()
+        self._answer()
         self._set_wakeup()
+
+    def _carry_out(self, ticket: Ticket[Any]) -> None:
+        asked_for, sources = self._asked_for, dict(self.sources)
+        ticket.carry_out(self)
+        ticket.changes = self._asked_for != asked_for or self.sources != sources
+        self._answered.append(ticket)
 
     def _place(self) -> None:
         with self.devices.choosing(self.scheduler):
@@ -340,10 +364,32 @@ class Owner:
         in_trouble = self._saver.trouble is not None
         durable = self._saver.save(self.scheduler, self.sources, self._answered, self.now)
         if not durable:
-            self.loop.call_later(RETRY_COMMIT, self._kick)
+            if self._retry is not None:
+                self._retry.cancel()
+            self._retry = self.loop.call_later(RETRY_COMMIT, self._kick)
         elif in_trouble:
             self._kick()  # there was no placing meanwhile
         return durable
+
+    def _go_without(self, before: TakenBack, sources: dict[str, SourceRecord]) -> None:
+        """Nothing is durable, so nothing begins: what was asked for is taken back, but what ends something is done."""
+        instructions, self._outbox = self._outbox, []
+        withdrawn = [each.job for each in instructions if isinstance(each, Start)]
+        for job in withdrawn:
+            self.devices.hand_on(job.id)
+            self.handle(AttemptEnded(job=job.id, attempt=job.issued, outcome=NeverRan(), at=self.now))
+        changing = [ticket for ticket in self._answered if ticket.changes]
+        if changing:
+            self.scheduler.handle(before, self.now)
+            self.sources = sources
+        for ticket in changing:
+            take_back(ticket, self.scheduler.book, self._saver.refusal)
+        self._launcher.carry_out(orders_of(instructions, self.scheduler.book, self.engine), self.scheduler.board.lanes)
+        self._ended += [(job.id, job.attempts[-1].number) for job in withdrawn if self._has_ended(job)]
+
+    def _has_ended(self, job: Job) -> bool:
+        """It was rerun, and is not: its marker, which was removed, is written again."""
+        return bool(job.attempts) and isinstance(self.scheduler.book[job.id].state, Ended)
 
     def _release(self) -> None:
         outbox, self._outbox = self._outbox, []

@@ -141,7 +141,9 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     def __call__(self, act: Act) -> Begun:
         scheduler = act.scheduler
         asked = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
-        act.handle(replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None}))
+        wanted = replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None})
+        if wanted != scheduler.settings:
+            act.handle(wanted)
         kept = False
         if self.lanes is not None:
             kept = bool(scheduler.board.lanes) and not self.change_lanes

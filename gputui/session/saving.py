@@ -25,6 +25,8 @@ class Saver:
         """New ones, kept with the next change."""
         self.trouble: str | None = None
         """Why the last change could not be made durable, for the user."""
+        self.refusal = ""
+        """The same, for whoever wants to change something meanwhile."""
         self._store = store
         self._identity = identity
         self._journal = journal
@@ -69,7 +71,8 @@ class Saver:
     def _in_trouble(self, trouble: str) -> None:
         if self.trouble is None:
             self._journal.write(trouble)
-        self.trouble = f"{trouble}; nothing new starts until there is room, running jobs go on"
+        self.trouble = f"{trouble}; nothing new starts until it can be, running jobs go on"
+        self.refusal = f"{trouble}; nothing was changed, try again when it can be"
         self._store.make_room()
 
     def _out_of_trouble(self) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from gputui.core.events import Event
+from gputui.core.events import Event, Refusal
 from gputui.core.scheduler import Scheduler
 
 from .source_record import SourceRecord
@@ -35,6 +35,10 @@ class OwnerGone(Exception):
     """The owner ended before it could answer; whether the request was carried out must be looked up."""
 
 
+class NotDurable(Refusal):
+    """The queue cannot be written now, so nothing came of the request; it can be made again later."""
+
+
 class Ticket(Generic[T]):
     def __init__(self, work: Work[T], uuid: str | None = None) -> None:
         self.work = work
@@ -42,6 +46,8 @@ class Ticket(Generic[T]):
         """Names the request for ever: repeated, it is answered as before and not carried out again."""
         self.reply: Callable[[Ticket[T]], bytes] | None = None
         """How its answer looks on the wire, for the store to remember."""
+        self.changes = False
+        """It changed something, which must be durable before it is answered."""
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._value: T | None = None
@@ -73,6 +79,17 @@ class Ticket(Generic[T]):
             self._value = self.work(act)
         except Exception as error:
             self._error = error
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    def answer(self, value: T) -> None:
+        """Another one than it had, before it is given."""
+        self._value = value
+
+    def fail(self, error: BaseException) -> None:
+        self._error = self._error or error
 
     def settle(self, error: BaseException | None = None) -> None:
         self._error = self._error or error

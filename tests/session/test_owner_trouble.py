@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,7 @@ from support.owning import add, ended, owned, spec
 from support.sessions import VICTIM, Session
 from support.waiting import until
 
-from gputui.session.errors import StoreTrouble
 from gputui.session.owner import Owner
-from gputui.session.requests import Load
-from gputui.session.store import Change
 from gputui.session.ticket import Act, OwnerGone
 
 
@@ -43,29 +39,6 @@ def test_a_defect_ends_the_owner_and_is_written_down_but_the_job_goes_on(tmp_pat
     gate.touch()
     with owned(tmp_path / "s") as owner:
         assert ended(owner, job_id).attempts[-1].exit_code == 5
-
-
-def test_nothing_starts_before_it_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with owned(tmp_path / "s") as owner:
-        commit, tries, room = owner._store.commit, [0], threading.Event()
-
-        def full(change: Change) -> None:
-            tries[0] += 1
-            if not room.is_set():
-                raise StoreTrouble("the queue cannot be written: it is full")
-            commit(change)
-
-        monkeypatch.setattr(owner._store, "commit", full)
-        ticket = owner.do(Load((spec("exit 3"),), {}, "test"))
-        until(lambda: tries[0] >= 3, "it was tried several times")
-        with pytest.raises(TimeoutError):
-            ticket.result(0)
-        assert not (tmp_path / "s/job_0").exists()
-        assert "nothing new starts" in (owner.snapshot.trouble or "")
-        room.set()
-        [job_id] = ticket.result(60).jobs
-        assert [past.exit_code for past in ended(owner, job_id).attempts] == [3]
-        until(lambda: owner.snapshot.trouble is None, "the trouble is over")
 
 
 def test_run_says_in_one_sentence_that_the_scheduler_failed(tmp_path: Path) -> None:
