@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gputui.core.events import Refusal
+from gputui.process.threads import begin
 from gputui.session import client
 from gputui.session.client import ClientError
 from gputui.session.ticket import NotDurable, OwnerGone
@@ -40,10 +41,10 @@ class Feeder:
         self._add = add
         self._waiting = waiting
         self._at_its_end = at_its_end
-        self._thread = threading.Thread(target=self._read, name="gputui-stdin", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        """Raises NoThread."""
+        begin(self._read, "gputui-stdin")
 
     def quiet_for(self, seconds: float) -> bool:
         """Nothing has come for so long."""

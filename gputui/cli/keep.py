@@ -78,8 +78,8 @@ def keep(paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None) -
         raise locks.busy(paths)
     try:
         return _own(paths, lock)
-    except SessionError as error:
-        Journal(paths.log).write(f"the keeper cannot open the session: {error}")
+    except BaseException as error:
+        Journal(paths.log).write(f"the keeper cannot own the session: {str(error) or repr(error)}")
         raise
 
 
@@ -89,11 +89,14 @@ def _own(paths: Paths, lock: Lock) -> int:
     owner.journal.write("the keeper owns the session")
     Serving(owner)
     signal.signal(signal.SIGUSR1, lambda *_: drain(owner))
-    owner.start()
-    owner.wait()
-    if owner.failure is None:
-        return 0
-    print(owner.failure, file=sys.stderr)
+    try:
+        owner.start()
+        owner.wait()
+        if owner.failure is None:
+            return 0
+        print(owner.failure, file=sys.stderr)
+    except SessionError as error:
+        owner.journal.write(str(error))
     if time.time() - owner.since < LIVED_WELL:
         time.sleep(LIVED_WELL)  # holding the lock: what killed this owner may kill the next one just as fast
     return 1

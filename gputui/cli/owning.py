@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from gputui.core.events import Refusal
+from gputui.process.threads import NoThread
 from gputui.session.client import ClientError
 from gputui.session.errors import SessionError
 from gputui.sources.source import BadInput
@@ -25,7 +26,7 @@ def carried_out(work: Callable[[], int]) -> int:
     except (BadInput, SessionError, Refusal) as error:
         say(str(error))
         return USAGE
-    except ClientError as error:
+    except (ClientError, NoThread) as error:
         say(str(error))
         return 1
     except BrokenPipeError:

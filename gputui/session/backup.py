@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import suppress
 
 from .errors import StoreDamaged, StoreTrouble
 from .glance import is_whole
@@ -15,57 +17,76 @@ from .store import Store
 FIRST_AFTER = 1.0
 EVERY = 3600.0
 REQUESTS_KEPT = 86400.0
+BREATH = 0.001
+"""Seconds between two steps of a copy."""
+SERIALIZED = 3
+"""What `sqlite3.threadsafety` says of a library whose connections may be used by several threads at once."""
 LOGS = ("-wal", "-journal", "-shm")
 """What SQLite keeps beside a database."""
 
 
 class Backups:
-    """Soon after the session was opened and every hour; copied in another thread while the main file is frozen."""
+    """Soon after the session was opened and every hour; copied in another thread while the owner commits on."""
 
     def __init__(self, loop: Loop, store: Store, paths: Paths, journal: Journal) -> None:
         self._loop = loop
         self._store = store
         self._paths = paths
         self._journal = journal
+        self._closing = False
         loop.call_later(FIRST_AFTER, self._make)
+
+    def close(self) -> None:
+        """One under way is given up: nobody waits for it who leaves."""
+        self._closing = True
 
     def _make(self) -> None:
         self._loop.call_later(EVERY, self._make)
         try:
             self._store.forget_requests(time.time() - REQUESTS_KEPT)
-            self._store.freeze()
         except (StoreTrouble, StoreDamaged) as trouble:
-            self._journal.write(f"no backup: {trouble}")
+            self._made(str(trouble))
             return
-        self._loop.run_in_thread(lambda: _attempted(self._paths), self._made)
+        if sqlite3.threadsafety < SERIALIZED:
+            self._made(self._attempted())
+        else:
+            self._loop.run_in_thread(self._attempted, self._made)
 
     def _made(self, trouble: str | None) -> None:
         if trouble is not None:
             self._journal.write(f"no backup: {trouble}")
-        self._store.thaw()
+
+    def _attempted(self) -> str | None:
+        """Copies; returns what went wrong, if anything did."""
+        try:
+            self._copy()
+        except (OSError, StoreDamaged, StoreTrouble) as error:
+            return str(error)
+        except _Leaving:
+            pass
+        return None
+
+    def _copy(self) -> None:
+        fresh = self._paths.backup + ".new"
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+        self._store.copy_to(fresh, self._breathe)
+        os.chmod(fresh, 0o600)
+        if not is_whole(fresh):
+            raise StoreDamaged("the queue's file is damaged on the disk; the backup before is kept")
+        with open(fresh, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(fresh, self._paths.backup)
+
+    def _breathe(self) -> None:
+        """Whoever waits to commit comes before the next step: locks know no order."""
+        if self._closing:
+            raise _Leaving
+        time.sleep(BREATH)
 
 
-def _attempted(paths: Paths) -> str | None:
-    """Copies; returns what went wrong, if anything did."""
-    try:
-        copy(paths)
-    except (OSError, StoreDamaged) as error:
-        return str(error)
-    return None
-
-
-def copy(paths: Paths) -> None:
-    """The database's main file, which the caller keeps from changing, under the backup's name."""
-    import shutil
-
-    fresh = paths.backup + ".new"
-    shutil.copyfile(paths.database, fresh)
-    os.chmod(fresh, 0o600)
-    if not is_whole(fresh):
-        raise StoreDamaged("the queue's file is damaged on the disk; the backup before is kept")
-    with open(fresh, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(fresh, paths.backup)
+class _Leaving(Exception):
+    """The owner leaves."""
 
 
 def set_aside(paths: Paths) -> str:

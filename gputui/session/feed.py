@@ -45,6 +45,14 @@ class Feed(threading.Thread):
         """Held while something was read that is not durable yet."""
         self._yielder: Yielder | None = None
 
+    def begun(self) -> bool:
+        """False: the machine gives no thread now."""
+        try:
+            self.start()
+        except (RuntimeError, MemoryError):
+            return False
+        return True
+
     @property
     def load(self) -> str:
         """Which load began it."""

@@ -42,11 +42,11 @@ class Feeds:
             self._begin(key, wanted[key])
 
     def _begin(self, key: str, source: SourceRecord) -> None:
-        if key in self._ending and self._ending[key].is_alive():
+        feed = Feed(self._owner, source, self._tell)
+        if (key in self._ending and self._ending[key].is_alive()) or not feed.begun():
             self._owner.loop.call_later(LOOK_EVERY, lambda: self.look(self._owner.snapshot))
             return
-        self._feeds[key] = Feed(self._owner, source, self._tell)
-        self._feeds[key].start()
+        self._feeds[key] = feed
 
     def _tell(self, source: SourceRecord, jobs: list[JobId], complaints: list[str]) -> None:
         self.on_fed(source, jobs, complaints)

@@ -38,8 +38,10 @@ class Holding:
     def let_go(self, *, without_successor: bool) -> None:
         """Jobs run on. `without_successor`: no keeper is left behind when there is nothing for it to do."""
         self.serving.without_successor = without_successor
-        self.owner.close()
-        self._ownership.lock.release()  # handed over: the taker has a descriptor of its own
+        try:
+            self.owner.close()
+        finally:
+            self._ownership.lock.release()  # handed over: the taker has a descriptor of its own
 
     def why_gone(self) -> str:
         """For an owner that ended by itself."""

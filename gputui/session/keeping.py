@@ -108,7 +108,7 @@ def start_keeper_and_wait(root: str) -> None:
     """Returns when somebody answers: the keeper started here, or whoever was faster."""
     paths = Paths(root)
     paths.check()
-    pid = spawn_keeper(root, wait=False)
+    pid = _spawned(root)
     deadline = time.monotonic() + STARTED_WITHIN
     while time.monotonic() < deadline:
         with suppress(NoOwner):
@@ -116,9 +116,16 @@ def start_keeper_and_wait(root: str) -> None:
             return
         if os.waitpid(pid, os.WNOHANG)[0]:
             _explain(paths)  # whoever was faster may have been about to leave
-            pid = spawn_keeper(root, wait=False)
+            pid = _spawned(root)
         time.sleep(0.005)
     raise ClientError(f"no keeper came up for {root}; see {paths.log}")
+
+
+def _spawned(root: str) -> int:
+    try:
+        return spawn_keeper(root, wait=False)
+    except OSError as error:
+        raise ClientError(f"no keeper can be started: {error.strerror}; end some processes and try again") from error
 
 
 def _explain(paths: Paths) -> None:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from gputui.process.threads import NoThread, begin
+
 T = TypeVar("T")
 Callback = Callable[[], None]
 CLOSED = -1
@@ -100,14 +102,26 @@ class Loop:
         return timer
 
     def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Does slow work elsewhere, one piece at a time, and hands its result back to this thread."""
+        """Does slow work elsewhere, one piece at a time, and hands its result back to this thread.
+
+        Where the machine gives no thread it is done here and now. What it raises, this thread raises.
+        """
         if self._worker is None:
-            self._worker = _Worker(self)
+            try:
+                self._worker = _Worker()
+            except NoThread:
+                self._hand_back(work, then)
+                return
         self._worker.take(lambda: self._hand_back(work, then))
 
     def _hand_back(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        result = work()
-        self.call_soon_threadsafe(lambda: then(result))
+        try:
+            result = work()
+        except BaseException as error:
+            defect = error
+            self.call_soon_threadsafe(lambda: _raise(defect))
+        else:
+            self.call_soon_threadsafe(lambda: then(result))
 
     def _watch(self, fd: int, events: int, callback: Callback) -> None:
         self._poll.register(fd, events)
@@ -145,10 +159,10 @@ class Loop:
 class _Worker:
     """One thread for the work that must not hold up a turn."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self) -> None:
+        """Raises NoThread."""
         self._tasks: queue.SimpleQueue[Callback | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="gputui-worker", daemon=True)
-        self._thread.start()
+        self._thread = begin(self._work, "gputui-worker")
 
     def take(self, task: Callback) -> None:
         self._tasks.put(task)
@@ -161,3 +175,7 @@ class _Worker:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
+
+
+def _raise(defect: BaseException) -> None:
+    raise defect

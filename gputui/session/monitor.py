@@ -10,6 +10,7 @@ from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
 from gputui.gpus.watch import Watch
+from gputui.process.threads import begin
 
 from .loop import Loop
 from .picturing import without_session
@@ -25,14 +26,16 @@ class Monitor:
         self.picture: DevicesPicture = without_session(None, self._kind)
         """Any thread may look at it."""
         self._loop = Loop()
-        self._thread = threading.Thread(target=self._run, name="gputui-monitor", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        """Raises NoThread."""
+        self._thread = begin(self._run, "gputui-monitor")
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         watch = Watch(self._loop, self._sampler(), self._deliver)

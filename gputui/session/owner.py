@@ -11,6 +11,8 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -29,10 +31,13 @@ from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Report
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.signatures import job_signature
+from gputui.process.threads import NoThread, begin
 
 from .backup import Backups
+from .closing import take_all
 from .devices import Devices
 from .environment import digest
+from .errors import SessionError
 from .fed import Fed
 from .feeding import Feeds
 from .folders import Folders
@@ -93,6 +98,7 @@ class Owner:
         self._saver = Saver(self._store, self.identity, self.journal, self.sources)
         self.loop = Loop()
         self.engine = LocalEngine(self.loop, paths.claims, opened.identity.uuid, self._on_report)
+        self._backups: Backups | None = None
         self._scribe = Scribe(self.folders, paths.claims, self.engine.forget)
         looked_at = kind is OwnerKind.APP
         self.devices = Devices(self.loop, opened.identity.uuid, self.engine.token, self._kick, looked_at=looked_at)
@@ -128,12 +134,17 @@ class Owner:
         self.snapshot: Snapshot = self.scheduler.snapshot()
         self._changed: set[JobId] = set()
         self._changed_lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="gputui-owner", daemon=True)
+        self._thread: threading.Thread | None = None
 
     # For other threads
 
     def start(self) -> None:
-        self._thread.start()
+        """Raises SessionError where the machine gives no thread; everything but the lock is let go then."""
+        try:
+            self._thread = begin(self._run, "gputui-owner")
+        except NoThread as error:
+            self._let_go()
+            raise SessionError(str(error)) from error
 
     def do(self, work: Work[T]) -> Ticket[T]:
         """Asks for something; from any thread."""
@@ -159,7 +170,7 @@ class Owner:
     def close(self) -> None:
         """Lets go of the session: jobs run on, the store is closed, the lock stays with the caller."""
         self.leave()
-        self._thread.join()
+        self.wait()
 
     def leave(self) -> None:
         """As `close`, without waiting; also from the owner's own thread."""
@@ -172,11 +183,12 @@ class Owner:
         return self.devices.picture
 
     def wait(self, timeout: float | None = None) -> None:
-        self._thread.join(timeout)
+        if self._thread is not None:
+            self._thread.join(timeout)
 
     @property
     def alive(self) -> bool:
-        return not self._gone and self._thread.is_alive()
+        return not self._gone and self._thread is not None and self._thread.is_alive()
 
     def environment_of(self, name: str) -> dict[str, str]:
         """The environment with this digest; from any thread."""
@@ -251,16 +263,22 @@ class Owner:
             self._recover(self._opened)
             self._kick()
             if self.places:
-                Backups(self.loop, self._store, self.paths, self.journal)
+                self._backups = Backups(self.loop, self._store, self.paths, self.journal)
                 self._gpu_file = GpuFile(
                     self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal
                 )
             self.loop.run()
         except BaseException:
-            self.failure = traceback.format_exc()
-            self.journal.write(self.failure)
+            self._fail()
         finally:
             self._let_go()
+
+    def _fail(self) -> None:
+        """Called for what was just raised; raises nothing, even if there is no memory left to tell of it."""
+        with suppress(BaseException):
+            told = traceback.format_exc()
+            self.failure = self.failure or told
+            self.journal.write(told)
 
     def _recover(self, opened: Opened) -> None:
         reached(Step.RECOVERY_BEGUN)
@@ -272,22 +290,26 @@ class Owner:
         reached(Step.RECOVERED)
 
     def _let_go(self) -> None:
-        for leaving in self.on_leaving:
-            leaving()
+        """Whoever waits for an answer, for the lock or for this thread waits for the last of these."""
+        backups = (self._backups.close,) if self._backups is not None else ()
+        holders = (self.engine.close, self.devices.close, self._scribe.close, self.loop.close, self._store.close)
+        ends = (self._turn_away, self.last_act, self._say_gone, self._on_change)
+        take_all((*self.on_leaving, self._shut, *backups, *holders, *ends), self._fail)
+
+    def _shut(self) -> None:
         self._closed = True
-        self.engine.close()
-        self.devices.close()
-        self._scribe.close()
-        self.loop.close()
-        self._store.close()
-        self._turn_away()
-        self.last_act()
+
+    def _say_gone(self) -> None:
         self._gone = True
-        self._on_change()
 
     def _turn_away(self) -> None:
-        for ticket in [*self._inbox, *self._answered]:
-            ticket.settle(OwnerGone("the owner has left the session"))
+        """From any thread; each ticket once."""
+        tickets, self._answered = self._answered, []
+        with suppress(IndexError):
+            while True:
+                tickets.append(self._inbox.popleft())
+        gone = OwnerGone("the owner has left the session")
+        take_all([partial(ticket.settle, gone) for ticket in tickets], self._fail)
 
     # News
 

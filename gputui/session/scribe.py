@@ -1,4 +1,4 @@
-"""Writes INFO and markers in its own thread, so that no job waits for them.
+"""Writes INFO and markers in a thread of its own, so that no job waits for them.
 
 An attempt's claim goes only after its end is noted here: claims that are left say what is still to be written.
 """
@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from gputui.core.job import Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
+from gputui.process.threads import NoThread, begin
 
 from .errors import NotOurs
 from .folders import Folders, info
@@ -39,8 +40,7 @@ class Scribe:
         self._wake = threading.Condition()
         self._at_work = threading.Lock()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name="gputui-scribe", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def note(self, job: Job, over: int | None = None) -> None:
         """The job as it is durable now; `over` is an attempt that has ended with it."""
@@ -50,6 +50,16 @@ class Scribe:
             self._pending[job.id] = job
             if over is not None:
                 self._over.setdefault(job.id, []).append(over)
+        if self._thread is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Where the machine gives no thread, what is there is written at once."""
+        try:
+            self._thread = begin(self._work, "gputui-scribe")
+        except NoThread:
+            for _ in range(len(self._pending)):
+                self._note_next()
 
     def begin_anew(self, job: Job) -> None:
         """Before a further attempt is committed: what is left to note of the ones before is dropped."""
@@ -70,7 +80,10 @@ class Scribe:
         with self._wake:
             self._closing = True
             self._wake.notify()
-        self._thread.join(patience)
+        if self._thread is not None:
+            self._thread.join(patience)
+        elif self._pending:
+            self._begin()
 
     def _work(self) -> None:
         while self._await_work():
@@ -152,5 +165,5 @@ class Scribe:
     def _rest(self) -> None:
         with self._wake:
             closing = self._closing
-        if not closing:
+        if not closing and self._thread is not None:
             time.sleep(RETRY_AFTER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -34,6 +34,11 @@ CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NUL
 """
 MIGRATIONS: dict[int, str] = {}
 """From a version to the next, as SQL; data rows decode older shapes by their fields' defaults."""
+
+PAGES_AT_ONCE = 200
+"""Of a copy: commits wait while so many are copied."""
+LOCKED_FOR = 0.002
+"""Seconds until a copy goes on that met a transaction."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
@@ -76,7 +81,6 @@ class Store:
     def __init__(self, path: str) -> None:
         self.path = path
         self._full: bool | None = None
-        self._frozen = False
         _refuse_newer(path, _version_in(path))
         with _translated():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
@@ -187,25 +191,25 @@ class Store:
         with _translated():
             self._db.execute("DELETE FROM request WHERE at<?", (before,))
 
-    # Backups: between two checkpoints the main file does not change, so it can be copied in peace
-
-    def freeze(self) -> None:
-        """Moves everything into the main file and keeps it unchanged until `thaw`."""
-        with _translated():
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._db.execute("PRAGMA wal_autocheckpoint=0")
-        self._frozen = True
-
-    def thaw(self) -> None:
-        self._frozen = False
-        with _translated():
-            self._db.execute("PRAGMA wal_autocheckpoint=1000")
-
     def make_room(self) -> None:
         """A full disk may be full of our own log."""
-        if not self._frozen:
-            with suppress(sqlite3.Error):
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def copy_to(self, path: str, between: Callable[[], None]) -> None:
+        """A copy of all that is committed, made in steps; `between` them others may commit, and it may raise.
+
+        Not by reading the file: to close a file a second time drops the locks that the first opening holds on it.
+        """
+        with _translated():
+            copy = sqlite3.connect(path, isolation_level=None)
+            try:
+                # The last step would flush it while commits wait; whoever asked for the copy flushes it.
+                copy.execute("PRAGMA synchronous=OFF")
+                copy.execute("PRAGMA journal_mode=OFF")
+                self._db.backup(copy, pages=PAGES_AT_ONCE, progress=lambda *_: between(), sleep=LOCKED_FOR)
+            finally:
+                copy.close()
 
 
 def _version_in(path: str) -> int:

@@ -81,7 +81,8 @@ class _Taker:
     def _from_keeper(self) -> Lock | None:
         """Our keeper comes first: if this process dies while the session is passed to it, the keeper has it at once."""
         if self._wants_keeper and self.keeper is None:
-            self.keeper = spawn_keeper(self._paths.root, wait=True)
+            with suppress(OSError):  # the machine gives no process now; the owner tries again and again
+                self.keeper = spawn_keeper(self._paths.root, wait=True)
         with suppress(OSError, NoOwner):
             fd = _asked_for_lock(self._paths, force=self._force)
             return Lock(fd) if fd is not None else None

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 from gputui.engines.local import pidfd
+from gputui.process.threads import NoThread, begin
 
 from . import lock as locks
 from .lock import Holder, OwnerKind
@@ -27,7 +28,8 @@ class Vigil:
         self._paths = paths
         self._starter = starter
         self._over = threading.Event()
-        threading.Thread(target=self._watch, name="gputui-vigil", daemon=True).start()
+        with suppress(NoThread):
+            begin(self._watch, "gputui-vigil")
 
     def end(self) -> None:
         """The keeper owns now."""

@@ -19,6 +19,7 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.core.why import why
 from gputui.gpus.picture import DevicesPicture
+from gputui.session.errors import SessionError
 from gputui.session.folders import Files
 from gputui.session.holding import Holding
 from gputui.session.listing import story_json
@@ -79,7 +80,11 @@ class Bridge:
         self._holding = self._hold(self._changed)
         owner = self._holding.owner
         owner.presence = lambda: self.presence()
-        owner.start()
+        try:
+            owner.start()
+        except SessionError:
+            self.let_go()
+            raise
         return list(owner.notices)
 
     def begin(self, hold: Callable[[Callable[[], None]], Holding]) -> list[str]:

@@ -36,13 +36,15 @@ def test_damage_on_the_disk_never_replaces_a_good_backup(tmp_path: Path, monkeyp
     paths = Paths(str(tmp_path))
     paths.create()
     store = Store(paths.database)
-    jobs = [Job(id, spec(f"echo {id}"), 0.0, 30, float(id), Queued(0.0)) for id in range(200)]
+    # More than SQLite keeps in memory: what it remembers is sound still.
+    jobs = [Job(id, spec(f"echo {id} {'x' * 4000}"), 0.0, 30, float(id), Queued(0.0)) for id in range(2000)]
     store.commit(Change(jobs=jobs))
+    store.make_room()
     backed_up(paths, store, monkeypatch)
     good = Path(paths.backup).read_bytes()
     with open(paths.database, "r+b") as file:
-        file.seek(4096)
-        file.write(b"\xa5" * 4096 * 3)
+        file.seek(4096 * 100)
+        file.write(b"\xa5" * 4096 * 100)
     backed_up(paths, store, monkeypatch)
     assert Path(paths.backup).read_bytes() == good
     assert "the backup before is kept" in Path(paths.log).read_text()

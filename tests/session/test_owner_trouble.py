@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
 from support.owning import add, ended, owned, spec
 from support.sessions import VICTIM, Session
+from support.starving import no_threads
 from support.waiting import until
 
+from gputui.core.events import Kill
+from gputui.session.errors import SessionError
 from gputui.session.owner import Owner
+from gputui.session.requests import Commands
 from gputui.session.ticket import Act, OwnerGone
 
 
@@ -56,3 +62,77 @@ def test_run_says_in_one_sentence_that_the_scheduler_failed(tmp_path: Path) -> N
         assert session.run(gpus="0").returncode == 1
     assert session.last(0).exit_code == 5
     assert session.runs() == {"0": 1}
+
+
+@pytest.mark.parametrize("part", ["engine", "devices", "_scribe", "loop", "_store"])
+def test_whatever_fails_at_its_closing_the_owner_answers_everybody_and_ends(tmp_path: Path, part: str) -> None:
+    def fail() -> None:
+        raise RuntimeError("a defect in closing")
+
+    with owned(tmp_path / "s") as owner:
+        closed = getattr(owner, part).close
+        getattr(owner, part).close = fail
+        owner.on_leaving.append(fail)
+        last_acts: list[str] = []
+        owner.last_act = lambda: last_acts.append("the lock goes on")
+        broken(owner)
+        owner.wait(60)
+        assert not owner.alive
+        assert last_acts == ["the lock goes on"]
+        with pytest.raises(OwnerGone):
+            owner.do(lambda act: None).result(60)
+        assert "a defect in closing" in (tmp_path / "s/.gputui/scheduler.log").read_text()
+        assert "TypeError" in (owner.failure or "")  # what came first
+        closed()
+
+
+def test_whoever_fails_at_hearing_the_answer_keeps_it_from_nobody(tmp_path: Path) -> None:
+    def fail(ticket: object) -> None:
+        raise RuntimeError("a defect of whoever asked")
+
+    with owned(tmp_path / "s") as owner:
+        at_work, go_on = threading.Event(), threading.Event()
+
+        def stop(_: None) -> None:
+            at_work.set()
+            go_on.wait(60)
+            owner.loop.stop()
+
+        owner.look(lambda owner: None, stop)
+        assert at_work.wait(60)
+        first, second = owner.do(lambda act: None), owner.do(lambda act: None)
+        first.when_done(fail)
+        go_on.set()
+        with pytest.raises(OwnerGone):
+            second.result(60)
+
+
+def test_without_a_thread_to_be_had_jobs_run_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with no_threads(monkeypatch, but=("gputui-owner",)), owned(tmp_path / "s") as owner:
+        jobs = add(owner, *(spec(f"exit {code}") for code in (0, 3, 0, 5)), spec("sleep 600"))
+        assert [ended(owner, job).attempts[-1].exit_code for job in jobs[:4]] == [0, 3, 0, 5]
+        owner.do(Commands((Kill(job=jobs[4], now=True),))).result(60)
+        assert ended(owner, jobs[4]).state.name == "killed"
+    assert (tmp_path / "s/job_0/SUCCESS").exists()
+    assert (tmp_path / "s/job_3/FAILURE").exists()
+    assert os.listdir(tmp_path / "s/.gputui/claims") == []
+
+
+def test_an_owner_without_a_thread_of_its_own_says_so_and_lets_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with no_threads(monkeypatch), pytest.raises(SessionError, match="no further thread"), owned(tmp_path / "s"):
+        pass
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec("true"))
+        assert ended(owner, job).state.name == "succeeded"
+
+
+def test_work_that_fails_beside_the_owner_fails_the_owner(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise RuntimeError("a defect in the worker")
+
+    with owned(tmp_path / "s") as owner:
+        owner.look(lambda owner: owner.loop.run_in_thread(fail, lambda _: None), lambda _: None)
+        owner.wait(60)
+        assert "a defect in the worker" in (owner.failure or "")

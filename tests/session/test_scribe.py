@@ -127,6 +127,7 @@ def test_on_a_full_disk_it_still_leaves_and_the_claim_stays(desk: Desk, monkeypa
     monkeypatch.setattr(JobFolder, "write_info", full)
     desk.scribe.note(ended(Succeeded()), over=1)
     desk.scribe.close(patience=60)
+    assert desk.scribe._thread is not None
     assert not desk.scribe._thread.is_alive()
     assert desk.forgotten == []
 

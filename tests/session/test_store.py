@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,24 +161,6 @@ def test_a_newer_store_is_refused_before_it_is_opened(store: Store, tmp_path: Pa
     assert (tmp_path / "session.db").read_bytes() == before
 
 
-def test_a_frozen_file_does_not_change_whatever_is_committed(store: Store, tmp_path: Path) -> None:
-    scheduler = busy_scheduler()
-    store.commit(whole(scheduler))
-    store.freeze()
-    frozen = (tmp_path / "session.db").read_bytes()
-    for number in range(2000):
-        store.commit(Change(moments=[Moment(0, float(number), "x" * 4000)]))
-    store.make_room()
-    assert (tmp_path / "session.db").read_bytes() == frozen
-    store.thaw()
-    copy = tmp_path / "copy.db"
-    copy.write_bytes(frozen)
-    backup = Store(str(copy))
-    backup.check()
-    assert list(backup.load().book) == list(scheduler.book)
-    backup.close()
-
-
 def test_a_copy_made_while_others_commit_is_whole(store: Store, tmp_path: Path) -> None:
     over = threading.Event()
     copies: list[Path] = []
@@ -186,12 +168,11 @@ def test_a_copy_made_while_others_commit_is_whole(store: Store, tmp_path: Path) 
     def copy_all_the_time() -> None:
         while not over.is_set():
             target = tmp_path / f"copy{len(copies)}.db"
-            shutil.copyfile(store.path, target)
+            store.copy_to(str(target), lambda: time.sleep(0.001))
             copies.append(target)
 
     scheduler = busy_scheduler()
     store.commit(whole(scheduler))
-    store.freeze()
     copier = threading.Thread(target=copy_all_the_time)
     copier.start()
     number = 0
@@ -200,9 +181,19 @@ def test_a_copy_made_while_others_commit_is_whole(store: Store, tmp_path: Path) 
         number += 1
     over.set()
     copier.join()
-    store.thaw()
     for path in copies:
         backup = Store(str(path))
         backup.check()
         assert list(backup.load().book) == list(scheduler.book)
         backup.close()
+
+
+def test_a_copy_can_be_given_up_between_its_steps(store: Store, tmp_path: Path) -> None:
+    def give_up() -> None:
+        raise KeyboardInterrupt
+
+    store.commit(Change(moments=[Moment(0, float(number), "x" * 4000) for number in range(1000)]))
+    with pytest.raises(KeyboardInterrupt):
+        store.copy_to(str(tmp_path / "copy.db"), give_up)
+    store.commit(whole(busy_scheduler()))
+    store.check()

@@ -33,8 +33,8 @@ def owned(root: Path, lanes: int | tuple[Lane, ...] = 2, kind: OwnerKind = Owner
     lock = locks.take(paths)
     assert isinstance(lock, Lock)
     owner = Owner(paths, lock, kind)
-    owner.start()
     try:
+        owner.start()
         given_lanes = _lanes(lanes) if isinstance(lanes, int) else lanes
         begin = Begin(given_lanes, given=True, change_lanes=True, cpu_jobs=2)
         owner.do(begin).result(60)

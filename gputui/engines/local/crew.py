@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+from gputui.process.threads import NoThread, begin
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -14,7 +17,7 @@ HANDS = 3
 
 
 class Crew(Generic[T, R]):
-    """Its threads are made when there are two tasks at once for the first time."""
+    """Its threads are made when there are two tasks at once for the first time; where none can be, it needs none."""
 
     def __init__(self, work: Callable[[T], R]) -> None:
         self._work = work
@@ -48,15 +51,24 @@ class Crew(Generic[T, R]):
 
     def _hand_over(self, task: T) -> None:
         if not self._threads:
-            names = [f"gputui-crew-{number}" for number in range(HANDS)]
-            self._threads = [threading.Thread(target=self._serve, name=name, daemon=True) for name in names]
-            for thread in self._threads:
-                thread.start()
-        self._tasks.put(task)
+            self._gather()
+        if self._threads:
+            self._tasks.put(task)
+        else:
+            self._do(task)
+
+    def _gather(self) -> None:
+        """As many as the machine gives."""
+        with suppress(NoThread):
+            for number in range(HANDS):
+                self._threads.append(begin(self._serve, f"gputui-crew-{number}"))
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
-            try:
-                self._done.put((task, self._work(task)))
-            except BaseException as defect:  # whoever waits must not wait for ever
-                self._done.put(defect)
+            self._do(task)
+
+    def _do(self, task: T) -> None:
+        try:
+            self._done.put((task, self._work(task)))
+        except BaseException as defect:  # whoever waits must not wait for ever
+            self._done.put(defect)

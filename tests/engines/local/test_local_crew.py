@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.local_machine import Machine
+from support.starving import no_threads
 
 from gputui.core.events import Exited, NotStarted
 from gputui.engines.local.crew import Crew
@@ -55,6 +56,20 @@ def test_a_defect_in_a_thread_is_not_waited_for() -> None:
     with pytest.raises(RuntimeError, match="a defect"):
         list(crew.each([1, 2, 3]))
     crew.close()
+
+
+def test_where_no_thread_can_be_had_all_is_done_by_whoever_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew: Crew[int, threading.Thread] = Crew(lambda task: threading.current_thread())
+    with no_threads(monkeypatch):
+        assert dict(crew.each(range(4))) == dict.fromkeys(range(4), threading.current_thread())
+    crew.close()
+
+
+def test_fewer_hands_do_what_all_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew: Crew[int, int] = Crew(lambda task: task * 10)
+    with no_threads(monkeypatch, but=("gputui-crew-0",)):
+        assert dict(crew.each(range(9))) == {task: task * 10 for task in range(9)}
+        crew.close()
 
 
 def test_many_starts_at_once_each_run_once(machine: Machine) -> None:
