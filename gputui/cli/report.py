@@ -81,7 +81,7 @@ def beginning(job: Job, gpus: tuple[str, ...]) -> str:
 def ending(job: Job, attempt: Attempt) -> str:
     took = elapsed(attempt.ended - attempt.started)
     number = f" (attempt {attempt.number})" if attempt.number > 1 else ""
-    why = "" if isinstance(attempt.end, Succeeded) or not attempt.signature else f": {plain(attempt.signature)}"
+    why = "" if isinstance(attempt.end, Succeeded) or not attempt.said else f": {plain(attempt.said)}"
     return f"#{job.id} {attempt.end.name} after {took}{number}{why}"
 
 

@@ -13,12 +13,18 @@ from .mode import Cause
 class Failure(Struct, frozen=True):
     job: JobId
     signature: str
+    message: str = ""
+    """What the job itself said, where that is more than the signature."""
+
+    @property
+    def said(self) -> str:
+        return self.message or self.signature
 
 
 def failure_of(job: Job) -> Failure:
     """Of a job whose last attempt failed."""
     attempt = job.attempts[-1]
-    return Failure(job.id, attempt.signature or attempt.end.name)
+    return Failure(job.id, attempt.signature or attempt.end.name, attempt.message or "")
 
 
 class Streak(Struct, frozen=True):
@@ -70,14 +76,15 @@ def tripped(streak: Streak, pause_after: int, lanes: int, now: float) -> Cause |
 def crash_cause(failures: tuple[Failure, ...], since: float) -> Cause:
     jobs = tuple(failure.job for failure in failures)
     signatures = {failure.signature for failure in failures}
-    newest = failures[-1].signature
+    newest = failures[-1]
     if len(jobs) == 1:
-        message = f"job #{jobs[0]} crashed: {newest}"
+        message = f"job #{jobs[0]} crashed: {newest.said}"
     elif len(signatures) == 1:
-        message = f"{len(jobs)} jobs crashed the same way: {newest}"
+        whose = "" if len({failure.said for failure in failures}) == 1 else f"#{newest.job}: "
+        message = f"{len(jobs)} jobs crashed the same way: {whose}{newest.said}"
     else:
-        message = f"{len(jobs)} jobs crashed in a row, in {len(signatures)} ways; the last: {newest}"
-    return Cause(PauseKind.CRASHES, message, since, jobs, newest if len(signatures) == 1 else None)
+        message = f"{len(jobs)} jobs crashed in a row, in {len(signatures)} ways; the last: {newest.said}"
+    return Cause(PauseKind.CRASHES, message, since, jobs, newest.signature if len(signatures) == 1 else None)
 
 
 def joined(cause: Cause, failures: tuple[Failure, ...]) -> Cause:
@@ -93,5 +100,5 @@ def joined(cause: Cause, failures: tuple[Failure, ...]) -> Cause:
 def _since_then(others: tuple[Failure, ...]) -> str:
     if not others:
         return ""
-    newest = f"#{others[-1].job}: {others[-1].signature}"
+    newest = f"#{others[-1].job}: {others[-1].said}"
     return f"; since then {newest}" if len(others) == 1 else f"; since then {len(others)} others, the last {newest}"

@@ -198,6 +198,7 @@ class AttemptEnded(EngineReport, frozen=True):
     outcome: Outcome
     at: float
     signature: str | None = None
+    message: str | None = None
     usage: Usage | None = None
     asked: Purpose | None = None
     """What an earlier owner had ordered without being able to make it durable."""

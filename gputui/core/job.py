@@ -233,10 +233,17 @@ class Attempt(Struct, frozen=True):
     end: End
     exit_code: int | None
     signature: str | None
-    """The crash in words, the same for crashes that are alike."""
+    """The crash in words, the same for crashes that are alike: to be compared, not shown."""
     environment: str
     pid: int | None = None
     usage: Usage | None = None
+    message: str | None = None
+    """What the job itself said, where that is more than the signature."""
+
+    @property
+    def said(self) -> str | None:
+        """Why it ended as it did, in true words."""
+        return self.message or self.signature
 
 
 class Job(Struct, frozen=True, omit_defaults=True):

@@ -157,6 +157,7 @@ def _with_attempt(job: Job, event: AttemptEnded, end: End) -> tuple[Attempt, ...
         environment=placed.environment,
         pid=getattr(job.state, "pid", None),
         usage=event.usage,
+        message=event.message if event.message != event.signature and isinstance(end, Failed | Crashed) else None,
     )
     return (*job.attempts, attempt)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LONGEST_SIGNATURE", "alike"]
+__all__ = ["LONGEST_SIGNATURE", "alike", "shortened"]
 
 LONGEST_SIGNATURE = 200
 

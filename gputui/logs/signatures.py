@@ -1,14 +1,16 @@
-"""A crash in words, the same words for crashes that are alike; the crash breaker compares them."""
+"""A crash in its own words, to be shown, and in words that are the same for crashes that are alike, to be compared."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .complaints import aborted, error_line, gpu_trouble, named_gpu_trouble, oom_killer, shell_refusal
 from .exceptions import last_exception
-from .likeness import alike
+from .likeness import alike, shortened
 from .plain import plain, without_escapes
 from .tail import TAIL_BYTES, read_tail
 
-__all__ = ["job_signature", "signal_of", "signature"]
+__all__ = ["Crash", "crash_of", "job_crash", "signal_of"]
 
 _LONGEST_LINE = 1000
 _MOST_LINES = 1000
@@ -17,15 +19,27 @@ _SHELL_CODES = (126, 127)
 _RANK_MARK = "[rank"
 
 
-def signature(tail: bytes, code: int | None) -> str:
+class Crash(NamedTuple):
+    message: str
+    """What the job really said, numbers and all."""
+    signature: str
+    """The same without what varies from run to run; for nobody's eyes."""
+
+
+def crash_of(tail: bytes, code: int | None) -> Crash:
     """What the end of a job's output and its exit code say about why it failed."""
-    return _words([_lines(tail)], code)
+    return _crash([_lines(tail)], code)
 
 
-def job_signature(out_path: str, err_path: str | None, code: int | None) -> str:
+def job_crash(out_path: str, err_path: str | None, code: int | None) -> Crash:
     """The same from both logs: a traceback in either counts more than a complaint, ERR more than OUT."""
     paths = [err_path, out_path] if err_path else [out_path]
-    return _words([_lines(read_tail(path)) for path in paths], code)
+    return _crash([_lines(read_tail(path)) for path in paths], code)
+
+
+def _crash(logs: list[list[str]], code: int | None) -> Crash:
+    words = _words(logs, code)
+    return Crash(shortened(" ".join(words.split())), alike(words))
 
 
 def signal_of(code: int | None) -> int | None:
@@ -38,14 +52,14 @@ def signal_of(code: int | None) -> int | None:
 def _words(logs: list[list[str]], code: int | None) -> str:
     number = signal_of(code)
     if number is not None:
-        return alike(_signal_words(logs, number))
+        return _signal_words(logs, number)
     finders = [_exception, gpu_trouble, shell_refusal, error_line]
     if code in _SHELL_CODES:
         finders.insert(0, shell_refusal)
     for finder in finders:
         for lines in logs:
             if found := finder(lines):
-                return alike(found)
+                return found
     return "ended without an exit code" if code is None else f"exit code {code}"
 
 

@@ -142,7 +142,7 @@ def info(job: Job, git: str = "") -> str:
         lines += [f"attempt: {attempt.number}", f"started: {_moment(attempt.started)}"]
         lines += [f"ended: {_moment(attempt.ended)}", f"state: {attempt.end.name}"]
         lines += [f"exit code: {attempt.exit_code}"] if attempt.exit_code is not None else []
-        lines += [f"why: {attempt.signature}"] if attempt.signature else []
+        lines += [f"why: {attempt.said}"] if attempt.said else []
     # What goes on over several lines is indented, so that no value can be taken for another key.
     return "\n".join(line.replace("\n", "\n    ") for line in lines) + "\n" + git
 

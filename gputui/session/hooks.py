@@ -99,7 +99,7 @@ def _of_job(job: Job) -> Variables:
         "GPUTUI_SIGNAL": end.signal if isinstance(end, Crashed) else None,
         "GPUTUI_JOB_GPUS": ",".join(last.gpus) if last is not None else "",
         "GPUTUI_SECONDS": f"{last.ended - last.started:.1f}" if last is not None else "",
-        "GPUTUI_CAUSE": last.signature if last is not None else None,
+        "GPUTUI_CAUSE": last.said if last is not None else None,
     }
     return {name: "" if value is None else str(value).replace("\0", "") for name, value in told.items()}
 

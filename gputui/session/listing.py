@@ -88,7 +88,7 @@ def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
 def _end_words(job: Job, over: Attempt | None) -> str | None:
     if job.state.name is StateName.SKIPPED:
         return words(job.state)  # type: ignore[arg-type]  # the name says it is an end
-    return over.signature if over is not None and job.state.name in ENDED_BADLY else None
+    return over.said if over is not None and job.state.name in ENDED_BADLY else None
 
 
 def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]:
@@ -107,6 +107,7 @@ def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]
         "gpu_peak_memory": attempt.usage.gpu_peak_memory if attempt.usage is not None else None,
         "gpu_seconds": attempt.usage.gpu_seconds if attempt.usage is not None else None,
         "signature": attempt.signature,
+        "message": attempt.said,
         "environment": attempt.environment,
         "pid": attempt.pid,
     }
@@ -118,7 +119,7 @@ def story_json(job: Job, moments: Iterable[Moment]) -> list[dict[str, Any]]:
     for attempt in job.attempts:
         where = f" on GPU {', '.join(attempt.gpus)}" if attempt.gpus else ""
         told.append((attempt.started, f"attempt {attempt.number} started{where}"))
-        why = f": {attempt.signature}" if attempt.signature else ""
+        why = f": {attempt.said}" if attempt.said else ""
         told.append((attempt.ended, f"attempt {attempt.number} {attempt.end.name}{why}"))
     if job.active is not None:
         where = f" on GPU {', '.join(job.active.gpus)}" if job.active.gpus else ""

@@ -30,7 +30,7 @@ from gputui.core.taking_back import TakenBack, to_now
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Report
 from gputui.gpus.picture import DevicesPicture
-from gputui.logs.signatures import job_signature
+from gputui.logs.signatures import job_crash
 from gputui.process.threads import NoThread, begin
 
 from .backup import Backups
@@ -334,7 +334,8 @@ class Owner:
         if not isinstance(report.outcome, Exited) or report.outcome.code == 0:
             return report
         files = self.folders.files(self.scheduler.book[report.job], report.attempt)
-        return replace(report, signature=job_signature(files.out, files.err, report.outcome.code))
+        crash = job_crash(files.out, files.err, report.outcome.code)
+        return replace(report, signature=crash.signature, message=crash.message)
 
     # A turn
 

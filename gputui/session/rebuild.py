@@ -14,6 +14,8 @@ from gputui.core.dependencies import waiting_state
 from gputui.core.job import (
     Attempt,
     Blocked,
+    Crashed,
+    Failed,
     Held,
     Job,
     JobId,
@@ -26,6 +28,7 @@ from gputui.core.job import (
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Record
 from gputui.engines.local.processes import TOKEN_VARIABLE
+from gputui.logs.likeness import alike
 
 from .folders import Folders
 from .notes import Note, read_notes
@@ -117,9 +120,11 @@ def _caught_up(
         lanes.give_back(job.active.lanes)
     job = job or (_from_note(note, environment) if note else _unknown(job_id, environment))
     if note is not None and note.attempt == newest and note.end is not None:
+        compared = alike(note.why) if note.why and isinstance(note.end, Failed | Crashed) else note.why
         attempt = Attempt(
-            newest, note.gpus, note.started, note.ended, note.end, note.exit_code, note.why, job.spec.environment
-        )
+            newest, note.gpus, note.started, note.ended, note.end, note.exit_code, compared, job.spec.environment,
+            message=note.why,
+        )  # fmt: skip
         return replace(job, state=note.end, issued=newest, attempts=(*job.attempts, attempt))
     if claim == newest:
         gpus = note.gpus if note is not None and note.attempt == newest else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
+from gputui.core.breaker import Failure, crash_cause, joined
 from gputui.core.events import (
     Drain,
     Edit,
@@ -274,3 +275,11 @@ def test_a_limit_below_zero_is_refused() -> None:
     assert "-1" in world.refused(Settings(pause_after=-1))
     assert world.run(Exited(1)) == 0
     assert runs(world)
+
+
+def test_the_cause_is_told_in_the_words_of_a_job_and_compared_without_its_numbers() -> None:
+    failures = tuple(Failure(job, "bad shape NxN", f"bad shape {job}x9") for job in (1, 2, 3))
+    cause = crash_cause(failures, 5.0)
+    assert (cause.message, cause.signature) == ("3 jobs crashed the same way: #3: bad shape 3x9", "bad shape NxN")
+    other = Failure(4, "exit code N", "exit code 7")
+    assert joined(cause, (*failures, other)).message.endswith("#3: bad shape 3x9; since then #4: exit code 7")

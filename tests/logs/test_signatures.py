@@ -10,7 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gputui.logs.signatures import job_signature, signal_of, signature
+from gputui.logs.signatures import crash_of, job_crash, signal_of
+
+
+def signature(tail: bytes, code: int | None) -> str:
+    return crash_of(tail, code).signature
+
+
+def job_signature(out: str, err: str | None, code: int | None) -> str:
+    return job_crash(out, err, code).signature
+
 
 TRACEBACK = """Traceback (most recent call last):
   File "/home/a/train.py", line 3, in <module>
@@ -360,3 +369,11 @@ def test_the_out_of_memory_killer_is_believed_from_either_log(tmp_path: Path) ->
     out = written(tmp_path, "job_0.OUT", "slurmstepd: error: Detected 1 oom_kill event")
     err = written(tmp_path, "job_0.ERR", os.linesep)
     assert "out of memory killer?" in job_signature(out, err, 137)
+
+
+def test_what_is_shown_of_a_crash_is_what_the_job_said_numbers_and_all() -> None:
+    said = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x128 and 256x10)"
+    crash = crash_of(f"{TRACEBACK}{said}\n".encode(), 1)
+    assert crash.message == said
+    assert crash.signature == crash_of(f"{TRACEBACK}{said.replace('64', '32')}\n".encode(), 1).signature
+    assert crash_of(f"{TRACEBACK}ValueError: {'9 ' * 500}\n".encode(), 1).message.endswith("…")

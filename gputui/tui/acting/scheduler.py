@@ -42,7 +42,7 @@ def rerun_failed(main: MainScreen) -> None:
         return
     named = set(main.snapshot.cause.jobs) if main.snapshot.cause is not None else set()
     ordered = sorted(groups, key=lambda words: (-sum(job.id in named for job in groups[words]), -len(groups[words])))
-    items = [Item(each, _group(each, groups[each]), _picked(groups[each], named)) for each in ordered]
+    items = [Item(each, _group(groups[each]), _picked(groups[each], named)) for each in ordered]
     seen = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
 
     def answered(picked: list[str] | None) -> None:
@@ -63,9 +63,15 @@ def _signature(job: Job) -> str:
     return words(job.state)
 
 
-def _group(signature: str, jobs: list[Job]) -> str:
+def _said(job: Job) -> str:
+    assert isinstance(job.state, Ended)
+    return (job.attempts[-1].said if job.attempts else None) or words(job.state)
+
+
+def _group(jobs: list[Job]) -> str:
+    """With the words of the newest of them: a true message, not what they are compared by."""
     ids = " ".join(f"#{job.id}" for job in jobs[:SHOWN]) + (" …" if len(jobs) > SHOWN else "")
-    return f"{len(jobs):,} × {signature}   {ids}"
+    return f"{len(jobs):,} × {_said(jobs[-1])}   {ids}"
 
 
 def _picked(jobs: list[Job], named: set[int]) -> bool:

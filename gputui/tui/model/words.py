@@ -90,9 +90,8 @@ def _end(job: Job) -> str:
     assert isinstance(job.state, Ended)
     if job.state.name in (StateName.SUCCEEDED, StateName.KILLED):
         return ""
-    if job.state.name is not StateName.SKIPPED and job.attempts and job.attempts[-1].signature:
-        return job.attempts[-1].signature
-    return end_words(job.state)
+    said = job.attempts[-1].said if job.attempts and job.state.name is not StateName.SKIPPED else None
+    return said or end_words(job.state)
 
 
 def cut(text: str, width: int) -> str:

@@ -103,6 +103,6 @@ def _attempt(attempt: Attempt, now: float) -> str:
         words.append(f"GPU {usage.gpu_mean:.0f} % mean")
     if usage is not None and usage.gpu_peak_memory is not None:
         words.append(f"{usage.gpu_peak_memory / GIB:.1f} GB peak")
-    if attempt.signature:
-        words.append(attempt.signature)
+    if attempt.said:
+        words.append(attempt.said)
     return " · ".join(words)

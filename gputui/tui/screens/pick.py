@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.segment import Segment
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import SelectionList, Static
+from textual.strip import Strip
+from textual.widgets import OptionList, SelectionList, Static
 from textual.widgets.selection_list import Selection
 
 from gputui.logs.plain import plain
@@ -22,6 +24,19 @@ class Item:
     value: str
     label: str
     picked: bool = False
+
+
+class Boxes(SelectionList[str]):
+    """`[x]` or `[ ]` before each: told by a letter, for a colour alone tells nothing on some screens."""
+
+    def render_line(self, y: int) -> Strip:
+        line = OptionList.render_line(self, y)
+        index = self.scroll_offset.y + y  # each has one line: what is too long is cut
+        if index >= self.option_count:
+            return line
+        picked = self.get_option_at_index(index).value in self.selected
+        style = next(iter(line)).style
+        return Strip([Segment("[x] " if picked else "[ ] ", style), *line])
 
 
 class Pick(ModalScreen[list[str] | None]):
@@ -42,7 +57,7 @@ class Pick(ModalScreen[list[str] | None]):
         self._items = items
         self._go = go
         selections = [Selection(Text(plain(item.label)), item.value, item.picked) for item in items]
-        self._list = SelectionList[str](*selections, compact=True)
+        self._list = Boxes(*selections, compact=True)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog") as frame:

@@ -88,3 +88,22 @@ async def test_resuming_without_rerunning_goes_on_with_the_rest(stage: Stage) ->
     await stage.press("p")
     await stage.becomes(jobs[3], StateName.SUCCEEDED)
     assert [stage.state(job) for job in jobs[:3]] == [StateName.FAILED] * 3
+
+
+@on_stage(lanes=1, size=(240, 40))
+async def test_what_is_shown_of_crashes_alike_is_a_true_message_of_one_of_them(stage: Stage) -> None:
+    jobs = await stage.add(*(f"echo 'ValueError: bad shape {n}x128'; exit 1" for n in (61, 62, 63)), "true")
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips: they differ in numbers only")
+    await stage.shows("3 jobs crashed the same way: #2: ValueError: bad shape 63x128")
+    for number in (61, 62, 63):
+        await stage.shows(f"bad shape {number}x128")
+    await stage.press("R")
+    await stage.shows("[x] 3 × ValueError: bad shape 63x128   #0 #1 #2")
+    await stage.press("space")
+    await stage.shows("[ ] 3 × ValueError: bad shape 63x128")
+    await stage.press("escape", "enter")
+    await stage.shows("attempt 1 failed: ValueError: bad shape 63x128")
+    assert [stage.job(job).attempts[-1].said for job in jobs[:2]] == [
+        "ValueError: bad shape 61x128",
+        "ValueError: bad shape 62x128",
+    ]
