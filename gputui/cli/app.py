@@ -34,10 +34,11 @@ from .options import gathered
 from .owning import carried_out
 from .settled import settle
 from .takeover_question import may_take_over
-from .wishes import begin_request, job_settings, named_inputs, wanted_lanes
+from .wishes import begin_request, job_settings, lanes_on_screen, named_inputs, wanted_lanes
 from .words import Exit, refuse, say
 
 if TYPE_CHECKING:
+    from gputui.gpus.picture import DevicesPicture
     from gputui.tui.app import Beginning
     from gputui.tui.bridge import Bridge
     from gputui.tui.leaving import Way
@@ -129,11 +130,13 @@ class Opening:
         finally:
             self._force = False
 
-    def _begin_session(self) -> Beginning:
+    def _begin_session(self, seen: DevicesPicture) -> Beginning:
+        """On the devices that the monitor showed."""
         from gputui.tui.app import Beginning
 
         self._paths = Paths(self._options.output_dir)
-        return Beginning(self._hold, self._where(), begin_request(self._options, self._given))
+        given = lanes_on_screen(self._options, self._given, seen)
+        return Beginning(self._hold, self._where(), begin_request(self._options, given), given.notice)
 
     def _where(self) -> Where:
         from gputui.tui.bridge import host_name

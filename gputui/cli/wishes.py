@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
+from msgspec.structs import replace
+
 from gputui.core.lanes import DeviceKind
-from gputui.gpus.hardware import find_hardware
+from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import GivenLanes
 from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
@@ -18,6 +20,10 @@ from gputui.sources.settings import JobSettings
 from .driver import refuse_broken_driver
 from .inputs import Named
 from .words import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gputui.gpus.picture import DevicesPicture
 
 
 def job_settings(options: argparse.Namespace) -> JobSettings:
@@ -62,6 +68,17 @@ def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None)
     if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given.lanes):
         refuse_broken_driver()
     return given
+
+
+def lanes_on_screen(options: argparse.Namespace, given: GivenLanes, seen: DevicesPicture) -> GivenLanes:
+    """NVML may know cards that have no device node here: whoever looks at them means them."""
+    named = options.gpu_file or not isinstance(options.gpus or All(), All)
+    samples = [device.sample for device in seen.devices if device.sample.mig is None]
+    hardware = find_hardware()
+    if named or seen.kind is not DeviceKind.GPU or not samples or hardware.gpus:
+        return given
+    gpus = tuple(Gpu(sample.index, sample.uuid, sample.name) for sample in samples)
+    return lanes_for(All(), replace(hardware, gpus=gpus))
 
 
 def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:

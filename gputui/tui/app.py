@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from gputui.core.events import UserCommand
+from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
 from gputui.session.holding import Holding
 from gputui.session.requests import Begin
@@ -41,6 +42,8 @@ class Beginning:
     hold: Hold
     where: Where
     begin: Begin
+    notice: str | None = None
+    """What must be said of its lanes."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Setup:
 
     where: Where
     environment: Mapping[str, str]
-    begin_session: Callable[[], Beginning] | None = None
-    """For a screen without a session: where one would be made when a job is added."""
+    begin_session: Callable[[DevicesPicture], Beginning] | None = None
+    """For a screen without a session: where one would be made when a job is added, on the devices it shows."""
     first: Callable[[MainScreen], None] = lambda main: None
     """Done when the screen is there: loads the jobs, says what must be said."""
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -197,13 +200,13 @@ class GputuiApp(TerminalApp[Way]):
     def _begin_session(self, then: Callable[[], None]) -> None:
         assert self.setup.begin_session is not None
         try:
-            beginning = self.setup.begin_session()
+            beginning = self.setup.begin_session(self.bridge.picture)
             notices = self.bridge.begin(beginning.hold)
         except (SessionError, Owned) as error:
             self.main.say(str(error), grave=True)
             return
         self.main.begun(beginning.where)
-        for notice in notices:
+        for notice in [*notices, *([beginning.notice] if beginning.notice else [])]:
             self.main.say(notice)
         self.bridge.do(beginning.begin, lambda _: then(), lambda why: self.main.say(why, grave=True))
 

@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.opening import opened
 from support.owning import add, ended, owned, spec
+from support.stage import Stage
 from support.waiting import until
 
+from gputui.core.job import StateName
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.gpus.hardware import find_hardware
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
 from gputui.session.device_commands import enable, kill_leftovers, killed
@@ -138,6 +142,30 @@ def test_the_monitor_shows_cards_without_a_session(nvml: Any, stranger: int) -> 
         assert [process.pid for process in shown.sample.processes] == [stranger]
     finally:
         monitor.close()
+
+
+def test_a_session_begun_from_the_monitor_runs_on_the_cards_it_shows(
+    nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVML knows them, though this machine has no device node of theirs."""
+    if find_hardware().gpus:
+        pytest.skip("this machine has cards of its own")
+    nvml.set([IDLE, IDLE])
+
+    async def story(stage: Stage) -> None:
+        await stage.until(lambda: stage.main.gpus.device is not None, "the cards are shown")
+        await stage.press("a")
+        await stage.type("echo $CUDA_VISIBLE_DEVICES")
+        await stage.press("enter")
+        await stage.becomes(0, StateName.SUCCEEDED)
+        assert [(lane.kind, lane.devices) for lane in stage.snapshot.lanes] == [
+            (DeviceKind.GPU, ("0",)),
+            (DeviceKind.GPU, ("1",)),
+        ]
+        assert stage.job(0).attempts[0].gpus == ("0",)
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, story=story) == 0
 
 
 def test_the_monitor_closes_at_once_although_the_driver_hangs(nvml: Any) -> None:

@@ -9,6 +9,7 @@ from support.opening import opened
 from support.stage import Stage
 
 from gputui.core.job import StateName
+from gputui.gpus.hardware import Hardware
 from gputui.tui.screens.ask import Ask
 from gputui.tui.screens.job_form import JobForm
 from gputui.tui.screens.reading import Reading
@@ -58,6 +59,36 @@ def test_a_monitor_begins_a_session_when_a_job_is_added(tmp_path: Path, monkeypa
         await stage.press("q")
 
     assert opened(monkeypatch, tmp_path, "--gpus", "cpu:1", story=story) == 0
+
+
+def test_in_the_monitor_enter_and_the_arrows_work_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.until(lambda: stage.main.bridge.picture.sample is not None, "the machine is seen")
+        assert stage.app.focused is stage.main.gpus
+        for key in ("tab", "2", "3", "escape"):
+            await stage.press(key)
+            assert stage.app.focused is stage.main.gpus, key
+        await stage.press("enter")
+        assert "there is no job here" not in stage.said
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, story=story) == 0
+
+
+def test_a_session_that_the_monitor_begins_says_which_lanes_it_got(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputui.cli.wishes.find_hardware", lambda: Hardware(cores=2))
+
+    async def story(stage: Stage) -> None:
+        await stage.press("a")
+        await stage.type("true")
+        await stage.press("enter")
+        await stage.told("no NVIDIA GPU found: 1 CPU lane serves instead")
+        await stage.becomes(0, StateName.SUCCEEDED)
+        await stage.press("q")
+
+    assert opened(monkeypatch, tmp_path, story=story) == 0
 
 
 def test_the_keymap_of_the_settings_counts_and_a_bad_one_is_refused(

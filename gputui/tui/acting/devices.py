@@ -11,6 +11,7 @@ from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
 from gputui.session.owner import Owner
 from gputui.session.ticket import Ticket
+from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.words import stake
 from gputui.tui.screens.ask import Ask, Choice
 from gputui.tui.screens.device import DeviceScreen
@@ -22,13 +23,20 @@ if TYPE_CHECKING:
 
 
 def drain_or_enable(main: MainScreen) -> None:
+    """Only where one sees which: elsewhere the key would be meant for something else."""
     device = main.gpus.device
-    if device is None or device.state is None:
+    if main.pane is not Pane.GPUS:
+        main.say("1 goes to the GPUs; there d drains the one under the cursor")
+    elif device is None or device.state is None:
         main.say("there is no device of this session here")
-    elif device.state in (LaneState.OFF, LaneState.DRAINING):
+    elif takes_no_jobs(device):
         _do(main, lambda owner: enable(owner, device))
     else:
         _do(main, lambda owner: drain(owner, device))
+
+
+def takes_no_jobs(device: DevicePicture) -> bool:
+    return device.state in (LaneState.OFF, LaneState.DRAINING)
 
 
 def _do(main: MainScreen, command: Callable[[Owner], Ticket[str]]) -> None:

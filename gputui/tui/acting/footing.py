@@ -10,6 +10,8 @@ from gputui.tui.actions import BY_NAME
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import BAD_ENDS
 
+from .devices import takes_no_jobs
+
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
 
@@ -26,13 +28,9 @@ def _offers(main: MainScreen) -> list[Offer]:
     if not main.bridge.has_session:
         return [_("add"), _("sweep"), ("details", "Processes"), _("palette")]
     if main.pane is Pane.GPUS:
-        return [
-            ("details", "Processes"),
-            ("drain_device", "Drain/enable"),
-            *_scheduler(main),
-            _("zoom"),
-            _("next_pane"),
-        ]
+        device = main.gpus.device
+        drain = "Enable" if device is not None and takes_no_jobs(device) else "Drain"
+        return [("details", "Processes"), ("drain_device", drain), *_scheduler(main), _("zoom"), _("next_pane")]
     if main.pane is Pane.LOG:
         return [_("follow"), _("stream"), _("wrap"), ("filter", "Search"), _("next_match"), ("full_log", "Full/back"),
                 _("earlier_attempt"), _("pager"), _("next_pane")]  # fmt: skip

@@ -26,7 +26,9 @@ def _widget(main: MainScreen, pane: Pane) -> Widget:
 
 
 def _go_to(main: MainScreen, pane: Pane) -> None:
-    """A pane that has no room yet is given some first."""
+    """A pane that has no room yet is given some first; without a session there is but one."""
+    if not main.bridge.has_session:
+        pane = Pane.GPUS
     if main.places.zoomed is not None:
         main.places.zoomed = pane
     main.places.focus = pane
@@ -104,11 +106,11 @@ def previous_tab(main: MainScreen) -> None:
 
 
 def sort(main: MainScreen) -> None:
-    """Each column in turn, and then the queue's own order."""
-    orders = [QUEUE_ORDER, *main.table.sortable()]
-    now = main.table.rows.sort
-    at = orders.index(now) if now in orders else 0
-    main.table.set_view(sort=orders[(at + 1) % len(orders)], reverse=False)
+    """Each column in turn, upwards and then downwards, and then the queue's own order."""
+    orders = [(QUEUE_ORDER, False), *((column, way) for column in main.table.sortable() for way in (False, True))]
+    now = (main.table.rows.sort, main.table.rows.reverse)
+    column, reverse = orders[(orders.index(now) + 1) % len(orders) if now in orders else 0]
+    main.table.set_view(sort=column, reverse=reverse)
 
 
 def details(main: MainScreen) -> None:

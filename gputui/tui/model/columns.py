@@ -12,7 +12,7 @@ from gputui.core.naming import Names
 from gputui.core.signs import SIGNS
 from gputui.logs.plain import plain
 
-from .rows import PARAMETER, QUEUE_ORDER, Rows
+from .rows import PARAMETER, QUEUE_ORDER, TIME, Rows
 from .words import gpus_of, note_of, state_words, time_of
 
 LEAST_NAME, LEAST_NOTE = 12, 12
@@ -114,7 +114,7 @@ def _fixed(width: int, highest_id: int, *, progress: bool) -> list[Column]:
     if width >= WIDE_ENOUGH_FOR_GPU:
         columns.append(Column("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)))
     if width >= WIDE_ENOUGH_FOR_TIME + id_width:
-        columns.append(Column("time", 8, lambda job, told: time_of(job, told.now), "started", right=True))
+        columns.append(Column("time", 8, lambda job, told: time_of(job, told.now), TIME, right=True))
     if progress and width >= WIDE_ENOUGH_FOR_PRIORITY:
         columns.append(Column("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
     return columns

@@ -16,6 +16,7 @@ from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
 
 from .filtering import Filter, text_of
+from .words import seconds_of
 
 Key = tuple[Any, ...]
 """What a row is sorted by; its last element is the job."""
@@ -47,6 +48,7 @@ SHOWN_STATES = {
     Tab.DONE: ENDS,
 }
 QUEUE_ORDER = "queue"
+TIME = "time"
 PARAMETER = "="
 """Before the name of a parameter, where an order is named: a parameter may be called like a column."""
 
@@ -59,6 +61,8 @@ class Rows:
         self.filter = Filter()
         self.sort = QUEUE_ORDER
         self.reverse = False
+        self.now = 0.0
+        """Until when what runs has run, where that is the order."""
         self.pinned: JobId | None = None
         """The job under the cursor: when it ends it stays where it is until the cursor leaves it."""
         self._params: dict[JobId, dict[str, str]] = {}
@@ -181,6 +185,11 @@ class Rows:
                 moved |= self._place(job, key_of)
         return moved
 
+    def pass_time(self, snapshot: Snapshot, now: float) -> bool:
+        """Where the order is how long jobs take, those that run move on in it."""
+        self.now = now
+        return self.sort == TIME and self.update(snapshot, list(snapshot.active))
+
     def pin(self, job: JobId | None, snapshot: Snapshot) -> bool:
         """The cursor moved; True if the row it left goes where it belongs now."""
         if job == self.pinned:
@@ -225,9 +234,15 @@ class Rows:
     def _key_of(self) -> Callable[[Job], Key]:
         if self.sort == QUEUE_ORDER:
             return _queue_key
-        by_parameter = self.sort.startswith(PARAMETER)
-        value_of = _parameter(self.sort.removeprefix(PARAMETER)) if by_parameter else SORTS[self.sort]
+        value_of = self._value_of()
         return lambda job: (*_comparable(value_of(job)), job.id)
+
+    def _value_of(self) -> Callable[[Job], Any]:
+        if self.sort == TIME:
+            return lambda job: seconds_of(job, self.now)
+        if self.sort.startswith(PARAMETER):
+            return _parameter(self.sort.removeprefix(PARAMETER))
+        return SORTS[self.sort]
 
 
 def _take_out(rows: list[Key], key: Key) -> None:
@@ -247,17 +262,10 @@ def _queue_key(job: Job) -> Key:
     return (2, -ended, 0.0, job.id)
 
 
-def started(job: Job) -> float | None:
-    if job.active is not None:
-        return job.active.since
-    return job.attempts[-1].started if job.attempts else None
-
-
 SORTS: dict[str, Callable[[Job], Any]] = {
     "id": lambda job: job.id,
     "state": lambda job: job.state.name,
     "pri": lambda job: -job.priority,
-    "started": started,
     "name": lambda job: job.spec.name or job.spec.command,
     "group": lambda job: job.spec.group,
 }

@@ -47,14 +47,19 @@ def time_of(job: Job, now: float) -> str:
     """How long it runs or ran; for a job that waits for a moment, how long still."""
     if isinstance(job.state, Delayed):
         return _soon(job.state.until - now)
+    seconds = seconds_of(job, now)
+    return clock(seconds) if seconds is not None else ""
+
+
+def seconds_of(job: Job, now: float) -> float | None:
+    """How long it runs or ran; None: it waits."""
     if isinstance(job.state, Suspended):
-        return clock(job.state.since - job.state.placed.since)
+        return job.state.since - job.state.placed.since
     if job.active is not None:
-        return clock(now - job.active.since)
+        return now - job.active.since
     if isinstance(job.state, Ended) and job.attempts:
-        last = job.attempts[-1]
-        return clock(last.ended - last.started)
-    return ""
+        return job.attempts[-1].ended - job.attempts[-1].started
+    return None
 
 
 def _soon(seconds: float) -> str:

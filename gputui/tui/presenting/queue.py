@@ -24,13 +24,13 @@ class QueuePresenter:
     def __init__(self, main: MainScreen) -> None:
         self._main = main
         self._progress = ProgressReader()
-        self._titles: tuple[str, str] = ("", "")
+        self._titles = (Text(), "")
 
     def paint_titles(self) -> None:
-        """A border is painted whole, so only when its words changed."""
+        """A border is painted whole, so only when its words or their looks changed."""
         title, below = self._title(), self._below()
-        if (title.plain, below) != self._titles:
-            self._titles = (title.plain, below)
+        if (title, below) != self._titles:
+            self._titles = (title, below)
             frame = self._main.queue_frame
             frame.border_title, frame.border_subtitle = title, Text(below)
 

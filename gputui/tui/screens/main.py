@@ -96,7 +96,7 @@ class MainScreen(Screen[None]):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.table.focus()
+        (self.table if self.bridge.has_session else self.gpus).focus()
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
         self.set_interval(LOOK_EVERY, self.look)
         self.places.arrange()

@@ -29,6 +29,13 @@ class Item:
 class Boxes(SelectionList[str]):
     """`[x]` or `[ ]` before each: told by a letter, for a colour alone tells nothing on some screens."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+        Binding("g", "first", show=False),
+        Binding("G", "last", show=False),
+    ]
+
     def render_line(self, y: int) -> Strip:
         line = OptionList.render_line(self, y)
         index = self.scroll_offset.y + y  # each has one line: what is too long is cut

@@ -23,6 +23,10 @@ class Reading(ModalScreen[str | None]):
         Binding("escape,q,enter", "close", show=False),
         Binding("j", "scroll(1)", show=False),
         Binding("k", "scroll(-1)", show=False),
+        Binding("g", "edge(False)", show=False),
+        Binding("G", "edge(True)", show=False),
+        Binding("ctrl+d", "half(1)", show=False),
+        Binding("ctrl+u", "half(-1)", show=False),
         Binding("v", "turn", show=False),
     ]
 
@@ -47,6 +51,15 @@ class Reading(ModalScreen[str | None]):
 
     def action_scroll(self, by: int) -> None:
         self._page.scroll_relative(y=by, animate=False)
+
+    def action_half(self, direction: int) -> None:
+        self.action_scroll(direction * max(1, self._page.size.height // 2))
+
+    def action_edge(self, end: bool) -> None:
+        if end:
+            self._page.scroll_end(animate=False)
+        else:
+            self._page.scroll_home(animate=False)
 
     def action_turn(self) -> None:
         self._shown = (self._shown + 1) % len(self._texts)

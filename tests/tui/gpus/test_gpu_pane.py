@@ -191,7 +191,7 @@ LEFT = (Leftover(77, 9, 1),)
         (shown(idle(0, visible=False), state=LaneState.OFF), "not in CUDA_VISIBLE_DEVICES"),
         (shown(idle(0), leftovers=LEFT), "pid 77 left over from #9"),
         (shown(idle(0), blocked="GPU 0 was just taken by another gputui session"), "GPU 0 was just taken by another"),
-        (running(gpu(0), 0, state=LaneState.DRAINING), "#0 lr=0.1 bs=32 · draining"),
+        (running(gpu(0), 0, state=LaneState.DRAINING), "draining · #0 lr=0.1 bs=32"),
         (running(gpu(0), 0, 1), "#0 + #1"),
         (shown(gpu(0, processes=(process(5),)), state=None), "alice python 5"),
         (shown(idle(0), state=None), "idle"),
@@ -203,7 +203,7 @@ def test_a_row_says_who_has_the_device(device: DevicePicture, words: str) -> Non
 
 def test_a_job_that_does_nothing_is_remarked_upon() -> None:
     seen = replace(picture(running(gpu(0), 0)), idle_since={0: NOW - 1200})
-    assert "#0 lr=0.1 bs=32 · idle for 20 min" in rows(seen)[0]
+    assert "#0 idle for 20 min · lr=0.1 bs=32" in rows(seen)[0]
 
 
 def test_cpu_lanes_stand_below_the_machine_they_share() -> None:

@@ -32,9 +32,24 @@ async def test_d_drains_a_device_and_d_enables_it(stage: Stage) -> None:
     await stage.told("is draining: #0 may end")
     await stage.until(lambda: len(stage.snapshot.lanes) == 1, "one lane is left")
     assert stage.state(job) is StateName.RUNNING
-    await stage.shows("draining")
+    await stage.shows("draining · #0")
     await stage.press("d")
     await stage.until(lambda: len(stage.snapshot.lanes) == 2, "both are back")
+
+
+@on_stage(lanes=simulated_lanes(2))
+async def test_d_drains_nothing_where_one_does_not_see_what(stage: Stage) -> None:
+    await stage.until(lambda: stage.main.gpus.device is not None, "there is a device")
+    for pane in ("2", "3"):
+        await stage.press(pane, "d")
+        await stage.told("1 goes to the GPUs; there d drains the one under the cursor")
+        stage.said.clear()
+    assert len(stage.snapshot.lanes) == 2
+    await stage.press("1")
+    await stage.shows("d Drain")
+    await stage.press("d")
+    await stage.told("GPU 0 is drained")
+    await stage.shows("d Enable")
 
 
 @on_stage(lanes=simulated_lanes(1))

@@ -141,3 +141,25 @@ def test_the_pager_gets_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         await stage.told("cannot be started")
 
     story(tmp_path)
+
+
+@on_stage(size=(80, 24))
+async def test_n_without_a_search_says_how_to_begin_one(stage: Stage) -> None:
+    await stage.add("echo hi")
+    await stage.becomes(0, StateName.SUCCEEDED)
+    await stage.press("/", *"hi", "enter", "n")
+    await stage.told("nothing is searched for: 3 goes to the log, / searches there")
+
+
+@on_stage(size=(80, 24))
+async def test_texts_that_are_longer_than_the_screen_are_gone_through_as_panes_are(stage: Stage) -> None:
+    await stage.press("?")
+    page = stage.screen.query_one("VerticalScroll")
+    await stage.press("G")
+    assert page.scroll_offset.y == page.max_scroll_y > 0
+    await stage.press("ctrl+u")
+    assert 0 < page.scroll_offset.y < page.max_scroll_y
+    await stage.press("g")
+    assert page.scroll_offset.y == 0
+    await stage.press("ctrl+d")
+    assert page.scroll_offset.y > 0

@@ -7,11 +7,21 @@ from textual.widgets import Input
 
 from gputui.core.job import StateName
 from gputui.tui.model.arrangement import Pane
-from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, Tab
+from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, TIME, Tab
+
+LR = PARAMETER + "lr"
 
 
 def tab(stage: Stage) -> Tab:
     return stage.table.rows.tab
+
+
+def lit(stage: Stage) -> str:
+    """The tab that stands out in the title, as it is painted."""
+    strips = stage.screen._compositor.render_strips(stage.app.size)
+    title = next(strip for strip in strips if "2 Queue" in strip.text)
+    [found] = [part.text for part in title if part.style is not None and part.style.bold and part.text in list(Tab)]
+    return found
 
 
 def zoomed(stage: Stage) -> Pane | None:
@@ -52,6 +62,7 @@ async def test_tabs_turn_with_the_arrows_and_escape_goes_back_to_all(stage: Stag
     seen = []
     for _ in Tab:
         await stage.press("right")
+        assert lit(stage) == tab(stage)
         seen.append((tab(stage), sorted(stage.shown)))
     assert seen == [
         (Tab.ACTIVE, [running]),
@@ -66,23 +77,21 @@ async def test_tabs_turn_with_the_arrows_and_escape_goes_back_to_all(stage: Stag
 
 
 @on_stage(size=(200, 40))
-async def test_s_sorts_by_each_column_in_turn_and_a_click_on_a_title_too(stage: Stage) -> None:
+async def test_s_sorts_by_each_column_up_and_down_and_a_click_on_a_title_too(stage: Stage) -> None:
     await stage.add(
         *(spec("train", str(stage.folder), hold=True, params={"lr": value}, priority=30 + number)
           for number, value in enumerate(["10", "9", "1e-2"]))
     )  # fmt: skip
     assert stage.shown == [2, 1, 0]
     orders = []
-    for _ in range(6):
+    for _ in range(11):
         await stage.press("s")
         orders.append((stage.table.rows.sort, stage.shown))
+    up, down = [0, 1, 2], [2, 1, 0]
+    columns = [("id", up, down), ("state", up, down), ("pri", down, up), (TIME, up, down), (LR, down, up)]
     assert orders == [
-        ("id", [0, 1, 2]),
-        ("state", [0, 1, 2]),
-        ("pri", [2, 1, 0]),
-        ("started", [0, 1, 2]),
-        (PARAMETER + "lr", [2, 1, 0]),
-        (QUEUE_ORDER, [2, 1, 0]),
+        *((column, shown) for column, first, then in columns for shown in (first, then)),
+        (QUEUE_ORDER, down),
     ]
     header = stage.table.render_line(0).text
     for wanted in (("pri", False), ("pri", True), (QUEUE_ORDER, False)):
@@ -137,3 +146,31 @@ async def test_rows_of_running_jobs_tell_progress_and_waiting_ones_why(stage: St
     await stage.shows("needs a lane")
     await stage.press("j")
     await stage.until(lambda: stage.text.count("needs a lane") == 2, "in place of the log of a job without one, too")
+
+
+@on_stage(size=(160, 40))
+async def test_removed_jobs_leave_neither_columns_nor_a_spoilt_title(stage: Stage) -> None:
+    await stage.add("train --lr 1", "train --lr 2", hold=True, group="g")
+    await stage.add("make a", "make b", hold=True, group="other")
+    [swept] = await stage.add("train --lr 3 --bs 9", hold=True, group="g", params={"lr": "3", "bs": "9"})
+    await stage.shows("bs")
+    assert "train --lr …" not in stage.text
+    for job in (2, 3, swept):
+        await stage.go_to(job)
+        await stage.press("D", "y")
+    await stage.until(lambda: stage.shown == [0, 1], "they are off the list")
+    await stage.shows("train --lr …")
+    assert "bs" not in stage.table.render_line(0).text
+    assert "lr=1" in stage.text
+
+
+@on_stage(lanes=1)
+async def test_sorted_by_time_the_jobs_are_in_the_order_of_what_that_column_shows(stage: Stage) -> None:
+    short, long = "sleep 0.01", "sleep 0.6"
+    await stage.add(long, short, long.replace("6", "9"), LONG)
+    await stage.becomes(3, StateName.RUNNING)
+    stage.table.set_view(sort=TIME, reverse=False)
+    assert stage.shown[:3] in ([1, 0, 2], [3, 1, 0], [1, 3, 0]), "not the order in which they began"
+    await stage.until(lambda: stage.shown == [1, 0, 2, 3], "what runs goes on in the order as time passes")
+    await stage.press("s")
+    assert stage.shown == [3, 2, 0, 1]

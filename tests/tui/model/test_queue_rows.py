@@ -13,9 +13,9 @@ from support.queues import NOW, STATES, Queue, job, jobs
 from gputui.core.job import Ended, Job, Queued, Running, Succeeded
 from gputui.core.naming import Names
 from gputui.tui.model.filtering import Filter
-from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, Rows, Tab
+from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, TIME, Rows, Tab
 
-ORDERS = [QUEUE_ORDER, *SORTS, *(PARAMETER + name for name in ("lr", "bs", "name", "ｗ"))]
+ORDERS = [QUEUE_ORDER, TIME, *SORTS, *(PARAMETER + name for name in ("lr", "bs", "name", "ｗ"))]
 WRITTEN = ["", "state:failed", "lr=0.1", "x", "!state:queued", "gpu:0", "pri:30", "group:a", "nan"]
 
 

@@ -43,9 +43,9 @@ def occupant(view: View, device: DevicePicture) -> Occupant:
     if device.jobs:
         return _jobs(view, device)
     if device.strangers:
-        return Occupant(_strangers(device, view.now))
+        return Occupant(_state(device) + _strangers(device, view.now))
     if device.leftovers:
-        return Occupant(_left(device))
+        return Occupant(_state(device) + _left(device))
     if sample.mig_enabled:
         return Occupant("split into MIG instances", quiet=True)
     if not sample.visible:
@@ -61,6 +61,13 @@ def occupant(view: View, device: DevicePicture) -> Occupant:
     return Occupant("free", quiet=True)
 
 
+def _state(device: DevicePicture) -> str:
+    """First of all, as the end of a line is what a narrow screen leaves out."""
+    if device.state is LaneState.DRAINING:
+        return "draining · "
+    return "drained · " if device.drained and device.state is LaneState.OFF else ""
+
+
 def _jobs(view: View, device: DevicePicture) -> Occupant:
     said = [_job(view, job, alone=len(device.jobs) == 1) for job in device.jobs]
     if device.strangers:
@@ -69,16 +76,21 @@ def _jobs(view: View, device: DevicePicture) -> Occupant:
         said.append(_left(device))
     first = device.jobs[0]
     placed = view.snapshot[first].active if view.snapshot is not None and first in view.snapshot else None
-    end = " · draining" if device.state is LaneState.DRAINING else ""
-    return Occupant(" + ".join(said) + end, clock(view.now - placed.since) if placed is not None else "")
+    return Occupant(_state(device) + " + ".join(said), clock(view.now - placed.since) if placed is not None else "")
 
 
 def _job(view: View, job: JobId, *, alone: bool) -> str:
-    words = f"#{job} {plain(view.name_of(job))}" if alone else f"#{job}"
+    name = plain(view.name_of(job)) if alone else ""
     if job in view.picture.idle_since:
-        return f"{words} · idle for {duration(view.now - view.picture.idle_since[job])}"
+        return _led(job, f"idle for {duration(view.now - view.picture.idle_since[job])}", name)
     state = view.snapshot[job].state.name if view.snapshot is not None and job in view.snapshot else None
-    return f"{words} · {state}" if state not in (None, StateName.RUNNING) else words
+    return _led(job, state if state is not None and state is not StateName.RUNNING else "", name)
+
+
+def _led(job: JobId, state: str, name: str) -> str:
+    """`#12 lr=0.1`, and `#12 stopping · lr=0.1`."""
+    told = " · ".join(part for part in (state, name) if part)
+    return f"#{job} {told}".rstrip()
 
 
 def _strangers(device: DevicePicture, now: float) -> str:

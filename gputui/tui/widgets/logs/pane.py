@@ -11,6 +11,7 @@ from typing import TypeVar
 from textual.message import Message
 from textual.worker import Worker
 
+from gputui.logs.document import Document
 from gputui.logs.finding import Finding, all_known, find_above, find_below, find_nearest
 from gputui.logs.line_index import Change
 from gputui.logs.plain import plain
@@ -116,13 +117,24 @@ class LogPane(MovableView):
         self._tell()
 
     def search_next(self) -> None:
-        if self._document is not None and self._needle is not None and (key := self._search_from()) is not None:
-            after = key + 1 if key == self._hit else key
-            self._find(find_below(self._document, self._needle, after), "no further match")
+        if (place := self._search_place()) is not None:
+            document, needle, key = place
+            self._find(find_below(document, needle, key + 1 if key == self._hit else key), "no further match")
 
     def search_previous(self) -> None:
-        if self._document is not None and self._needle is not None and (key := self._search_from()) is not None:
-            self._find(find_above(self._document, self._needle, key), "no earlier match")
+        if (place := self._search_place()) is not None:
+            self._find(find_above(*place), "no earlier match")
+
+    def _search_place(self) -> tuple[Document, Needle, int] | None:
+        """What is searched, for what, and from where; without any of it a sentence says so: no key is silent."""
+        key = self._search_from()
+        if self._needle is None:
+            self.post_message(self.Note("nothing is searched for: 3 goes to the log, / searches there"))
+        elif self._document is None or key is None:
+            self.post_message(self.Note("there is nothing to search in"))
+        else:
+            return self._document, self._needle, key
+        return None
 
     def action_scroll_home(self) -> None:
         if self._document is None or self._document.complete:

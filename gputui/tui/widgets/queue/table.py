@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from textual import events
@@ -103,6 +103,13 @@ class QueueTable(PaintedRows):
                 self._into_sight()
         else:
             self.repaint_jobs(changed)
+
+    def tell(
+        self, *, now: float, progress: Mapping[JobId, str] | None = None, whys: Mapping[JobId, str] | None = None
+    ) -> None:
+        if self.rows.pass_time(self.snapshot, now):
+            self._rows_moved(len(self.rows))
+        super().tell(now=now, progress=progress, whys=whys)
 
     def reset(self, snapshot: Snapshot) -> None:
         """All anew, as when another owner has the session."""
