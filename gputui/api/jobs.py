@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gputui.inside.call import RESULT
+from gputui.inside.own_files import Doubtful, doubt, open_own
 
 if TYPE_CHECKING:
     from .session import Session
@@ -103,13 +104,26 @@ class Result(Generic[R_co]):
         """What a call left in its folder at its newest end; None: it was no call, or it was ended."""
         path = os.path.join(self.session.folder(self.job), RESULT)
         try:
-            with open(path, "rb") as file:
-                if os.fstat(file.fileno()).st_uid != os.getuid():
-                    return None  # a pickle of somebody else's could do anything
+            with open(_opened(path), "rb") as file:
                 outcome: dict[str, Any] = pickle.load(file)
         except FileNotFoundError:
             return None
-        return outcome if outcome["attempt"] == str(self.attempt) and outcome["ok"] == self.ok else None
+        except Doubtful as why:
+            raise JobFailed(f"{self._sentence()}, but what it returned is not safe to load: {why}", self) from None
+        its_own = outcome.get("job", str(self.job)) == str(self.job)
+        return outcome if its_own and outcome["attempt"] == str(self.attempt) and outcome["ok"] == self.ok else None
+
+
+def _opened(path: str) -> int:
+    """A pickle that anybody else had a hand in could do anything."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        why = doubt(os.fstat(folder), os.path.dirname(path))
+        if why is not None:
+            raise Doubtful(why)
+        return open_own(path, folder)
+    finally:
+        os.close(folder)
 
 
 def _exception(kept: bytes | None) -> BaseException | None:

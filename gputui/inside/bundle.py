@@ -14,6 +14,7 @@ from typing import Any
 
 from .configs import QuietConfigManager
 from .modules import MAIN, main_script
+from .own_files import open_own
 
 LONGEST_NAME = 255
 LONGEST_PARAM = 200
@@ -120,7 +121,7 @@ def _can_be_pickled(value: object) -> bool:
 
 
 def read(path: str) -> Bundle:
-    with open(path, encoding="utf-8") as file:
+    with open(open_own(path), encoding="utf-8") as file:
         bundle: Bundle = json.load(file)
         return bundle
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .modules import NotFound, found, load_main
+from .own_files import Doubtful, open_own
 from .places import keepsake
 from .tracebacks import text
 
@@ -21,6 +22,7 @@ CALL = "GPUTUI_CALL"
 RESULT = "result.pickle"
 ORIGINAL = "_gputui_original"
 """Where a queued function keeps the one it was made of."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(words: list[str]) -> int:
@@ -28,29 +30,32 @@ def main(words: list[str]) -> int:
     if name is None or session is None:
         print("gputui: this call was not started by gputui (gputui rerun does it)", file=sys.stderr)
         return 1
-    path = os.path.join(folder, RESULT)
+    # Held from the beginning: others may be able to put something else in the folder's place.
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with suppress(FileNotFoundError):
-        os.unlink(path)
+        os.unlink(RESULT, dir_fd=place)
     try:
-        value = _called(_read(keepsake(session, name), folder))
-        _keep(path, value)
+        value = _called(_read(keepsake(session, name), place))
+        _keep(place, value)
     except Exception as error:
         told = text(error)
         sys.stdout.flush()
         print(told, end="", file=sys.stderr, flush=True)
-        _keep_failure(path, error, told)
+        _keep_failure(place, error, told)
         return 1
     return 0
 
 
-def _read(path: str, folder: str) -> dict[str, Any]:
+def _read(path: str, place: int) -> dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(open_own(path), encoding="utf-8") as file:
             call: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         raise NotFound(f"what to call it with is gone ({path})") from None
+    except Doubtful as doubt:
+        raise NotFound(str(doubt)) from None
     with suppress(OSError):
-        os.link(path, os.path.join(folder, "call.json"))
+        os.link(path, "call.json", dst_dir_fd=place)
     return call
 
 
@@ -63,25 +68,27 @@ def _called(call: dict[str, Any]) -> Any:
     return getattr(function, ORIGINAL, function)(*arguments, **named)
 
 
-def _keep(path: str, value: Any) -> None:
+def _keep(place: int, value: Any) -> None:
     try:
         kept = pickle.dumps(value)
     except Exception as error:
         raise TypeError(f"what it returned cannot be passed back: {error}") from error
-    _write(path, {"ok": True, "kept": kept})
+    _write(place, {"ok": True, "kept": kept})
 
 
-def _keep_failure(path: str, error: Exception, told: str) -> None:
+def _keep_failure(place: int, error: Exception, told: str) -> None:
     kept = None
     with suppress(Exception):
         pickled = pickle.dumps(error)
         pickle.loads(pickled)  # many exceptions go in and do not come out again
         kept = pickled
-    _write(path, {"ok": False, "traceback": told, "kept": kept})
+    _write(place, {"ok": False, "traceback": told, "kept": kept})
 
 
-def _write(path: str, outcome: dict[str, Any]) -> None:
-    fresh = f"{path}.{os.getpid()}"
-    with open(fresh, "wb") as file:
-        pickle.dump({"attempt": os.environ.get("GPUTUI_ATTEMPT"), **outcome}, file)
-    os.replace(fresh, path)
+def _write(place: int, outcome: dict[str, Any]) -> None:
+    """Whoever reads it back runs what is in it, so it is for nobody else to write, or to put in its place."""
+    told = {"job": os.environ.get("GPUTUI_JOB_ID"), "attempt": os.environ.get("GPUTUI_ATTEMPT")}
+    fresh = f"{RESULT}.{os.getpid()}"
+    with open(os.open(fresh, _NEW, 0o600, dir_fd=place), "wb") as file:
+        pickle.dump({**told, **outcome}, file)
+    os.replace(fresh, RESULT, src_dir_fd=place, dst_dir_fd=place)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import functions_of_users as users
@@ -92,6 +94,55 @@ def test_a_rerun_of_a_call_gives_the_newest_result(session: gputui.Session, home
     (home.folder / "notes").write_text("found")
     subprocess.run([sys.executable, "-m", "gputui", "rerun", str(job.id), "--session", session.path], check=True)
     assert job.result() == "found"
+
+
+class Trap:
+    """What is run by whoever loads it."""
+
+    def __init__(self, sprung: Path) -> None:
+        self.sprung = sprung
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.sprung),)
+
+
+@pytest.mark.parametrize("spoilt", ["folder", "file", "link", "owner"])
+def test_a_result_that_others_could_have_written_is_not_loaded(
+    session: gputui.Session, home: Home, spoilt: str
+) -> None:
+    if spoilt == "owner" and os.getuid() != 0:
+        pytest.skip("only root can give a file away")
+    job = session.call(users.plain, "loud")
+    assert job.wait().ok
+    folder = Path(session.folder(job))
+    result = folder / "result.pickle"
+    trap = {"attempt": "1", "ok": True, "kept": pickle.dumps(Trap(home.folder / "sprung"))}
+    result.write_bytes(pickle.dumps(trap))
+    if spoilt == "folder":
+        folder.chmod(0o777)
+    elif spoilt == "file":
+        result.chmod(0o664)
+    elif spoilt == "link":
+        result.rename(home.folder / "elsewhere")
+        result.symlink_to(home.folder / "elsewhere")
+    else:
+        os.chown(result, 12345, -1)
+    with pytest.raises(gputui.JobFailed, match=rf"not safe to load: .*{folder}"):
+        job.result()
+    assert not (home.folder / "sprung").exists()
+
+
+def test_a_result_is_for_this_user_alone_and_for_its_own_job(session: gputui.Session) -> None:
+    before = os.umask(0o002)
+    try:
+        jobs = [session.call(users.plain, word) for word in ("one", "two")]
+        assert [job.result() for job in jobs] == ["ONE", "TWO"]
+    finally:
+        os.umask(before)
+    folders = [Path(session.folder(job)) for job in jobs]
+    assert [(folder / "result.pickle").stat().st_mode & 0o777 for folder in folders] == [0o600, 0o600]
+    (folders[0] / "result.pickle").rename(folders[1] / "result.pickle")
+    assert jobs[1].result() is None
 
 
 def test_a_call_that_was_ended_says_how(session: gputui.Session) -> None:
