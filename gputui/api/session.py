@@ -184,9 +184,11 @@ class Session:
 
     def _found(self) -> Client | None:
         try:
-            return Client(self._given if self._given is not None else chosen("add"))
+            client = Client(self._given if self._given is not None else chosen("add"))
         except NoSession:
             return None
+        _say(client.notices)
+        return client
 
     def _begun(self) -> Client:
         from gputui.session.beginning import begin
@@ -195,8 +197,7 @@ class Session:
         with _told():
             config = load()
             root = self._given or os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
-            for notice in begin(root, config, self._gpus):
-                print(f"gputui: {plain(notice)}", file=sys.stderr)
+            _say(begin(root, config, self._gpus))
         return Client(root)
 
 
@@ -212,6 +213,11 @@ def current() -> Session:
     if not _default:
         _default.append(Session())
     return _default[0]
+
+
+def _say(notices: list[str]) -> None:
+    for notice in notices:
+        print(f"gputui: {plain(notice)}", file=sys.stderr)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from gputui.session.client import Client, NoSession
 from gputui.session.config import load
 from gputui.session.login import captured
 
-from .calling import carry_out
+from .calling import carry_out, known
 from .syntax import NO_START, SESSION, Flag, Options, Verb
 from .words import out, refuse, say
 
@@ -161,7 +161,7 @@ def add_all(options: Options, jobs: Iterable[dict[str, Any]], origin: str, group
 
 def _client(options: Options, output_dir: str) -> Client:
     try:
-        return Client(chosen("add", options.session))
+        return known(chosen("add", options.session))
     except NoSession:
         if options.session:
             raise
@@ -178,6 +178,8 @@ def job_spec(options: Options, shell: str | None, defaults: dict[str, Any]) -> d
     if options.after and options.after_any:
         refuse("--after and --after-any cannot be mixed for one job")
     folder = _path(os.getcwd(), options.cwd or ".")
+    if folder != folder.encode("utf-8", "replace").decode():
+        refuse(f"the name of {os.fsencode(folder)!r}, where it would run, is not UTF-8; choose another with --cwd")
     if not os.path.isdir(folder):
         refuse(f"--cwd {folder}: there is no such folder")
     spec = {

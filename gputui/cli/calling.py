@@ -51,7 +51,15 @@ def carry_out(verb: Verb, words: list[str], work: Callable[[Options], int]) -> i
 
 def session(options: Options) -> Client:
     """The session that these options mean."""
-    return Client(chosen(options.verb, options.session))
+    return known(chosen(options.verb, options.session))
+
+
+def known(root: str) -> Client:
+    """A session that is there; what had to be mended is said."""
+    client = Client(root)
+    for notice in client.notices:
+        say(notice)
+    return client
 
 
 def on_terminal() -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 20
 """A line without end is shown in pieces."""
+UNKNOWN_WIDTH = 80
+"""Of a terminal that was never told its size."""
 
 
 class Raw:
@@ -58,7 +60,8 @@ class Plain:
 
     def _show_rest(self) -> None:
         if self._rest:
-            sys.stdout.write(shortened(_as_left(self._rest), os.get_terminal_size(sys.stdout.fileno()).columns - 1))
+            columns = os.get_terminal_size(sys.stdout.fileno()).columns or UNKNOWN_WIDTH
+            sys.stdout.write(shortened(_as_left(self._rest), columns - 1))
             self._shown = True
 
     def _clear(self) -> None:

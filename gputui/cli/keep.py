@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from gputui.core.events import Drain
+from gputui.logs.plain import plain
 from gputui.session import lock as locks
 from gputui.session.errors import SessionError
 from gputui.session.journal import Journal
@@ -21,7 +22,7 @@ from gputui.session.serving import Serving
 from gputui.session.vigil import Vigil
 
 from .options import Parser
-from .words import Exit, say
+from .words import Exit, out, say
 
 EXAMPLES = """\
 examples:
@@ -43,6 +44,8 @@ def main(verb: str, words: list[str]) -> int:
         if not paths.exists():
             raise Exit(1, f"there is no session in {paths.root}; begin one with: gputui run FILE")
         paths.check()
+        for notice in paths.notices:
+            say(notice)
         if options.wait or options.start or options.foreground:
             return keep(paths, wait=options.wait, quiet=not options.foreground, starter=options.starter)
         return _in_background(paths)
@@ -61,7 +64,7 @@ def _in_background(paths: Paths) -> int:
         owner = Client(paths.root).ask("status", work=True)["owner"]
     except ClientError as error:
         raise Exit(1, str(error)) from error
-    print(f"{owner['kind']} {owner['pid']} owns {paths.root}")
+    out(plain(f"{owner['kind']} {owner['pid']} owns {paths.root}"))
     return 0
 
 
@@ -94,7 +97,7 @@ def _own(paths: Paths, lock: Lock) -> int:
         owner.wait()
         if owner.failure is None:
             return 0
-        print(owner.failure, file=sys.stderr)
+        print("\n".join(map(plain, owner.failure.splitlines())), file=sys.stderr)
     except SessionError as error:
         owner.journal.write(str(error))
     if time.time() - owner.since < LIVED_WELL:

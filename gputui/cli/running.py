@@ -80,6 +80,8 @@ class Running:
         except Owned as owned:
             from .following import Following
 
+            for notice in paths.notices:
+                self._reporter.say(notice)
             return Following(options, inputs, self._environment, owned).run()
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake.set)

@@ -28,8 +28,10 @@ class Paper:
 
     def __init__(self) -> None:
         terminal = sys.stdout.isatty()
-        self.width: int | None = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else None
-        self.height: int | None = os.get_terminal_size(sys.stdout.fileno()).lines if terminal else None
+        # A terminal that was never told its size says 0.
+        size = os.get_terminal_size(sys.stdout.fileno()) if terminal else os.terminal_size((0, 0))
+        self.width: int | None = size.columns or None
+        self.height: int | None = size.lines or None
         self.colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def cut(self, text: str) -> str:

@@ -27,6 +27,8 @@ HEADER = struct.Struct(">I")
 PEER = struct.Struct("3i")
 PATIENCE = 30.0
 """Seconds for an answer; durable work on a slow disk takes a while."""
+PRIVATE_FOLDER = 0o040000
+"""The mode of a folder without any right for others."""
 STOPPED_AFTER = 2.0
 """Seconds of silence after which we look whether the owner is stopped."""
 
@@ -119,8 +121,10 @@ class Connection:
 
 def connected(private: str) -> socket.socket:
     """A socket to the owner of the session whose private folder this is."""
-    folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        if os.fstat(folder).st_uid != os.getuid():
+            raise ClientError(f"{private} belongs to another user")
         # sun_path holds 107 bytes; through the folder's descriptor any path fits
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(PATIENCE)
@@ -175,6 +179,8 @@ class Client:
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         self.private = os.path.join(self.root, ".gputui")
+        self.notices: list[str] = []
+        """What was mended on the way and the user must be told."""
         self._check()
 
     def _check(self) -> None:
@@ -184,6 +190,21 @@ class Client:
             raise NoSession(f"there is no session in {self.root}; begin one with: gputui run FILE") from None
         if status.st_uid != os.getuid():
             raise ClientError(f"{self.root} is a session of another user")
+        if status.st_mode & 0o170077 != PRIVATE_FOLDER or not self.root.isprintable():
+            self._mend()
+
+    def _mend(self) -> None:
+        """Its folder is not quite as it was made, or has an odd name."""
+        from .errors import SessionError
+        from .paths import Paths, refuse_unwritable_name
+
+        paths = Paths(self.root)
+        try:
+            refuse_unwritable_name(self.root)
+            paths.check()
+        except SessionError as error:
+            raise ClientError(str(error)) from None
+        self.notices += paths.notices
 
     def ask(self, kind: str, *, work: bool = False, **fields: Any) -> Any:
         """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner."""

@@ -45,7 +45,7 @@ class Opened(msgspec.Struct):
 
 def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False) -> Opened:
     """Raises SessionError with the sentence for the user; changes nothing in a session of another machine."""
-    notices: list[str] = []
+    notices = list(paths.notices)
     world = this_world()
     _refuse_far(paths, world)
     try:

@@ -24,18 +24,23 @@ class Paths:
         self.socket = os.path.join(self.private, "control.sock")
         self.claims = os.path.join(self.private, "claims")
         self.log = os.path.join(self.private, "scheduler.log")
+        self.notices: list[str] = []
+        """What was mended on the way and the user must be told."""
 
     def exists(self) -> bool:
         return os.path.isdir(self.private)
 
     def create(self) -> bool:
         """True if the session's folder was made just now."""
+        refuse_unwritable_name(self.root)
         fresh = not os.path.lexists(self.root)
         try:
             os.makedirs(self.root, exist_ok=True)
             with suppress(FileExistsError):  # another may be making it just now
                 os.mkdir(self.private, 0o700)
-                self._hide_from_git()
+                _hide_from_git(self.private)
+            if fresh:
+                _hide_from_git(self.root)
             self.check()
             os.makedirs(self.claims, mode=0o700, exist_ok=True)
         except OSError as error:
@@ -53,10 +58,33 @@ class Paths:
             raise NotOurs(f"{self.private} belongs to another user; choose another --output-dir")
         if status.st_mode & 0o022:
             raise NotOurs(f"others can write to {self.private}; chmod 700 it if you trust what is in it")
+        if status.st_mode & 0o077:
+            self.notices.append(close_to_others(self.private))
 
-    def _hide_from_git(self) -> None:
-        try:
-            with open(os.path.join(self.root, ".gitignore"), "x") as file:
-                file.write("*\n")
-        except FileExistsError:
-            pass  # the user's own
+
+def refuse_unwritable_name(root: str) -> None:
+    """What is stored and sent is UTF-8, paths among it."""
+    try:
+        root.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(root).decode("utf-8", "replace")
+        raise SessionError(
+            f"the name of {shown} is not UTF-8, which gputui needs; choose another --output-dir"
+        ) from None
+
+
+def close_to_others(private: str) -> str:
+    """What to tell the user of it. In there are the environments of all jobs, and a lock that any reader could hold."""
+    fd = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_uid == os.getuid():
+            os.fchmod(fd, 0o700)
+    finally:
+        os.close(fd)
+    return f"others could look into {private}, where the environments of your jobs are; it is closed to them again"
+
+
+def _hide_from_git(folder: str) -> None:
+    """Only for folders that we made: what is in the user's own is theirs to hide."""
+    with suppress(FileExistsError), open(os.path.join(folder, ".gitignore"), "x") as file:
+        file.write("*\n")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +42,16 @@ def test_on_a_terminal_nothing_acts(owner: FakeOwner, out: Path) -> None:
     assert [line.strip() for line in shown.splitlines()][:3] == [b"one", b"two", b"100%"]
 
 
-def _on_a_terminal(*words: str) -> bytes:
+def test_a_terminal_that_knows_no_size_is_written_on_without_cutting(owner: FakeOwner, out: Path) -> None:
+    owner.jobs = {0: job(0, "running", out=str(out), name="a job with a name")}
+    assert b"a job with a name" in _on_a_terminal("ls", columns=0)
+    out.write_bytes(b"half a line")
+    assert b"half a line" in _on_a_terminal("logs", "0", columns=0)
+
+
+def _on_a_terminal(*words: str, columns: int = 80) -> bytes:
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24 if columns else 0, columns, 0, 0))
     process = subprocess.Popen([sys.executable, "-m", "gputui", *words], stdout=theirs, stdin=theirs)
     os.close(theirs)
     shown = b""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.homes import Home, reap
 from support.schemas import valid
-from support.sessions import GPUTUI
+from support.sessions import GPUTUI, said
 from support.waiting import until
 
 Done = subprocess.CompletedProcess[str]
@@ -216,3 +216,33 @@ def test_ls_says_what_a_followed_file_still_has_to_give(sh: Shell) -> None:
             assert f"what {sh.folder}/queue gives" in sh("ls").stdout
         finally:
             run.terminate()
+
+
+def test_a_private_folder_that_others_can_read_is_closed_and_said_once(sh: Shell) -> None:
+    sh("add", "--no-start", "true")
+    sh.home.private.chmod(0o755)
+    assert "closed to them again" in sh("ls").stderr
+    assert sh.home.private.stat().st_mode & 0o777 == 0o700
+    assert sh("ls").stderr == ""
+
+
+def test_keep_names_a_folder_without_what_a_terminal_obeys(tmp_path: Path) -> None:
+    made = Shell(tmp_path)
+    made.home = Home(tmp_path, "evil\x1b]52;c;cm0=\x07\x1b[2Jname")
+    try:
+        made.home.begin("sleep 600")
+        made.home.resume()
+        told = made("keep", str(made.home.root)).stdout
+        assert told == f"keeper {made.home.owner()} owns {tmp_path}/evilname\n"
+    finally:
+        made.home.end()
+        reap()
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_refused_in_a_sentence(sh: Shell) -> None:
+    odd = os.fsdecode(os.fsencode(sh.folder) + b"/\xff")
+    os.mkdir(odd)
+    sh("add", "--no-start", "true")
+    assert "is not UTF-8" in said(sh("add", "--cwd", odd, "true", status=2))
+    (sh.folder / "jobs.txt").write_text("true\n")
+    assert "is not UTF-8" in said(sh("run", "--output-dir", f"{odd}/out", "jobs.txt", status=2))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from gputui.logs.paged import paged_lines
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import QUEUE_ORDER, Tab
@@ -170,10 +173,21 @@ def pager(main: MainScreen) -> None:
     path = _log_path(main)
     if path is None:
         return
-    command = [*shlex.split(os.environ.get("PAGER") or DEFAULT_PAGER), path]
+    words = shlex.split(os.environ.get("PAGER") or DEFAULT_PAGER)
     try:
         with main.app.suspend():
-            subprocess.run(command, check=False)
-    except (OSError, ValueError) as error:
-        main.say(f"{command[0]} cannot be started: {error}; set PAGER", grave=True)
+            _feed(words, paged_lines(path))
+    except (OSError, ValueError, IndexError) as error:
+        main.say(f"the log cannot be shown in {words[0] if words else 'PAGER'}: {error}; set PAGER", grave=True)
     main.app.refresh()
+
+
+def _feed(words: list[str], lines: Iterator[bytes]) -> None:
+    """Given what it may have, never the file: what a job printed must not act on the terminal."""
+    first = next(lines, b"")
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it was left before the end
+            process.stdin.write(first)
+            process.stdin.writelines(lines)
+            process.stdin.close()

@@ -122,23 +122,25 @@ async def test_without_jobs_every_key_is_harmless(stage: Stage) -> None:
     await stage.shows("no jobs yet: a adds one, A a sweep")
 
 
-def test_the_pager_gets_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PAGER", f"cp --target-directory {tmp_path}/paged")
-    (tmp_path / "paged").mkdir()
+def test_the_pager_gets_the_log_without_what_a_terminal_obeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paged = tmp_path / "paged"
+    monkeypatch.setenv("PAGER", f"cp /dev/stdin {paged}")
 
     @on_stage()
     async def story(stage: Stage) -> None:
         from contextlib import nullcontext
 
         stage.app.suspend = nullcontext  # type: ignore[assignment]
-        [job] = await stage.add("echo paged")
+        copied, linked = r"\033]52;c;cm0gLXJmIH4=\007", r"\033]8;;http://evil\033\\here\033]8;;\033\\"
+        [job] = await stage.add(f"printf 'to {copied}paged\\n{linked} \033[31mred\\n50%%\\r100%%\\n\\ttab'")
         await stage.becomes(job, StateName.SUCCEEDED)
         await stage.press("L")
-        [copy] = (tmp_path / "paged").iterdir()
-        assert copy.read_text() == "paged\n"
+        assert paged.read_text() == "to paged\nhere \x1b[31mred\x1b[0m\n100%\n\ttab"
+        monkeypatch.setenv("PAGER", "true")
+        await stage.press("L")
         monkeypatch.setenv("PAGER", "/there/is/no/pager")
         await stage.press("L")
-        await stage.told("cannot be started")
+        await stage.told("the log cannot be shown in /there/is/no/pager")
 
     story(tmp_path)
 

@@ -1,0 +1,98 @@
+"""A session's folder: whom it is closed to, what is hidden from git, and which names cannot be used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gputui.session.client import Client, ClientError
+from gputui.session.errors import SessionError
+from gputui.session.opening import Layout, open_session
+from gputui.session.paths import Paths
+
+
+def mode(path: str | Path) -> int:
+    return os.stat(path).st_mode & 0o777
+
+
+def opened_to_readers(root: Path) -> Paths:
+    """As `chmod -R a+rX` leaves it."""
+    paths = Paths(str(root))
+    paths.create()
+    open_session(paths, Layout()).store.close()
+    os.chmod(paths.private, 0o755)
+    return Paths(str(root))
+
+
+def test_a_private_folder_that_others_can_read_is_closed_when_opened_and_that_is_said_once(tmp_path: Path) -> None:
+    paths = opened_to_readers(tmp_path / "s")
+    paths.check()
+    assert mode(paths.private) == 0o700
+    opened = open_session(paths, Layout())
+    opened.store.close()
+    assert [notice for notice in opened.notices if "closed to them again" in notice] == opened.notices
+    assert len(opened.notices) == 1
+    again = Paths(paths.root)
+    again.create()
+    assert again.notices == []
+
+
+def test_a_verb_that_meets_it_closes_it_too(tmp_path: Path) -> None:
+    paths = opened_to_readers(tmp_path / "s")
+    assert len(Client(paths.root).notices) == 1
+    assert mode(paths.private) == 0o700
+    assert Client(paths.root).notices == []
+
+
+def test_a_folder_that_we_made_is_hidden_from_git_and_one_of_the_users_is_not(tmp_path: Path) -> None:
+    Paths(str(tmp_path / "made")).create()
+    assert (tmp_path / "made/.gitignore").read_text() == "*\n"
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    Paths(str(repository)).create()
+    assert not (repository / ".gitignore").exists()
+
+
+def test_stored_environments_are_hidden_from_git_wherever_the_session_is(tmp_path: Path) -> None:
+    try:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    except FileNotFoundError:
+        pytest.skip("there is no git here")
+    paths = Paths(str(tmp_path))
+    paths.create()
+    open_session(paths, Layout()).store.close()
+    (tmp_path / "train.py").write_text("")
+    told = subprocess.run(["git", "status", "--short"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["??", "train.py"]
+
+
+def test_a_name_that_is_not_utf_8_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    root = os.fsdecode(os.fsencode(tmp_path) + b"/runs\xff\xfe")
+    with pytest.raises(SessionError, match="is not UTF-8, which gputui needs; choose another --output-dir"):
+        Paths(root).create()
+    assert not os.path.exists(root)
+    os.makedirs(os.path.join(root, ".gputui"), mode=0o700)
+    with pytest.raises(ClientError, match="is not UTF-8"):
+        Client(root)
+
+
+@pytest.mark.parametrize("planted", ["link", "mine to write", "file"])
+def test_a_private_folder_that_is_no_real_one_or_that_others_can_write_is_refused(tmp_path: Path, planted: str) -> None:
+    paths = Paths(str(tmp_path / "s"))
+    if planted == "link":
+        Paths(str(tmp_path / "other")).create()
+        (tmp_path / "s").mkdir()
+        os.symlink(tmp_path / "other/.gputui", paths.private)
+    elif planted == "file":
+        (tmp_path / "s").mkdir()
+        Path(paths.private).write_text("")
+    else:
+        paths.create()
+        os.chmod(paths.private, 0o770)
+    with pytest.raises(SessionError):
+        Paths(paths.root).create()
+    with pytest.raises(ClientError):
+        Client(paths.root).ask("status")
