@@ -20,9 +20,10 @@ from gputui.session.holding import Holding
 from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
 from gputui.session.moving_aside import move_aside
-from gputui.session.opening import Layout
 from gputui.session.paths import Paths
+from gputui.session.requests import Begun
 from gputui.session.takeover import Owned
+from gputui.session.ticket import Ticket
 from gputui.tui.terminal.checks import colours, refusal
 from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
@@ -34,7 +35,7 @@ from .options import gathered
 from .owning import carried_out
 from .settled import settle
 from .takeover_question import may_take_over
-from .wishes import begin_request, job_settings, lanes_on_screen, named_inputs, wanted_lanes
+from .wishes import begin_request, job_settings, lanes_on_screen, layout, named_inputs, wanted_lanes
 from .words import Exit, refuse, say
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class Opening:
         self._pipe = set_piped_stdin_aside()
         self._force = False
         self._paths = self._session(named)
+        self._found = self._paths is not None
+        self._begun: Ticket[Begun] | None = None
+        # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
+        self._begin = replace(begin_request(options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
 
     def run(self) -> int:
         from gputui.tui.bridge import Bridge
@@ -106,16 +111,18 @@ class Opening:
     def _hold(self, on_change: Callable[[], None]) -> Holding:
         assert self._paths is not None
         options = self._options
-        layout = Layout(options.prefix, options.job_dir)
-        check_layout(layout)
-        return Holding(
+        check_layout(layout(options))
+        holding = Holding(
             self._paths,
             OwnerKind.APP,
-            layout=layout,
+            layout=layout(options),
             keeper=not options.no_keeper,
             force=self._force,
             on_change=on_change,
         )
+        if self._begun is None and self._found:
+            self._begun = holding.owner.do(self._begin)  # before its first turn, which would use the lanes it had
+        return holding
 
     def _take(self, bridge: Bridge) -> list[str]:
         try:
@@ -178,11 +185,9 @@ class Opening:
 
         for notice in [*notices, *self._inputs.notices]:
             main.say(notice)
-        if self._paths is not None:
+        if self._begun is not None:
             loading = AppLoading(main, self._inputs, self._environment, self._pipe)
-            # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
-            begin = replace(begin_request(self._options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
-            loading.begin(begin, self._given.notice)
+            loading.begin(self._begun, self._begin, self._given.notice)
 
     def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
         from gputui.tui.leaving import Way, farewell

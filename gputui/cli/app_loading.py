@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from gputui.core.job import StateName
 from gputui.session.errors import SessionError
 from gputui.session.requests import Begin, Begun, Load, Loaded
+from gputui.session.ticket import Ticket
 from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.screens.main import MainScreen
@@ -30,7 +31,9 @@ class AppLoading:
         self._environment = environment
         self._pipe = pipe if inputs.follows_stdin else None
 
-    def begin(self, begin: Begin, lane_notice: str | None) -> None:
+    def begin(self, ticket: Ticket[Begun], begin: Begin, lane_notice: str | None) -> None:
+        """`ticket`: what the owner was asked first, before there was a screen."""
+
         def begun(answer: Begun) -> None:
             told = told_of_lanes(answer, lane_notice)
             if told is not None:
@@ -38,7 +41,7 @@ class AppLoading:
             self._main.asks_which_gpus = not begin.given and not answer.kept and not self._main.read_only
             self._load_all()
 
-        self._main.bridge.do(begin, begun, self._refused)
+        self._main.bridge.ask(lambda owner: ticket, begun, self._refused)
 
     def _load_all(self) -> None:
         for source in self._inputs.sources:

@@ -11,10 +11,11 @@ import msgspec
 
 from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.session.client import Client, OwnerStopped
-from gputui.session.requests import Load, Loaded
+from gputui.session.requests import Begin, Load, Loaded
 from gputui.session.takeover import Owned
 from gputui.sources.source import Draft
 
+from .differing import agree
 from .feeding import Feeder
 from .inputs import STDIN, Inputs
 from .report import EventLines
@@ -27,11 +28,19 @@ AT_ONCE = 2000
 class Following:
     """Its jobs are those it named; its exit status covers them alone."""
 
-    def __init__(self, options: argparse.Namespace, inputs: Inputs, environment: dict[str, str], owned: Owned) -> None:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        inputs: Inputs,
+        environment: dict[str, str],
+        owned: Owned,
+        wanted: Begin,
+    ) -> None:
         self._options = options
         self._inputs = inputs
         self._environment = environment
         self._client = Client(options.output_dir)
+        agree(self._client, owned, wanted)
         self._reporter = EventLines()
         self._left = threading.Event()
         self._unfinished: dict[JobId, None] = {}

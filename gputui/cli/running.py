@@ -20,11 +20,10 @@ from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
 from gputui.session.memory import collect_rarely
 from gputui.session.moving_aside import move_aside
-from gputui.session.opening import Layout
 from gputui.session.paths import Paths
 from gputui.session.requests import Commands, Load
 from gputui.session.takeover import Owned
-from gputui.session.ticket import OwnerGone, Work
+from gputui.session.ticket import OwnerGone, Ticket, Work
 from gputui.sources.source import Draft
 
 from .feeding import Feeder
@@ -34,7 +33,7 @@ from .layouts import check_layout as check_layout
 from .leaving import Leaving, Way, ask, farewell
 from .report import EventLines, ProgressLine
 from .streaming import Streamer
-from .wishes import begin_request, job_settings, named_inputs, told_of_lanes, wanted_lanes
+from .wishes import begin_request, job_settings, layout, named_inputs, told_of_lanes, wanted_lanes
 from .words import Exit, refuse
 
 STREAM_EVERY = 0.1
@@ -82,7 +81,7 @@ class Running:
 
             for notice in paths.notices:
                 self._reporter.say(notice)
-            return Following(options, inputs, self._environment, owned).run()
+            return Following(options, inputs, self._environment, owned, begin_request(options, given)).run()
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake.set)
         try:
@@ -100,13 +99,14 @@ class Running:
 
     def _open(self, paths: Paths) -> Holding:
         options = self._options
-        layout = Layout(options.prefix, options.job_dir)
-        check_layout(layout)
+        check_layout(layout(options))
         if options.new:
             aside = move_aside(paths)
             if aside is not None:
                 self._reporter.say(f"the session before is kept as {aside}")
-        return Holding(paths, OwnerKind.RUN, layout=layout, keeper=not options.no_keeper, on_change=self._on_change)
+        return Holding(
+            paths, OwnerKind.RUN, layout=layout(options), keeper=not options.no_keeper, on_change=self._on_change
+        )
 
     # Work
 
@@ -118,8 +118,11 @@ class Running:
         owner.feeds.on_fed = self._lasting.fed
         opened = owner.snapshot
         self._reporter.seen(opened)
+        begun = owner.do(begin_request(options, given))  # before its first turn, which would use the lanes it had
         owner.start()
-        self._begin(given)
+        told = told_of_lanes(self._answer(begun), given.notice)
+        if told is not None:
+            self._reporter.say(told)
         for source in inputs.sources:
             self._load(source)
         if self._lasting.wait_for(inputs.lasting):
@@ -158,11 +161,6 @@ class Running:
         self._idle.clear()
         if self._owner.snapshot.active:
             self._idle.wait(GATHER)
-
-    def _begin(self, given: GivenLanes) -> None:
-        told = told_of_lanes(self._asked(begin_request(self._options, given)), given.notice)
-        if told is not None:
-            self._reporter.say(told)
 
     def _load(self, source: Source) -> None:
         loaded = self._asked(source.load(self._owner.paths.root, self._environment, self._named().again))
@@ -204,8 +202,10 @@ class Running:
         return more
 
     def _asked(self, work: Work[T]) -> T:
-        """The owner's answer; while it must wait for the disk, the user is told."""
-        ticket = self._owner.do(work)
+        return self._answer(self._owner.do(work))
+
+    def _answer(self, ticket: Ticket[T]) -> T:
+        """The owner's; while it must wait for the disk, the user is told."""
         while True:
             try:
                 return ticket.result(TELL_AFTER)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from .options import Parser, gpus, seconds, whole
 
 
@@ -13,7 +15,7 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--project", metavar="NAME", help="the group of these jobs; {project} in --job-dir")
     made.add_argument("--task", metavar="CLASS", help="for a config of GPUTaskScheduler: my_task.MyTask")
     made.add_argument("--gpus", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
-    made.add_argument("--set", action="store_true", help="give --gpus to a session that has other lanes")
+    made.add_argument("--set", action="store_true", help=argparse.SUPPRESS)  # before, --gpus alone did not
     made.add_argument("--output-dir", "--output_dir", metavar="DIR", help="the session's folder (gputui_run)")
     made.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")
     made.add_argument("--job-dir", "--job_dir", metavar="PATTERN", help="e.g. {project}/{name}/{id}")

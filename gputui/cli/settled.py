@@ -24,6 +24,7 @@ def settle(options: argparse.Namespace) -> None:
     """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
     config = load([*options.jobs, *(file for file in (options.job_file, options.job_yielder) if file)])
     folder_given = options.output_dir is not None
+    _settle_layout(options)
     for key in TAKEN:
         if getattr(options, key, NOT_ITS_OWN) is None:
             setattr(options, key, config.get(key)[0])
@@ -35,6 +36,15 @@ def settle(options: argparse.Namespace) -> None:
     options.gpus_given = options.gpus is not None or options.gpu_file is not None
     if options.gpus is None and not options.gpu_file:
         options.gpus = _gpus(config)
+
+
+def _settle_layout(options: argparse.Namespace) -> None:
+    """Either flag names the folders; what the settings say of the other one must not drop it."""
+    if options.prefix is not None and options.job_dir is not None:
+        refuse("--prefix and --job-dir both name the jobs' folders; give one of them")
+    options.layout_given = options.prefix is not None or options.job_dir is not None
+    if options.prefix is not None:
+        options.job_dir = ""
 
 
 def _gpus(config: Config) -> object:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gputui.core.lanes import DeviceKind
+from gputui.core.lanes import DeviceKind, Lane
 from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import GivenLanes
 from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session import gpu_file
+from gputui.session.layouts import Layout
 from gputui.session.loading import Again
 from gputui.session.requests import Begin, Begun
 from gputui.sources.settings import JobSettings
@@ -85,7 +87,7 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
     return Begin(
         lanes=given.lanes,
         given=options.gpus is not None,
-        change_lanes=options.set or options.gpu_file is not None,
+        change_lanes=options.gpus_given or options.set,
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         pause_after=options.pause_after,
         grace=options.grace,
@@ -94,12 +96,25 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
         ignore_strangers=options.ignore_strangers or None,
         ignored=tuple(options.ignore.split(",")) if options.ignore else None,
         gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
+        layout=layout(options) if options.layout_given else None,
     )
 
 
 def told_of_lanes(begun: Begun, notice: str | None) -> str | None:
     """What the user must know about the lanes they got."""
     if begun.kept and begun.differ:
-        had = " ".join(",".join(lane.devices) or lane.kind for lane in begun.lanes)
-        return f"this session keeps its lanes ({had}); --set gives it the ones of --gpus"
+        return f"this session keeps its lanes ({lane_words(begun.lanes)}); --gpus gives it others"
+    if begun.before:
+        return f"the lanes are {lane_words(begun.lanes)} now; they were {lane_words(begun.before)}"
     return notice if not begun.kept else None
+
+
+def lane_words(lanes: Sequence[Lane]) -> str:
+    """As `--gpus` takes them."""
+    if lanes and not any(lane.devices for lane in lanes):
+        return f"{lanes[0].kind}:{len(lanes)}"
+    return " ".join(",".join(lane.devices) for lane in lanes) or "none"
+
+
+def layout(options: argparse.Namespace) -> Layout:
+    return Layout(options.prefix, options.job_dir)

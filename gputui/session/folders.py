@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -18,6 +19,7 @@ from gputui.core.job import Job
 from . import own_folders
 from .errors import NotOurs
 from .job_folder import ATTEMPTS, JobFolder
+from .layouts import Former, Layout
 
 _HOST = os.uname().nodename
 _UNSAFE = re.compile(r"[^\w.,=+@-]+")
@@ -33,18 +35,28 @@ class Files(msgspec.Struct, frozen=True):
 class Folders:
     """Names and prepares the folders under a session's root."""
 
-    def __init__(self, root: str, prefix: str = "job_", job_dir: str = "", *, made: bool = False) -> None:
+    def __init__(
+        self, root: str, prefix: str = "job_", job_dir: str = "", *, made: bool = False, former: Sequence[Former] = ()
+    ) -> None:
         """`made`: the root is ours, and so are the jobs' folders in it."""
         self._root = root
         self._made = made
-        self._stem = os.path.join(root, prefix)
-        self._template = job_dir
+        self.lay_out(Layout(prefix, job_dir), former)
+
+    def lay_out(self, layout: Layout, former: Sequence[Former]) -> None:
+        """From now on folders are called so, but for those that were called otherwise before."""
+        self._layouts = (layout, tuple(former))
 
     def folder(self, job: Job) -> str:
-        if not self._template:
-            return f"{self._stem}{job.id}"
-        name = self._template.format(id=job.id, name=_safe(job.name), project=_safe(job.spec.group or "jobs"))
+        layout = self._layout(job)
+        if not layout.job_dir:
+            return f"{self._root}/{layout.prefix}{job.id}"
+        name = layout.job_dir.format(id=job.id, name=_safe(job.name), project=_safe(job.spec.group or "jobs"))
         return os.path.join(self._root, name)
+
+    def _layout(self, job: Job) -> Layout:
+        layout, former = self._layouts
+        return next((before.layout for before in former if before.covers(job.id)), layout) if former else layout
 
     def files(self, job: Job, attempt: int) -> Files:
         """Where the attempt writes."""
@@ -74,7 +86,7 @@ class Folders:
 
     def prepare(self, job: Job, attempt: int) -> None:
         """Makes the attempt's folders; may be cut off at any point and called again."""
-        made_now = not self._template and own_folders.make(self.folder(job))
+        made_now = not self._layout(job).job_dir and own_folders.make(self.folder(job))
         if made_now and attempt == 1:
             return  # nobody can have put anything there yet
         with self.enter(job, make=True) as folder:
@@ -86,7 +98,7 @@ class Folders:
     def enter(self, job: Job, *, make: bool = False) -> JobFolder:
         """NotOurs if something else stands in its place. `make`: what is missing on the way there."""
         path = self.folder(job)
-        return JobFolder(self._walk(path, make=make) if self._template else own_folders.enter(path), path)
+        return JobFolder(self._walk(path, make=make) if self._layout(job).job_dir else own_folders.enter(path), path)
 
     def _walk(self, path: str, *, make: bool) -> int:
         """Down from the root; folders on the way may be anybody's, as the root may."""

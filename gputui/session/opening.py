@@ -17,6 +17,8 @@ from .environment import captured, digest
 from .errors import ForeignSession, SessionError, StoreDamaged, StoreTrouble
 from .folders import Folders
 from .glance import home_of, running_in
+from .layouts import Layout as Layout
+from .layouts import taken_numbers
 from .notes import read_notes
 from .paths import Paths
 from .rebuild import is_behind, read_claims, rebuild, session_of_running, settle_blocked
@@ -24,13 +26,6 @@ from .registry import remember
 from .source_record import SourceKind
 from .store import Change, Identity, Store
 from .world import World, this_world
-
-
-class Layout(msgspec.Struct, frozen=True):
-    """How a new session names its jobs' folders."""
-
-    prefix: str = "job_"
-    job_dir: str = ""
 
 
 class Opened(msgspec.Struct):
@@ -129,7 +124,7 @@ def _found_session(
     """A new session. Folders that an earlier tool left keep their numbers; ours begin after them."""
     name = session_of_running(paths.claims) or uuid.uuid4().hex
     identity = Identity(name, time.time(), world, layout.prefix, layout.job_dir, made_folder)
-    taken = _taken_numbers(paths.root, layout)
+    taken = taken_numbers(paths.root, layout)
     if taken and not len(scheduler.book):
         scheduler.book.first_id = max(taken) + 1
         notices.append(
@@ -140,13 +135,6 @@ def _found_session(
     store.make_room()  # the main file alone must tell where the session lives
     remember(paths.root)
     return identity
-
-
-def _taken_numbers(root: str, layout: Layout) -> list[int]:
-    if layout.job_dir:
-        return []
-    names = (name.removeprefix(layout.prefix) for name in os.listdir(root) if name.startswith(layout.prefix))
-    return [int(name) for name in names if name.isdecimal()]
 
 
 def _commit(store: Store, change: Change) -> None:
@@ -218,7 +206,7 @@ def _brought_up(paths: Paths, store: Store, scheduler: Scheduler, notices: list[
 
 def _caught_up(paths: Paths, store: Store, scheduler: Scheduler, identity: Identity, notices: list[str]) -> Scheduler:
     """A power cut can take the last seconds of the store, but not what jobs have left."""
-    folders = Folders(paths.root, identity.prefix, identity.job_dir, made=identity.made_folder)
+    folders = Folders(paths.root, identity.prefix, identity.job_dir, made=identity.made_folder, former=identity.former)
     if not is_behind(scheduler.book, folders, paths.claims):
         return scheduler
     known = _brought_up(paths, store, scheduler, notices)

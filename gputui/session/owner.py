@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from gputui.core.events import AttemptEnded, Event, Exited, NeverRan, SetLanes, Spawned, Tick
+from gputui.core.events import AttemptEnded, Event, Exited, NeverRan, Refusal, SetLanes, Spawned, Tick
 from gputui.core.instructions import Instruction, Start
 from gputui.core.job import Ended, Job, JobId
 from gputui.core.lanes import Lane
@@ -44,9 +44,10 @@ from .folders import Folders
 from .gpu_file import GpuFile
 from .journal import Journal
 from .launching import Launcher
+from .layouts import Layout, in_the_way
 from .lock import Lock, OwnerKind
 from .loop import Loop, Timer
-from .opening import Layout, Opened, open_session
+from .opening import Opened, open_session
 from .paths import Paths
 from .recovery import survivors, unnoted_ends
 from .requests import Commands
@@ -88,7 +89,7 @@ class Owner:
         self.scheduler = opened.scheduler
         self.sources = {source.key: source for source in opened.store.sources()}
         named = opened.identity
-        self.folders = Folders(paths.root, named.prefix, named.job_dir, made=named.made_folder)
+        self.folders = Folders(paths.root, named.prefix, named.job_dir, made=named.made_folder, former=named.former)
         self.now = self.since
         self.failure: str | None = None
         """What ended the owner's thread, if anything did."""
@@ -246,6 +247,17 @@ class Owner:
         self._saver.environments[name] = environment
         self._launcher.environments[name] = environment
         return name
+
+    def lay_out(self, layout: Layout) -> None:
+        book = self.scheduler.book
+        identity = self.identity.laid_out(layout, (job.id for job in book if job.issued))
+        if identity is self.identity:
+            return
+        taken = in_the_way(self.paths.root, layout, book)
+        if taken is not None:
+            raise Refusal(f"{self.paths.root} holds {taken} already; choose another --prefix")
+        self.identity = self._saver.identity = identity
+        self.folders.lay_out(layout, identity.former)
 
     def _set_lanes(self, lanes: tuple[Lane, ...]) -> None:
         ticket = Ticket(Commands((SetLanes(lanes),)))

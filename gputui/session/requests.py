@@ -11,6 +11,7 @@ from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
 from gputui.core.parameters import following
 
+from .layouts import Layout
 from .loading import NO_RESULTS, Again, Results, plan
 from .outfiles import check_outfiles
 from .source_record import SourceKind, SourceRecord
@@ -117,6 +118,8 @@ class Begun(msgspec.Struct, frozen=True):
     """The session had lanes already and keeps them."""
     differ: bool
     """The user named other ones."""
+    before: tuple[Lane, ...] = ()
+    """Those it had, where they were replaced."""
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -134,6 +137,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     ignore_strangers: bool | None = None
     ignored: tuple[str, ...] | None = None
     gpu_file: str | None = None
+    layout: Layout | None = None
+    """How the folders of jobs that have not begun are called."""
     resume: bool = True
     keeps_crash_pause: bool = False
     """Going on after crashes is left to the user."""
@@ -142,17 +147,20 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
         scheduler = act.scheduler
         asked = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
         wanted = replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None})
+        if self.layout is not None:
+            act.lay_out(self.layout)
         if wanted != scheduler.settings:
             act.handle(wanted)
-        kept = False
+        kept, before = False, scheduler.board.lanes
         if self.lanes is not None:
-            kept = bool(scheduler.board.lanes) and not self.change_lanes
+            kept = bool(before) and not self.change_lanes
             if not kept:
                 act.handle(SetLanes(self.lanes))
-        differ = _devices(self.lanes or ()) != _devices(scheduler.board.lanes)
+        lanes = scheduler.board.lanes
+        differ = devices_of(self.lanes or ()) != devices_of(lanes)
         if self.resume and self._clears(scheduler.mode, scheduler.cause):
             act.handle(Resume())
-        return Begun(scheduler.board.lanes, kept, self.given and differ)
+        return Begun(lanes, kept, self.given and differ, before if devices_of(before) != devices_of(lanes) else ())
 
     def _clears(self, mode: Mode, cause: Cause | None) -> bool:
         if cause is None:
@@ -160,5 +168,6 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
         return cause.kind in CLEARED_BY_RUN and not (cause.kind is PauseKind.CRASHES and self.keeps_crash_pause)
 
 
-def _devices(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:
+def devices_of(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    """What tells two lists of lanes apart: their order and their numbers do not."""
     return sorted((lane.kind, lane.devices) for lane in lanes)

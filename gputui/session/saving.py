@@ -28,7 +28,8 @@ class Saver:
         self.refusal = ""
         """The same, for whoever wants to change something meanwhile."""
         self._store = store
-        self._identity = identity
+        self.identity = identity
+        self._saved_identity: Identity | None = None
         self._journal = journal
         self._record: Record | None = None
         self._sources = dict(sources)
@@ -47,6 +48,7 @@ class Saver:
         scheduler.unsaved_moments.clear()
         self.environments = {}
         self._record, self._sources = scheduler.record(), dict(sources)
+        self._saved_identity = self.identity
         self._out_of_trouble()
         reached(Step.COMMITTED)
         return True
@@ -63,7 +65,7 @@ class Saver:
                 if ticket.uuid is not None and ticket.reply is not None
             ],
             record=record if record != self._record else None,
-            identity=self._identity if self._record is None else None,
+            identity=self.identity if self.identity != self._saved_identity else None,
             sources=list(sources.values()) if sources != self._sources else None,
             full=bool(answered),
         )

@@ -13,11 +13,13 @@ from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
 
 from .errors import NewerStore, StoreDamaged, StoreTrouble
+from .layouts import Former, Layout, ranges
 from .source_record import SourceRecord
 from .world import World
 
@@ -55,6 +57,17 @@ class Identity(msgspec.Struct, frozen=True):
     job_dir: str = ""
     made_folder: bool = False
     """gputui made the session's folder, so it may move it aside."""
+    former: tuple[Former, ...] = ()
+    """How folders were called before, for the jobs that have begun by then."""
+
+    def laid_out(self, layout: Layout, begun: Iterable[int]) -> Identity:
+        """With other names for the folders of all jobs that have not begun; `begun`: the rest, by ascending ids."""
+        before = Layout(self.prefix, self.job_dir)
+        if layout == before:
+            return self
+        stay = [job for job in begun if not any(former.covers(job) for former in self.former)]
+        former = (*self.former, Former(before, ranges(stay))) if stay else self.former
+        return replace(self, prefix=layout.prefix, job_dir=layout.job_dir, former=former)
 
 
 class Change(msgspec.Struct):

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from gputui.core.events import Event, Refusal
 from gputui.core.scheduler import Scheduler
 
+from .layouts import Layout
 from .source_record import SourceRecord
 
 T = TypeVar("T")
@@ -23,6 +24,9 @@ class Act(Protocol):
     """Those the session remembers, by their keys; a change of it is stored with the rest of the turn's."""
 
     def handle(self, event: Event) -> None: ...
+
+    def lay_out(self, layout: Layout) -> None:
+        """Jobs that have not begun get folders with these names; Refusal: such folders are there already."""
 
     def keep_environment(self, environment: dict[str, str]) -> str:
         """Stores an environment with this change; returns its digest."""

@@ -184,18 +184,6 @@ def test_stream_copies_what_jobs_print(session: Session) -> None:
     assert {"[0] one", "[0] two", "[0] three", "[1] four"} <= set(done.stdout.splitlines())
 
 
-def test_a_session_keeps_its_lanes_and_says_so(session: Session) -> None:
-    jobs = session.write("echo $CUDA_VISIBLE_DEVICES")
-    session.run(jobs, gpus="0,1")
-    kept = session.run(jobs, "--force-rerun", gpus="5")
-    assert "keeps its lanes (0 1)" in kept.stderr
-    assert session.output(0) in ("0\n", "1\n")
-    assert "keeps its lanes" not in session.run(jobs, "--force-rerun", gpus="1,0").stderr
-    changed = session.run(jobs, "--force-rerun", "--set", gpus="5")
-    assert "keeps" not in changed.stderr
-    assert session.output(0) == "5\n"
-
-
 def test_jobs_wait_for_those_they_name(session: Session) -> None:
     jobs = session.write(
         "#: name=first", session.told("a", "sleep 0.2; exit 1"), "#: after=first", session.told("b"),

@@ -14,6 +14,8 @@ from support.homes import Home
 from support.task_files import SAMPLE, SAMPLE_FOLDERS, TASK, one, write
 from support.waiting import until
 
+from gputui.session.lock import OwnerKind
+
 MAIN = """
 from config import config
 from my_gpu_task import MyGPUTask
@@ -140,3 +142,25 @@ def test_what_no_job_could_find_is_said(home: Home) -> None:
 def test_importing_the_interface_is_cheap(home: Home) -> None:
     code = "import gputui.tasks, sys; print({'msgspec', 'textual', 'asyncio', 'sqlite3'} & set(sys.modules))"
     assert script(home, "-c", code).stdout == "set()\n"
+
+
+def test_scripts_side_by_side_share_a_session_only_when_they_name_the_same_gpus(home: Home) -> None:
+    waits = "while not os.path.exists('gate'): time.sleep(0.01)"
+    task = "import time\n" + TASK.replace("def main(self):", f"def main(self):\n        {waits}")
+    task += "from gputui.tasks import GPUTaskScheduler\n"
+    start = "s = GPUTaskScheduler(config, MyGPUTask)\ns.start()\nprint('told:', s.exit_status)\n"
+    for name, gpu, letter in (("first", 0, "a"), ("other", 1, "b"), ("same", 0, "c")):
+        write(home.folder, **{name: task + one(f"'gpu': ['{gpu}']", f"'{letter}': [1]") + start})
+    first = subprocess.Popen([sys.executable, "first.py"], cwd=home.folder, stdin=subprocess.DEVNULL)
+    try:
+        home.owner(OwnerKind.RUN)
+        other = script(home, "other.py")
+        assert "told: 2" in other.stdout
+        assert "with other lanes" in other.stderr
+        assert "GPUTUI_OUTPUT_DIR" in other.stderr
+        (home.folder / "gate").touch()
+        assert "told: 0" in script(home, "same.py").stdout
+    finally:
+        (home.folder / "gate").touch()
+        assert first.wait(60) == 0
+    assert home.runs() == {"a-1,": 1, "c-1,": 1}

@@ -1,0 +1,187 @@
+"""`--gpus`, `--prefix` and `--job-dir` on a session that is there: obeyed or refused, never dropped."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.homes import Home, reap
+from support.ptys import at_a_terminal
+from support.sessions import GPUTUI, Process, Session, finished, said
+from support.waiting import until
+
+SAYS_WHERE = "echo $CUDA_VISIBLE_DEVICES"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path)
+    yield session
+    session.sweep()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    home.end()
+    reap()
+
+
+def gate(session: Session) -> str:
+    return f"until test -e {session.folder}/gate; do sleep 0.01; done"
+
+
+def runs(session: Session, process: Process, jobs: int = 1) -> None:
+    until(lambda: len(session.runs()) == jobs or process.poll() is not None, f"{jobs} jobs run")
+    assert process.poll() is None, process.communicate()
+
+
+# Nobody owns it
+
+
+def test_gpus_replace_the_lanes_of_a_session_that_nobody_owns(session: Session) -> None:
+    jobs = session.write(SAYS_WHERE)
+    session.run(jobs, gpus="0,1")
+    changed = session.run(jobs, "--force-rerun", gpus="5")
+    assert "the lanes are 5 now; they were 0 1" in changed.stderr
+    assert session.output(0) == "5\n"
+    assert "lanes" not in session.run(jobs, "--force-rerun", gpus="5").stderr
+
+
+def test_settings_give_lanes_only_to_a_new_session_and_that_is_said(session: Session) -> None:
+    jobs = session.write(SAYS_WHERE)
+    session.run(jobs, gpus="0,1")
+    kept = session.run(jobs, "--force-rerun", gpus=None, env={"GPUTUI_GPUS": "5"})
+    assert "keeps its lanes (0 1); --gpus gives it others" in kept.stderr
+    assert session.output(0) in ("0\n", "1\n")
+
+
+def test_jobs_that_wait_start_on_the_lanes_that_are_named_and_on_no_others(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)), *[SAYS_WHERE] * 20)
+    with session.running(jobs, gpus="0") as run:
+        runs(session, run)
+    (session.folder / "gate").touch()
+    assert session.run(gpus="7").returncode == 1  # the first was killed with its owner: nobody saw its end
+    assert {session.output(job) for job in range(1, 21)} == {"7\n"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "folder"),
+    [(("--prefix", "run_"), "run_1"), (("--job-dir", "all/{id}"), "all/1")],
+    ids=["prefix", "job-dir"],
+)
+def test_jobs_that_have_not_begun_get_folders_of_the_new_name_and_the_others_keep_theirs(
+    session: Session, flag: tuple[str, str], folder: str
+) -> None:
+    first = session.write("echo one")
+    both = session.write("echo one", "echo two", name="both.txt")
+    session.run(first)
+    assert session.run(both, *flag).returncode == 0
+    name = folder.rpartition("/")[2]
+    assert (session.root / folder / f"{name}.OUT").read_text() == "two\n"
+    assert session.output(0) == "one\n"
+    assert not session.job_folder(1).exists()
+    assert not (session.root / folder.replace("1", "0")).exists()
+    assert session.run(both, "--force-rerun").returncode == 0
+    assert (session.job_folder(0) / "attempts" / "2" / "OUT").read_text() == "one\n"
+    assert (session.root / folder / "attempts" / "2" / "OUT").read_text() == "two\n"
+
+
+def test_a_folder_that_is_there_already_is_no_jobs_folder(session: Session) -> None:
+    session.run(session.write("echo one"))
+    (session.root / "run_1").mkdir()
+    done = session.run(session.write("echo two"), "--prefix", "run_")
+    assert done.returncode == 2
+    assert "holds run_1 already; choose another --prefix" in done.stderr
+    assert session.states() == ["succeeded"]
+
+
+def test_two_flags_that_both_name_the_folders_are_refused(session: Session) -> None:
+    done = session.run(session.write("true"), "--prefix", "a_", "--job-dir", "x/{id}")
+    assert done.returncode == 2
+    assert "give one of them" in said(done)
+
+
+# A keeper owns it
+
+
+def test_what_is_named_holds_when_a_keeper_hands_over_and_running_jobs_stay(home: Home) -> None:
+    home.begin(home.told("first", gate(home)), home.told("second", SAYS_WHERE))
+    home.ask("begin", lanes=[{"id": 0, "devices": ["0"]}], given=True, change_lanes=True, cpu_jobs=1)
+    home.resume()
+    until(lambda: home.runs() == {"first": 1}, "the first job runs")
+    with home.running("--prefix", "new_", gpus="3") as run:
+        until(lambda: (home.root / "new_1" / "SUCCESS").exists() or run.poll() is not None, "the second job has run")
+        assert (home.root / "new_1" / "new_1.OUT").read_text() == "3\n"
+        assert not home.markers(0), "the first runs on where it was"
+        (home.folder / "gate").touch()
+        assert finished(run).returncode == 0
+    assert home.markers(0) == ["SUCCESS"]
+    assert home.runs() == {"first": 1, "second": 1}
+
+
+# Another run owns it
+
+
+def test_beside_another_run_other_lanes_and_folders_are_refused_with_the_ways_out(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    more = session.write("echo more", name="more.txt")
+    with session.running(jobs, gpus="0,1") as run:
+        runs(session, run)
+        done = session.run(more, gpus="2,3")
+        assert done.returncode == 2
+        for words in (f"open in gputui run (pid {run.pid}) with other lanes", "--output-dir", "gputui gpus '2 3'"):
+            assert words in said(done)
+        done = session.run(more, "--prefix", "x_", gpus=None)
+        assert done.returncode == 2
+        assert "other folders for its jobs" in said(done)
+        (session.folder / "gate").touch()
+        finished(run)
+    assert len(session.jobs()) == 1, "nothing was added"
+
+
+def test_beside_another_run_jobs_join_it_when_nothing_else_is_named(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    more = session.write(SAYS_WHERE, name="more.txt")
+    with session.running(jobs, gpus="0,1") as run:
+        runs(session, run)
+        assert session.run(more, "--prefix", "job_", gpus="1,0").returncode == 0
+        assert session.run(more, "--force-rerun", gpus=None).returncode == 0
+        (session.folder / "gate").touch()
+        assert finished(run).returncode == 0
+
+
+def test_beside_another_run_a_terminal_is_asked_and_the_answer_counts(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    session.write(session.told("more", f"{SAYS_WHERE} >>where"), name="more.txt")
+    line = [
+        *GPUTUI,
+        "run",
+        "--no-keeper",
+        "--gpus",
+        "4",
+        "--prefix",
+        "x_",
+        "--output-dir",
+        str(session.root),
+        "more.txt",
+    ]
+    with session.running(jobs, gpus="0") as run:
+        runs(session, run)
+        with at_a_terminal(line, session.folder) as no:
+            no.shows("give it the lanes 4 and folders x_N? [y/N]")
+            no.press("n\n")
+            assert no.status() == 2
+            assert "nothing was added" in no.text
+        with at_a_terminal(line, session.folder) as yes:
+            yes.shows("[y/N]")
+            yes.press("y\n")
+            assert yes.status() == 0
+        assert (session.folder / "where").read_text() == "4\n"
+        assert (session.root / "x_1" / "SUCCESS").exists()
+        assert not session.markers(0), "the running job stays where it is"
+        run.send_signal(signal.SIGTERM)
+        finished(run)
