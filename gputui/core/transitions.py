@@ -79,7 +79,9 @@ def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> li
     """A new owner found it alive: nothing changes but, if an earlier owner was stopping it, that goes on."""
     state = job.state
     assert isinstance(state, Running | Suspended | Stopping)
-    if state.pid != event.pid:
+    if isinstance(state, Stopping):
+        state = replace(state, purpose=_final_purpose(state, event.asked))
+    if state != job.state or state.pid != event.pid:
         scheduler.change(job, now, "seen alive", state=replace(state, pid=event.pid))
     if isinstance(state, Stopping) and event.adopted:
         return [(KillTree if state.hard else Terminate)(job.id, state.placed.attempt)]
@@ -92,10 +94,9 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
     state = job.state
     assert isinstance(state, Active)
     scheduler.free(job)
-    if isinstance(state, Stopping):
-        _ended_as_asked(scheduler, job, state.purpose, event, now)
-    elif event.asked is not None:
-        _ended_as_asked(scheduler, job, event.asked, event, now)
+    purpose = _final_purpose(state, event.asked)
+    if purpose is not None:
+        _ended_as_asked(scheduler, job, purpose, event, now)
     elif isinstance(event.outcome, NeverRan):
         commands.settle(scheduler, job, now, "its attempt was revoked before it ran")
     elif isinstance(event.outcome, NoRoom):
@@ -105,6 +106,12 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
         _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
     scheduler.check_drained(now)
     return []
+
+
+def _final_purpose(state: Active, asked: Purpose | None) -> Purpose | None:
+    """What it was being ended for; whatever else had been asked, a kill was asked last."""
+    known = state.purpose if isinstance(state, Stopping) else None
+    return Purpose.KILL if Purpose.KILL in (known, asked) else known or asked
 
 
 def _end_of(outcome: Outcome) -> End:

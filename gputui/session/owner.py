@@ -55,7 +55,7 @@ from .saving import Saver
 from .scribe import Scribe
 from .source_record import SourceRecord
 from .ticket import NotDurable, OwnerGone, Ticket, Work
-from .without_room import needs_room, orders_of, take_back
+from .without_room import needs_room, orders_of, take_back, write_down
 
 T = TypeVar("T")
 
@@ -419,7 +419,8 @@ class Owner:
             self.sources = sources
         for ticket in changing:
             take_back(ticket, self.scheduler.book, self._saver.refusal)
-        self._launcher.carry_out(orders_of(instructions, self.scheduler.book, self.engine), self.scheduler.board.lanes)
+        write_down(self.scheduler.book, self.engine)
+        self._launcher.carry_out(orders_of(instructions), self.scheduler.board.lanes)
         self._ended += [(job.id, job.attempts[-1].number) for job in withdrawn if self._has_ended(job)]
 
     def _has_ended(self, job: Job) -> bool:

@@ -45,12 +45,14 @@ def _refused(outcome: Any, sentence: str) -> Any:
     return outcome if outcome.refused is not None else replace(outcome, refused=sentence)
 
 
-def orders_of(instructions: list[Instruction], book: Book, engine: Engine) -> list[Instruction]:
-    """Those that end an attempt, each written down beside it for the next owner."""
-    orders: list[Instruction] = [each for each in instructions if isinstance(each, Terminate | KillTree)]
-    for order in orders:
-        assert isinstance(order, Terminate | KillTree)
-        state = book[order.job].state
+def write_down(book: Book, engine: Engine) -> None:
+    """Beside each attempt that is being ended: what it is ended for, for the next owner."""
+    for job_id in book.unsaved & book.active:
+        state = book[job_id].state
         if isinstance(state, Stopping):
-            engine.write_down(order.job, order.attempt, state.purpose)
-    return orders
+            engine.write_down(job_id, state.placed.attempt, state.purpose)
+
+
+def orders_of(instructions: list[Instruction]) -> list[Instruction]:
+    """Those that end an attempt; what else was instructed was taken back."""
+    return [each for each in instructions if isinstance(each, Terminate | KillTree)]

@@ -285,6 +285,21 @@ def test_an_end_that_an_earlier_owner_had_ordered_is_what_it_was_ordered_for(
     assert (len(world.scheduler.streak.failures) == 1) is (asked is Purpose.TIMEOUT)
 
 
+@pytest.mark.parametrize("alive", [False, True])
+@pytest.mark.parametrize(("known", "asked"), [(Requeue, Purpose.KILL), (Kill, Purpose.REQUEUE)])
+def test_a_kill_is_the_last_word_whether_it_was_made_durable_or_not(
+    known: type[Kill | Requeue], asked: Purpose, alive: bool
+) -> None:
+    world = running()
+    world.do(known(job=0))
+    if alive:
+        assert world.do(Spawned(job=0, attempt=1, pid=100, adopted=True, asked=asked)) == [Terminate(0, 1)]
+        world.end(0, 143)
+    else:
+        world.do(AttemptEnded(job=0, attempt=1, outcome=Exited(143), at=world.now, asked=asked))
+    assert world.job(0).state.name == "killed"
+
+
 def test_an_attempt_that_an_earlier_owner_was_ending_is_ended_by_the_next() -> None:
     world = running()
     orders = world.do(Spawned(job=0, attempt=1, pid=100, adopted=True, asked=Purpose.REQUEUE))

@@ -142,6 +142,19 @@ def test_what_runs_is_ended_as_asked_though_nothing_can_be_written(
         sent(owner, Kill(job=job, now=True))
 
 
+def test_an_order_that_changes_what_another_is_for_is_written_down_too(tmp_path: Path) -> None:
+    with owned(tmp_path / "s", lanes=1) as owner:
+        job = running(owner, "trap '' TERM; while :; do sleep 0.1; done")
+        fill(owner)
+        assert sent(owner, Requeue(job=job)) == [None]
+        assert sent(owner, Kill(job=job)) == [None]
+        assert claim(owner, job)[1:] == ["asked requeue", "asked kill"]
+        assert sent(owner, Kill(job=job, now=True)) == [None]
+        until(lambda: state(owner, job) == "killed", "it is killed")
+    with owned(tmp_path / "s", lanes=1) as owner:
+        until(lambda: state(owner, job) == "killed", "the next owner knows it")
+
+
 def test_a_stop_ends_what_runs_and_lets_nothing_start(tmp_path: Path) -> None:
     with owned(tmp_path / "s", lanes=1) as owner:
         job = running(owner)

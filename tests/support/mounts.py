@@ -23,6 +23,23 @@ def tmpfs(folder: Path, size: str) -> Iterator[Path]:
 
 
 @contextmanager
+def ext4(folder: Path, size: str) -> Iterator[Path]:
+    """The same with a journal and blocks, as users' disks have them: an image of its own, mounted at `folder`."""
+    image = folder.with_suffix(".img")
+    try:
+        subprocess.run(["truncate", "--size", size, str(image)], check=True)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no ext4 can be made here: {error}")
+    folder.mkdir()
+    _mount("-o", "loop", str(image), str(folder))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
 def read_only(folder: Path) -> Iterator[None]:
     """The folder cannot be written, not even by root."""
     _mount("--bind", str(folder), str(folder))

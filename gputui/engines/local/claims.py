@@ -134,7 +134,8 @@ class Claims:
 
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
-        if isinstance(self.read(job, attempt), Claimed) and self.asked(job, attempt) is not purpose:
+        was_claimed = isinstance(self.read(job, attempt), Claimed | Exited | FolderGone)
+        if was_claimed and self.asked(job, attempt) is not purpose:
             self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
 
     def restore(self, job: JobId, attempt: int, pid: int) -> None:

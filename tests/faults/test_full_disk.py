@@ -1,0 +1,211 @@
+"""The disk fills up under a living session: what the user ends does end, and what was refused never runs."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+from support.homes import Home, kill
+from support.mounts import ext4, full, tmpfs
+from support.sessions import GPUTUI, Done, Process
+from support.waiting import until
+
+from gputui.session.client import ClientError, NotDurable
+
+LONG = "exec sleep 600"
+
+
+@pytest.fixture(params=["tmpfs", "ext4"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    made = tmpfs(tmp_path / "disk", "2m") if request.param == "tmpfs" else ext4(tmp_path / "disk", "8M")
+    with made as folder:
+        yield folder
+
+
+@contextmanager
+def home_on(disk: Path, folder: Path) -> Iterator[Home]:
+    """The session is on the small disk; the jobs run and write elsewhere. Nothing of it is left afterwards."""
+    home = Home(folder, "disk/out")
+    try:
+        yield home
+    finally:
+        home.end()
+
+
+@contextmanager
+def run_of(home: Home, *commands: str) -> Iterator[Process]:
+    with home.running(home.write(*commands), gpus="0") as owner:
+        until(lambda: home.database.exists() and home.runs(), "the first job runs")
+        home.claim_pid(0)
+        yield owner
+
+
+def gputui(home: Home, verb: str, *words: str) -> Done:
+    arguments = [*GPUTUI, verb, "--session", str(home.root), *words]
+    return subprocess.run(arguments, capture_output=True, text=True, cwd=home.folder, timeout=120)
+
+
+def state(home: Home, job: int) -> str:
+    found: str = home.ask("show", job=job)["state"]
+    return found
+
+
+def test_kill_now_ends_a_running_job_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
+    with home_on(disk, tmp_path) as home, run_of(home, home.told(0, LONG), home.told(1)) as owner:
+        with full(disk):
+            done = gputui(home, "kill", "--now", "0")
+            assert done.returncode == 0, done.stderr
+            until(lambda: not home.processes(), "nothing of the job is left")
+            until(lambda: state(home, 0) == "killed", "it is said to be killed")
+        assert owner.wait(60) == 1
+        assert home.states() == ["killed", "succeeded"]
+        assert home.runs() == {"0": 1, "1": 1}
+
+
+@pytest.mark.parametrize("verb", ["kill", "requeue"])
+def test_an_order_given_on_a_full_disk_outlives_the_owner_that_was_killed(
+    disk: Path, tmp_path: Path, verb: str
+) -> None:
+    with home_on(disk, tmp_path) as home:
+        waits = f"test -e {tmp_path}/gate || {LONG}"
+        with run_of(home, home.told(0, waits)) as owner:
+            waiter = home.waiter()
+            with full(disk):
+                assert gputui(home, verb, "0").returncode == 0
+                until(lambda: not home.processes(), "nothing of the job is left")
+                (tmp_path / "gate").touch()
+                kill(waiter)
+                owner.kill()
+        done = home.run("--pause-after", "1", gpus="0")
+        [job] = home.jobs()
+        assert job.attempts[0].end.name == "killed"
+        assert job.state.name == ("killed" if verb == "kill" else "succeeded")
+        assert home.runs() == {"0": 1 if verb == "kill" else 2}
+        assert "paused" not in done.stderr
+
+
+def test_sigterm_ends_a_run_and_its_jobs_on_a_full_disk_and_leaves_no_keeper(disk: Path, tmp_path: Path) -> None:
+    with home_on(disk, tmp_path) as home:
+        waits = f"test -e {tmp_path}/gate || {LONG}"
+        with run_of(home, home.told(0, waits), home.told(1)) as owner, full(disk):
+            owner.send_signal(signal.SIGTERM)
+            assert owner.wait(60) == 143
+            home.gone()
+        (tmp_path / "gate").touch()
+        assert home.run(gpus="0").returncode == 0
+        assert home.states() == ["succeeded", "succeeded"]
+        assert home.runs() == {"0": 2, "1": 1}
+
+
+def test_stop_ends_everything_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
+    with home_on(disk, tmp_path) as home:
+        home.begin(home.told(0, LONG), home.told(1))
+        home.resume()
+        until(lambda: home.runs() == {"0": 1, "1": 1}, "both ran")
+        home.claim_pid(0)
+        with full(disk):
+            done = gputui(home, "stop")
+            assert done.returncode == 0, done.stderr
+            assert "nothing of gputui runs here any more" in done.stdout
+            home.gone()
+        assert state(home, 0) == "queued"
+
+
+def test_what_is_added_on_a_full_disk_is_refused_at_once_and_never_runs(disk: Path, tmp_path: Path) -> None:
+    with home_on(disk, tmp_path) as home, run_of(home, home.told(0, LONG)) as owner:
+        with full(disk):
+            for _ in range(3):
+                done = gputui(home, "add", "--", home.told("again"))
+                assert done.returncode == 1
+                assert "disk is full; nothing was changed, try again when it can be" in done.stderr
+            assert gputui(home, "ls").returncode == 0
+        until(lambda: home.ask("status")["trouble"] is None, "there is room again")
+        assert gputui(home, "add", "--", home.told("again")).returncode == 0
+        assert gputui(home, "kill", "--now", "0").returncode == 0
+        assert owner.wait(60) == 1
+        until(lambda: home.runs()["again"], "what was added runs")
+        home.gone("the keeper has left")
+        assert home.runs() == {"0": 1, "again": 1}
+
+
+class Campaign:
+    """Adds and ends jobs by chance, mostly while the disk is full, and now and then the owner is killed."""
+
+    def __init__(self, home: Home, seed: int) -> None:
+        self.home, self.chance = home, random.Random(seed)
+        self.over = home.folder / "over"
+        """From then on no job takes long."""
+        self.added: dict[int, str] = {}
+        self.refused: set[str] = set()
+        self.unanswered: set[str] = set()
+        self.killed: set[int] = set()
+        self.requeued: Counter[int] = Counter()
+        self._numbers = count()
+
+    def add(self) -> None:
+        label = str(next(self._numbers))
+        nap = self.chance.choice(["true", "sleep 0.05", "sleep 600"])
+        try:
+            [job] = self.home.add(self.home.told(label, f"test -e {self.over} || {nap}"))
+            self.added[job] = label
+        except NotDurable:
+            self.refused.add(label)
+        except ClientError:
+            self.unanswered.add(label)
+
+    def end(self) -> None:
+        with suppress(ClientError):
+            active = self.home.ask("status")["active"]
+            if active:
+                self._order(self.chance.choice(["kill", "requeue"]), self.chance.choice(active))
+
+    def _order(self, kind: str, job: int) -> None:
+        [outcome] = self.home.command({"type": kind, "job": job}, work=True)
+        if outcome["refused"] is None and kind == "kill":
+            self.killed.add(job)
+        self.requeued[job] += kind == "requeue"
+
+    def round(self, disk: Path) -> None:
+        self.add()
+        with full(disk):
+            for _ in range(self.chance.randint(1, 5)):
+                self.chance.choice([self.add, self.end])()
+            if self.chance.random() < 0.5 and (holder := self.home.holder()) is not None:
+                kill(holder.pid)
+        self.add()
+
+    def judge(self) -> None:
+        """What was refused never ran; all else ran once, and once more for each time that it was put back."""
+        self.over.touch()
+        for job in self.home.ask("status")["active"]:
+            self._order("requeue", job)
+        self.home.run(gpus="0,1")
+        runs, jobs = self.home.runs(), {job.id: job for job in self.home.jobs() if not job.archived}
+        assert not self.refused & set(runs)
+        assert set(runs) <= {*self.added.values(), *self.unanswered}
+        assert self.added.keys() <= jobs.keys()
+        for job, label in self.added.items():
+            assert jobs[job].state.name == ("killed" if job in self.killed else "succeeded")
+            assert (0 if job in self.killed else 1) <= runs[label] <= 1 + self.requeued[job]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_is_asked_while_the_disk_is_full_comes_true_or_to_nothing(
+    disk: Path, tmp_path: Path, seed: int
+) -> None:
+    with home_on(disk, tmp_path) as home:
+        home.begin()
+        home.resume()
+        campaign = Campaign(home, seed)
+        for _ in range(6):
+            campaign.round(disk)
+        campaign.judge()
+        assert campaign.added
+        assert campaign.refused
