@@ -11,6 +11,7 @@ plain file is touched, and every wait has an end, so that nobody can hold us up.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -20,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from msgspec import Struct
+
+from .lease_names import PREFIX, LeaseNames
 
 SHARED_FOLDERS = ("/run/lock", "/dev/shm", "/tmp")
 """The first that everybody may write to: some systems close /run/lock, on others /tmp is private to a user."""
@@ -45,6 +48,7 @@ class Lease(Struct, frozen=True):
     uid: int
     session: str
     since: float
+    """When this process first saw it, by the clock that nobody sets: its file's times are its owner's to change."""
 
     def may_be_overridden(self, now: float) -> bool:
         """Provided that nothing is on the card, which the caller knows."""
@@ -57,6 +61,9 @@ class Leases:
     def __init__(self, session: str, folder: str | None = None) -> None:
         self.folder = folder or shared_folder()
         self._session = _SAFE_NAME.sub("_", session)
+        self._names = LeaseNames(self.folder)
+        self._held_before: dict[str, dict[str, float]] = {}
+        """By device: the names that were held at the last look, and since when we know."""
 
     @contextmanager
     def gate(self, devices: Iterable[str], patience: float = 0.1) -> Iterator[bool]:
@@ -82,9 +89,17 @@ class Leases:
 
     def others(self, device: str) -> list[Lease]:
         """Leases held by other users, and by other sessions of this one."""
-        found = (self._held(name) for name in self._names(device))
+        device = _SAFE_NAME.sub("_", device)
+        before = self._held_before.get(device, {})
+        now = time.monotonic()
+        held = {}
+        for name in self._names.of(device, before):
+            lease = self._held(name, before.get(name, now))
+            if lease is not None:
+                held[name] = lease
+        self._held_before[device] = {name: lease.since for name, lease in held.items()}
         mine = (os.getuid(), self._session)
-        return [lease for lease in found if lease is not None and (lease.uid, lease.session) != mine]
+        return [lease for lease in held.values() if (lease.uid, lease.session) != mine]
 
     def take(self, devices: Iterable[str]) -> int | None:
         """A descriptor that holds a lease on all of them, until the last copy of it is closed. None: no luck.
@@ -109,42 +124,46 @@ class Leases:
         names = []
         for device in dict.fromkeys(devices):
             self._sweep(device)
-            names.append(os.path.join(self.folder, f"gputui-lease.{_SAFE_NAME.sub('_', device)}.{mark}"))
+            names.append(os.path.join(self.folder, f"{PREFIX}{_SAFE_NAME.sub('_', device)}.{mark}"))
         return names
 
-    def _names(self, device: str) -> list[str]:
-        prefix = f"gputui-lease.{_SAFE_NAME.sub('_', device)}."
-        try:
-            return sorted(name for name in os.listdir(self.folder) if name.startswith(prefix))
-        except OSError:
-            return []
-
-    def _held(self, name: str) -> Lease | None:
+    def _held(self, name: str, since: float) -> Lease | None:
         """None for what is not held, or is not what its name says."""
-        parts = name.split(".")
-        fd = _open_plain(os.path.join(self.folder, name))
+        fd = self._open_honest(name)
         if fd is None:
             return None
         try:
-            about = os.fstat(fd)
-            honest = len(parts) == 5 and parts[2] == str(about.st_uid)
-            if not honest or _locked(fd, fcntl.LOCK_EX):
-                return None
-            return Lease(parts[1], about.st_uid, parts[3], about.st_ctime)
+            _, device, uid, session, _ = name.split(".")
+            return None if _locked(fd, fcntl.LOCK_EX) else Lease(device, int(uid), session, since)
         finally:
             os.close(fd)
+
+    def _open_honest(self, name: str) -> int | None:
+        """None: it is gone, or it is none of the user's that its name claims."""
+        try:
+            fd = os.open(os.path.join(self.folder, name), _READ_ONLY)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                self._names.strike(name)
+            return None  # others may be about to be readable
+        about = os.fstat(fd)
+        if stat.S_ISREG(about.st_mode) and name.split(".")[2] == str(about.st_uid):
+            return fd
+        os.close(fd)
+        self._names.strike(name)
+        return None
 
     def _sweep(self, device: str) -> None:
         """Removes this user's files that nobody holds any more, but no young one of another session, which may be
         about to be held; what other users leave goes with the next boot."""
-        for name in self._names(device):
-            path = os.path.join(self.folder, name)
-            fd = _open_plain(path)
+        me = str(os.getuid())
+        for name in self._names.of(_SAFE_NAME.sub("_", device)):
+            _, _, uid, session, _ = name.split(".")
+            fd = self._open_honest(name) if uid == me else None
             if fd is not None:
-                about = os.fstat(fd)
-                ours = name.split(".")[3:4] == [self._session] or time.time() - about.st_ctime > OVERRIDE_AFTER
-                if about.st_uid == os.getuid() and ours and _locked(fd, fcntl.LOCK_EX):
-                    _remove(path)
+                ours = session == self._session or time.time() - os.fstat(fd).st_ctime > OVERRIDE_AFTER
+                if ours and _locked(fd, fcntl.LOCK_EX):
+                    _remove(os.path.join(self.folder, name))
                 os.close(fd)
 
 

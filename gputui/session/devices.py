@@ -166,7 +166,7 @@ class Devices:
         return {word: device.key for word in words if (device := find(devices, word)) is not None}
 
     def _leased(self, keys: dict[str, str]) -> dict[str, str]:
-        now = time.time()
+        now = time.monotonic()
         found: dict[str, str] = {}
         for word, key in keys.items():
             device = self.sample.device(key) if self.sample is not None else None

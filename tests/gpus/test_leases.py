@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from gputui.gpus.lease_names import MOST_AT_ONCE, MOST_OF_A_USER
 from gputui.gpus.leases import FOLDER_VARIABLE, Leases, shared_folder
 
 GPU = "GPU-11112222-3333"
@@ -61,7 +62,7 @@ def test_a_lease_is_seen_by_another_user_and_by_another_session(folder: Path) ->
     assert fd is not None
     (other,) = Leases("other", str(folder)).others(GPU)
     assert (other.uid, other.session) == (os.getuid(), "mine")
-    assert time.time() - other.since < 60
+    assert time.monotonic() - other.since < 60
     assert Leases("mine", str(folder)).others(GPU) == []
     seen = as_user(ALICE, lambda: [lease.uid for lease in Leases("hers", str(folder)).others(GPU)])
     assert seen == f"[{os.getuid()}]"
@@ -120,6 +121,51 @@ def test_an_old_lease_may_be_overridden(folder: Path) -> None:
     assert not lease.may_be_overridden(lease.since + 59)
     assert lease.may_be_overridden(lease.since + 61)
     assert fd is not None
+    os.close(fd)
+
+
+def test_an_owner_cannot_keep_a_lease_young(folder: Path) -> None:
+    """Its file's times are its owner's to change, so they do not count."""
+    fd = Leases("mine", str(folder)).take([GPU])
+    assert fd is not None
+    looking = Leases("other", str(folder))
+    (lease,) = looking.others(GPU)
+    (path,) = folder.iterdir()
+    for name in (GPU, "GPU-else"):
+        os.utime(path)
+        path.chmod(0o640)
+        os.link(path, folder / f"gputui-lease.{name}.{os.getuid()}.mine.more")
+        path.chmod(0o644)
+    assert min(again.since for again in looking.others(GPU)) == lease.since
+    os.close(fd)
+
+
+def test_thousands_of_planted_names_cost_next_to_nothing_and_hide_no_lease(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plant() -> None:
+        for number in range(1500):
+            for uid in (ALICE, BOB):
+                (folder / f"gputui-lease.{GPU}.{uid}.x.{number}").touch()
+
+    as_user(ALICE, plant)
+    opened: list[str] = []
+    really_open = os.open
+
+    def counted(path: Any, *rest: Any, **further: Any) -> int:
+        opened.append(path)
+        return really_open(path, *rest, **further)
+
+    monkeypatch.setattr(os, "open", counted)
+    mine, looking = Leases("mine", str(folder)), Leases("other", str(folder))
+    for _ in range(40):
+        looking.others(GPU)
+        assert len(opened) <= MOST_AT_ONCE, "one look is bounded"
+        opened.clear()
+    fd = mine.take([GPU])
+    assert fd is not None
+    assert [lease.session for lease in looking.others(GPU)] == ["mine"]
+    assert len(opened) <= 3 * MOST_OF_A_USER, "what turned out to be forged is not opened again"
     os.close(fd)
 
 
