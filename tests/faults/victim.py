@@ -19,7 +19,9 @@ from support.late_wrappers import UNTIL_CLAIMED, late
 
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
-from gputui.engines.local import takeover, wrapper
+from gputui.engines.local import wrapper
+from gputui.engines.local.takeover import Takeover
+from gputui.engines.protocol import Survivor
 from gputui.session import backup
 
 
@@ -86,9 +88,13 @@ def claim_too_late() -> None:
     setattr(wrapper, "arguments", late(UNTIL_CLAIMED))  # noqa: B010 - a function is replaced
 
 
+def not_seeking(self: Takeover, survivor: Survivor, wait: float) -> None:
+    self._findings.revoked(survivor)
+
+
 def without_exclusion() -> None:
     """And nobody looks whether an attempt runs whose claim does not say so."""
-    setattr(takeover, "_leader", lambda token: None)  # noqa: B010 - a function is replaced
+    setattr(Takeover, "_seek_wrapper", not_seeking)  # noqa: B010 - a method is replaced
     text = wrapper.TEXT.replace("set -C\n", "")
     assert text != wrapper.TEXT
     wrapper.TEXT = text
