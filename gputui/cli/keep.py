@@ -10,8 +10,10 @@ from typing import Any
 
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
+from gputui.process.folder_id import FolderId
 from gputui.session import lock as locks
 from gputui.session.errors import SessionError
+from gputui.session.ground import Ground
 from gputui.session.journal import Journal
 from gputui.session.keeping import LIVED_WELL
 from gputui.session.lock import Lock, OwnerKind
@@ -37,6 +39,7 @@ def main(verb: str, words: list[str]) -> int:
     parser.add_argument("--foreground", action="store_true", help="stay in the foreground")
     parser.add_argument("--wait", action="store_true", help="sleep until the session's owner is gone")
     parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
     parser.add_argument("--start", action="store_true", help="go at once if the session has an owner")
     try:
         options = parser.parse_args(words)
@@ -47,7 +50,13 @@ def main(verb: str, words: list[str]) -> int:
         for notice in paths.notices:
             say(notice)
         if options.wait or options.start or options.foreground:
-            return keep(paths, wait=options.wait, quiet=not options.foreground, starter=options.starter)
+            return keep(
+                paths,
+                wait=options.wait,
+                quiet=not options.foreground,
+                starter=options.starter,
+                folder=options.folder,
+            )
         return _in_background(paths)
     except Exit as leaving:
         say(str(leaving))
@@ -68,13 +77,19 @@ def _in_background(paths: Paths) -> int:
     return 0
 
 
-def keep(paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None) -> int:
-    """`starter`: whoever started this keeper to wait for it."""
+def keep(paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None, folder: FolderId | None = None) -> int:
+    """`starter`: whoever started this keeper to wait for it. `folder`: the session that it keeps, and no other."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ground = Ground(paths)
+    if folder not in (None, ground.id):
+        return 0
     vigil = Vigil(paths, starter) if starter is not None else None
-    lock = locks.take(paths, wait=wait)
+    lock = locks.take(paths, wait=wait, create=False)
     if vigil is not None:
         vigil.end()
+    if lock is not None and not ground.is_there():
+        return 0
+    ground.close()
     if lock is None:
         if quiet:
             return 0

@@ -41,7 +41,12 @@ class Folders:
         """`made`: the root is ours, and so are the jobs' folders in it."""
         self._root = root
         self._made = made
+        self._held: int | None = None
         self.lay_out(Layout(prefix, job_dir), former)
+
+    def hold(self, root: int) -> None:
+        """The root is open: everything is reached from there, whatever is at its path."""
+        self._held = root
 
     def lay_out(self, layout: Layout, former: Sequence[Former]) -> None:
         """From now on folders are called so, but for those that were called otherwise before."""
@@ -69,6 +74,12 @@ class Folders:
             return Files(stem + ".OUT", stem + ".ERR")
         return _own_files(folder, attempt)
 
+    def reached(self, path: str) -> str:
+        """Under the very root that we hold, if the path is one of the root's."""
+        if self._held is None or not path.startswith(self._root + os.sep):
+            return path
+        return f"/proc/self/fd/{self._held}{path[len(self._root) :]}"
+
     def written(self, job: Job, attempt: int) -> Files:
         """Where an attempt's output is now; the first one's moved when the second began."""
         if attempt == 1 and job.issued > 1 and job.spec.outfile is None:
@@ -86,7 +97,7 @@ class Folders:
 
     def prepare(self, job: Job, attempt: int) -> None:
         """Makes the attempt's folders; may be cut off at any point and called again."""
-        made_now = not self._layout(job).job_dir and own_folders.make(self.folder(job))
+        made_now = not self._layout(job).job_dir and own_folders.make(self.folder(job), self._held)
         if made_now and attempt == 1:
             return  # nobody can have put anything there yet
         with self.enter(job, make=True) as folder:
@@ -98,11 +109,13 @@ class Folders:
     def enter(self, job: Job, *, make: bool = False) -> JobFolder:
         """NotOurs if something else stands in its place. `make`: what is missing on the way there."""
         path = self.folder(job)
-        return JobFolder(self._walk(path, make=make) if self._layout(job).job_dir else own_folders.enter(path), path)
+        entered = self._walk(path, make=make) if self._layout(job).job_dir else own_folders.enter(path, self._held)
+        return JobFolder(entered, path)
 
     def _walk(self, path: str, *, make: bool) -> int:
         """Down from the root; folders on the way may be anybody's, as the root may."""
-        above = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        above = os.open(self._root, flags) if self._held is None else os.open(".", flags, dir_fd=self._held)
         at = self._root
         *outer, last = os.path.relpath(path, at).split(os.sep)
         try:

@@ -47,5 +47,7 @@ class Holding:
         """For an owner that ended by itself."""
         if self.serving.handed_over:
             return "the session was taken over by another gputui, which goes on with it"
+        if self.owner.ousted is not None:
+            return self.owner.ousted
         failure = (self.owner.failure or "no reason is known").splitlines()[-1]
         return f"the scheduler failed; its jobs run on: {failure} ({self.owner.paths.log})"

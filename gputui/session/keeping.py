@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 from gputui.engines.local.watch import Watch
+from gputui.process.folder_id import FolderId
 from gputui.process.spawn import spawn
 
 from .client import ClientError, NoOwner, connected
@@ -23,9 +24,13 @@ LIVED_WELL = 10.0
 STARTED_WITHIN = 15.0
 
 
-def spawn_keeper(root: str, *, wait: bool) -> int:
-    """A new process without a terminal. `wait`: for the lock; otherwise it goes if the lock is held."""
+def spawn_keeper(root: str, *, wait: bool, folder: FolderId | None = None) -> int:
+    """A new process without a terminal. `wait`: for the lock; otherwise it goes if the lock is held.
+
+    `folder`: it keeps this very session, and goes if another is at its place.
+    """
     role = ["--wait", "--for", str(os.getpid())] if wait else ["--start"]
+    role += ["--folder", str(folder)] if folder is not None else []
     arguments = [sys.executable, "-P", "-m", "gputui", "keep", *role, root]
     return spawn(arguments, captured(), {})
 
@@ -33,9 +38,10 @@ def spawn_keeper(root: str, *, wait: bool) -> int:
 class Waiter:
     """The owner's one waiting keeper; started anew when it dies, less and less eagerly."""
 
-    def __init__(self, loop: Loop, paths: Paths, journal: Journal) -> None:
+    def __init__(self, loop: Loop, paths: Paths, folder: FolderId, journal: Journal) -> None:
         self._loop = loop
         self._paths = paths
+        self._folder = folder
         self._journal = journal
         self._pause = FIRST_PAUSE
         self._started = 0.0
@@ -50,7 +56,7 @@ class Waiter:
         self._again = None
         self._started = time.monotonic()
         try:
-            self.watch(spawn_keeper(self._paths.root, wait=True))
+            self.watch(spawn_keeper(self._paths.root, wait=True, folder=self._folder))
         except OSError as error:
             self._journal.write(f"no keeper could be started: {error}")
             self._retry()

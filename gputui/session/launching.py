@@ -97,8 +97,8 @@ class Launcher:
             login_shell=job.spec.login_shell,
             cwd=job.spec.cwd,
             environment=environment,
-            out=files.out,
-            err=files.err,
+            out=self._folders.reached(files.out),
+            err=self._folders.reached(files.err) if files.err is not None else None,
             lease=self._devices.lease_of(job.id),
         )
 

@@ -46,11 +46,13 @@ class Lock:
         os.close(self.fd)
 
 
-def take(paths: Paths, *, wait: bool = False) -> Lock | None:
-    """The lock, or None if somebody holds it and we do not wait."""
+def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | None:
+    """The lock, or None if somebody holds it and we do not wait. Without `create` also if it is not the same any more:
+    whoever waited for a session must not begin another."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
     while True:
         try:
-            fd = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = os.open(paths.lock, flags, 0o600)
         except OSError as error:
             raise SessionError(
                 f"cannot use the session in {paths.root}: {error.strerror}; choose another --output-dir"
@@ -63,6 +65,8 @@ def take(paths: Paths, *, wait: bool = False) -> Lock | None:
         if _still_there(fd, paths.lock):
             return Lock(fd)
         os.close(fd)
+        if not create:
+            return None
 
 
 def _still_there(fd: int, path: str) -> bool:

@@ -42,6 +42,7 @@ from .fed import Fed
 from .feeding import Feeds
 from .folders import Folders
 from .gpu_file import GpuFile
+from .ground import Ground
 from .journal import Journal
 from .launching import Launcher
 from .layouts import Layout, in_the_way
@@ -63,6 +64,12 @@ RETRY_COMMIT = 0.5
 SPAWN_NEWS = 0.02
 """Seconds that the news of a started job may wait for company: it needs no commit of its own."""
 ETA_EVERY = 1.0
+LOOK_AROUND = 2.0
+"""Seconds between looks whether the folder is still at its place, when there is nothing to start."""
+OUSTED = (
+    "the session's folder {root} was moved, removed or replaced, so nothing more is started from here; jobs that run "
+    "go on. If it was moved, go on there: gputui --session DIR"
+)
 
 
 class Owner:
@@ -84,23 +91,28 @@ class Owner:
         """False: a client that looks or changes the queue, but starts nothing."""
         self.since = time.time()
         self.journal = Journal(paths.log)
+        self.ground = Ground(paths)
         opened = open_session(paths, layout or Layout(), made_folder=made_folder)
         self.notices = opened.notices
         self.scheduler = opened.scheduler
         self.sources = {source.key: source for source in opened.store.sources()}
         named = opened.identity
+        self.ground.live_here()
         self.folders = Folders(paths.root, named.prefix, named.job_dir, made=named.made_folder, former=named.former)
+        self.folders.hold(self.ground.root)
         self.now = self.since
         self.failure: str | None = None
         """What ended the owner's thread, if anything did."""
+        self.ousted: str | None = None
+        """The sentence for the user when the session's folder is not at its place any more."""
         self.identity = opened.identity
         self._opened = opened
         self._store = opened.store
         self._saver = Saver(self._store, self.identity, self.journal, self.sources)
         self.loop = Loop()
-        self.engine = LocalEngine(self.loop, paths.claims, opened.identity.uuid, self._on_report)
+        self.engine = LocalEngine(self.loop, self.ground.private, opened.identity.uuid, self._on_report)
         self._backups: Backups | None = None
-        self._scribe = Scribe(self.folders, paths.claims, self.engine.forget)
+        self._scribe = Scribe(self.folders, self.ground.paths.claims, self.engine.forget)
         looked_at = kind is OwnerKind.APP
         self.devices = Devices(self.loop, opened.identity.uuid, self.engine.token, self._kick, looked_at=looked_at)
         self._launcher = Launcher(
@@ -275,7 +287,8 @@ class Owner:
             self._recover(self._opened)
             self._kick()
             if self.places:
-                self._backups = Backups(self.loop, self._store, self.paths, self.journal)
+                self._backups = Backups(self.loop, self._store, self.ground.paths, self.journal)
+                self._look_around()
                 self._gpu_file = GpuFile(
                     self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal
                 )
@@ -297,7 +310,7 @@ class Owner:
         book = self.scheduler.book
         self.engine.recover(survivors(book, self.folders, same_world=opened.same_world))
         self.engine.gc(all_dead=not opened.same_world)
-        for job, attempt in unnoted_ends(book, self.paths.claims):
+        for job, attempt in unnoted_ends(book, self.ground.paths.claims):
             self._scribe.note(job, over=attempt)
         reached(Step.RECOVERED)
 
@@ -305,11 +318,15 @@ class Owner:
         """Whoever waits for an answer, for the lock or for this thread waits for the last of these."""
         backups = (self._backups.close,) if self._backups is not None else ()
         holders = (self.engine.close, self.devices.close, self._scribe.close, self.loop.close, self._store.close)
-        ends = (self._turn_away, self.last_act, self._say_gone, self._on_change)
+        ends = (self._turn_away, self.last_act, self._leave_ground, self._say_gone, self._on_change)
         take_all((*self.on_leaving, self._shut, *backups, *holders, *ends), self._fail)
 
     def _shut(self) -> None:
         self._closed = True
+
+    def _leave_ground(self) -> None:
+        if self._scribe.ended:
+            self.ground.close()
 
     def _say_gone(self) -> None:
         self._gone = True
@@ -345,8 +362,9 @@ class Owner:
         report = replace(report, usage=self.devices.usage(report.job, report.attempt))
         if not isinstance(report.outcome, Exited) or report.outcome.code == 0:
             return report
-        files = self.folders.files(self.scheduler.book[report.job], report.attempt)
-        crash = job_crash(files.out, files.err, report.outcome.code)
+        files, reached = self.folders.files(self.scheduler.book[report.job], report.attempt), self.folders.reached
+        err = reached(files.err) if files.err is not None else None
+        crash = job_crash(reached(files.out), err, report.outcome.code)
         return replace(report, signature=crash.signature, message=crash.message)
 
     # A turn
@@ -366,7 +384,7 @@ class Owner:
         due = self.scheduler.next_wakeup()
         if due is not None and due <= self.now:
             self.handle(Tick())
-        if self.places and self._saver.trouble is None:
+        if self.places and self._stands() and self._saver.trouble is None:
             self._place()
         if self._commit():
             self._release()
@@ -375,6 +393,18 @@ class Owner:
         self._publish()
         self._answer()
         self._set_wakeup()
+
+    def _stands(self) -> bool:
+        """False: the folder is gone from its place; after this turn so is the owner."""
+        if self.ousted is None and not self.ground.is_there():
+            self.ousted = OUSTED.format(root=self.paths.root)
+            self.journal.write(self.ousted)
+            self.loop.call_soon(self.loop.stop)
+        return self.ousted is None
+
+    def _look_around(self) -> None:
+        if self._stands():
+            self.loop.call_later(LOOK_AROUND, self._look_around)
 
     def _carry_out(self, ticket: Ticket[Any]) -> None:
         asked_for, sources = self._asked_for, dict(self.sources)

@@ -16,7 +16,16 @@ class Paths:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
-        self.private = os.path.join(self.root, PRIVATE)
+        self._name_files(os.path.join(self.root, PRIVATE))
+
+    def through(self, private: int) -> Paths:
+        """The same, with everything private reached through a descriptor of that folder."""
+        held = Paths(self.root)
+        held._name_files(f"/proc/self/fd/{private}")
+        return held
+
+    def _name_files(self, private: str) -> None:
+        self.private = private
         self.database = os.path.join(self.private, "session.db")
         self.backup = os.path.join(self.private, "session.db.backup")
         self.rebuilt = os.path.join(self.private, "session.db.rebuilt")

@@ -17,7 +17,7 @@ def survivors(book: Book, folders: Folders, *, same_world: bool) -> list[Survivo
     for job_id in sorted(book.active):
         job = book[job_id]
         assert job.active is not None
-        out = folders.files(job, job.active.attempt).out
+        out = folders.reached(folders.files(job, job.active.attempt).out)
         found.append(Survivor(job=job_id, attempt=job.active.attempt, same_world=same_world, out=out))
     return found
 

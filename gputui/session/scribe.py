@@ -75,6 +75,10 @@ class Scribe:
         with suppress(FileNotFoundError, NotOurs), self._folders.enter(job) as folder:
             folder.clear_markers()
 
+    @property
+    def ended(self) -> bool:
+        return self._thread is None or not self._thread.is_alive()
+
     def close(self, patience: float = 2.0) -> None:
         """Writes what is there; what a full disk does not take is written by the next owner."""
         with self._wake:

@@ -32,8 +32,8 @@ class Serving:
     def __init__(self, owner: Owner, *, keeper: bool = True, keeper_pid: int | None = None) -> None:
         self._owner = owner
         self._desk = Desk(owner)
-        self._server = Server(owner.loop, owner.paths, self._answer, owner.journal.write)
-        self._waiter = Waiter(owner.loop, owner.paths, owner.journal) if keeper else None
+        self._server = Server(owner.loop, owner.ground.paths, self._answer, owner.journal.write)
+        self._waiter = Waiter(owner.loop, owner.paths, owner.ground.id, owner.journal) if keeper else None
         self.handed_over = False
         """The session belongs to another process now."""
         self.without_successor = False
@@ -108,7 +108,7 @@ class Serving:
         except OSError as error:
             self._owner.journal.write(f"nobody was there to take the session: {error}")
             with suppress(OSError):
-                spawn_keeper(self._owner.paths.root, wait=True)
+                spawn_keeper(self._owner.paths.root, wait=True, folder=self._owner.ground.id)
         taker.close()
 
     def _leave(self, connection: Connection) -> None:
@@ -136,7 +136,7 @@ class Serving:
         self._server.close()
         if self._waiter is None:
             return
-        if self.handed_over or (self.without_successor and not self._owner.goes_on()):
+        if self.handed_over or self._owner.ousted or (self.without_successor and not self._owner.goes_on()):
             self._waiter.end()
         else:
             self._waiter.ensure()

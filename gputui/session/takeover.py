@@ -11,6 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
+from gputui.process.folder_id import FolderId
+
 from . import lock as locks
 from . import wire
 from .client import Connection, NoOwner, OwnerStopped, connected
@@ -82,7 +84,7 @@ class _Taker:
         """Our keeper comes first: if this process dies while the session is passed to it, the keeper has it at once."""
         if self._wants_keeper and self.keeper is None:
             with suppress(OSError):  # the machine gives no process now; the owner tries again and again
-                self.keeper = spawn_keeper(self._paths.root, wait=True)
+                self.keeper = spawn_keeper(self._paths.root, wait=True, folder=FolderId.of(self._paths.private))
         with suppress(OSError, NoOwner):
             fd = _asked_for_lock(self._paths, force=self._force)
             return Lock(fd) if fd is not None else None

@@ -11,6 +11,7 @@ from support.homes import Home, kill
 from support.sessions import alive
 from support.waiting import until
 
+from gputui.process.folder_id import FolderId
 from gputui.session import keeping
 from gputui.session.journal import Journal
 from gputui.session.lock import OwnerKind
@@ -112,13 +113,14 @@ class Clock(Loop):
 def test_a_keeper_that_cannot_be_started_is_tried_less_and_less_eagerly(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(root: str, *, wait: bool) -> int:
+    def fails(root: str, *, wait: bool, folder: FolderId) -> int:
         raise OSError("no processes")
 
     monkeypatch.setattr(keeping, "spawn_keeper", fails)
     home.begin()
     clock = Clock()
-    waiter = keeping.Waiter(clock, Paths(str(home.root)), Journal(str(home.private / "scheduler.log")))
+    folder = FolderId.of(str(home.private))
+    waiter = keeping.Waiter(clock, Paths(str(home.root)), folder, Journal(str(home.private / "scheduler.log")))
     clock.call_soon(waiter.start)
     clock.run()
     clock.close()

@@ -29,6 +29,7 @@ class Machine:
         (folder / "claims").mkdir()
         self.claims = Claims(str(folder / "claims"))
         self.session = uuid.uuid4().hex
+        self._private = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self.loop = Loop()
         self.reports: list[Report] = []
         self.engine = self._engine()
@@ -130,10 +131,11 @@ class Machine:
     def clear_away(self) -> None:
         self.engine.close()
         self.loop.close()
+        os.close(self._private)
         self._kill_everything()
 
     def _engine(self) -> LocalEngine:
-        return LocalEngine(self.loop, self.claims.folder, self.session, self.reports.append)
+        return LocalEngine(self.loop, self._private, self.session, self.reports.append)
 
     def _kill_everything(self) -> None:
         ours = [pid for pid in self._pids() if self.session.encode() in processes._content(f"/proc/{pid}/environ")]

@@ -13,6 +13,7 @@ from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarte
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EventLoop, Launch, Report, Survivor
+from gputui.process.folder_id import FolderId
 
 from . import processes, spawn, wrapper
 from .claims import Claimed, Claims, Revoked, Unreadable
@@ -27,14 +28,17 @@ from .watch import Watch
 READ_TRIES, READ_INTERVAL = 50, 0.1
 """How often a claim is read that the disk does not give, before the end counts as unseen."""
 _LOG_TAIL = 200
+_CLAIMS_OF_WRAPPERS = Claims.of(spawn.SESSION)
 
 
 class LocalEngine:
-    """`claims` is the folder of claims; `session` names the session for all its owners, now and later."""
+    """`private` is the descriptor of the session's private folder, which every wrapper holds too, and which holds the
+    claims; `session` names the session for all its owners, now and later."""
 
-    def __init__(self, loop: EventLoop, claims: str, session: str, report: Callable[[Report], None]) -> None:
+    def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
         self._loop = loop
-        self._claims = Claims(claims)
+        self._private = private
+        self._claims = Claims.of(private)
         self._claims.make_folder()
         self._session = session
         self._report = report
@@ -44,7 +48,7 @@ class LocalEngine:
         self._revoked: set[Key] = set()
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
         self._pursuer = Pursuer(loop, self._report_end)
-        self._takeover = Takeover(loop, self._claims, self)
+        self._takeover = Takeover(loop, self._claims, FolderId.of(private), self)
 
     def start(self, launches: Iterable[Launch]) -> None:
         self._claims.make_folder()
@@ -54,9 +58,9 @@ class LocalEngine:
     def _spawn(self, launch: Launch) -> int | spawn.SpawnError:
         """In any thread: the wrapper's pid, or why there is none."""
         key = (launch.job, launch.attempt)
-        arguments = wrapper.arguments(launch, self._claims.path(*key))
+        arguments = wrapper.arguments(launch, _CLAIMS_OF_WRAPPERS.path(*key))
         environment = wrapper.variables(launch.environment, self.token(*key))
-        held = {spawn.LEASE: launch.lease} if launch.lease is not None else {}
+        held = {spawn.SESSION: self._private} | ({} if launch.lease is None else {spawn.LEASE: launch.lease})
         try:
             return spawn.spawn(arguments, environment, launch.out, launch.err, held)
         except spawn.SpawnError as error:

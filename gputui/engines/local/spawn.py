@@ -93,9 +93,9 @@ def _explained(error: OSError, arguments: Sequence[str], out: str) -> SpawnError
     if error.errno == errno.E2BIG:
         return CannotStart(_too_long(arguments))
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.isdir(folder):
-        return CannotStart(f"the folder for its output is gone: {folder}")
+        return CannotStart(f"the folder for its output is gone: {os.path.realpath(folder)}")
     if error.errno in (errno.EACCES, errno.EPERM) and not os.access(folder, os.W_OK | os.X_OK):
-        return CannotStart(f"the folder for its output cannot be written: {folder}")
+        return CannotStart(f"the folder for its output cannot be written: {os.path.realpath(folder)}")
     return CannotStart(f"it could not be started: {_words(error)}")
 
 

@@ -8,6 +8,7 @@ from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EventLoop, Survivor
+from gputui.process.folder_id import FolderId, folders_held
 
 from . import processes
 from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing, Revoked
@@ -18,6 +19,7 @@ from .watch import Watch
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
 REBOOTED = "the machine was rebooted before its end was seen"
+COPIED = "this is a copy; it runs in the session that was copied"
 UNSEEN = "its wrapper was killed while nobody watched"
 UNKNOWN = "its claim was taken away or damaged"
 _TO_SEEK = Empty | Missing | Garbled | Revoked
@@ -47,9 +49,12 @@ class Findings(Protocol):
 
 
 class Takeover:
-    def __init__(self, loop: EventLoop, claims: Claims, findings: Findings) -> None:
+    """`private`: the folder that every wrapper of this session holds."""
+
+    def __init__(self, loop: EventLoop, claims: Claims, private: FolderId, findings: Findings) -> None:
         self._loop = loop
         self._claims = claims
+        self._private = private
         self._findings = findings
         self._closed = False
 
@@ -76,11 +81,19 @@ class Takeover:
             watch.close()
             self._look_later(survivor, wait)
             return
-        if is_the_wrapper:
+        if is_the_wrapper and self._lives_elsewhere(pid):
+            watch.close()
+            self._findings.over(survivor, Vanished(COPIED), None)
+        elif is_the_wrapper:
             self._findings.adopt(survivor, watch)
         else:
             watch.close()
             self._wrapper_is_gone(survivor, claim)
+
+    def _lives_elsewhere(self, wrapper: int) -> bool:
+        """Wrappers of gputui 0.1.0 hold no folder; they count as ours."""
+        held = folders_held(wrapper)
+        return bool(held) and self._private not in held
 
     def _wrapper_is_gone(self, survivor: Survivor, claim: Claim) -> None:
         now = self._read(survivor)

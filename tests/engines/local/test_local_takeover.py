@@ -46,6 +46,7 @@ from support.local_machine import Machine
 machine = Machine(Path({str(machine.folder / "other")!r}))
 machine.session = {machine.session!r}
 machine.claims.folder = {machine.claims.folder!r}
+machine._private = os.open({str(machine.folder)!r}, os.O_RDONLY)
 machine.work = Path({str(machine.work)!r})
 machine.engine = machine._engine()
 machine.start("until [ -e go ]; do sleep 0.01; done; exit 17")

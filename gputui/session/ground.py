@@ -1,0 +1,63 @@
+"""The session's folders, held open by whoever owns it: all that an owner does to them it does from here.
+
+What is put in their place later is thus never taken for them. The private folder is held with a shared lock, and so
+by every wrapper, which inherits it: as long as anything of a session lives, in whatever container, the kernel knows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+
+from gputui.process.folder_id import FolderId
+
+from .errors import SessionError
+from .paths import Paths
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class Ground:
+    """Closed last: paths that lead through it mean nothing afterwards."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        try:
+            self.private = os.open(paths.private, _FOLDER | os.O_NOFOLLOW)
+        except OSError as error:
+            raise SessionError(f"there is no session in {paths.root}: {error.strerror}") from error
+        self.root = os.open("..", _FOLDER, dir_fd=self.private)
+        self.id = FolderId.of(self.private)
+        self.paths = paths.through(self.private)
+        """The same files, whatever is at their old places."""
+
+    def live_here(self) -> None:
+        """Holds the shared lock until this process and every wrapper it gave the folder to are gone."""
+        with suppress(OSError):
+            fcntl.flock(self.private, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def is_there(self) -> bool:
+        """Whether the session's path still leads to it."""
+        try:
+            return FolderId.of(self._paths.private) == self.id and os.path.samestat(
+                os.stat(self._paths.root), os.fstat(self.root)
+            )
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        os.close(self.root)
+        os.close(self.private)
+
+
+def somebody_lives(private: str) -> bool:
+    """Whether an owner or a wrapper of the session lives on this machine; asked by the holder of its lock."""
+    fd = os.open(private, _FOLDER)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
