@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from .cards import DeviceFacts
-from .job import JobId, JobSpec, Purpose, StateName, Usage
+from .job import JobId, JobSpec, Left, Purpose, StateName, Usage
 from .lanes import Lane
 
 
@@ -200,6 +200,8 @@ class AttemptEnded(EngineReport, frozen=True):
     signature: str | None = None
     message: str | None = None
     usage: Usage | None = None
+    left: tuple[Left, ...] = ()
+    """Processes of it that could not be ended."""
     asked: Purpose | None = None
     """What an earlier owner had ordered without being able to make it durable."""
 

@@ -103,8 +103,10 @@ class Queued(Waiting, frozen=True, tag="queued"):
     since: float
 
 
-class Held(Waiting, frozen=True, tag="held"):
+class Held(Waiting, frozen=True, tag="held", omit_defaults=True):
     name = StateName.HELD
+    why: str = ""
+    """Empty: the user wanted it so."""
 
 
 class Blocked(Waiting, frozen=True, tag="blocked"):
@@ -223,7 +225,16 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     gpu_seconds: float = 0.0
 
 
-class Attempt(Struct, frozen=True):
+class Left(Struct, frozen=True, array_like=True):
+    """A process of an attempt that could not be ended: the attempt was given up, and it lives on."""
+
+    pid: int
+    started: int
+    """In clock ticks since boot; with the pid it names a process of this boot."""
+    words: str
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
     """One run of a job that is over."""
 
     number: int
@@ -236,7 +247,9 @@ class Attempt(Struct, frozen=True):
     """The crash in words, the same for crashes that are alike: to be compared, not shown."""
     environment: str
     pid: int | None = None
+    """The wrapper's."""
     usage: Usage | None = None
+    left: tuple[Left, ...] = ()
     message: str | None = None
     """What the job itself said, where that is more than the signature."""
 

@@ -104,6 +104,8 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
         scheduler.delay(job, now, NO_ROOM_DELAY, event.outcome.why)
     else:
         _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
+    for left in event.left:
+        scheduler.tell(job.id, now, left.words, keep=True)
     scheduler.check_drained(now)
     return []
 
@@ -134,13 +136,17 @@ def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: Att
         scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
     elif purpose is Purpose.TIMEOUT and ran:
         _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout or 0.0), now)
+    elif event.left:
+        # What lives on would have a second copy beside it.
+        held = Held(f"{event.left[0].words}; end it, then release the job")
+        scheduler.change(job, now, "held: the attempt before lives on", keep=True, state=held, attempts=attempts)
     else:
         commands.settle(scheduler, job, now, "back in the queue", attempts=attempts)
 
 
 def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
     attempts = _with_attempt(job, event, end)
-    retryable = isinstance(end, Failed | Crashed | TimedOut)
+    retryable = isinstance(end, Failed | Crashed | TimedOut) and not event.left
     if not retryable or job.failures >= job.spec.retries:
         scheduler.finish(job, end, now, end.name, attempts=attempts)
         return
@@ -165,6 +171,7 @@ def _with_attempt(job: Job, event: AttemptEnded, end: End) -> tuple[Attempt, ...
         pid=getattr(job.state, "pid", None),
         usage=event.usage,
         message=event.message if event.message != event.signature and isinstance(end, Failed | Crashed) else None,
+        left=event.left,
     )
     return (*job.attempts, attempt)
 

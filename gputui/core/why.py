@@ -16,8 +16,8 @@ SHOWN = 3
 def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
     """None for a job that does not wait."""
     match job.state:
-        case Held():
-            return "held by you; release it to let it run"
+        case Held(why=reason):
+            return reason or "held by you; release it to let it run"
         case Blocked():
             return f"waits for {_names(scheduler, scheduler.book.unmet[job.id])}"
         case Delayed(until=until, why=reason):

@@ -110,6 +110,7 @@ def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]
         "message": attempt.said,
         "environment": attempt.environment,
         "pid": attempt.pid,
+        "left": [{"pid": one.pid, "started": one.started, "words": one.words} for one in attempt.left],
     }
 
 

@@ -20,6 +20,7 @@ from .claims import Claimed, Claims, Revoked, Unreadable
 from .crew import Crew
 from .ends import Status, command_may_live, outcome_of
 from .live import Key, LiveAttempt, Order
+from .nursing import Nurse
 from .pursuit import Pursuer
 from .rounds import carry_out
 from .takeover import Takeover
@@ -49,6 +50,7 @@ class LocalEngine:
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
         self._pursuer = Pursuer(loop, self._report_end)
         self._takeover = Takeover(loop, self._claims, FolderId.of(private), self)
+        self._nurse = Nurse(loop, self._live.values)
 
     def start(self, launches: Iterable[Launch]) -> None:
         self._claims.make_folder()
@@ -72,7 +74,9 @@ class LocalEngine:
             self._report(_ended(key, _failed_start(started)))
             return
         reached(Step.SPAWNED)
-        live = LiveAttempt(key, self._marks(key, started), Watch(started), launch.out, launch.err, launch.cwd)
+        live = LiveAttempt(
+            key, self._marks(key, started, launch.out, launch.err), Watch(started), launch.out, launch.err, launch.cwd
+        )
         self._watch(live)
         reached(Step.WATCHED)
         self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=started))
@@ -122,6 +126,7 @@ class LocalEngine:
         self._crew.close()
         self._takeover.close()
         self._pursuer.close()
+        self._nurse.close()
         for live in self._live.values():
             if live.watch is not None:
                 live.watch.close()
@@ -136,7 +141,7 @@ class LocalEngine:
     def adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)
         asked = self._claims.asked(*key)
-        live = LiveAttempt(key, self._marks(key, watch.pid), watch, survivor.out, asked=asked)
+        live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=asked)
         order = self._undecided.pop(key, Order.NONE)
         self._watch(live)
         self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=asked))
@@ -156,7 +161,8 @@ class LocalEngine:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
         asked = self._claims.asked(*key)
-        live = LiveAttempt(key, processes.Marks(self.token(*key), wrapper), None, survivor.out, asked=asked)
+        marks = processes.Marks(self.token(*key), wrapper, logs=(survivor.out,), known={})
+        live = LiveAttempt(key, marks, None, survivor.out, asked=asked)
         self._live[key] = live
         self._settle(live, Vanished(why), True)
 
@@ -165,6 +171,7 @@ class LocalEngine:
     def _watch(self, live: LiveAttempt) -> None:
         assert live.watch is not None
         self._live[live.key] = live
+        self._nurse.begin()
         live.watch.begin(self._loop, lambda: self._wrapper_ended(live))
 
     def _wrapper_ended(self, live: LiveAttempt) -> None:
@@ -201,9 +208,9 @@ class LocalEngine:
         assert live.end is not None
         self._report(live.end)
 
-    def _marks(self, key: Key, wrapper: int) -> processes.Marks:
+    def _marks(self, key: Key, wrapper: int, out: str, err: str | None = None) -> processes.Marks:
         """Of a wrapper under watch."""
-        return processes.Marks(self.token(*key), wrapper, pinned=True)
+        return processes.Marks(self.token(*key), wrapper, True, (out, err) if err is not None else (out,), {})
 
     def _order(self, key: Key, order: Order) -> None:
         if key in self._live:

@@ -46,3 +46,5 @@ class LiveAttempt(Struct, eq=False):
     """What an earlier owner had ordered without being able to make it durable."""
     ended_at: float = 0.0
     """On the monotonic clock."""
+    killed_at: float = 0.0
+    """When it was first ordered, on the same clock."""

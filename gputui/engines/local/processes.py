@@ -1,8 +1,9 @@
 """What /proc tells about processes, and which of them belong to one attempt.
 
 An attempt's tree is the session and process group of its wrapper, every process that bears its token in the
-environment, and all descendants of those. A scan costs milliseconds: never in the owner's thread. Where nothing
-can be seen (no descriptor left) functions raise OSError, since nothing seen is not nobody there.
+environment or writes to its logs, all descendants of those and the sessions they lead, whoever owns them: a child
+may be set-uid. Who was met in it once stays in it. A scan costs milliseconds: never in the owner's thread. Where
+nothing can be seen (no descriptor left) functions raise OSError, since nothing seen is not nobody there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import stat as modes
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from . import pidfd
 TOKEN_VARIABLE = "GPUTUI_RUN"
 _DEAD = (b"Z", b"X", b"x")
 _STOPPED = (b"T", b"t")
+_SHOWN = 100
 
 
 class Stat(NamedTuple):
@@ -51,6 +54,10 @@ class Marks(NamedTuple):
     wrapper: int | None = None
     pinned: bool = False
     """The wrapper was watched by its pidfd until its end, so its number has not passed to anybody else."""
+    logs: tuple[str, ...] = ()
+    """The attempt's own: a daemon that left everything else behind may still write to them."""
+    known: dict[int, int] | None = None
+    """When whom started that was met before: a parent may be gone since, and with it the way to its child."""
 
 
 def stat_of(pid: int) -> Stat | None:
@@ -78,27 +85,42 @@ def tree(marks: Marks, met: Callable[[int, Stat], None] | None = None) -> Member
 
     `met` is called for each bearer as soon as it is seen: one that forks and exits all the time is gone later.
     """
-    mine: Members = {}
+    living: Members = {}
     bearers: set[int] = set()
-    for pid, stat in _my_processes():
-        mine[pid] = stat
+    writers: set[int] = set()
+    logs = {_identity(log) for log in marks.logs} - {None}
+    for pid, stat in _processes():
+        living[pid] = stat
         if bears_token(pid, marks.token):
             bearers.add(pid)
             if met is not None:
                 met(pid, stat)
-    members = bearers | _session_of(marks, mine, bearers)
-    _add_descendants(members, mine)
+        elif logs and _writes_to(pid, logs):
+            writers.add(pid)
+    members = bearers | writers | _met_before(marks, living) | _session_of(marks, living, bearers)
+    _add_kin(members, living)
     members.discard(os.getpid())
-    return {pid: mine[pid] for pid in members}
+    found = {pid: living[pid] for pid in members}
+    if marks.known is not None:
+        marks.known.clear()
+        marks.known.update((pid, stat.started) for pid, stat in found.items())
+    return found
 
 
-def signal_member(pid: int, started: int, signum: int) -> None:
-    """Signals the process only if it is still the one that started then; one that is gone is no error."""
-    with suppress(ProcessLookupError, PermissionError):
-        if pidfd.available():
-            _signal_pinned(pid, started, signum)
-        elif _still(pid, started):
-            os.kill(pid, signum)
+def signal_member(pid: int, started: int, signum: int) -> bool:
+    """Signals the process only if it is still the one that started then; one that is gone is no error.
+
+    False: it is another user's now, and we may not.
+    """
+    with suppress(ProcessLookupError):
+        try:
+            if pidfd.available():
+                _signal_pinned(pid, started, signum)
+            elif _still(pid, started):
+                os.kill(pid, signum)
+        except PermissionError:
+            return False
+    return True
 
 
 def signal_members(members: Mapping[int, Stat], signals: Iterable[signal.Signals]) -> None:
@@ -121,42 +143,86 @@ def _still(pid: int, started: int) -> bool:
     return stat is not None and stat.started == started
 
 
-def _my_processes() -> Iterator[tuple[int, Stat]]:
-    """The live ones of this user, newest first because they are the first to be gone."""
-    me = os.getuid()
-    for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):
-        if _owner_of(pid) == me:
-            stat = stat_of(pid)
-            if stat is not None and stat.alive:
-                yield pid, stat
+def command_of(wrapper: int) -> int | None:
+    """The process that the wrapper's command is; None: it is not there yet, or not any more."""
+    children = _content(f"/proc/{wrapper}/task/{wrapper}/children").split()
+    if not children and not os.path.exists(f"/proc/{wrapper}/task/{wrapper}/children"):
+        children = [b"%d" % pid for pid, stat in _processes() if stat.parent == wrapper]
+    alive = (int(child) for child in children if (stat := stat_of(int(child))) is not None and stat.alive)
+    return next(alive, None)
 
 
-def _owner_of(pid: int) -> int | None:
+def command_line(pid: int) -> str:
+    """Its beginning, on one line; what a process calls itself may act on a terminal and is passed on as it is."""
+    written = _content(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip() or _content(f"/proc/{pid}/comm").strip()
+    return written.decode("utf-8", "replace")[:_SHOWN]
+
+
+def user_of(pid: int) -> str:
+    import pwd  # only the names of others' processes need it
+
     try:
-        return os.stat(f"/proc/{pid}").st_uid
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return "nobody known"
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _processes() -> Iterator[tuple[int, Stat]]:
+    """All that live, newest first because they are the first to be gone."""
+    for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):
+        stat = stat_of(pid)
+        if stat is not None and stat.alive:
+            yield pid, stat
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
     except OSError:
         return None
+    return status.st_dev, status.st_ino
 
 
-def _session_of(marks: Marks, mine: Members, bearers: set[int]) -> set[int]:
+def _writes_to(pid: int, logs: Container[tuple[int, int] | None]) -> bool:
+    """As the command did whose standard output or error it has inherited."""
+    for number in (1, 2):
+        link = f"/proc/{pid}/fd/{number}"
+        if _identity(link) in logs:
+            with suppress(OSError):
+                return bool(os.lstat(link).st_mode & modes.S_IWUSR)
+    return False
+
+
+def _met_before(marks: Marks, living: Members) -> set[int]:
+    known = marks.known or {}
+    return {pid for pid, started in known.items() if pid in living and living[pid].started == started}
+
+
+def _session_of(marks: Marks, living: Members, bearers: set[int]) -> set[int]:
     """A number that was only read may be a stranger's by now: then somebody there must bear the token."""
     wrapper = marks.wrapper
-    if wrapper is None or (wrapper in mine and wrapper not in bearers):
+    if wrapper is None or (wrapper in living and wrapper not in bearers):
         return set()
-    members = {pid for pid, stat in mine.items() if wrapper in (stat.group, stat.session)}
+    members = {pid for pid, stat in living.items() if wrapper in (stat.group, stat.session)}
     return members if marks.pinned or members & bearers else set()
 
 
-def _add_descendants(members: set[int], mine: Members) -> None:
-    children: dict[int, list[int]] = {}
-    for pid, stat in mine.items():
-        children.setdefault(stat.parent, []).append(pid)
+def _add_kin(members: set[int], living: Members) -> None:
+    """Descendants, and who is in a session that a member leads."""
+    kin: dict[int, list[int]] = {}
+    for pid, stat in living.items():
+        kin.setdefault(stat.parent, []).append(pid)
+        kin.setdefault(stat.session, []).append(pid)
     unseen = list(members)
     while unseen:
-        for child in children.get(unseen.pop(), ()):
-            if child not in members:
-                members.add(child)
-                unseen.append(child)
+        for one in kin.get(unseen.pop(), ()):
+            if one not in members:
+                members.add(one)
+                unseen.append(one)
 
 
 def _content(path: str) -> bytes:

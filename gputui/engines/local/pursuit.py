@@ -10,16 +10,18 @@ import signal
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from gputui.engines.protocol import EventLoop
 
 from .live import LiveAttempt, Order
-from .rounds import carry_out
+from .rounds import Round, carry_out
 
 BETWEEN_KILLS = 0.05
 WRAPPER_GRACE = 0.3
 """Seconds a wrapper without a command has to write the code, before it is killed too."""
 UNKILLABLE_AFTER = 5.0
-"""Seconds after which processes stuck in the kernel no longer hold up the report of the end."""
+"""Seconds after which processes stuck in the kernel, or that we may not signal, no longer hold up the end."""
 _LONGEST_WAIT = 1.0
 
 
@@ -52,6 +54,8 @@ class Pursuer:
         self._closed = True
 
     def _begin(self, live: LiveAttempt, order: Order) -> None:
+        if order is Order.KILL and live.order is not Order.KILL:
+            live.killed_at = time.monotonic()
         live.order, live.rounds, live.lone_since = order, 0, None
         live.serial += 1
         self._round(live, live.serial)
@@ -60,39 +64,44 @@ class Pursuer:
         if self._closed or live.serial != serial:
             return
         order, marks, ended = live.order, live.marks, live.watch is None
-        self._loop.run_in_thread(
-            lambda: carry_out(order, marks, ended), lambda others: self._done(live, serial, others)
-        )
+        self._loop.run_in_thread(lambda: carry_out(order, marks, ended), lambda met: self._done(live, serial, met))
 
-    def _done(self, live: LiveAttempt, serial: int, others: int | None) -> None:
+    def _done(self, live: LiveAttempt, serial: int, met: Round | None) -> None:
         if self._closed or live.serial != serial:
             return
         if live.end is not None:
-            self._after_the_end(live, serial, others)
+            self._after_the_end(live, serial, met)
         elif live.watch is None:
             self._again(live, serial, _growing_wait(live.rounds))
         elif live.order is Order.KILL:
-            self._look_after_wrapper(live, others)
-            self._again(live, serial, BETWEEN_KILLS)
-        elif live.order is not Order.RESUME and not others:
+            self._look_after_wrapper(live, met)
+            in_vain = met is not None and met.forbidden
+            self._again(live, serial, _growing_wait(live.rounds) if in_vain else BETWEEN_KILLS)
+        elif live.order is not Order.RESUME and (met is None or not met.others):
             self._again(live, serial, _growing_wait(live.rounds))
 
-    def _after_the_end(self, live: LiveAttempt, serial: int, others: int | None) -> None:
+    def _after_the_end(self, live: LiveAttempt, serial: int, met: Round | None) -> None:
+        assert live.end is not None
         stuck = live.order is Order.KILL and time.monotonic() - live.ended_at > UNKILLABLE_AFTER
-        if others == 0 or stuck:
+        if stuck or (met is not None and (met.others == 0 or _given_up(live, met))):
             live.serial += 1
+            live.end = replace(live.end, left=met.left if met is not None else ())
             self._gone(live)
         else:
             self._again(live, serial, _growing_wait(live.rounds))
 
-    def _look_after_wrapper(self, live: LiveAttempt, others: int | None) -> None:
+    def _look_after_wrapper(self, live: LiveAttempt, met: Round | None) -> None:
+        """It is killed too when it has no command any more, or one that nobody here can end."""
         assert live.watch is not None
         # Somebody may have stopped it, and then it could not write.
         live.watch.signal(signal.SIGCONT)
         now = time.monotonic()
-        if others != 0 or live.lone_since is None:
-            live.lone_since = now if others == 0 else None
+        alone = met is not None and met.others == 0
+        if not alone or live.lone_since is None:
+            live.lone_since = now if alone else None
         elif now - live.lone_since >= WRAPPER_GRACE:
+            live.watch.signal(signal.SIGKILL)
+        if met is not None and _given_up(live, met):
             live.watch.signal(signal.SIGKILL)
 
     def _again(self, live: LiveAttempt, serial: int, seconds: float) -> None:
@@ -102,3 +111,7 @@ class Pursuer:
 
 def _growing_wait(rounds: int) -> float:
     return min(BETWEEN_KILLS * 1.5**rounds, _LONGEST_WAIT)
+
+
+def _given_up(live: LiveAttempt, met: Round) -> bool:
+    return met.forbidden and time.monotonic() - live.killed_at > UNKILLABLE_AFTER

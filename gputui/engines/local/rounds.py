@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import NamedTuple
+
+from gputui.core.job import Left
 
 from .live import Order
-from .processes import Marks, Members, Stat, signal_member, signal_members, tree
+from .processes import Marks, Members, Stat, command_line, signal_member, signal_members, tree, user_of
 
 KILLING_TIME = 0.25
 """Seconds one round of kills may take before other work gets its turn."""
@@ -17,18 +20,25 @@ _BREATH = 0.003
 _STOPPING_SCANS = 5
 
 
-def carry_out(order: Order, marks: Marks, ended: bool) -> int | None:
-    """How many processes besides the wrapper it met, or for kills: left. None: it could not look."""
+class Round(NamedTuple):
+    others: int
+    """Processes besides the wrapper that it met, or for kills: that are left."""
+    left: tuple[Left, ...] = ()
+    """Of a kill: those, in words."""
+    forbidden: bool = False
+    """All that are left are another user's, and may not be signalled."""
+
+
+def carry_out(order: Order, marks: Marks, ended: bool) -> Round | None:
+    """None: it could not look."""
     try:
-        return _carry_out(order, marks, ended)
+        return _kill(marks) if order is Order.KILL else Round(_carry_out(order, marks, ended))
     except OSError:
         return None
 
 
 def _carry_out(order: Order, marks: Marks, ended: bool) -> int:
     match order:
-        case Order.KILL:
-            return _kill(marks)
         case Order.SUSPEND:
             return _suspend(marks)
         case Order.TERMINATE if not ended:
@@ -45,27 +55,39 @@ def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...]) -> int:
     return len(members.keys() - {marks.wrapper})
 
 
-def _kill(marks: Marks) -> int:
+def _kill(marks: Marks) -> Round:
     """Without the wrapper, so that it writes the true code. Repeated at once: others may be forking still."""
     deadline = time.monotonic() + KILLING_TIME
     clean_looks = 0
     while True:
-        met = _kill_once(marks)
+        met, forbidden = _kill_once(marks)
         clean_looks = 0 if met else clean_looks + 1
-        if clean_looks == CLEAN_LOOKS or time.monotonic() > deadline:
-            return met
+        only_forbidden = bool(met) and met.keys() == forbidden
+        if clean_looks == CLEAN_LOOKS or only_forbidden or time.monotonic() > deadline:
+            left = tuple(_described(pid, stat, pid in forbidden) for pid, stat in met.items())
+            return Round(len(met), left, only_forbidden)
         time.sleep(_BREATH)
 
 
-def _kill_once(marks: Marks) -> int:
-    def kill(pid: int, stat: Stat) -> None:
-        if pid != marks.wrapper:
-            signal_member(pid, stat.started, signal.SIGKILL)
+def _kill_once(marks: Marks) -> tuple[Members, set[int]]:
+    """Whom it met, and which of them it may not signal."""
+    forbidden: set[int] = set()
 
-    members = tree(marks, met=kill)
+    def kill(pid: int, stat: Stat) -> None:
+        if pid != marks.wrapper and not signal_member(pid, stat.started, signal.SIGKILL):
+            forbidden.add(pid)
+
+    members = tree(marks, kill)
     for pid, stat in members.items():
         kill(pid, stat)
-    return len(members.keys() - {marks.wrapper})
+    met = {pid: stat for pid, stat in members.items() if pid != marks.wrapper}
+    return met, forbidden & met.keys()
+
+
+def _described(pid: int, stat: Stat, forbidden: bool) -> Left:
+    command, user = command_line(pid), user_of(pid) if forbidden else None
+    trouble = f"of {user}, which you may not signal" if forbidden else "which does not end"
+    return Left(pid, stat.started, f"pid {pid} ({command}) lives on, {trouble}")
 
 
 def _suspend(marks: Marks) -> int:

@@ -19,6 +19,7 @@ ESCAPES = {
     "other session": "setsid sh -c 'echo $$ >escaped; exec sleep 60' & wait $!",
     "double fork": "(setsid sh -c 'echo $$ >escaped; exec sleep 60' &) ; sleep 60",
     "no environment": "env -i sh -c 'echo $$ >escaped; sleep 60; :' ; true",
+    "neither environment nor session": "(env -i setsid sh -c 'echo $$ >escaped; exec sleep 60' &) ; sleep 60",
     "own group": "set -m; sleep 60 & echo $! >escaped; wait $!",
 }
 
@@ -45,6 +46,32 @@ def test_a_terminate_reaches_every_process_of_the_tree(machine: Machine, kind: s
     machine.engine.terminate(0, 1)
     assert machine.end_of() == Exited(143)
     assert not alive(escaped)
+
+
+def test_who_was_met_once_is_found_when_its_parent_and_its_environment_are_gone(machine: Machine) -> None:
+    deaf = "trap '' TERM; echo \\$\\$ >escaped; while :; do sleep 0.05; done"
+    machine.start(f'env -i setsid sh -c "{deaf}" >/dev/null 2>&1 & sleep 60')
+    escaped = machine.pid_in("escaped")
+    machine.engine.terminate(0, 1)
+    machine.until(lambda: (stat := processes.stat_of(escaped)) is not None and stat.parent != machine.wrapper())
+    machine.loop.call_later(0.2, lambda: machine.engine.kill(0, 1))
+    assert machine.end_of() == Exited(143)
+    assert not alive(escaped)
+
+
+def test_a_job_that_stopped_its_own_wrapper_ends_with_its_code(machine: Machine) -> None:
+    machine.start("kill -STOP $PPID; exit 3")
+    assert machine.end_of() == Exited(3)
+
+
+def test_a_command_that_somebody_stopped_with_its_wrapper_stays_stopped(machine: Machine) -> None:
+    machine.start("sleep 60")
+    command, shell = machine.command(), machine.wrapper()
+    for pid in (command, shell):
+        os.kill(pid, signal.SIGSTOP)
+    machine.until(lambda: stopped(shell))
+    machine.until(lambda: not stopped(shell))
+    assert stopped(command)
 
 
 def test_the_end_after_a_terminate_waits_for_all_of_the_tree(machine: Machine) -> None:

@@ -80,7 +80,7 @@ def test_members_of_a_bearers_session_belong_to_the_tree_without_bearing_the_tok
 
 
 def members_of_session(number: int) -> list[int]:
-    return [pid for pid, stat in processes._my_processes() if stat.session == number]
+    return [pid for pid, stat in processes._processes() if stat.session == number]
 
 
 def test_a_process_with_an_odd_name_is_read_rightly() -> None:
