@@ -1,4 +1,4 @@
-"""How `run` is interrupted: what each signal and each key of the Ctrl-C menu means."""
+"""How `run` is interrupted: what each signal and each key of the Ctrl-C menu means, and what is said at the end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
-from gputui.core.events import PauseKind
+from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
+from gputui.core.job import Stopping
 from gputui.core.snapshot import Snapshot
 
+TERMINAL = "/dev/tty"
 SECOND_THOUGHT = 2.0
 """Ctrl-C again within so many seconds detaches."""
 DEAF_FOR = 1.0
@@ -44,7 +47,13 @@ class Leaving:
             (signal.SIGUSR1, self._drain),
             (signal.SIGHUP, self._hang_up),
         ):
-            signal.signal(number, handler)
+            # What nohup set stays: whoever said that hanging up means nothing is obeyed.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
+
+    def dismiss(self) -> None:
+        """The user stopped the session from elsewhere; called in any thread."""
+        self._want(Way.STOP, 128 + signal.SIGTERM)
 
     def take(self) -> Way | None:
         wish, self._wish = self._wish, None
@@ -58,7 +67,7 @@ class Leaving:
     def _interrupt(self, number: int, frame: Any) -> None:
         now = time.monotonic()
         since = now - self._interrupted_at if self._interrupted_at is not None else None
-        if sys.stdin.isatty() and sys.stderr.isatty():
+        if at_terminal():
             if since is not None and since < SECOND_THOUGHT:
                 self._want(Way.DETACH, 130)
             else:
@@ -82,17 +91,78 @@ class Leaving:
         self._want(Way.DETACH, 129)
 
 
-def farewell(snapshot: Snapshot, way: Way | None, again: str) -> str | None:
-    """What is left behind; `again` is the command that goes on with it."""
-    if way is Way.DETACH:
-        return f"detached: {snapshot.running} running jobs go on, {snapshot.waiting} wait. To go on: {again}"
-    if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
-        return (
-            f"{snapshot.cause.message}. {snapshot.waiting} jobs wait. Mend it and load the same jobs again: "
-            f"the failed ones are rerun and the rest goes on. {again} without jobs leaves the failed ones out; "
-            "--pause-after 0 never pauses."
-        )
-    return f"{snapshot.waiting} jobs wait; to go on: {again}" if snapshot.waiting else None
+def at_terminal() -> bool:
+    """Somebody sees the question and can answer it, wherever the jobs come from."""
+    with suppress(OSError):
+        if sys.stderr.isatty():
+            terminal = os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                return os.tcgetpgrp(terminal) == os.getpgrp()
+            finally:
+                os.close(terminal)
+    return False
+
+
+def events_of(way: Way, snapshot: Snapshot) -> list[UserCommand]:
+    """What must be durable before anything ends, so that nobody undoes it."""
+    match way:
+        case Way.DRAIN:
+            return [Drain()]
+        case Way.KILL:
+            return [Pause(PauseKind.INTERRUPTED), *(Kill(job=job) for job in snapshot.active)]
+        case Way.STOP:
+            running = (job for job in snapshot.active if not isinstance(snapshot[job].state, Stopping))
+            return [Pause(PauseKind.STOPPED), *(Requeue(job=job) for job in running)]
+    return []
+
+
+def announced(way: Way, running: int) -> str | None:
+    match way:
+        case Way.DRAIN:
+            return f"draining: {running} running jobs go on, nothing new starts"
+        case Way.KILL:
+            return f"killing {running} running jobs"
+        case Way.STOP:
+            return f"stopping: {running} running jobs are ended and wait again"
+    return None
+
+
+class Behind:
+    """What a run leaves behind, and who takes care of it."""
+
+    def __init__(self, snapshot: Snapshot, *, goes_on: bool, keeper: str | None, others: int, folder: str) -> None:
+        """`goes_on`: without anybody's help, if somebody schedules. `keeper`: in words; None: there is none.
+        `others`: jobs that are not this run's and have not ended."""
+        self._snapshot = snapshot
+        self._goes_on = goes_on
+        self._keeper = keeper
+        self._others = others
+        elsewhere = folder != "gputui_run"
+        self._again = f"gputui run --output-dir {folder}" if elsewhere else "gputui run"
+        session = f" --session {folder}" if elsewhere else ""
+        self._back = f"Back: gputui{session} · Stop: gputui stop{session}"
+
+    def told(self, way: Way | None) -> str | None:
+        snapshot = self._snapshot
+        if way is Way.DETACH and self._goes_on:
+            return self._detached()
+        if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
+            return (
+                f"{snapshot.cause.message}. {snapshot.waiting} jobs wait. Mend it and load the same jobs again: "
+                f"the failed ones are rerun and the rest goes on. {self._again} without jobs leaves the failed ones "
+                "out; --pause-after 0 never pauses."
+            )
+        if way is None and self._goes_on and self._keeper is not None and self._others:
+            return f"{self._others} other jobs of this session go on: {self._keeper} schedules them. {self._back}"
+        return f"{snapshot.waiting} jobs wait; to go on: {self._again}" if snapshot.waiting else None
+
+    def _detached(self) -> str:
+        snapshot = self._snapshot
+        if self._keeper is None:
+            counts = f"{snapshot.running} running jobs go on, {snapshot.waiting} wait"
+            return f"detached: {counts}, and nobody schedules them (--no-keeper). To go on: {self._again}"
+        counts = f"{snapshot.running} running, {snapshot.waiting} waiting"
+        return f"detached: {counts}; {self._keeper} schedules on. {self._back}"
 
 
 def ask(running: int) -> Way | None:
@@ -108,7 +178,7 @@ def _key() -> str:
     """One key, without waiting for Enter; Ctrl-C is a key here."""
     import termios
 
-    fd = sys.stdin.fileno()
+    fd = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     before = termios.tcgetattr(fd)
     raw = termios.tcgetattr(fd)
     raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
@@ -118,4 +188,6 @@ def _key() -> str:
     except OSError:
         return "d"
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        with suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        os.close(fd)

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 VERBS = {
     "ls": Verb(
         "ls",
-        "ls [JOBS …] [--state S] [--project P] [--watch] [--json]",
+        "ls [-l] [JOBS …] [--state S] [--project P] [--watch] [--json]",
         "Shows the jobs, the scheduler's state and why each job waits.",
         "gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
         (
             Flag("--state", value="STATE", choices=ALL, many=True, help="only jobs in this state; may be repeated"),
             Flag("--project", "--group", value="NAME", many=True, help="only jobs of this project; may be repeated"),
+            Flag("-l", "--long", help="with the pid of each command that runs, by which it can be signalled"),
             Flag("-w", "--watch", help="redraw each second, until Ctrl-C"),
             JSON,
             SESSION,
@@ -62,12 +63,14 @@ def work(options: Options) -> int:
     if options.json:
         print_json(listing)
     else:
-        out("\n".join(drawn(listing, Paper(), time.time())))
+        out("\n".join(drawn(listing, Paper(), time.time(), long=options.long)))
     return 0
 
 
 def asked(client: Client, options: Options) -> Listing:
-    fields: dict[str, Any] = {"rows": not options.json} | ({"states": options.state} if options.state else {})
+    fields: dict[str, Any] = {"rows": not (options.json or options.long)} | (
+        {"states": options.state} if options.state else {}
+    )
     if options.words:
         ids, names = parted(options.words)
         answer = client.ask("pick", ids=ids, names=names)
@@ -87,7 +90,7 @@ def watch(client: Client, options: Options) -> int:
     try:
         while True:
             paper = Paper()
-            lines = cut(drawn(urgent_first(asked(client, options)), paper, time.time()), paper)
+            lines = cut(drawn(urgent_first(asked(client, options)), paper, time.time(), long=options.long), paper)
             if lines != before:
                 sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
                 sys.stdout.flush()
@@ -108,7 +111,7 @@ def cut(lines: list[str], paper: Paper) -> list[str]:
     return lines if len(lines) <= room else [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]
 
 
-def drawn(listing: Listing, paper: Paper, now: float) -> list[str]:
+def drawn(listing: Listing, paper: Paper, now: float, *, long: bool = False) -> list[str]:
     jobs = listing["jobs"]
     head = header(listing)
     lines = [paper.painted(paper.cut(line), code) for line, code in head]
@@ -117,6 +120,9 @@ def drawn(listing: Listing, paper: Paper, now: float) -> list[str]:
     several = len({job["group"] for job in jobs}) > 1
     columns = (*COLUMNS[:-2], Column("project", least=8), *COLUMNS[-2:]) if several else COLUMNS
     rows = [row(job, now, project=several) for job in jobs]
+    if long:
+        columns = (*columns[:1], Column("pid", right=True), *columns[1:])
+        rows = [[cells[0], str(job.get("pid") or ""), *cells[1:]] for job, cells in zip(jobs, rows, strict=True)]
     return lines + table(columns, rows, paper, [colour(job["state"]) for job in jobs])
 
 

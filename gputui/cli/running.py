@@ -8,12 +8,13 @@ import threading
 import time
 from typing import TypeVar
 
-from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
-from gputui.core.job import Ended, JobId, Stopping, Succeeded
+from gputui.core.events import PauseKind
+from gputui.core.job import Ended
 from gputui.core.mode import Mode
 from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.lanes import GivenLanes
+from gputui.logs.plain import plain
 from gputui.session.environment import captured, digest
 from gputui.session.holding import Holding
 from gputui.session.loading import Again
@@ -26,11 +27,12 @@ from gputui.session.takeover import Owned
 from gputui.session.ticket import OwnerGone, Ticket, Work
 from gputui.sources.source import Draft
 
+from .charges import Charges
 from .feeding import Feeder
 from .inputs import STDIN, Inputs, Named, Source
 from .lasting import Lasting
 from .layouts import check_layout as check_layout
-from .leaving import Leaving, Way, ask, farewell
+from .leaving import Behind, Leaving, Way, announced, ask, events_of
 from .report import EventLines, ProgressLine
 from .streaming import Streamer
 from .wishes import begin_request, job_settings, layout, named_inputs, told_of_lanes, wanted_lanes
@@ -56,9 +58,7 @@ class Running:
         self._wake = threading.Event()
         self._idle = threading.Event()
         """Nothing is under way: what gathers is told at once."""
-        self._jobs: set[JobId] = set()
-        self._unfinished: set[JobId] = set()
-        self._changed: set[JobId] = set()
+        self._charges = Charges()
         self._reporter = ProgressLine() if sys.stderr.isatty() and not options.verbose else EventLines()
         self._lasting = Lasting(self._reporter.say, self._wake.set)
         self._environment = captured()
@@ -84,6 +84,7 @@ class Running:
             return Following(options, inputs, self._environment, owned, begin_request(options, given)).run()
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake.set)
+        self._holding.serving.dismissed = self._leaving.dismiss
         try:
             return self._work(inputs, given)
         except OwnerGone:
@@ -117,6 +118,8 @@ class Running:
         assert owner.feeds is not None
         owner.feeds.on_fed = self._lasting.fed
         opened = owner.snapshot
+        if options.no_keeper:
+            self._charges.welcome(owner.scheduler.book.next_id)
         self._reporter.seen(opened)
         begun = owner.do(begin_request(options, given))  # before its first turn, which would use the lanes it had
         owner.start()
@@ -165,38 +168,28 @@ class Running:
     def _load(self, source: Source) -> None:
         loaded = self._asked(source.load(self._owner.paths.root, self._environment, self._named().again))
         self._reporter.say(loaded.sentence)
-        self._own(loaded.jobs)
+        self._charges.own(loaded.jobs)
 
     def _feed(self, inputs: Inputs, drafts: list[Draft]) -> None:
         load = Load(inputs.from_drafts(drafts), self._environment, "standard input")
-        self._own(self._owner.do(load).result().jobs)
+        self._charges.own(self._owner.do(load).result().jobs)
         self._wake.set()
-
-    def _own(self, jobs: list[JobId]) -> None:
-        self._jobs.update(jobs)
-        self._unfinished.update(jobs)
-        self._changed.update(jobs)
 
     def _adopt_all(self, snapshot: Snapshot) -> None:
         unfinished = [job.id for job in snapshot if not isinstance(job.state, Ended)]
         if not self._lasting.wait_for(list(self._owner.sources.values())) and not unfinished:
             raise Exit(0, "nothing is left to do in this session; give it jobs: gputui run FILE")
-        self._own(unfinished)
+        self._charges.own(unfinished)
 
     def _update(self) -> bool:
         """Takes in the newest snapshot; whether the jobs have written more than was copied."""
-        self._own(self._lasting.take())
+        self._charges.own(self._lasting.take())
         changed = frozenset(self._owner.take_changed())
         snapshot = self._owner.snapshot
         self._reporter.update(snapshot, changed)
         self._tell_trouble(snapshot.trouble)
         more = self._streamer is not None and self._streamer.update(snapshot, changed)
-        fresh, self._changed = self._changed, set()
-        for job_id in (changed | fresh) & self._jobs:
-            if isinstance(snapshot[job_id].state, Ended):
-                self._unfinished.discard(job_id)
-            else:
-                self._unfinished.add(job_id)
+        self._charges.update(snapshot, changed)
         if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
             self._tell_pause(snapshot.cause.message)
         return more
@@ -230,11 +223,11 @@ class Running:
         if self._way is not None:
             dry = self._feeder.ended.is_set() or self._feeder.quiet_for(INPUT_DRIES_UP)
             return dry and (self._way is Way.DETACH or not snapshot.active)
-        if not snapshot.active.isdisjoint(self._unfinished) or not self._feeder.ended.is_set():
+        if not snapshot.active.isdisjoint(self._charges.unfinished) or not self._feeder.ended.is_set():
             return False
         if self._lasting.more_may_come(snapshot, self._owner.sources):
             return False
-        return not self._unfinished or (not self._options.wait_when_paused and self._stuck(snapshot))
+        return not self._charges.unfinished or (not self._options.wait_when_paused and self._stuck(snapshot))
 
     def _stuck(self, snapshot: Snapshot) -> bool:
         """Nothing of ours runs; does anything of ours start without somebody's help?"""
@@ -242,7 +235,7 @@ class Running:
             return not snapshot.active
         if snapshot.active:
             return False
-        return not any_can_start(snapshot, self._unfinished)
+        return not any_can_start(snapshot, self._charges.unfinished)
 
     # Leaving
 
@@ -261,17 +254,10 @@ class Running:
         self._way = way
         self._feeder.to_its_end.set()
         snapshot = self._owner.snapshot
-        events: list[UserCommand] = []
-        match way:
-            case Way.DRAIN:
-                self._reporter.say(f"draining: {snapshot.running} running jobs go on, nothing new starts")
-                events = [Drain()]
-            case Way.KILL:
-                self._reporter.say(f"killing {snapshot.running} running jobs")
-                events = [Pause(PauseKind.INTERRUPTED), *(Kill(job=job) for job in snapshot.active)]
-            case Way.STOP:
-                self._reporter.say(f"stopping: {snapshot.running} running jobs are ended and wait again")
-                events = [Pause(PauseKind.STOPPED), *_requeues(snapshot)]
+        sentence = announced(way, snapshot.running)
+        if sentence is not None:
+            self._reporter.say(sentence)
+        events = events_of(way, snapshot)
         if events:
             self._asked(Commands(tuple(events)))
 
@@ -281,19 +267,22 @@ class Running:
         snapshot = self._owner.snapshot
         if self._feeder.trouble is not None:
             self._reporter.say(f"{self._feeder.trouble}; what came before it was run")
-        left = farewell(snapshot, self._way, f"gputui run{self._where()}")
-        if left is not None:
-            self._reporter.say(left)
+        self._say_goodbye(snapshot)
         if self._way is not None:
             return self._leaving.status if self._leaving.status is not None else 130
         if self._feeder.trouble is not None or self._lasting.failed:
             return 2
-        return 0 if all(isinstance(snapshot[job].state, Succeeded) for job in self._jobs) else 1
+        return 0 if self._charges.succeeded(snapshot) else 1
 
-    def _where(self) -> str:
-        folder = self._options.output_dir
-        return "" if folder == "gputui_run" else f" --output-dir {folder}"
-
-
-def _requeues(snapshot: Snapshot) -> list[UserCommand]:
-    return [Requeue(job=job) for job in snapshot.active if not isinstance(snapshot[job].state, Stopping)]
+    def _say_goodbye(self, snapshot: Snapshot) -> None:
+        keeper = self._holding.serving.keeper_pid
+        behind = Behind(
+            snapshot,
+            goes_on=self._owner.goes_on(),
+            keeper=None if self._options.no_keeper else f"keeper {keeper}" if keeper is not None else "a keeper",
+            others=self._charges.others(snapshot),
+            folder=self._options.output_dir,
+        )
+        for sentence in [*self._charges.left(snapshot), behind.told(self._way)]:
+            if sentence is not None:
+                self._reporter.say(plain(sentence))

@@ -9,7 +9,7 @@ from gputui.logs.plain import plain
 from .calling import carry_out, print_json, session
 from .listing import ending, took
 from .selecting import parted
-from .states import SIGNS, colour
+from .states import ACTIVE, SIGNS, colour
 from .syntax import JSON, SESSION, Flag, Options, Verb
 from .table import Column, Paper, table
 from .words import Exit, clock, out
@@ -108,11 +108,18 @@ def facts(shown: Shown, now: float) -> list[tuple[str, Any]]:
         ("why", shown["why"]),
         ("end", ending(shown)),
         ("GPU", ",".join(shown["gpus"])),
-        ("pid", shown["pid"]),
+        ("pid", _pid(shown)),
         ("time", took(shown, now)),
         ("out", shown["out"]),
         ("err", shown["err"]),
     ]
+
+
+def _pid(shown: Shown) -> Any:
+    """The command's; its wrapper's would not pass signals on."""
+    if shown["pid"] is None and shown["state"] in ACTIVE:
+        return "none: its command has not begun, or has just ended"
+    return shown["pid"]
 
 
 ATTEMPTS = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
+from gputui.logs.plain import plain
 from gputui.session.client import ClientError
-from gputui.session.remains import is_mine_and_alive, left_of
+from gputui.session.remains import is_alive, left_of, unknown_since
 
 from .calling import INTERRUPTED, carry_out, session
 from .scheduling import Progress, command
@@ -18,15 +19,20 @@ if TYPE_CHECKING:
 
     from gputui.session.client import Client
 
+    Told = dict[tuple[int, int], float]
+    """When the attempts began that were told to stop, by job and number."""
+
 NAP = 0.1
-KEEPERS_GO_WITHIN = 5.0
+OWNERS_GO_WITHIN = 10.0
+GIVEN_UP = ("held", "killed", "timed_out", "lost")
+"""What a job is of which something could not be ended."""
 
 VERBS = {
     "stop": Verb(
         "stop",
         "stop",
-        "Ends all running jobs with grace and puts them back into the queue, ends the keeper, and verifies that "
-        "nothing is left.",
+        "Ends all running jobs with grace and puts them back into the queue, ends the owner, be it a screen, a run or "
+        "a keeper, and verifies that nothing is left.",
         "gputui stop\ngputui resume",
         (SESSION,),
         words=(0, 0),
@@ -42,28 +48,30 @@ def work(options: Options) -> int:
     client = session(options)
     command(client, {"type": "pause", "kind": "stopped"})
     try:
-        status = until_nothing_runs(client)
+        status, told = until_nothing_runs(client)
     except KeyboardInterrupt:
         say("the jobs are still being stopped; gputui stop watches on")
         return INTERRUPTED
-    if status["owner"] is not None and status["owner"]["kind"] == "keeper":
+    given_up = client.ask("listing", states=list(GIVEN_UP))["jobs"]
+    if status["owner"] is not None:
         dismiss(client)
-    return verified(client, status)
+    left = [one for job in given_up for one in job.get("left", ())]
+    return verified(client, status, left, min(told.values(), default=None))
 
 
-def until_nothing_runs(client: Client) -> dict[str, Any]:
+def until_nothing_runs(client: Client) -> tuple[dict[str, Any], Told]:
     """Tells each running job to stop, once, and counts down what is left of their grace."""
     progress = Progress()
-    told: set[tuple[int, int]] = set()
+    told: Told = {}
     begun = time.monotonic()
     try:
         while True:
             status: dict[str, Any] = client.ask("status")
             if not status["active"]:
-                return status
+                return status, told
             jobs = client.ask("listing", jobs=status["active"])["jobs"]
             requeue(client, [job for job in jobs if (job["id"], job["attempt"]) not in told])
-            told |= {(job["id"], job["attempt"]) for job in jobs}
+            told |= {(job["id"], job["attempt"]): job["started"] for job in jobs}
             progress.show(countdown(jobs, time.monotonic() - begun))
             time.sleep(NAP)
     finally:
@@ -85,28 +93,31 @@ def countdown(jobs: list[dict[str, Any]], waited: float) -> str:
 
 
 def dismiss(client: Client) -> None:
+    """Whoever owns the session goes, and its keeper with it."""
     try:
-        client.ask("leave")
+        client.ask("leave", stop=True)
     except ClientError as error:
         say(str(error))
 
 
-def verified(client: Client, status: dict[str, Any]) -> int:
-    """Looks until nothing is left, for a keeper needs a moment to go."""
-    deadline = time.monotonic() + KEEPERS_GO_WITHIN
-    while (left := [*left_of(client.root), *still_owning(status["owner"])]) and time.monotonic() < deadline:
+def verified(client: Client, status: dict[str, Any], left: list[dict[str, Any]], since: float | None) -> int:
+    """Looks until nothing is left, for an owner needs a moment to go."""
+    deadline = time.monotonic() + OWNERS_GO_WITHIN
+    while (there := [*left_of(client.root), *still_owning(status["owner"])]) and time.monotonic() < deadline:
         time.sleep(NAP)
-    if not left:
-        wait = counted(status["waiting"], "job waits", "jobs wait")
-        out(f"nothing of gputui runs here any more; {wait}. To go on: gputui resume")
-        return 0
-    for pid, what in left:
-        say(f"still there: pid {pid}, {what}")
-    return 1
+    foreign = [one["words"] for one in left if is_alive(one["pid"], one["started"])]
+    for sentence in [*(f"pid {pid}, {what}" for pid, what in there), *foreign]:
+        say(plain(f"still there: {sentence}"))
+    for pid, words in unknown_since(since) if since is not None else ():
+        say(plain(f"not known: pid {pid} ({words}) began while these jobs ran, and has nothing that says whose it is"))
+    if there or foreign:
+        return 1
+    wait = counted(status["waiting"], "job waits", "jobs wait")
+    out(f"nothing of gputui runs here any more; {wait}. To go on: gputui resume")
+    return 0
 
 
 def still_owning(owner: dict[str, Any] | None) -> list[tuple[int, str]]:
-    """An app stays open, and a run that has other things to do stays too."""
-    if owner is None or owner["kind"] == "keeper" or not is_mine_and_alive(owner["pid"]):
+    if owner is None or owner["kind"] == "keeper" or not is_alive(owner["pid"]):
         return []
     return [(owner["pid"], f"gputui {owner['kind']}, which owns the session")]

@@ -24,8 +24,16 @@ class Cause(Struct, frozen=True):
     since: float
     jobs: tuple[JobId, ...] = ()
     signature: str | None = None
+    left: bool = False
+    """Somebody left on purpose since: no source goes on by itself, though crashes stay the cause."""
+
+    @property
+    def on_purpose(self) -> bool:
+        """Whoever owned the session went and wants nothing to go on."""
+        return self.left or self.kind in LEFT_ON_PURPOSE
 
 
+LEFT_ON_PURPOSE = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED)
 SENTENCES = {
     PauseKind.USER: "paused by you",
     PauseKind.DRAINED: "drained: the jobs that ran have ended, nothing new was started",

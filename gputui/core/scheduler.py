@@ -116,9 +116,7 @@ class Scheduler:
             case Pause(kind=kind):
                 self._pause_as_asked(kind, now)
             case Drain():
-                if self.mode is Mode.RUNNING:
-                    self.mode = Mode.DRAINING
-                self.check_drained(now)
+                self._drain(now)
             case Resume():
                 self.resume(now)
             case SetLanes(lanes=lanes, these=these):
@@ -194,7 +192,8 @@ class Scheduler:
             return
         if self.cause is not None and self.cause.kind is PauseKind.CRASHES:
             others = (self.book[other] for other in self.cause.jobs if other != job.id)
-            self.cause = joined(self.cause, tuple(map(failure_of, (*others, job))))
+            more = joined(self.cause, tuple(map(failure_of, (*others, job))))
+            self.cause = replace(more, left=self.cause.left)
             return
         keep = limit_of_any_kind(self.settings.pause_after, len(self.board.lanes))
         self.streak = self.streak.failed(failure_of(job), job.attempts[-1].started, keep)
@@ -210,9 +209,18 @@ class Scheduler:
         self.pause(cause_of(kind, now))
 
     def pause(self, cause: Cause) -> None:
-        """The first cause stays: leaving a session that is paused by crashes must not hide them."""
-        if self.mode is not Mode.PAUSED:
+        """Crashes stay the cause: leaving a session that is paused by them must not hide them."""
+        if self.cause is not None and self.cause.kind is PauseKind.CRASHES:
+            self.cause = replace(self.cause, left=True)
+        else:
             self.mode, self.cause = Mode.PAUSED, cause
+
+    def _drain(self, now: float) -> None:
+        if self.mode is Mode.RUNNING or (self.cause is not None and self.cause.kind is PauseKind.USER):
+            self.mode, self.cause = Mode.DRAINING, None
+        elif self.mode is Mode.PAUSED:
+            self.pause(cause_of(PauseKind.DRAINED, now))
+        self.check_drained(now)
 
     def resume(self, now: float) -> None:
         if self.mode is Mode.RUNNING:

@@ -11,6 +11,7 @@ from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.standing import standing
 from gputui.core.transitions import words
+from gputui.engines.local.processes import command_of
 
 from .folders import Folders
 
@@ -76,12 +77,14 @@ def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
         "params": job.spec.params,
         "cwd": job.spec.cwd,
         "attempt": job.issued,
-        "pid": job.state.pid if isinstance(job.state, Running | Suspended | Stopping) else None,
+        "pid": pid_of(job),
+        "wrapper": _wrapper_of(job),
         "kill_at": job.state.deadline if isinstance(job.state, Stopping) else None,
         "added": job.added,
         "out": files.out if files is not None else None,
         "err": files.err if files is not None else None,
         "progress": None,
+        "left": _left_json(job.attempts[-1]) if job.attempts else [],
     }
 
 
@@ -109,9 +112,24 @@ def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]
         "signature": attempt.signature,
         "message": attempt.said,
         "environment": attempt.environment,
-        "pid": attempt.pid,
-        "left": [{"pid": one.pid, "started": one.started, "words": one.words} for one in attempt.left],
+        "pid": None,
+        "wrapper": attempt.pid,
+        "left": _left_json(attempt),
     }
+
+
+def pid_of(job: Job) -> int | None:
+    """The command's own, by which it can be signalled; None: it is not there yet, or not any more."""
+    wrapper = _wrapper_of(job)
+    return command_of(wrapper) if wrapper is not None else None
+
+
+def _wrapper_of(job: Job) -> int | None:
+    return job.state.pid if isinstance(job.state, Running | Suspended | Stopping) else None
+
+
+def _left_json(attempt: Attempt) -> list[dict[str, Any]]:
+    return [{"pid": one.pid, "started": one.started, "words": one.words} for one in attempt.left]
 
 
 def story_json(job: Job, moments: Iterable[Moment]) -> list[dict[str, Any]]:

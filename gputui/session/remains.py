@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def left_of(root: str) -> Iterator[tuple[int, str]]:
-    """Processes of this user that bear a run's token of this session, and keepers of it."""
+    """Processes that bear a run's token of this session, and keepers of it."""
     token = b"\0GPUTUI_RUN="
     home = b"\0GPUTUI_SESSION=" + os.fsencode(root) + b"\0"
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
-        if pid == os.getpid() or not is_mine_and_alive(pid):
+        if pid == os.getpid() or not is_alive(pid):
             continue
         environment = b"\0" + _content(pid, "environ")
         words = _content(pid, "cmdline").split(b"\0")
@@ -24,13 +25,34 @@ def left_of(root: str) -> Iterator[tuple[int, str]]:
             yield pid, "a keeper of this session"
 
 
-def is_mine_and_alive(pid: int) -> bool:
-    try:
-        if os.stat(f"/proc/{pid}").st_uid != os.getuid():
-            return False
-    except OSError:
-        return False
-    return _content(pid, "stat").rpartition(b")")[2].split()[:1] not in ([], [b"Z"], [b"X"])
+def is_alive(pid: int, started: int | None = None) -> bool:
+    """`started`: in clock ticks since boot; a later process of the same number does not count."""
+    fields = _content(pid, "stat").rpartition(b")")[2].split()
+    return bool(fields) and fields[0] not in (b"Z", b"X") and started in (None, int(fields[19]))
+
+
+def unknown_since(moment: float) -> Iterator[tuple[int, str]]:
+    """Processes of this user that began since, lead a session, and whose environment does not tell whose they are."""
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        words = _content(pid, "cmdline").split(b"\0")
+        try:
+            leads = os.getsid(pid) == pid and os.stat(f"/proc/{pid}").st_uid == os.getuid()
+            if leads and words[0] and is_alive(pid) and not _names_somebody(pid) and _began(pid) >= moment:
+                yield pid, _shown(words)
+        except OSError:
+            continue
+
+
+def _names_somebody(pid: int) -> bool:
+    """Who empties the environment of a program gives up what every login gives."""
+    with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+        environment = b"\0" + file.read()
+    return any(name in environment for name in (b"\0HOME=", b"\0USER=", b"\0LOGNAME=", b"\0GPUTUI_"))
+
+
+def _began(pid: int) -> float:
+    ticks = int(_content(pid, "stat").rpartition(b")")[2].split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _content(pid: int, name: str) -> bytes:

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -38,6 +39,8 @@ class Serving:
         """The session belongs to another process now."""
         self.without_successor = False
         """Leave nobody behind if there is nothing left to do: set before the owner is told to leave."""
+        self.dismissed: Callable[[], None] = self._go
+        """How this owner goes when the user stops everything; called in the owner's thread."""
         owner.on_leaving.append(self._leaving)
         self._set_up_hooks()
         if self._waiter is not None:
@@ -79,8 +82,8 @@ class Serving:
         match request.ask:
             case wire.HandOver(force=force):
                 self._hand_over(connection, force=force)
-            case wire.Leave():
-                self._leave(connection)
+            case wire.Leave(stop=stop):
+                self._leave(connection, stop=stop)
             case _:
                 self._desk.answer_request(request, connection.reply)
 
@@ -111,14 +114,14 @@ class Serving:
                 spawn_keeper(self._owner.paths.root, wait=True, folder=self._owner.ground.id)
         taker.close()
 
-    def _leave(self, connection: Connection) -> None:
-        if self._owner.kind is not OwnerKind.KEEPER:
+    def _leave(self, connection: Connection, *, stop: bool) -> None:
+        if self._owner.kind is not OwnerKind.KEEPER and not stop:
             connection.reply(wire.no("refused", f"the session is open in gputui {self._owner.kind}; leave it there"))
         elif self._owner.goes_on():
             connection.reply(wire.no("refused", "there is work to do still"))
         else:
             connection.reply(wire.ok({"leaving": True}))
-            self._owner.loop.call_later(0.05, self._go)
+            self._owner.loop.call_later(0.05, self.dismissed)
 
     def _go_if_idle(self) -> None:
         quiet = time.monotonic() - self._server.last_request > QUIET_FOR

@@ -6,14 +6,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gputui.core.events import PauseKind
 from gputui.core.mode import Cause, Mode
 from gputui.sources.mark import Mark
 from gputui.sources.settings import NO_SETTINGS, JobSettings
 
 from .loading import Again
-
-LEFT_ON_PURPOSE = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED)
 
 
 class SourceKind(StrEnum):
@@ -67,4 +64,4 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return False
         if self.kind is SourceKind.YIELDER:
             return mode is Mode.RUNNING
-        return cause is None or cause.kind not in LEFT_ON_PURPOSE
+        return cause is None or not cause.on_purpose

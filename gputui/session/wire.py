@@ -73,6 +73,9 @@ class Reload(msgspec.Struct, frozen=True, tag="reload"):
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """To an owning keeper: go, if there is nothing left to do."""
 
+    stop: bool = False
+    """To every owner: the user wants nothing of the session to run."""
+
 
 class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
     """Pass the locked descriptor and go; an app or a run only does so when forced."""

@@ -94,6 +94,7 @@ class GputuiApp(TerminalApp[Way]):
 
     def on_mount(self) -> None:  # Textual calls the one of every base class by itself
         self.main.on_leave = self.leave
+        self.bridge.on_dismissed = lambda: self.leave(Way.STOP)
         self.main.on_add_without_session = self._begin_session
         self.main.environment = lambda: dict(self.setup.environment)
         self.main.changed_keys = dict(self.setup.keys)

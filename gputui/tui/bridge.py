@@ -22,7 +22,7 @@ from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
 from gputui.session.folders import Files
 from gputui.session.holding import Holding
-from gputui.session.listing import story_json
+from gputui.session.listing import pid_of, story_json
 from gputui.session.monitor import Monitor
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Outcome
@@ -45,6 +45,8 @@ class Details:
     remark: str | None
     story: tuple[tuple[float, str], ...]
     environment: dict[str, str]
+    pid: int | None = None
+    """The command's own; None: it has not begun, or has ended."""
 
 
 class Bridge:
@@ -63,6 +65,8 @@ class Bridge:
         self._closed = False
         self.presence: Callable[[], dict[str, Any]] = dict
         """What others may know of this screen's terminal; asked in the owner's thread."""
+        self.on_dismissed: Callable[[], None] = lambda: None
+        """Called in the screen's thread when the user stops the session from elsewhere."""
 
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
         """From now on `on_news` is called in the screen's thread after every change."""
@@ -80,6 +84,7 @@ class Bridge:
         self._holding = self._hold(self._changed)
         owner = self._holding.owner
         owner.presence = lambda: self.presence()
+        self._holding.serving.dismissed = lambda: self._post(self.on_dismissed)
         try:
             owner.start()
         except SessionError:
@@ -246,6 +251,7 @@ def _details(owner: Owner, job_id: JobId) -> Details:
         remark=owner.devices.remark(job),
         story=tuple((line["time"], line["text"]) for line in story_json(job, owner.story(job_id))),
         environment={**environment, **job.spec.variables},
+        pid=pid_of(job),
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.homes import Home
 from support.ptys import CTRL_C, Terminal, at_a_terminal
 from support.sessions import ALONE, GPUTUI, Session
 from support.waiting import until
+
+from gputui.core.mode import Mode
 
 
 @pytest.fixture
@@ -17,6 +21,12 @@ def session(tmp_path: Path) -> Iterator[Session]:
     session = Session(tmp_path)
     yield session
     session.sweep()
+
+
+def redirected(session: Session, *words: str) -> list[str]:
+    """The same run with its jobs on standard input."""
+    line = [*GPUTUI, "run", *words, "--gpus", "0", "--output-dir", str(session.root)]
+    return ["sh", "-c", f"exec {shlex.join(line)} <jobs.txt"]
 
 
 @contextmanager
@@ -84,6 +94,41 @@ def test_ctrl_c_twice_detaches(session: Session) -> None:
         terminal.press(CTRL_C)
         assert terminal.status() == 130
         assert session.processes()
+
+
+@pytest.mark.parametrize("keys", [CTRL_C, "d"])
+def test_ctrl_c_means_the_same_when_the_jobs_come_on_standard_input(session: Session, keys: str) -> None:
+    gated(session, 0, 0)
+    with at_a_terminal(redirected(session, *ALONE), session.folder) as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach  d[r]ain  [k]ill 1 running  [c]ontinue")
+        terminal.press(keys)
+        terminal.shows("detached: 1 running jobs go on, 1 wait, and nobody schedules them (--no-keeper)")
+        assert terminal.status() == 130
+        assert session.processes()
+    assert session.load().mode is Mode.RUNNING
+
+
+def test_who_detaches_is_told_of_the_keeper_that_schedules_on(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    gated(home, 0, 0)
+    line = [*GPUTUI, "run", "--gpus", "0", "--output-dir", str(home.root), "jobs.txt"]
+    try:
+        with at_a_terminal(line, home.folder) as terminal:
+            until(lambda: home.runs(), "the job runs")
+            waiter = home.waiter()
+            terminal.press(CTRL_C)
+            terminal.shows("[d]etach")
+            terminal.press("d")
+            terminal.shows(f"detached: 1 running, 1 waiting; keeper {waiter} schedules on. Back: gputui")
+            assert terminal.status() == 130
+            assert home.owner() == waiter
+        open_gate(home)
+        home.gone("the keeper has done the rest and left")
+        assert home.states() == ["succeeded", "succeeded"]
+    finally:
+        home.end()
 
 
 def test_ctrl_c_r_drains(session: Session) -> None:

@@ -150,19 +150,19 @@ def test_stop_pauses_first_then_requeues_each_running_job_once_then_dismisses_th
     assert "nothing of gputui runs here any more; 3 jobs wait" in told.out
 
 
-def test_stop_names_an_app_that_stays_open(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "KEEPERS_GO_WITHIN", 0.0)
+def test_stop_names_an_app_that_does_not_go(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "OWNERS_GO_WITHIN", 0.0)
     owner.owner = {"pid": os.getpid(), "kind": "app", "since": 0.0, "version": "1"}
     told = gputui("stop")
     assert told.status == 1
     assert f"pid {os.getpid()}, gputui app" in told.err
-    assert owner.asks("leave") == []
+    assert [ask["stop"] for ask in owner.asks("leave")] == [True]
 
 
 def test_stop_finds_what_bears_the_sessions_token(
     owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "KEEPERS_GO_WITHIN", 0.0)
+    monkeypatch.setattr(stopping, "OWNERS_GO_WITHIN", 0.0)
     root = Client(str(owner.root)).root
     told_of = {"PATH": os.environ["PATH"], "GPUTUI_RUN": "s.3.1", "GPUTUI_SESSION": root, "GPUTUI_JOB_ID": "3"}
     leftover = subprocess.Popen(["sleep", "600"], env=told_of)

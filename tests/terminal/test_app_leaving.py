@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from support.apps import AppHome, at_home, restored
+from support.sessions import GPUTUI
 from support.terminal import CTRL_C, RecordedTerminal
 from support.waiting import until
 
@@ -113,3 +115,16 @@ def test_a_stalled_terminal_does_not_keep_the_app_from_leaving(tmp_path: Path) -
         terminal.settles()
         restored(terminal)
         keeper_goes_on(home)
+
+
+def test_a_stop_from_another_shell_ends_the_app_its_jobs_and_its_keeper(tmp_path: Path) -> None:
+    with at_work(tmp_path) as (home, terminal):
+        home.waiter()
+        line = [*GPUTUI, "stop", "--session", str(home.root)]
+        told = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+        assert told.returncode == 0, told
+        assert "nothing of gputui runs here any more; 3 jobs wait" in told.stdout
+        assert home.members() == []
+        assert terminal.status() == 0
+        restored(terminal)
+        assert "Stopped: nothing of gputui runs here any more. 3 waiting." in terminal.text

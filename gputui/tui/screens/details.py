@@ -27,6 +27,8 @@ def job_text(details: Details, now: float) -> Text:
     if details.remark:
         _line(text, "remark", details.remark)
     _line(text, "command", job.spec.command)
+    if job.active is not None:
+        _line(text, "pid", str(details.pid or "none: its command has not begun, or has just ended"))
     _line(text, "cwd", job.spec.cwd)
     _line(text, "files", details.folder)
     _line(text, "asks for", _request(job))

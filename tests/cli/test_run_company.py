@@ -1,0 +1,71 @@
+"""A `gputui run` that is not alone: jobs that others put into its session, and a hang-up that was to mean nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.homes import Home
+from support.sessions import ALONE, GPUTUI, finished
+from support.waiting import until
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    home.end()
+
+
+def gate(home: Home) -> str:
+    return f"until test -e {home.folder}/go; do sleep 0.01; done"
+
+
+def add(home: Home, command: str) -> None:
+    line = [*GPUTUI, "add", "--session", str(home.root), "--", command]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=home.folder)
+    assert done.returncode == 0, done
+
+
+def test_a_run_says_which_keeper_does_what_others_added(home: Home) -> None:
+    run = home.start(home.write(home.told("mine", gate(home))), gpus="0")
+    until(home.runs, "the job runs")
+    waiter = home.waiter()
+    add(home, home.told("other", "sleep 2"))
+    (home.folder / "go").touch()
+    done = finished(run)
+    assert done.returncode == 0
+    told = f"1 other jobs of this session go on: keeper {waiter} schedules them. Back: gputui --session"
+    assert told in done.stderr
+    home.gone("the keeper has done the rest and left")
+    assert home.runs() == {"mine": 1, "other": 1}
+
+
+def test_a_run_without_a_keeper_waits_for_what_others_added(home: Home) -> None:
+    run = home.start(home.write(home.told("mine", gate(home))), *ALONE, gpus="0")
+    until(home.runs, "the job runs")
+    add(home, home.told("other", "exit 7"))
+    (home.folder / "go").touch()
+    done = finished(run)
+    assert done.returncode == 0, "the status is that of the jobs it was given"
+    assert home.runs() == {"mine": 1, "other": 1}
+    assert home.states() == ["succeeded", "failed"]
+
+
+def test_a_hang_up_that_was_ignored_when_it_began_stays_ignored(home: Home) -> None:
+    line = [*GPUTUI, "run", "--gpus", "0", "--output-dir", str(home.root), home.write(home.told("a", gate(home)))]
+    run = subprocess.Popen(
+        ["nohup", *map(str, line)], cwd=home.folder, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    until(home.runs, "the job runs")
+    run.send_signal(signal.SIGHUP)
+    run.send_signal(signal.SIGUSR1)
+    until(lambda: home.ask("status")["scheduler"]["state"] == "draining", "the signal that came after it is obeyed")
+    (home.folder / "go").touch()
+    done = finished(run)
+    assert done.returncode == 130, done
+    assert home.states() == ["succeeded"]
