@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypedDict
 
+import msgspec
+
+from gputui.sources.job_table import read_table
+from gputui.sources.settings import SETTINGS, JobSettings
+from gputui.sources.source import Draft, specs
+from gputui.sources.tables import BadTable
+
 from .jobs import Job
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 Earlier = Job[Any] | int | str
 
@@ -35,54 +45,43 @@ class JobOptions(TypedDict, total=False):
     cwd: str | os.PathLike[str]
     env: Mapping[str, str]
     """Variables of this job alone."""
-
-
-_AS_THEY_ARE = ("name", "group", "priority", "retries", "after_any", "hold")
+    outfile: str | os.PathLike[str]
+    """Both streams into this file, which must not exist."""
+    shell: str
+    login_shell: bool
+    wrap: str
+    """Words before its shell: `apptainer exec --nv x.sif`."""
+    task: str
+    """`module:function`, called instead of a shell."""
 
 
 def checked(options: JobOptions) -> JobOptions:
-    unknown = sorted(set(options) - set(JobOptions.__annotations__))
+    unknown = sorted(set(options) - set(SETTINGS))
     if unknown:
-        raise TypeError(f"{unknown[0]!r} is no option of a job; there are {', '.join(JobOptions.__annotations__)}")
+        raise TypeError(f"{unknown[0]!r} is no option of a job; there are {', '.join(SETTINGS)}")
     return options
 
 
-def spec(command: str, options: JobOptions, **further: Any) -> dict[str, Any]:
-    """The spec as it travels."""
-    checked(options)
-    said: Mapping[str, Any] = options
-    made: dict[str, Any] = {key: said[key] for key in _AS_THEY_ARE if key in said}
-    if "timeout" in options:
-        made["timeout"] = _seconds(options["timeout"])
-    if "after" in options:
-        made["after"] = [getattr(earlier, "id", earlier) for earlier in options["after"]]
-    variables = {**options.get("env", {}), **further.pop("variables", {})}
-    return {
-        "command": command,
-        "cwd": os.path.abspath(options.get("cwd", ".")),
-        "environment": "",
-        "request": _request(options),
-        "variables": variables,
-        **made,
-        **further,
-    }
+def spec(
+    command: str, options: JobOptions, *, params: Mapping[str, str] = NOTHING, variables: Mapping[str, str] = NOTHING
+) -> dict[str, Any]:
+    """The spec as it travels. ValueError: an option cannot be what it was said to be."""
+    try:
+        settings = read_table({key: _plain(key, value) for key, value in checked(options).items()}).settings
+    except BadTable as bad:
+        raise ValueError(str(bad)) from None
+    settings = JobSettings(variables=dict(variables)).over(settings) if variables else settings
+    (made,) = specs([Draft(command, 1, settings, dict(params))], cwd=os.getcwd(), environment="")
+    travelling: dict[str, Any] = msgspec.to_builtins(made)
+    return travelling
 
 
-def _seconds(written: float | str) -> float:
-    from gputui.sources.values import duration
-
-    return duration(written) if isinstance(written, str) else float(written)
-
-
-def _request(options: JobOptions) -> dict[str, Any]:
-    request: dict[str, Any] = {}
-    if "gpus" in options:
-        request["gpus"] = options["gpus"]
-    if "devices" in options:
-        request["devices"] = list(options["devices"])
-    if "memory" in options:
-        from gputui.sources.values import bytes_or_share
-
-        size, share = bytes_or_share(options["memory"])
-        request.update({"memory": size} if size is not None else {"memory_share": share})
-    return request
+def _plain(key: str, value: Any) -> Any:
+    """As a file would say it."""
+    if key == "after":
+        return [getattr(earlier, "id", earlier) for earlier in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from gputui.session.config import VARIABLES, load, user_file
 
 from .calling import carry_out, print_json
@@ -43,11 +41,11 @@ def work(options: Options) -> int:
 
 
 def _print_schema() -> int:
-    """The file as it was shipped: reading it needs none of what made it."""
-    from gputui import __file__ as here
+    import json
 
-    with open(os.path.join(os.path.dirname(here), "sources", "spec.schema.json"), encoding="utf-8") as file:
-        out(file.read().rstrip("\n"))
+    from gputui.sources.spec import schema
+
+    out(json.dumps(schema(), indent=2))
     return 0
 
 

@@ -59,6 +59,17 @@ def _text(written: Any) -> str:
     return text(written)
 
 
+def _job_setting(key: str) -> Callable[[Any], Any]:
+    def read(written: Any) -> Any:
+        from gputui.sources.settings import SETTINGS
+
+        return SETTINGS[key].of(written)
+
+    return read
+
+
+JOB_SETTINGS = ("retries", "timeout", "shell", "login_shell")
+"""Those of a job that may be said for all of them."""
 Reader = tuple["Callable[[Any], Any]", "Any"]
 KEYS: dict[str, Reader] = {
     "gpus": (_listed, None),
@@ -67,10 +78,7 @@ KEYS: dict[str, Reader] = {
     "job_dir": (_text, ""),
     "pause_after": (_whole, None),
     "grace": (_seconds, None),
-    "retries": (_whole, None),
-    "timeout": (_some_seconds, None),
-    "shell": (_text, None),
-    "login_shell": (_bool, None),
+    **{key: (_job_setting(key), None) for key in JOB_SETTINGS},
     "keep_free": (_whole, None),
     "at_most": (_whole, None),
     "ignore_strangers": (_bool, None),

@@ -6,68 +6,87 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+import msgspec
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from .job_table import JobTable, Scalar, checked_command, written
+from .documents import Place
+from .job_table import JobTable, checked_command, read_table, table_schema
 from .pattern import Pattern
 from .ranges import values_of
+from .settings import JobSettings, Scalar, written
 from .source import BadInput, Draft
 from .sweep import Sampling, Sweep
-from .tables import BadTable
+from .tables import BadTable, converted
 from .values import BadValue
 
-__all__ = ["MOST_JOBS", "MatrixTable", "drafts_of"]
+__all__ = ["MOST_JOBS", "Matrix", "drafts_of", "matrix_schema", "read_matrix"]
 
 MOST_JOBS = 1_000_000
 Params = dict[str, str]
 Values = list[str | int | float | bool] | str
+Row = dict[str, str | int | float | bool]
 _FILLED = ("name", "outfile", "cwd")
 
 
-class MatrixTable(JobTable, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Settings for all its jobs; {names} in command, name, outfile, cwd and env stand for the parameters."""
+class Combinations(Struct, kw_only=True, frozen=True):
+    """Which ones a matrix has a job for."""
 
     parameters: Annotated[
         dict[str, Values], Meta(description="each with its values, or a range: 0..9, lin:0:1:5, log:1e-5:1e-1:5")
-    ] = field(default_factory=dict)
-    exclude: Annotated[list[dict[str, str | int | float | bool]], Meta(description="combinations left out")] = field(
-        default_factory=list
-    )
-    include: Annotated[list[dict[str, str | int | float | bool]], Meta(description="combinations added")] = field(
-        default_factory=list
-    )
+    ] = {}
+    exclude: Annotated[list[Row], Meta(description="combinations left out")] = []
+    include: Annotated[list[Row], Meta(description="combinations added")] = []
     n_samples: Annotated[int, Meta(ge=0, description="only so many, drawn at random")] | None = None
     seed: Annotated[int, Meta(description="draw the same ones again")] | None = None
 
 
-def drafts_of(matrix: MatrixTable, defaults: JobTable, line: int) -> Iterator[Draft]:
-    if not matrix.parameters and not matrix.include:
+class Matrix(Struct, frozen=True):
+    """Settings for all its jobs; {names} in command, name, outfile, cwd and env stand for the parameters."""
+
+    combinations: Combinations
+    table: JobTable
+
+
+def read_matrix(value: object, place: Place) -> Matrix:
+    """BadTable with the place of what is wrong."""
+    own = Combinations.__struct_fields__
+    table = converted(value, dict[str, Any], place)
+    combinations = converted({key: one for key, one in table.items() if key in own}, Combinations, place)
+    return Matrix(combinations, read_table(table, place, own))
+
+
+def matrix_schema() -> dict[str, Any]:
+    own = msgspec.json.schema(Combinations)["$defs"]["Combinations"]["properties"]
+    return table_schema(own)
+
+
+def drafts_of(matrix: Matrix, defaults: JobTable, line: int) -> Iterator[Draft]:
+    wanted = matrix.combinations
+    if not wanted.parameters and not wanted.include:
         raise BadTable("it has no parameters; write [matrix.parameters] with lists of values")
-    combinations = [*_chosen(matrix), *_included(matrix)]
-    names = {name: None for params in combinations for name in params} or dict.fromkeys(matrix.parameters)
-    command = checked_command(matrix.command or defaults.command)
-    patterns = _patterns(matrix, command, names)
-    base = matrix.settings().over(defaults.settings())
+    combinations = [*_chosen(wanted), *_included(wanted)]
+    names = {name: None for params in combinations for name in params} or dict.fromkeys(wanted.parameters)
+    command = checked_command(matrix.table.command or defaults.command)
+    patterns = _patterns(matrix.table.settings, command, names)
+    base = matrix.table.settings.over(defaults.settings)
     for params in combinations:
         yield _draft(params, patterns, base, line)
 
 
-def _draft(params: Params, patterns: dict[str, Pattern], base: Any, line: int) -> Draft:
+def _draft(params: Params, patterns: dict[str, Pattern], base: JobSettings, line: int) -> Draft:
     filled = {key: _fill(pattern, params, key) for key, pattern in patterns.items()}
     command = checked_command(filled.pop("command"))
     variables = {key[4:]: filled.pop(key) for key in list(filled) if key.startswith("env.")}
     changes: dict[str, Any] = dict(filled)
     if variables:
         changes["variables"] = {**(base.variables or {}), **variables}
-    used = {name for pattern in patterns.values() for name in pattern.used}
-    told = {name: value for name, value in params.items() if name in used}
-    return Draft(command, line, replace(base, **changes), told)
+    return Draft(command, line, replace(base, **changes), params)
 
 
-def _patterns(matrix: MatrixTable, command: str, names: Iterable[str]) -> dict[str, Pattern]:
-    texts = {key: value for key in _FILLED if (value := getattr(matrix, key)) is not None}
-    texts |= {f"env.{key}": value for key, value in (matrix.env or {}).items() if isinstance(value, str)}
+def _patterns(settings: JobSettings, command: str, names: Iterable[str]) -> dict[str, Pattern]:
+    texts = {key: value for key in _FILLED if (value := getattr(settings, key)) is not None}
+    texts |= {f"env.{key}": value for key, value in (settings.variables or {}).items()}
     return {key: _pattern(value, names, key) for key, value in {"command": command, **texts}.items()}
 
 
@@ -88,7 +107,7 @@ def _fill(pattern: Pattern, params: Params, key: str) -> str:
         raise BadTable(f"{key}: {bad}", (key,)) from None
 
 
-def _chosen(matrix: MatrixTable) -> list[Params]:
+def _chosen(matrix: Combinations) -> list[Params]:
     """The grid in its order without what is excluded, or a sample of that."""
     if not matrix.parameters:
         return []
@@ -107,7 +126,7 @@ def _chosen(matrix: MatrixTable) -> list[Params]:
     return kept[: matrix.n_samples]
 
 
-def _excluded(number: int, matrix: MatrixTable) -> Params:
+def _excluded(number: int, matrix: Combinations) -> Params:
     row = matrix.exclude[number]
     unknown = row.keys() - matrix.parameters.keys()
     if unknown or not row:
@@ -116,7 +135,7 @@ def _excluded(number: int, matrix: MatrixTable) -> Params:
     return _texts(row)
 
 
-def _included(matrix: MatrixTable) -> list[Params]:
+def _included(matrix: Combinations) -> list[Params]:
     return [_texts(row) for row in matrix.include]
 
 

@@ -1,44 +1,242 @@
-"""The settings a source may give a job, and how they are written as `key=value` words."""
+"""All that can be said of a job: one table, from which lines, files, forms, flags and the Python interface read.
+
+A new setting is a field here; core's JobSpec says what it means to a job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, get_type_hints
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from gputui.core.job import JobId
+from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY, JobId
 
-from .values import BadValue, boolean, count, duration, memory, priority, task, text, words
+from . import values
+from .values import BadValue
 
-__all__ = ["NO_SETTINGS", "JobSettings", "parse_setting", "settings_in"]
+__all__ = [
+    "NO_SETTINGS",
+    "SETTINGS",
+    "JobSettings",
+    "Setting",
+    "known_setting",
+    "parse_setting",
+    "settings_in",
+    "written",
+]
 
 MOST_GPUS = 1024
 MOST_RETRIES = 1000
+
+Scalar = str | int | float | bool
+
+
+def written(value: Scalar) -> str:
+    """A value of a file as words have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """One thing that can be said of a job: how it is written and read, what it is for, and where it may stand."""
+
+    help: str
+    metavar: str = ""
+    """What stands for its value behind a flag; empty: yes or no."""
+    read: Callable[[str], Any] = values.text
+    """Its value from words: in a `#:` line, behind a flag, in a form."""
+    in_file: Any = str
+    """What it may be in spec files, mappings and Python."""
+    from_file: Callable[[Any], Any] | None = None
+    """Its value from that; None: as if it had been written as words."""
+    write: Callable[[Any], str] = str
+    """Words that are read as just this value."""
+    key: str = ""
+    """How users call it, if not by its field's name."""
+    also: tuple[str, ...] = ()
+    """What else they may call it."""
+    label: str = ""
+    hint: str | None = None
+    """In a form; None: forms do not ask for it."""
+    in_config: bool = False
+    """`gputui.toml` may say it for all jobs."""
+    field: str = ""
+
+    def of(self, value: Any) -> Any:
+        """From a value that fits `in_file`; BadValue says why it cannot be."""
+        return self.read(written(value)) if self.from_file is None else self.from_file(value)
+
+
+def _gpus(written: str) -> int:
+    return values.count(written, highest=MOST_GPUS)
+
+
+def _retries(written: str) -> int:
+    return values.count(written, highest=MOST_RETRIES)
+
+
+def _timeout(written: str) -> float:
+    seconds = values.duration(written)
+    if seconds <= 0:
+        raise BadValue("would end the job at once; write 90s, 5m, 2h or leave it out")
+    return seconds
+
+
+def _timeout_in_file(value: float | str) -> float:
+    return _timeout(value if isinstance(value, str) else f"{value:f}".rstrip("0").rstrip("."))
+
+
+def _earlier(written: str) -> JobId | str:
+    """Job ids are digits, as they are or as `#3`; anything else is a name."""
+    digits = written.removeprefix("#")
+    return values.count(digits) if digits.isascii() and digits.isdigit() else values.text(written)
+
+
+def _after(written: str) -> tuple[JobId | str, ...]:
+    return tuple(map(_earlier, values.words(written)))
+
+
+def _after_in_file(value: list[int | str] | int | str) -> tuple[JobId | str, ...]:
+    """Names in a file may hold commas."""
+    return tuple(_earlier(str(one)) for one in (value if isinstance(value, list) else [value]))
+
+
+def _devices_in_file(value: list[str | int] | str | int) -> tuple[str, ...]:
+    return values.words(",".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def _variables_in_file(value: dict[str, Scalar]) -> dict[str, str]:
+    for name in value:
+        if not name or "=" in name or "\0" in name:
+            raise BadValue(f"{name!r} is no name of a variable")
+    return {name: written(one) for name, one in value.items()}
+
+
+def _comma_separated(value: Iterable[object]) -> str:
+    return ", ".join(map(str, value))
 
 
 class JobSettings(Struct, frozen=True, kw_only=True):
     """What was said about one job; None: nothing was said, so a default below may decide."""
 
-    name: str | None = None
-    gpus: int | None = None
-    devices: tuple[str, ...] | None = None
-    memory: str | None = None
-    """On each of its GPUs: `6G` or `40%`."""
-    priority: int | None = None
-    retries: int | None = None
-    timeout: float | None = None
-    after: tuple[JobId | str, ...] | None = None
-    after_any: bool | None = None
-    hold: bool | None = None
-    cwd: str | None = None
-    outfile: str | None = None
-    group: str | None = None
-    login_shell: bool | None = None
-    shell: str | None = None
-    wrap: str | None = None
-    task: str | None = None
-    variables: dict[str, str] | None = None
+    name: Annotated[
+        str | None, Setting(help="how the job is called", metavar="NAME", hint="what differs from its group")
+    ] = None
+    gpus: Annotated[
+        int | None,
+        Setting(
+            help="how many GPUs; 0: none (one lane)",
+            metavar="N",
+            read=_gpus,
+            in_file=Annotated[int, Meta(ge=0, le=MOST_GPUS)],
+            label="GPUs",
+            hint="one lane · 2 · 0 for a CPU job",
+        ),
+    ] = None
+    devices: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            help="only on these GPUs",
+            metavar="LIST",
+            read=values.words,
+            in_file=list[str | int] | str | int,
+            from_file=_devices_in_file,
+            write=_comma_separated,
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        Setting(
+            help="GPU memory it will use: 6G, 500M or 40%",
+            metavar="SIZE",
+            read=values.memory,
+            hint="6G or 40% on each GPU: several jobs share a card while they fit",
+        ),
+    ] = None
+    priority: Annotated[
+        int | None,
+        Setting(
+            help="0 to 99, higher first (30)",
+            metavar="N",
+            read=values.priority,
+            in_file=Annotated[int, Meta(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)],
+            hint="30 · 0 to 99, higher first",
+        ),
+    ] = None
+    after: Annotated[
+        tuple[JobId | str, ...] | None,
+        Setting(
+            help="start when these have succeeded (ids or names)",
+            metavar="JOBS",
+            read=_after,
+            in_file=list[int | str] | int | str,
+            from_file=_after_in_file,
+            write=_comma_separated,
+            hint="start when these have succeeded: 3, prepare",
+        ),
+    ] = None
+    variables: Annotated[
+        dict[str, str] | None,
+        Setting(
+            help="variables of this job",
+            metavar="K=V",
+            read=values.variables,
+            in_file=dict[str, str | int | float | bool],
+            from_file=_variables_in_file,
+            write=values.variables_text,
+            key="env",
+            also=("variables",),
+            hint="SEED=1 WANDB_MODE=offline",
+        ),
+    ] = None
+    cwd: Annotated[
+        str | None, Setting(help="where it runs, instead of here", metavar="DIR", label="folder", hint="")
+    ] = None
+    retries: Annotated[
+        int | None,
+        Setting(
+            help="run it again when it fails, up to N times",
+            metavar="N",
+            read=_retries,
+            in_file=Annotated[int, Meta(ge=0, le=MOST_RETRIES)],
+            hint="0 · how often to try again when it fails",
+            in_config=True,
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Setting(
+            help="end it after 90 (seconds), 5m, 2h …",
+            metavar="TIME",
+            read=_timeout,
+            in_file=float | str,
+            from_file=_timeout_in_file,
+            write=values.duration_text,
+            hint="none · 90, 5m, 2h",
+            in_config=True,
+        ),
+    ] = None
+    after_any: Annotated[
+        bool | None, Setting(help="start however those of `after` ended", read=values.boolean, in_file=bool)
+    ] = None
+    hold: Annotated[
+        bool | None, Setting(help="do not start it before it is released", read=values.boolean, in_file=bool)
+    ] = None
+    outfile: Annotated[
+        str | None, Setting(help="both streams into this file, which must not exist", metavar="FILE")
+    ] = None
+    group: Annotated[str | None, Setting(help="the group it belongs to", metavar="NAME", also=("project",))] = None
+    shell: Annotated[str | None, Setting(help="instead of bash", metavar="SHELL", in_config=True)] = None
+    login_shell: Annotated[
+        bool | None, Setting(help="under a login shell (-l)", read=values.boolean, in_file=bool, in_config=True)
+    ] = None
+    wrap: Annotated[
+        str | None, Setting(help="words before its shell: 'apptainer exec --nv x.sif'", metavar="WORDS")
+    ] = None
+    task: Annotated[
+        str | None, Setting(help="call module:function instead of a shell", metavar="FUNCTION", read=values.task)
+    ] = None
 
     def over(self, defaults: JobSettings) -> JobSettings:
         """These, and the defaults where these say nothing; variables add up."""
@@ -56,75 +254,48 @@ class JobSettings(Struct, frozen=True, kw_only=True):
 NO_SETTINGS = JobSettings()
 
 
-def _gpus(written: str) -> int:
-    return count(written, highest=MOST_GPUS)
+def _table() -> dict[str, Setting]:
+    hints = get_type_hints(JobSettings, include_extras=True)
+    named = (replace(hints[field].__metadata__[0], field=field) for field in JobSettings.__struct_fields__)
+    return {setting.key or setting.field: replace(setting, key=setting.key or setting.field) for setting in named}
 
 
-def _retries(written: str) -> int:
-    return count(written, highest=MOST_RETRIES)
+SETTINGS = _table()
+"""By the names that users write."""
+_ALSO = {other: setting for setting in SETTINGS.values() for other in setting.also}
 
 
-def _timeout(written: str) -> float:
-    seconds = duration(written)
-    if seconds <= 0:
-        raise BadValue("would end the job at once; write 90s, 5m, 2h or leave it out")
-    return seconds
-
-
-def _after(written: str) -> tuple[JobId | str, ...]:
-    """Job ids are digits; anything else is a name."""
-    return tuple(count(word) if word.isascii() and word.isdigit() else word for word in words(written))
-
-
-_READERS: dict[str, Callable[[str], object]] = {
-    "name": text,
-    "gpus": _gpus,
-    "devices": words,
-    "memory": memory,
-    "priority": priority,
-    "retries": _retries,
-    "timeout": _timeout,
-    "after": _after,
-    "after_any": boolean,
-    "hold": boolean,
-    "cwd": text,
-    "outfile": text,
-    "group": text,
-    "login_shell": boolean,
-    "shell": text,
-    "wrap": text,
-    "task": task,
-}
-ALIASES = {"project": "group"}
+def known_setting(written_key: str) -> Setting | None:
+    """The setting that is called so; `after-any` and `after_any` are the same."""
+    key = written_key.replace("-", "_")
+    return SETTINGS.get(key) or _ALSO.get(key)
 
 
 def settings_in(line: str) -> dict[str, Any]:
-    """The settings in words such as `name="lr 0.1" gpus=2 hold`; BadValue says what is wrong."""
-    found: dict[str, Any] = {}
+    """The settings in words such as `name="lr 0.1" gpus=2 hold`, by field; BadValue says what is wrong."""
+    said: dict[str, Any] = {}
     for word in _split(line):
-        key, value = parse_setting(word)
-        if key in found:
-            raise BadValue(f"{key} is given twice; keep one")
-        found[key] = value
-    return found
+        field, value = parse_setting(word)
+        if field in said:
+            raise BadValue(f"{field} is given twice; keep one")
+        said[field] = value
+    return said
 
 
 def parse_setting(word: str) -> tuple[str, object]:
     """One `key=value` word; a yes-or-no setting may stand alone."""
     written_key, equals, value = word.partition("=")
-    key = written_key.replace("-", "_")
-    key = ALIASES.get(key, key)
-    reader = _READERS.get(key)
-    if reader is None:
+    setting = known_setting(written_key)
+    if setting is None:
         raise BadValue(_unknown(written_key, bool(equals)))
     if not equals:
-        if reader is not boolean:
-            raise BadValue(f"{key} has no value; write {key}=…")
-        return key, True
+        if setting.metavar:
+            raise BadValue(f"{setting.key} has no value; write {setting.key}=…")
+        return setting.field, True
     try:
-        return key, reader(value)
+        return setting.field, setting.read(value)
     except BadValue as bad:
-        raise BadValue(f"{key}: {bad}") from None
+        raise BadValue(f"{setting.key}: {bad}") from None
 
 
 def _split(line: str) -> list[str]:
@@ -143,9 +314,9 @@ def _split(line: str) -> list[str]:
 def _unknown(key: str, has_value: bool) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(key.lower().replace("-", "_"), _READERS, n=1)
+    near = get_close_matches(key.lower().replace("-", "_"), SETTINGS, n=1)
     if near:
         return f"{key!r} is no setting; did you mean {near[0]}?"
     if not has_value:
         return f"{key!r} is no key=value; write a comment as '# …', not '#: …'"
-    return f"{key!r} is no setting; known are {', '.join(_READERS)}"
+    return f"{key!r} is no setting; known are {', '.join(SETTINGS)}"

@@ -8,18 +8,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gputui.core.job import JobSpec, Request
+from gputui.core.parameters import following
 
 from .settings import NO_SETTINGS, JobSettings
-from .values import bytes_or_share
+from .values import bytes_or_share, memory_text
 
-__all__ = ["BadInput", "Draft", "Occurrences", "has_identity", "specs"]
+__all__ = ["BadInput", "Draft", "Occurrences", "changed_spec", "has_identity", "settings_of", "specs"]
 
-_COPIED = (
-    "name", "priority", "retries", "timeout", "after", "after_any", "hold", "group", "login_shell", "shell",
-    "wrap", "task", "variables",
-)  # fmt: skip
+_ASKED = ("gpus", "devices", "memory")
+_PATHS = ("cwd", "outfile")
+_COPIED = tuple(field for field in JobSettings.__struct_fields__ if field not in _ASKED + _PATHS)
+_BLANK = JobSpec(command="", cwd="", environment="")
 
 
 class BadInput(Exception):
@@ -91,6 +93,28 @@ def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str,
         "request": _request(settings),
         "outfile": _path(cwd, settings.outfile) if settings.outfile else None,
     }
+
+
+def settings_of(spec: JobSpec) -> JobSettings:
+    """What was said of a job that is there; what is as if nothing had been said is None."""
+    said = {field: value for field in _COPIED if (value := getattr(spec, field)) != getattr(_BLANK, field)}
+    asked = spec.request
+    return JobSettings(
+        **said,
+        gpus=asked.gpus,
+        devices=asked.devices or None,
+        memory=memory_text(asked.memory, asked.memory_share) or None,
+        cwd=spec.cwd,
+        outfile=spec.outfile,
+    )
+
+
+def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpec:
+    """The job with these settings and no others; where it came from and its environment stay."""
+    blank = {field: getattr(_BLANK, field) for field in _COPIED}
+    return following(
+        replace(before, command=command, **blank | _fields(settings, before.cwd, before.environment)), before
+    )
 
 
 def _request(settings: JobSettings) -> Request:

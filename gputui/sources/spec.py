@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from .documents import Document, Place, read_document
-from .job_table import JobTable, checked_command
-from .matrix import MatrixTable, drafts_of
-from .settings import JobSettings
+from .job_table import JobTable, checked_command, read_table, table_schema
+from .matrix import drafts_of, matrix_schema, read_matrix
 from .source import BadInput, Draft, shown
 from .tables import BadTable, bad_input, converted
 
-__all__ = ["SpecFile", "parse_spec", "read_spec", "schema"]
+__all__ = ["parse_spec", "read_spec", "schema"]
 
 
-class SpecFile(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A whole file."""
+class SpecFile(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A whole file; what its tables hold is read one by one."""
 
-    defaults: Annotated[JobTable, Meta(description="for all jobs of this file")] = JobTable()
-    job: Annotated[list[JobTable], Meta(description="the jobs")] = []
-    matrix: Annotated[
-        MatrixTable | list[MatrixTable], Meta(description="a job for each combination of parameters")
-    ] = []
+    defaults: dict[str, Any] = {}
+    job: list[Any] = []
+    matrix: dict[str, Any] | list[Any] = []
 
 
 def read_spec(path: str) -> list[Draft]:
@@ -43,43 +40,43 @@ def parse_spec(document: Document) -> list[Draft]:
 
 
 def _drafts(spec: SpecFile, document: Document) -> Iterator[Draft]:
-    defaults = _at(("defaults",), spec.defaults)
-    for number, job in enumerate(spec.job):
+    defaults = read_table(spec.defaults, ("defaults",))
+    for number, value in enumerate(spec.job):
         place: Place = ("job", number)
-        settings = _at(place, job).over(defaults)
-        yield Draft(_command(place, job, spec.defaults), document.line(place) or number + 1, settings)
+        job = read_table(value, place)
+        settings = job.settings.over(defaults.settings)
+        yield Draft(_command(place, job, defaults), document.line(place) or number + 1, settings)
     several = isinstance(spec.matrix, list)
-    for number, matrix in enumerate(spec.matrix if isinstance(spec.matrix, list) else [spec.matrix]):
+    for number, value in enumerate(spec.matrix if isinstance(spec.matrix, list) else [spec.matrix]):
         place = ("matrix", number) if several else ("matrix",)
+        matrix = read_matrix(value, place)
         try:
-            yield from drafts_of(matrix, spec.defaults, document.line(place) or 1)
+            yield from drafts_of(matrix, defaults, document.line(place) or 1)
         except BadTable as bad:
             raise BadTable(str(bad), (*place, *bad.place)) from None
 
 
-def _at(place: Place, table: JobTable) -> JobSettings:
-    try:
-        return table.settings()
-    except BadTable as bad:
-        raise BadTable(str(bad), (*place, *bad.place)) from None
-
-
 def _command(place: Place, job: JobTable, defaults: JobTable) -> str:
     """A task needs no command of its own."""
-    task = job.task or defaults.task
+    task = job.settings.task or defaults.settings.task
     try:
         return checked_command(job.command or defaults.command or task)
     except BadTable as bad:
         raise BadTable(str(bad), place) from None
 
 
-def schema() -> bytes:
+def schema() -> dict[str, Any]:
     """The JSON schema of spec files, for editors."""
-    import msgspec
-
-    found = msgspec.json.schema(SpecFile)
-    return msgspec.json.format(msgspec.json.encode({"title": "gputui jobs", **found})) + b"\n"
-
-
-if __name__ == "__main__":
-    print(schema().decode(), end="")
+    job, matrix = {"$ref": "#/$defs/job"}, {"$ref": "#/$defs/matrix"}
+    several = {"type": "array", "items": matrix}
+    return {
+        "title": "gputui jobs",
+        "type": "object",
+        "properties": {
+            "defaults": {**job, "description": "for all jobs of this file"},
+            "job": {"type": "array", "items": job, "description": "the jobs"},
+            "matrix": {"anyOf": [matrix, several], "description": "a job for each combination of parameters"},
+        },
+        "additionalProperties": False,
+        "$defs": {"job": table_schema(), "matrix": matrix_schema()},
+    }

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
+from .documents import Place
 from .source import BadInput
 
-__all__ = ["BadTable", "bad_input", "converted"]
+__all__ = ["BadTable", "bad_input", "converted", "no_setting"]
 
 T = TypeVar("T")
 
 
 class BadTable(Exception):
-    """What is wrong, and where: the keys and numbers on the way to it."""
+    """What is wrong, and where."""
 
-    def __init__(self, reason: str, place: tuple[str | int, ...] = ()) -> None:
+    def __init__(self, reason: str, place: Place = ()) -> None:
         super().__init__(reason)
         self.place = place
 
@@ -36,46 +38,47 @@ _WORDS = {
 _UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
 
 
-def converted(value: object, kind: type[T]) -> T:
-    """The typed table; BadTable with the place of what does not fit and the nearest valid name."""
+def converted(value: object, kind: type[T], at: Place = ()) -> T:
+    """The typed value of this place; BadTable with the place of what does not fit and the nearest valid name."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _explained(str(error), kind) from None
+        raise _explained(str(error), kind, at) from None
     except RecursionError:
-        raise BadTable("it is nested too deeply") from None
+        raise BadTable("it is nested too deeply", at) from None
 
 
-def _explained(message: str, kind: type) -> BadTable:
+def _explained(message: str, kind: type, at: Place) -> BadTable:
     found = _PLACE.search(message)
     steps = tuple(int(number) if number else name
                   for name, number in _STEP.findall(found[1])) if found else ()  # fmt: skip
     reason = message[: found.start()] if found else message
     unknown = _UNKNOWN.search(reason)
     if unknown:
-        return BadTable(_no_setting(unknown[1], kind, steps), (*steps, unknown[1]))
-    where = f"{_dotted(steps)}: " if steps else ""
-    return BadTable(where + _TYPES.sub(_in_words, reason[:1].lower() + reason[1:]), steps)
+        return BadTable(no_setting(unknown[1], _keys_at(kind, steps)), (*at, *steps, unknown[1]))
+    place = (*at, *steps)
+    where = f"{_dotted(place)}: " if place else ""
+    return BadTable(where + _TYPES.sub(_in_words, reason[:1].lower() + reason[1:]), place)
 
 
 def _in_words(types: re.Match[str]) -> str:
     return " or ".join(_WORDS.get(one, one) for one in types[1].split(" | ") if one != "null")
 
 
-def _dotted(steps: tuple[str | int, ...]) -> str:
+def _dotted(steps: Place) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
 
 
-def _no_setting(key: str, kind: type, steps: tuple[str | int, ...]) -> str:
+def no_setting(key: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    known = _keys_at(kind, steps)
-    near = get_close_matches(key.lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    names = list(known)
+    near = get_close_matches(key.lower().replace("-", "_"), names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
     return f"{key!r} is no setting; {hint}"
 
 
-def _keys_at(kind: type, steps: tuple[str | int, ...]) -> list[str]:
+def _keys_at(kind: type, steps: Place) -> list[str]:
     """The keys of the table that these steps lead to."""
     info = msgspec.inspect.type_info(kind)
     for step in (None, *steps):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
-__all__ = ["BadValue", "boolean", "bytes_or_share", "count", "duration", "memory", "priority", "task", "text", "words"]
+__all__ = [
+    "BadValue", "boolean", "bytes_or_share", "count", "duration", "duration_text", "memory", "memory_text", "priority",
+    "task", "text", "variables", "variables_text", "words",
+]  # fmt: skip
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
@@ -13,6 +18,8 @@ _MEMORY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:([KMGTkmgt])(?:i?[Bb])
 _TASK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _TRUE = frozenset({"yes", "true", "on", "1"})
 _FALSE = frozenset({"no", "false", "off", "0"})
+_PLACES = range(10)
+"""Digits after the point that a number may need."""
 LONGEST_DURATION = 3650 * 86400.0
 
 
@@ -112,3 +119,49 @@ def words(written: str) -> tuple[str, ...]:
     if not all(parts):
         raise BadValue(f"{written!r} has nothing between two commas; remove one")
     return parts
+
+
+def variables(written: str) -> dict[str, str]:
+    """`SEED=1 NAME='two words'` as the shell would read it."""
+    from shlex import split
+
+    try:
+        pairs = [word.partition("=") for word in split(written)]
+    except ValueError as error:
+        raise BadValue(f"{written!r}: {error}") from None
+    for name, equals, _ in pairs:
+        if not equals or not name.isidentifier():
+            raise BadValue(f"{name!r} is no NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def variables_text(value: Mapping[str, str]) -> str:
+    from shlex import quote
+
+    return " ".join(f"{name}={quote(one)}" for name, one in value.items())
+
+
+def duration_text(seconds: float) -> str:
+    return _shortest((f"{seconds:.{places}f}" for places in _PLACES), duration, seconds)
+
+
+def memory_text(size: int | None, share: float | None) -> str:
+    """What `bytes_or_share` reads as this; empty for nothing."""
+    if share is not None:
+        percent = round(100 * share, len(_PLACES))
+        return _shortest((f"{percent:.{places}f}%" for places in _PLACES), lambda text: float(text[:-1]), percent)
+    if size is None:
+        return ""
+    sizes = [(size / 1024 ** " KMGT".index(unit), unit) for unit in "TGMK"]
+    written = (f"{number:.{places}f}{unit}" for places in _PLACES for number, unit in sizes)
+    return _shortest(written, bytes_or_share, (size, None))
+
+
+def _shortest(ways: Iterable[str], reader: Callable[[str], object], value: object) -> str:
+    """The first way to write the value that is read as just this value."""
+    written = ""
+    for written in ways:
+        with suppress(BadValue):
+            if reader(written) == value:
+                break
+    return written

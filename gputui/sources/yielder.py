@@ -11,9 +11,9 @@ from contextlib import suppress
 from gputui.process.descriptors import Open
 from gputui.process.spawn import spawn
 
-from .job_table import JobTable, checked_command
+from .job_table import checked_command, read_table
 from .source import BadInput, Draft, shown
-from .tables import BadTable, converted
+from .tables import BadTable
 
 __all__ = ["NO_GPUS", "Yielder", "draft_of"]
 
@@ -99,7 +99,7 @@ class Yielder:
 def draft_of(job: object, origin: str, number: int) -> Draft:
     """An item's mapping as a draft; BadInput names the item and the key that is wrong."""
     try:
-        table = converted(job, JobTable)
-        return Draft(checked_command(table.command or table.task), number, table.settings())
+        table = read_table(job)
+        return Draft(checked_command(table.command or table.settings.task), number, table.settings)
     except BadTable as bad:
         raise BadInput(f"{shown(origin)}, item {number}: {bad}") from None

@@ -85,7 +85,7 @@ def test_values(written: str, expected: tuple[str, Any]) -> None:
         ("retires = 1", ["retires", "did you mean retries?"]),
         ("colour = 1", ["colour", "known are"]),
         ("grace = 'soon'", ["grace", "no duration"]),
-        ("timeout = 0", ["timeout", "more than 0"]),
+        ("timeout = 0", ["timeout", "at once"]),
         ("retries = -1", ["retries"]),
         ("prefix = 3", ["prefix", "quotes"]),
         ("prefix = { a = 1 }", ["prefix", "table"]),
