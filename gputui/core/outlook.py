@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .job import Blocked, Delayed, JobId, Queued, Request
+from .job import Blocked, Delayed, Job, JobId, Queued, Request
 from .lanes import Board
 from .mode import Mode
 from .snapshot import Snapshot
@@ -17,6 +17,15 @@ def goes_on(snapshot: Snapshot) -> bool:
     if snapshot.mode is not Mode.RUNNING or not snapshot.waiting:
         return False
     return any_can_start(snapshot, (job.id for job in snapshot))
+
+
+def next_in_line(snapshot: Snapshot, job: Job) -> bool:
+    """Put back now, it would be the first to get the lanes it leaves: nothing that waits stands before it."""
+    if snapshot.mode is not Mode.RUNNING:
+        return False
+    own = (-job.priority, job.position)
+    queued = (other for other in snapshot if isinstance(other.state, Queued)) if snapshot.waiting else ()
+    return not any((-other.priority, other.position) < own for other in queued)
 
 
 def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:

@@ -42,7 +42,7 @@ def guide(main: MainScreen, tour: Tour, leave: Callable[[], None]) -> None:
     main.acts["leave"] = lambda _: _ask_to_leave(main, leave)
     main.places.lines += 1
     main.mount(HintLine(main, tour), before=main.footer)
-    main.query_one("ToastRack").styles.margin = (0, 0, 2, 0)  # above the hint: it changes just when they pop up
+    main.app.add_class("-guided")
     main.places.arrange()
 
 

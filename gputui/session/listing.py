@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import merge
 from typing import Any
 
 from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, Stopping, Suspended
@@ -18,6 +19,9 @@ from .folders import Folders
 ENDED_BADLY = frozenset(
     (StateName.FAILED, StateName.CRASHED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
 )  # fmt: skip
+
+ENDED, DONE, STARTED = range(3)
+"""What happens in one turn has one time: what is done about an end comes after it, and a start after what led to it."""
 
 
 def scheduler_json(snapshot: Snapshot, *, owned: bool) -> dict[str, Any]:
@@ -134,17 +138,23 @@ def _left_json(attempt: Attempt) -> list[dict[str, Any]]:
 
 def story_json(job: Job, moments: Iterable[Moment]) -> list[dict[str, Any]]:
     """What the attempts tell and what the user did, in the order it happened."""
-    told = [(job.added, "added")]
+    done = ((moment.at, DONE, moment.text) for moment in moments)
+    told = merge(_attempts_told(job), done, key=lambda line: line[:2])
+    return [{"time": at, "text": text} for at, _, text in told]
+
+
+def _attempts_told(job: Job) -> Iterator[tuple[float, int, str]]:
+    yield job.added, ENDED, "added"
     for attempt in job.attempts:
-        where = f" on GPU {', '.join(attempt.gpus)}" if attempt.gpus else ""
-        told.append((attempt.started, f"attempt {attempt.number} started{where}"))
+        yield attempt.started, STARTED, f"attempt {attempt.number} started{_where(attempt.gpus)}"
         why = f": {attempt.said}" if attempt.said else ""
-        told.append((attempt.ended, f"attempt {attempt.number} {attempt.end.name}{why}"))
+        yield attempt.ended, ENDED, f"attempt {attempt.number} {attempt.end.name}{why}"
     if job.active is not None:
-        where = f" on GPU {', '.join(job.active.gpus)}" if job.active.gpus else ""
-        told.append((job.active.since, f"attempt {job.active.attempt} started{where}"))
-    told += [(moment.at, moment.text) for moment in moments]
-    return [{"time": at, "text": text} for at, text in sorted(told, key=lambda line: line[0])]
+        yield job.active.since, STARTED, f"attempt {job.active.attempt} started{_where(job.active.gpus)}"
+
+
+def _where(gpus: tuple[str, ...]) -> str:
+    return f" on GPU {', '.join(gpus)}" if gpus else ""
 
 
 def lanes_json(snapshot: Snapshot) -> list[dict[str, Any]]:

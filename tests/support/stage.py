@@ -212,6 +212,7 @@ async def staged(
     size: tuple[int, int] = (120, 40),
     lanes: int | tuple[Lane, ...] = 2,
     session: bool = True,
+    toasts: bool = False,
     settings: dict[str, Any] | None = None,
     **setup: Any,
 ) -> AsyncIterator[Stage]:
@@ -220,7 +221,7 @@ async def staged(
     bridge.take()
     try:
         app = GputuiApp(bridge, Setup(Where("a-test", "here"), dict(os.environ), **setup))
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=toasts) as pilot:
             await pilot.pause()
             stage = Stage(app, pilot, folder)
             if session:

@@ -18,6 +18,8 @@ from gputui.tui.screens.device import DeviceScreen
 from gputui.tui.screens.pick import Item, Pick
 from gputui.tui.widgets.gpus.choices import DeviceChoice
 
+from .jobs import restarts
+
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
 
@@ -62,19 +64,20 @@ def _chosen(main: MainScreen, device: DevicePicture, choice: DeviceChoice | None
         case DeviceChoice.KILL_LEFTOVERS:
             _do(main, lambda owner: kill_leftovers(owner, device))
         case DeviceChoice.REQUEUE:
-            _sure(main, device, "Back to the queue with what runs on", requeued(device, main.snapshot))
+            words = restarts(main, stoppable(device, main.snapshot))
+            _sure(main, device, "Back to the queue with what runs on", requeued(device, main.snapshot), words)
         case DeviceChoice.KILL:
             _sure(main, device, "Kill what runs on", killed(device, main.snapshot))
 
 
-def _sure(main: MainScreen, device: DevicePicture, what: str, events: tuple[UserCommand, ...]) -> None:
+def _sure(main: MainScreen, device: DevicePicture, what: str, events: tuple[UserCommand, ...], words: str = "") -> None:
     jobs = stoppable(device, main.snapshot)
     lines = [
         f"  #{job.id}  {main.names.of(job)}   {stake(main.now() - job.active.since)}"
         for job in jobs
         if job.active is not None
     ]
-    question = Ask(f"{what} {title(device)}?", "\n".join(lines), [Choice("yes", "y", "yes, with grace")])
+    question = Ask(f"{what} {title(device)}?", "\n".join(lines) + words, [Choice("yes", "y", "yes, with grace")])
     main.ask(question, lambda answer: main.send(events) if answer else None)
 
 

@@ -32,6 +32,7 @@ from gputui.core.job import (
     Suspended,
     Waiting,
 )
+from gputui.core.outlook import next_in_line
 from gputui.tui.model.words import clock, counted, stake
 from gputui.tui.screens.ask import Ask, Choice
 
@@ -155,7 +156,18 @@ def requeue(main: MainScreen) -> None:
     if jobs:
         words = "Ended with grace, then queued at its place. Its checkpoint folder stays the same."
         choice = Choice("yes", "B", "end it and queue it again", also=("y",))
-        _confirm(main, "Back to the queue with", jobs, words, choice, _requeue, "back to the queue")
+        _confirm(
+            main, "Back to the queue with", jobs, words + restarts(main, jobs), choice, _requeue, "back to the queue"
+        )
+
+
+def restarts(main: MainScreen, jobs: list[Job]) -> str:
+    """On a machine with nothing else to do, a job that is put back runs again before one has looked."""
+    first = [f"#{job.id}" for job in jobs if next_in_line(main.snapshot, job)]
+    if not first:
+        return ""
+    who = " ".join(first[:SHOWN]) + (" …" if len(first) > SHOWN else "")
+    return f"\nNothing waits before {who}: starts again at once (p pauses first)."
 
 
 def _requeue(job: Job, seen: Seen) -> UserCommand:

@@ -11,8 +11,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.events import DescendantFocus, Resize
+from textual.events import DescendantFocus, Resize, ScreenResume, ScreenSuspend
 from textual.screen import ModalScreen, Screen
+from textual.widgets._toast import ToastRack
 
 from gputui.core.events import UserCommand
 from gputui.core.job import Job, JobId
@@ -276,6 +277,13 @@ class MainScreen(Screen[None]):
         if cause is not None and cause.jobs and self._cause is None and cause.jobs[-1] in snapshot:
             self.table.move_to(cause.jobs[-1])
         self._cause = cause
+
+    @on(ScreenSuspend)
+    @on(ScreenResume)
+    def _show_toasts(self) -> None:
+        """A dialog shows them too: below it they would be seen twice."""
+        for rack in self.query(ToastRack):
+            rack.display = self.is_current
 
     # What the panes say
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from support.stage import LONG, Stage, on_stage
 
 from gputui.core.job import Killed, StateName, Stopping
+from gputui.core.mode import Mode
 from gputui.tui.screens.ask import Ask
 
 STUBBORN = "trap '' TERM; touch here; while :; do sleep 0.05; done"
@@ -123,3 +124,23 @@ async def test_a_log_written_by_a_job_is_kept_when_it_is_killed(stage: Stage) ->
     files = stage.app.bridge.files(stage.job(job), 1)
     assert files is not None
     assert Path(files.out).read_text() == "precious\n"
+
+
+@on_stage(lanes=1)
+async def test_putting_back_says_when_the_job_would_only_start_again_at_once(stage: Stage) -> None:
+    again = "Nothing waits before #0: starts again at once (p pauses first)."
+    [running] = await stage.add(LONG)
+    await stage.becomes(running, StateName.RUNNING)
+    await stage.press("B")
+    await stage.shows(again)
+    await stage.press("escape", "p")
+    await stage.until(lambda: stage.main.snapshot.mode is Mode.PAUSED, "it is paused")
+    await stage.press("B")
+    await stage.shows("queued at its place")
+    assert again not in stage.text
+    await stage.press("escape", "p")
+    await stage.until(lambda: stage.main.snapshot.mode is Mode.RUNNING, "it goes on")
+    await stage.add("true", priority=90)
+    await stage.press("B")
+    await stage.shows("queued at its place")
+    assert again not in stage.text, "another job is before it in the line"

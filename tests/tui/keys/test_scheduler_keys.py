@@ -11,6 +11,8 @@ from support.stage import LONG, Stage, on_stage
 from gputui.core.events import PauseKind
 from gputui.core.job import StateName
 from gputui.core.mode import Mode
+from gputui.demo.hint_line import guide
+from gputui.demo.tour import Tour
 from gputui.tui.leaving import Way
 from gputui.tui.screens.ask import Ask
 
@@ -120,3 +122,16 @@ def test_being_told_to_end_detaches(signum: int, code: int, tmp_path: Any) -> No
         assert stage.app.return_code == code
 
     story(tmp_path)
+
+
+@on_stage(size=(80, 24), toasts=True)
+async def test_what_is_said_stands_once_on_the_screen_and_above_the_hint_of_the_tour(stage: Stage) -> None:
+    guide(stage.main, Tour(lambda: None), lambda: None)
+    stage.app.notify("only once", timeout=600)
+    await stage.shows("only once")
+    for keys in ((), ("?",), ("escape", "a"), ("escape",)):
+        await stage.press(*keys)
+        await stage.shows("only once")
+        assert stage.text.count("only once") == 1, keys
+        toast = next(number for number, line in enumerate(stage.lines()) if "only once" in line)
+        assert toast < 22, "the hint stands below it"
