@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
+from gputui.process import forks
+
 from .errors import SessionBusy, SessionError
 from .paths import Paths
 
@@ -34,6 +36,7 @@ class Lock:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
+        forks.keep(fd)
 
     def sign(self, kind: OwnerKind) -> None:
         """Only advice, so a full disk does not keep anybody from owning."""
@@ -43,16 +46,16 @@ class Lock:
             os.pwrite(self.fd, text, 0)
 
     def release(self) -> None:
-        os.close(self.fd)
+        forks.close(self.fd)
 
 
 def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | None:
     """The lock, or None if somebody holds it and we do not wait. Without `create` also if it is not the same any more:
     whoever waited for a session must not begin another."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+    flags = os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
     while True:
         try:
-            fd = os.open(paths.lock, flags, 0o600)
+            fd = forks.opened(paths.lock, flags)
         except OSError as error:
             raise SessionError(
                 f"cannot use the session in {paths.root}: {error.strerror}; choose another --output-dir"
@@ -60,11 +63,11 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            os.close(fd)
+            forks.close(fd)
             return None
         if _still_there(fd, paths.lock):
             return Lock(fd)
-        os.close(fd)
+        forks.close(fd)
         if not create:
             return None
 

@@ -163,7 +163,7 @@ class Owner:
         """Asks for something; from any thread."""
         ticket: Ticket[T] = Ticket(work)
         self._inbox.append(ticket)
-        if self._closed:
+        if self._closed or (self._thread is not None and not self._thread.is_alive()):
             self._turn_away()
         else:
             self.loop.call_soon_threadsafe(self._kick)

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from support import functions_of_users as users
-from support.homes import Home, reap
+from support.homes import Home, kill, reap
 from support.waiting import until
 
 import gputui
+from gputui.session import lock as locks
+from gputui.session.paths import Paths
 
 
 @pytest.fixture
@@ -271,3 +273,43 @@ def test_importing_gputui_loads_nothing_until_it_is_asked(home: Home) -> None:
     assert done.stdout == "set()\n"
     with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
         gputui.Sesion  # noqa: B018
+
+
+FORKS_MEANWHILE = """
+import os, sys, time
+import gputui
+from gputui.session import direct
+
+start = direct.Owner.start
+
+def fork_meanwhile(owner):
+    start(owner)
+    if os.fork() == 0:  # a worker, in a thread of the program that knows nothing of sessions
+        open(sys.argv[2], "w").write(f"{os.getpid()}\\n")
+        time.sleep(600)
+
+direct.Owner.start = fork_meanwhile
+print(gputui.Session(sys.argv[1], start=False).add("echo kept").id)
+"""
+
+
+def test_a_worker_forked_meanwhile_keeps_nobody_from_the_session(session: gputui.Session, home: Home) -> None:
+    """A program of threads forks in one while another adds a job to a session that nobody owns."""
+    gputui.Session(home.root, gpus="cpu:2", start=False).add("echo first")
+    note = home.folder / "worker"
+    words = [sys.executable, "-W", "ignore", "-c", FORKS_MEANWHILE, str(home.root), str(note)]
+    done = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert done.stdout is not None
+        assert done.stdout.readline() == "1\n"
+        until(lambda: note.exists() and note.read_text().endswith("\n"), "the worker works")
+        lock = locks.take(Paths(str(home.root)))
+        assert lock is not None, "the worker holds the session's lock"
+        lock.release()
+        assert [job.spec.command for job in home.jobs()] == ["echo first", "echo kept"]
+    finally:
+        if note.exists():
+            kill(int(note.read_text()))
+        done.wait(60)
+        if done.stdout is not None:
+            done.stdout.close()
