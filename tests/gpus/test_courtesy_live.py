@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.poor_pythons import CONDA, python_path
 from support.waiting import until
 
+from gputui.gpus.leases import Leases
 from gputui.session.client import Client
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}
@@ -150,6 +152,18 @@ def test_a_killed_owner_is_followed_at_once_although_a_call_of_the_driver_hangs(
 def _owner(root: Path) -> int | None:
     owner = Client(str(root)).ask("status")["owner"]
     return owner["pid"] if owner is not None else None
+
+
+def test_on_a_python_like_condas_the_cards_are_seen_and_leased(nvml: Any, run: Start, tmp_path: Path) -> None:
+    nvml.set([IDLE] * 8)
+    nvml.environment["PYTHONPATH"] = python_path(tmp_path, CONDA)
+    run("--gpus", ",".join(map(str, range(8))), commands=("#: gpus=8", "sleep 600"))
+    until(lambda: state(tmp_path / "out", 0) == "running", "the job runs on all cards")
+    sample = Client(str(tmp_path / "out")).ask("lanes")["sample"]
+    assert len(sample["devices"]) == 8
+    leases = Leases("another", nvml.environment.get("GPUTUI_LEASES"))
+    for device in sample["devices"]:
+        assert len(leases.others(device["uuid"])) == 1
 
 
 @pytest.mark.parametrize("other", ["the same user", "nobody"])

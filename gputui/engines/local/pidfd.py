@@ -62,7 +62,7 @@ def _waitid(kind: int, which: int) -> os.waitid_result | None:
 def _works() -> bool:
     try:
         os.close(open_process(os.getpid()))
-    except OSError:
+    except (OSError, ImportError):  # ImportError: a Python without ctypes
         return False
     return True
 
