@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.nvml import FakeNvml, NoCompiler, build_fake_nvml
+from support.waiting import PATIENCE
 
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample
@@ -57,7 +58,7 @@ def start() -> Iterator[Callable[..., ProcessSampler]]:
 def until() -> Callable[[ProcessSampler, Callable[[Sample], object]], Sample]:
     """Reads a sampler until a sample satisfies a condition."""
 
-    def until(sampler: ProcessSampler, condition: Callable[[Sample], object], seconds: float = 10.0) -> Sample:
+    def until(sampler: ProcessSampler, condition: Callable[[Sample], object], seconds: float = PATIENCE) -> Sample:
         deadline = time.monotonic() + seconds
         seen: Sample | None = None
         while time.monotonic() < deadline:

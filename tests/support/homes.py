@@ -166,16 +166,26 @@ def command_line(pid: int) -> list[bytes]:
 
 
 class Batch:
-    """Jobs that each leave a line and their own exit code; `judge` counts when the queue is done."""
+    """Jobs that each leave a line and their own exit code; `judge` counts when the queue is done.
 
-    def __init__(self, home: Home, jobs: int = 40, *, seed: int = 0, longest: int = 6) -> None:
+    The first `lasting` ones run until `let_end`, so that the queue is not done before, however slow the machine is.
+    """
+
+    def __init__(self, home: Home, jobs: int = 40, *, seed: int = 0, longest: int = 6, lasting: int = 0) -> None:
         self.home = home
+        self._go = home.folder / "go"
+        self._lasting = lasting
         self.chance = random.Random(seed)
         self.codes = {job: job * 7 % 256 for job in range(jobs)}
         self.file = home.write(*(self._command(job, code, longest) for job, code in self.codes.items()))
 
     def _command(self, job: int, code: int, longest: int) -> str:
-        return self.home.told(job, f"sleep 0.{self.chance.randint(0, longest):02d}; exit {code}")
+        lasts = f"until test -e {self._go}; do sleep 0.02; done"
+        sleeps = f"sleep 0.{self.chance.randint(0, longest):02d}"
+        return self.home.told(job, f"{lasts if job < self._lasting else sleeps}; exit {code}")
+
+    def let_end(self) -> None:
+        self._go.touch()
 
     def loaded(self) -> bool:
         return self.home.database.exists() and sum(self.home.ask("status")["counts"].values()) > 0
@@ -190,6 +200,7 @@ class Batch:
 
     def judge(self) -> None:
         """After the last owner has gone by itself: each job ran once and kept its code."""
+        self.let_end()
         self.home.gone("the queue is done and the keeper has left")
         jobs = self.home.jobs()
         seen = {job.id: [past.exit_code for past in job.attempts] for job in jobs}
