@@ -55,7 +55,7 @@ def test_a_kill_reaches_the_whole_tree(poor: Machine) -> None:
 
 
 def test_a_killed_wrapper_is_noticed(poor: Machine) -> None:
-    poor.start("sleep 1")
+    poor.start("sleep 60")
     os.kill(poor.wrapper(), signal.SIGKILL)
     assert poor.end_of() == Vanished("its wrapper was killed by signal 9")
 
