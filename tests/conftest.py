@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -18,11 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Each process that runs tests has devices of its own, and keepers that do not linger."""
+    """Each process that runs tests has devices of its own, keepers that do not linger, and signals that work."""
     leases = tempfile.mkdtemp(prefix="gputui-leases-")
     os.chmod(leases, 0o1777)  # like the folder that the users of a machine share: some tests are several users
     config.add_cleanup(lambda: shutil.rmtree(leases, ignore_errors=True))
     os.environ.update(GPUTUI_LEASES=leases, GPUTUI_KEEPER_QUIET="0.2")
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # nohup and `&` have them ignored, by every child
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

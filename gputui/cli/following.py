@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import signal
-import threading
 from typing import Any
 
 import msgspec
 
 from gputui.core.job import Ended, Job, JobId, Succeeded
+from gputui.process.wakeup import Wakeup
 from gputui.session.client import Client, OwnerStopped
 from gputui.session.requests import Begin, Load, Loaded
 from gputui.session.takeover import Owned
@@ -42,7 +42,7 @@ class Following:
         self._client = Client(options.output_dir)
         agree(self._client, owned, wanted)
         self._reporter = EventLines()
-        self._left = threading.Event()
+        self._left = Wakeup()
         self._unfinished: dict[JobId, None] = {}
         """In their order; filled by the thread that reads standard input, emptied by the one that looks."""
         self._failed = 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
-from typing import Any
 
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
@@ -106,7 +106,7 @@ def _own(paths: Paths, lock: Lock) -> int:
     owner = Owner(paths, lock, OwnerKind.KEEPER)
     owner.journal.write("the keeper owns the session")
     Serving(owner)
-    signal.signal(signal.SIGUSR1, lambda *_: drain(owner))
+    _drain_when_told(owner)
     try:
         owner.start()
         owner.wait()
@@ -120,5 +120,14 @@ def _own(paths: Paths, lock: Lock) -> int:
     return 1
 
 
-def drain(owner: Owner) -> Any:
-    return owner.do(Commands((Drain(),)))
+def _drain_when_told(owner: Owner) -> None:
+    """Heard by the owner's own thread: a signal need not wake a main thread that waits for another one."""
+    reads, writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def heard() -> None:
+        if signal.SIGUSR1 in os.read(reads, 64):
+            owner.do(Commands((Drain(),)))
+
+    owner.loop.add_reader(reads, heard)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.set_wakeup_fd(writes, warn_on_full_buffer=False)

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -14,8 +13,10 @@ from typing import Any
 from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
 from gputui.core.snapshot import Snapshot
+from gputui.process.wakeup import Wakeup
 
-TERMINAL = "/dev/tty"
+from .one_key import TERMINAL, answer
+
 SECOND_THOUGHT = 2.0
 """Ctrl-C again within so many seconds detaches."""
 DEAF_FOR = 1.0
@@ -34,8 +35,8 @@ class Way(StrEnum):
 class Leaving:
     """Turns signals into a wish; the main loop reads `take`."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._wake = wakeup.set
         self._wish: Way | None = None
         self._interrupted_at: float | None = None
         self.menu_wanted = False
@@ -50,6 +51,7 @@ class Leaving:
             # What nohup set stays: whoever said that hanging up means nothing is obeyed.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
+        wakeup.listen_to_signals()
 
     def dismiss(self) -> None:
         """The user stopped the session from elsewhere; called in any thread."""
@@ -167,27 +169,11 @@ class Behind:
 
 def ask(running: int) -> Way | None:
     """The Ctrl-C menu; None: go on."""
-    sys.stderr.write(f"[d]etach  d[r]ain  [k]ill {running} running  [c]ontinue ")
-    sys.stderr.flush()
-    key = _key()
+
+    def menu() -> None:
+        sys.stderr.write(f"[d]etach  d[r]ain  [k]ill {running} running  [c]ontinue ")
+        sys.stderr.flush()
+
+    key = answer(menu)
     sys.stderr.write("\n")
-    return {"d": Way.DETACH, "r": Way.DRAIN, "k": Way.KILL, "\x03": Way.DETACH}.get(key)
-
-
-def _key() -> str:
-    """One key, without waiting for Enter; Ctrl-C is a key here."""
-    import termios
-
-    fd = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    before = termios.tcgetattr(fd)
-    raw = termios.tcgetattr(fd)
-    raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
-    try:
-        termios.tcsetattr(fd, termios.TCSADRAIN, raw)
-        return os.read(fd, 1).decode("latin-1").lower()
-    except OSError:
-        return "d"
-    finally:
-        with suppress(termios.error):
-            termios.tcsetattr(fd, termios.TCSADRAIN, before)
-        os.close(fd)
+    return {"d": Way.DETACH, "r": Way.DRAIN, "k": Way.KILL, "\x03": Way.DETACH, "": Way.DETACH}.get(key)

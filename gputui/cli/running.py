@@ -15,6 +15,7 @@ from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.lanes import GivenLanes
 from gputui.logs.plain import plain
+from gputui.process.wakeup import Wakeup
 from gputui.session.environment import captured, digest
 from gputui.session.holding import Holding
 from gputui.session.loading import Again
@@ -55,7 +56,7 @@ class Running:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._begun = time.time()
-        self._wake = threading.Event()
+        self._wake = Wakeup()
         self._idle = threading.Event()
         """Nothing is under way: what gathers is told at once."""
         self._charges = Charges()
@@ -83,7 +84,7 @@ class Running:
                 self._reporter.say(notice)
             return Following(options, inputs, self._environment, owned, begin_request(options, given)).run()
         self._owner = self._holding.owner
-        self._leaving = Leaving(self._wake.set)
+        self._leaving = Leaving(self._wake)
         self._holding.serving.dismissed = self._leaving.dismiss
         try:
             return self._work(inputs, given)
@@ -92,6 +93,7 @@ class Running:
         finally:
             self._holding.let_go(without_successor=True)
             self._reporter.close()
+            self._wake.forget_signals()
 
     def _named(self) -> Named:
         options = self._options

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import termios
-import tty
 from typing import Any
 
 from gputui.session.client import Client, ClientError
 from gputui.session.takeover import Owned
 
+from .one_key import answer
 from .words import clock, elapsed, say
 
 QUIET = 5.0
@@ -18,9 +16,11 @@ QUIET = 5.0
 
 
 def may_take_over(root: str, owned: Owned) -> bool:
-    say(sentence(root, owned))
-    print("[Enter] take over  [q] leave", file=sys.stderr, flush=True)
-    return key() in ("\r", "\n")
+    def question() -> None:
+        say(sentence(root, owned))
+        print("[Enter] take over  [q] leave", file=sys.stderr, flush=True)
+
+    return answer(question) in ("\r", "\n")
 
 
 def sentence(root: str, owned: Owned) -> str:
@@ -39,17 +39,3 @@ def _owner(root: str) -> dict[str, Any]:
     except ClientError:
         return {}
     return found
-
-
-def key() -> str:
-    """One key from the terminal; Ctrl-C and the end of the input leave."""
-    keyboard = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    before = termios.tcgetattr(keyboard)
-    try:
-        tty.setcbreak(keyboard)
-        return os.read(keyboard, 1).decode("latin-1")
-    except (KeyboardInterrupt, OSError):
-        return ""
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-        os.close(keyboard)

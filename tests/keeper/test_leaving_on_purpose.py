@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.homes import Home, kill
+from support.homes import Home
 from support.sessions import Process
+from support.threads import signal_another_thread
 from support.waiting import until
 
 from gputui.core.events import PauseKind
@@ -94,12 +95,12 @@ def test_a_keeper_that_takes_over_in_the_midst_of_a_stop_finishes_it(home: Home)
     assert set(home.runs().values()) == {1}
 
 
-def test_a_keeper_drains_on_the_same_signal(home: Home) -> None:
+def test_a_keeper_drains_on_the_same_signal_whichever_thread_gets_it(home: Home) -> None:
     home.begin(home.told("a", f"until test -e {home.folder}/go; do sleep 0.01; done"), "true", "true")
     home.command({"type": "lanes", "lanes": [{"id": 0, "devices": ["0"]}]})
     home.resume()
     until(home.runs, "the first job runs")
-    kill(home.owner(), signal.SIGUSR1)
+    signal_another_thread(home.owner(), signal.SIGUSR1)
     until(lambda: home.ask("status")["scheduler"]["state"] == Mode.DRAINING, "it drains")
     (home.folder / "go").touch()
     home.gone()
