@@ -216,4 +216,10 @@ class Tick(Struct, frozen=True):
     """The moment `next_wakeup` named has come."""
 
 
-Event = UserCommand | Spawned | AttemptEnded | DevicesSeen | Tick
+class ClockStepped(Struct, frozen=True):
+    """The wall clock was set; the moments before and after are `by` seconds further apart than they were."""
+
+    by: float
+
+
+Event = UserCommand | Spawned | AttemptEnded | DevicesSeen | ClockStepped | Tick

@@ -13,12 +13,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import commands, eta, placement, taking_back, transitions
+from . import clock, commands, eta, placement, taking_back, transitions
 from .book import Book
 from .breaker import Streak, failure_of, joined, limit_of_any_kind, tripped
 from .dependencies import satisfied, waiting_state
 from .events import (
     AddJobs,
+    ClockStepped,
     DevicesSeen,
     Drain,
     Event,
@@ -75,6 +76,8 @@ class Record(Struct, frozen=True):
     lanes: tuple[Lane, ...] = ()
     next_position: float = 0.0
     leaving: tuple[Lane, ...] = ()
+    clock: float | None = None
+    """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
 
 
 class Scheduler:
@@ -87,7 +90,7 @@ class Scheduler:
         self.mode, self.cause = record.mode, record.cause
         self.settings = record.settings
         self.streak = record.streak
-        self.next_position = record.next_position
+        self.next_position, self.clock = record.next_position, record.clock
         self.cpu_jobs_running = 0
         self.starts_again_at = float("-inf")
         """The machine had no room for the last start; not kept, so that a new owner tries at once."""
@@ -126,6 +129,8 @@ class Scheduler:
                 self.settings = event
             case DevicesSeen(devices=devices):
                 self.board.cards.see(devices)
+            case ClockStepped(by=by):
+                clock.step(self, by)
             case TakenBack():
                 taking_back.take_back(self, event, now)
             case Tick():
@@ -273,7 +278,7 @@ class Scheduler:
     def record(self) -> Record:
         return Record(
             self.book.first_id, self.mode, self.cause, self.settings, self.streak, self.board.lanes,
-            self.next_position, tuple(self.board.leaving()),
+            self.next_position, tuple(self.board.leaving()), self.clock,
         )  # fmt: skip
 
     def eta(self, now: float) -> float | None:

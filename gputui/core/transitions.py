@@ -131,7 +131,7 @@ def _end_of(outcome: Outcome) -> End:
 
 def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: AttemptEnded, now: float) -> None:
     ran = not isinstance(event.outcome, NeverRan | NoRoom)
-    attempts = _with_attempt(job, event, Killed()) if ran else job.attempts
+    attempts = _with_attempt(job, event, Killed(), now) if ran else job.attempts
     if purpose is Purpose.KILL:
         scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
     elif purpose is Purpose.TIMEOUT and ran:
@@ -145,7 +145,7 @@ def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: Att
 
 
 def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
-    attempts = _with_attempt(job, event, end)
+    attempts = _with_attempt(job, event, end, now)
     retryable = isinstance(end, Failed | Crashed | TimedOut) and not event.left
     if not retryable or job.failures >= job.spec.retries:
         scheduler.finish(job, end, now, end.name, attempts=attempts)
@@ -156,14 +156,14 @@ def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: E
     scheduler.delay(job, now, seconds, why, failures=failures, attempts=attempts)
 
 
-def _with_attempt(job: Job, event: AttemptEnded, end: End) -> tuple[Attempt, ...]:
+def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[Attempt, ...]:
     placed = job.active
     assert placed is not None
     attempt = Attempt(
         number=placed.attempt,
         gpus=placed.gpus,
         started=placed.since,
-        ended=max(event.at, placed.since),
+        ended=max(min(event.at, now), placed.since),  # it may be known by a clock that was set since
         end=end,
         exit_code=event.outcome.code if isinstance(event.outcome, Exited) else None,
         signature=_signature(event, end),

@@ -58,6 +58,8 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False) -> 
         store.close()
         raise
     same_world = found is None or (found.world.boot, found.world.pid_namespace) == (world.boot, world.pid_namespace)
+    if found is None or found.world.boot != world.boot:
+        scheduler.clock = None  # what it was measured against began anew
     return Opened(store, scheduler, identity, same_world, notices)
 
 

@@ -34,6 +34,7 @@ from gputui.logs.signatures import job_crash
 from gputui.process.threads import NoThread, begin
 
 from .backup import Backups
+from .clock import time_and_step
 from .closing import take_all
 from .devices import Devices
 from .environment import digest
@@ -372,7 +373,9 @@ class Owner:
     def _turn(self) -> None:
         self._turn_due = False
         reached(Step.TURN_BEGUN)
-        self.now = time.time()
+        self.now, step = time_and_step(self.scheduler)
+        if step is not None:
+            self.handle(step)
         reports, self._reports = self._reports, []
         for report in reports:
             self.handle(self._signed(report))

@@ -42,7 +42,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.driver.resume(chance)
 
     @rule(
-        what=st.sampled_from(["change_of_scene", "late_news", "seen_alive", "look", "new_owner", "taken_back"]),
+        what=st.sampled_from(
+            ["change_of_scene", "late_news", "seen_alive", "look", "new_owner", "taken_back", "clock_steps"]
+        ),
         chance=chances,
     )
     def something_else(self, what: str, chance: Random) -> None:
@@ -73,6 +75,7 @@ WEIGHTS = {
     Driver.look: 1,
     Driver.new_owner: 1,
     Driver.taken_back: 2,
+    Driver.clock_steps: 1,
 }
 
 

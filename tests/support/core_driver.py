@@ -7,11 +7,12 @@ from random import Random
 from msgspec.structs import replace
 
 from gputui.core import taking_back
-from gputui.core.events import AddJobs, AttemptEnded, Event, NeverRan, Refusal, Resume, Spawned, Tick
+from gputui.core.events import AddJobs, AttemptEnded, ClockStepped, Event, NeverRan, Refusal, Resume, Spawned, Tick
 from gputui.core.instructions import Instruction
 from gputui.core.job import JobId, Stopping, Waiting
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
+from gputui.core.timers import due
 from gputui.core.validate import validate
 from gputui.core.why import why
 from support.core_chance import any_change_of_scene, any_command, any_outcome, any_signature, any_spec
@@ -135,6 +136,19 @@ class Driver:
         assert [lane.devices for lane in after.lanes] == [lane.devices for lane in record.lanes]
         assert len(self.model.commands) - commands == len(scheduler.book) - len(before)
         self.check()
+
+    def clock_steps(self, chance: Random) -> None:
+        """What is due stays as far away as it was, but for what the user named by the clock."""
+        by = chance.choice([-7200.0, -2.0, 2.0, 7200.0])
+        before = {job.id: moment - self.now for job in self.scheduler.book if (moment := due(job)) is not None}
+        self.now += by
+        self.model.clock_stepped(by)
+        self.do(ClockStepped(by))
+        for job in self.scheduler.book:
+            moment = due(job)
+            assert (moment is None) == (job.id not in before)
+            if moment is not None and moment != job.spec.not_before:
+                assert abs(moment - self.now - before[job.id]) < 0.001
 
     def change_of_scene(self, chance: Random) -> None:
         self.do(any_change_of_scene(chance))

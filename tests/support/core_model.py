@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+from msgspec.structs import replace
 
 from gputui.core.cards import DeviceFacts
 from gputui.core.instructions import Instruction, KillTree, Start
@@ -61,6 +62,9 @@ class Model:
         for earlier in job.after:
             end = scheduler.book[earlier].state
             assert isinstance(end, Ended if job.spec.after_any else Succeeded), "started too early"
+
+    def clock_stepped(self, by: float) -> None:
+        self.alive = {job: replace(placed, since=placed.since + by) for job, placed in self.alive.items()}
 
     def _check_lanes(self, scheduler: Scheduler, job: Job, placed: Placed) -> None:
         on_offer = {lane.id: lane for lane in scheduler.board.lanes}

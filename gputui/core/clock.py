@@ -1,0 +1,46 @@
+"""What a step of the wall clock moves: all that is measured from now on. What is over, or the user wrote, stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from .job import Active, Delayed, Job, Queued, State, Stopping, Suspended
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+
+def step(scheduler: Scheduler, by: float) -> None:
+    """Every duration goes on as if the clock had not been touched."""
+    book = scheduler.book
+    for job_id in [*sorted(book.active), *(place.job for place in list(book.line))]:
+        job = book[job_id]
+        state = _moved(job, by)
+        if state is not job.state:
+            book.put(replace(job, state=state))
+    scheduler.streak = replace(scheduler.streak, since=scheduler.streak.since + by)
+    if scheduler.cause is not None:
+        scheduler.cause = replace(scheduler.cause, since=scheduler.cause.since + by)
+    scheduler.starts_again_at += by
+    if scheduler.clock is not None:
+        scheduler.clock += by
+
+
+def _moved(job: Job, by: float) -> State:
+    state = job.state
+    match state:
+        case Queued(since=since):
+            return Queued(since + by)
+        case Delayed(until=until) if until != job.spec.not_before:
+            return replace(state, until=until + by)
+    if not isinstance(state, Active):
+        return state
+    placed = replace(state.placed, since=state.placed.since + by)
+    match state:
+        case Stopping():
+            return replace(state, placed=placed, deadline=state.deadline + by)
+        case Suspended():
+            return replace(state, placed=placed, since=state.since + by)
+    return replace(state, placed=placed)
