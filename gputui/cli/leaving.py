@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -56,6 +58,9 @@ class Leaving:
     def dismiss(self) -> None:
         """The user stopped the session from elsewhere; called in any thread."""
         self._want(Way.STOP, 128 + signal.SIGTERM)
+
+    def wanted(self) -> bool:
+        return self._wish is not None
 
     def take(self) -> Way | None:
         wish, self._wish = self._wish, None
@@ -140,8 +145,8 @@ class Behind:
         self._keeper = keeper
         self._others = others
         elsewhere = folder != "gputui_run"
-        self._again = f"gputui run --output-dir {folder}" if elsewhere else "gputui run"
-        session = f" --session {folder}" if elsewhere else ""
+        self._again = f"gputui run --output-dir {shlex.quote(folder)}" if elsewhere else "gputui run"
+        session = f" --session {shlex.quote(folder)}" if elsewhere else ""
         self._back = f"Back: gputui{session} · Stop: gputui stop{session}"
 
     def told(self, way: Way | None) -> str | None:
@@ -167,13 +172,17 @@ class Behind:
         return f"detached: {counts}; {self._keeper} schedules on. {self._back}"
 
 
-def ask(running: int) -> Way | None:
-    """The Ctrl-C menu; None: go on."""
+def ask(running: int, overtaken: Callable[[], bool]) -> Way | None:
+    """The Ctrl-C menu; None: go on, or something else was wanted before a key was pressed."""
 
     def menu() -> None:
         sys.stderr.write(f"[d]etach  d[r]ain  [k]ill {running} running  [c]ontinue ")
         sys.stderr.flush()
 
-    key = answer(menu)
+    key = answer(menu, overtaken)
     sys.stderr.write("\n")
-    return {"d": Way.DETACH, "r": Way.DRAIN, "k": Way.KILL, "\x03": Way.DETACH, "": Way.DETACH}.get(key)
+    return (
+        None
+        if key is None
+        else {"d": Way.DETACH, "r": Way.DRAIN, "k": Way.KILL, "\x03": Way.DETACH, "": Way.DETACH}.get(key)
+    )

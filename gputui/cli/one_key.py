@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import select
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 TERMINAL = "/dev/tty"
+LOOK_EVERY = 0.1
 
 
-def answer(ask: Callable[[], None]) -> str:
-    """The key; nothing where the terminal is gone or somebody ends us.
+def answer(ask: Callable[[], None], overtaken: Callable[[], bool] = lambda: False) -> str | None:
+    """The key; nothing where the terminal is gone or somebody ends us; None: the question is out of date by now.
 
     The question comes when the keyboard is ready, so that no answer is too early.
     """
     try:
         with _keyboard() as keyboard:
             ask()
+            while not select.select([keyboard], [], [], LOOK_EVERY)[0]:
+                if overtaken():
+                    return None
             return os.read(keyboard, 1).decode("latin-1").lower()
     except (KeyboardInterrupt, OSError, termios.error):
         return ""

@@ -245,7 +245,7 @@ class Running:
         if self._leaving.menu_wanted:
             self._leaving.menu_wanted = False
             self._reporter.close()
-            way = ask(self._owner.snapshot.running)
+            way = ask(self._owner.snapshot.running, self._leaving.wanted) or self._leaving.take()
         else:
             way = self._leaving.take()
         if way is not None:

@@ -47,7 +47,7 @@ def test_a_run_says_which_keeper_does_what_others_added(home: Home) -> None:
 def test_a_run_without_a_keeper_waits_for_what_others_added(home: Home) -> None:
     run = home.start(home.write(home.told("mine", gate(home))), *ALONE, gpus="0")
     until(home.runs, "the job runs")
-    add(home, home.told("other", "exit 7"))
+    add(home, home.told("other", "sleep 1; exit 7"))
     (home.folder / "go").touch()
     done = finished(run)
     assert done.returncode == 0, "the status is that of the jobs it was given"

@@ -96,6 +96,17 @@ def test_ctrl_c_twice_detaches(session: Session) -> None:
         assert session.processes()
 
 
+def test_a_signal_that_comes_while_the_menu_waits_for_a_key_is_obeyed(session: Session) -> None:
+    gated(session, 0)
+    with running(session, "jobs.txt") as terminal:
+        until(lambda: session.runs(), "the job runs")
+        terminal.press(CTRL_C)
+        terminal.shows("[d]etach")
+        terminal.process.terminate()
+        assert terminal.status() == 143
+    assert session.states() == ["queued"]
+
+
 @pytest.mark.parametrize("keys", [CTRL_C, "d"])
 def test_ctrl_c_means_the_same_when_the_jobs_come_on_standard_input(session: Session, keys: str) -> None:
     gated(session, 0, 0)

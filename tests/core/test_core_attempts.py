@@ -15,6 +15,7 @@ from gputui.core.events import (
     NoRoom,
     NotStarted,
     Outcome,
+    Release,
     Requeue,
     Rerun,
     Settings,
@@ -27,7 +28,9 @@ from gputui.core.job import (
     Crashed,
     Delayed,
     Failed,
+    Held,
     Killed,
+    Left,
     Lost,
     Purpose,
     Refused,
@@ -37,6 +40,7 @@ from gputui.core.job import (
     Succeeded,
 )
 from gputui.core.scheduler import IllegalTransition, Scheduler
+from gputui.core.why import why
 
 
 def running(gpus: str = "0", **settings: object) -> World:
@@ -308,3 +312,21 @@ def test_an_attempt_that_an_earlier_owner_was_ending_is_ended_by_the_next() -> N
     assert (state.purpose, state.deadline) == (Purpose.REQUEUE, world.now + 30)
     world.end(0, 143)
     assert world.job(0).state.name == "queued"
+
+
+@pytest.mark.parametrize(
+    ("asked", "state"), [(Purpose.KILL, "killed"), (Purpose.REQUEUE, "held"), (Purpose.TIMEOUT, "timed_out")]
+)
+def test_no_new_attempt_is_issued_while_something_of_the_old_one_lives_on(asked: Purpose, state: str) -> None:
+    world = running(timeout=60.0, retries=3)
+    left = Left(7, 99, "pid 7 (sudo x) lives on")
+    world.do(AttemptEnded(job=0, attempt=1, outcome=Vanished("killed"), at=world.now, asked=asked, left=(left,)))
+    job = world.job(0)
+    assert job.state.name == state
+    assert world.start() == []
+    assert job.attempts[-1].left == (left,)
+    assert left.words in [moment.text for moment in world.scheduler.story(0)]
+    if isinstance(job.state, Held):
+        assert why(world.scheduler, job, world.now) == f"{left.words}; end it, then release the job"
+        world.do(Release(job=0))
+        assert world.start() == [0]

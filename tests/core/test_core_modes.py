@@ -93,3 +93,39 @@ def test_every_pause_has_its_sentence(kind: PauseKind) -> None:
 )
 def test_settings_below_zero_are_refused(settings: Settings) -> None:
     assert World().refused(settings)
+
+
+@pytest.mark.parametrize("kind", [PauseKind.STOPPED, PauseKind.INTERRUPTED])
+def test_leaving_on_purpose_takes_the_place_of_a_users_pause(kind: PauseKind) -> None:
+    world = World()
+    world.do(Pause())
+    world.do(Pause(kind))
+    assert world.scheduler.cause is not None
+    assert world.scheduler.cause.kind is kind
+
+
+def test_a_paused_scheduler_can_be_drained() -> None:
+    world = World()
+    world.add_many(2)
+    world.start()
+    world.do(Pause())
+    world.do(Drain())
+    assert world.mode() is Mode.DRAINING
+    world.end(0)
+    assert world.scheduler.cause is not None
+    assert world.scheduler.cause.kind is PauseKind.DRAINED
+
+
+@pytest.mark.parametrize("leave", [Drain(), Pause(PauseKind.STOPPED), Pause(PauseKind.INTERRUPTED)])
+def test_who_leaves_on_purpose_does_not_hide_the_crashes(leave: Drain | Pause) -> None:
+    world = World("0 1")
+    world.do(Settings(pause_after=1))
+    world.add_many(3)
+    world.start()
+    world.end(0, 1)
+    world.do(leave)
+    world.end(1, 1)
+    assert world.scheduler.cause is not None
+    assert world.scheduler.cause.kind is PauseKind.CRASHES
+    assert world.scheduler.cause.on_purpose
+    assert world.scheduler.cause.jobs == (0, 1)
