@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.users import as_user
 
 from gputui.gpus.lease_names import MOST_AT_ONCE, MOST_OF_A_USER
 from gputui.gpus.leases import FOLDER_VARIABLE, Leases, shared_folder
@@ -30,31 +30,6 @@ def folder() -> Iterator[Path]:
     path.chmod(0o1777)
     yield path
     shutil.rmtree(path)
-
-
-def as_user(uid: int, work: Callable[[], object]) -> str:
-    """Runs `work` in a child of another user and gives what it returned, as text."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can act as two users; run the tests as root to check this")
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other tests leave threads; the child uses none of their locks
-        pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.setgroups([])
-            os.setgid(uid)
-            os.setuid(uid)
-            os.write(write, repr(work()).encode())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        text = answer.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    return text
 
 
 def test_a_lease_is_seen_by_another_user_and_by_another_session(folder: Path) -> None:
