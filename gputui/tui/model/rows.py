@@ -49,6 +49,8 @@ SHOWN_STATES = {
 }
 QUEUE_ORDER = "queue"
 TIME = "time"
+NOTHING = 2
+"""Begins the keys of jobs that have nothing to be sorted by: after numbers and texts."""
 PARAMETER = "="
 """Before the name of a parameter, where an order is named: a parameter may be called like a column."""
 
@@ -85,7 +87,7 @@ class Rows:
         return len(self._rows)
 
     def job_at(self, row: int) -> JobId:
-        found: JobId = self._rows[-1 - row if self.reverse else row][-1]
+        found: JobId = self._rows[self._turned(row)][-1]
         return found
 
     def row_of(self, job: JobId) -> int | None:
@@ -95,11 +97,17 @@ class Rows:
         place = bisect_left(self._rows, key)
         if place == len(self._rows) or self._rows[place] != key:
             return None
-        return len(self._rows) - 1 - place if self.reverse else place
+        return self._turned(place)
+
+    def _turned(self, place: int) -> int:
+        """From a place in the order to its row, and back: what has nothing to be sorted by is last both ways."""
+        if not self.reverse:
+            return place
+        told = len(self._rows) if self.sort == QUEUE_ORDER else bisect_left(self._rows, (NOTHING,))
+        return told - 1 - place if place < told else place
 
     def jobs(self) -> Iterable[JobId]:
-        rows = reversed(self._rows) if self.reverse else self._rows
-        return (row[-1] for row in rows)
+        return (self._rows[self._turned(row)][-1] for row in range(len(self._rows)))
 
     def __contains__(self, job: JobId) -> bool:
         return self.row_of(job) is not None
@@ -278,7 +286,7 @@ def _parameter(name: str) -> Callable[[Job], Any]:
 def _comparable(value: Any) -> tuple[int, float, str]:
     """Numbers before texts before nothing, each among its own kind."""
     if value is None:
-        return (2, 0.0, "")
+        return (NOTHING, 0.0, "")
     try:
         number = float(value)
     except ValueError:

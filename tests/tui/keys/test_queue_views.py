@@ -88,7 +88,7 @@ async def test_s_sorts_by_each_column_up_and_down_and_a_click_on_a_title_too(sta
         await stage.press("s")
         orders.append((stage.table.rows.sort, stage.shown))
     up, down = [0, 1, 2], [2, 1, 0]
-    columns = [("id", up, down), ("state", up, down), ("pri", down, up), (TIME, up, down), (LR, down, up)]
+    columns = [("id", up, down), ("state", up, down), ("pri", down, up), (TIME, up, up), (LR, down, up)]
     assert orders == [
         *((column, shown) for column, first, then in columns for shown in (first, then)),
         (QUEUE_ORDER, down),
