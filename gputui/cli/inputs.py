@@ -15,8 +15,7 @@ from gputui.session.keepsakes import keep
 from gputui.session.loading import NO_RESULTS, Again, Results
 from gputui.session.requests import Load
 from gputui.session.source_record import SourceKind, SourceRecord
-from gputui.sources.command_list import parse_command_list
-from gputui.sources.kinds import Kind, kind_of, read_drafts
+from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
 from gputui.sources.mark import end_of
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
@@ -38,11 +37,14 @@ class Source(msgspec.Struct, frozen=True):
     """The file itself asks for it."""
     keepsakes: dict[str, bytes] = {}
     """Files that its jobs need, by name; kept in the session before they are added."""
+    tasks: TaskConfig | None = None
 
     def load(self, root: str, environment: dict[str, str], again: Again) -> Load:
         """The request that adds its jobs to the session in `root`, where its keepsakes are now."""
         for name, data in self.keepsakes.items():
             keep(root, name, data)
+        if self.tasks is not None and not (again.force_rerun or self.force_rerun):
+            self.tasks.tell_skipped()
         again = replace(again, force_rerun=again.force_rerun or self.force_rerun)
         records = (self.record,) if self.record is not None else ()
         return Load(self.specs, environment, self.origin, again, records, self.results)
@@ -58,6 +60,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     """A file with the tasks of a script that starts them itself."""
     task: str | None = None
     """For a configuration of GPUTaskScheduler: the class of its tasks."""
+    kind: Kind | None = None
+    """How all of it is read, whatever it is called."""
     again: Again = Again()
 
 
@@ -99,7 +103,7 @@ class Inputs:
     def _read(self, name: str) -> Source | None:
         if name == "-":
             return self._stdin()
-        kind = kind_of(name)
+        kind = self._named.kind or kind_of(name)
         if kind is Kind.YIELDER:
             self.lasting.append(self._yielder(name))
             return None
@@ -107,7 +111,8 @@ class Inputs:
             return self._tasks(read_task_config(name, self._named.task))
         drafts = read_drafts(name, kind)
         identity = has_identity(name)
-        record = self._record(SourceKind.FILE, name) if identity else None
+        # What would be read otherwise by its name alone cannot be loaded again by it.
+        record = self._record(SourceKind.FILE, name) if identity and self._named.kind is None else None
         return self._source(os.path.basename(name), drafts, record, identity=identity)
 
     def _tasks(self, config: TaskConfig) -> Source:
@@ -123,14 +128,17 @@ class Inputs:
             results=Results(gone=config.numbers(Before.NOTHING), there=there),
             force_rerun=config.force_rerun,
             keepsakes={config.bundle_name: config.bundle},
+            tasks=config,
         )
 
     def _stdin(self) -> Source | None:
         if self.follows_stdin:
             refuse("standard input (-) is given twice")
-        if has_identity(STDIN):
-            drafts = parse_command_list(sys.stdin.buffer.read(), "standard input")
-            return self._source("standard input", drafts, self._redirected(), identity=True)
+        kind = self._named.kind or _kind_of_stdin()
+        identity = has_identity(STDIN)
+        if identity or kind is not Kind.COMMANDS:
+            drafts = parse_drafts(sys.stdin.buffer.read(), "standard input", kind)
+            return self._source("standard input", drafts, self._redirected(), identity=identity)
         self.follows_stdin = True
         return None
 
@@ -194,6 +202,15 @@ def here() -> str:
     except UnicodeEncodeError:
         refuse(f"the name of the folder you are in ({os.fsencode(folder)!r}) is not UTF-8; run from another one")
     return folder
+
+
+def _kind_of_stdin() -> Kind:
+    """By the name of the file behind it, where that can be read without one."""
+    try:
+        kind = kind_of(os.readlink(f"/proc/self/fd/{STDIN}")) if has_identity(STDIN) else Kind.COMMANDS
+    except (OSError, BadInput):
+        return Kind.COMMANDS
+    return kind if kind in PARSERS else Kind.COMMANDS
 
 
 def _is_input(fd: int) -> bool:

@@ -9,6 +9,8 @@ from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
 from gputui.session.source_record import SourceKind, SourceRecord
 
+from .prints import Prints
+
 
 class Lasting:
     """Told in the sources' threads, asked in the run's own."""
@@ -20,11 +22,18 @@ class Lasting:
         """As they were when they last gave something."""
         self._fed: queue.SimpleQueue[tuple[SourceRecord, list[JobId], list[str]]] = queue.SimpleQueue()
         self.failed = False
+        self.prints: Prints | None = None
+        """What the yielders among them print, if there are any."""
 
     def wait_for(self, sources: Iterable[SourceRecord]) -> bool:
         """These are this run's; whether there are any that may give more."""
         self._sources.update((source.key, source) for source in sources if source.lasts)
         return bool(self._sources)
+
+    def listen(self, log: str, tell: Callable[[str], None]) -> None:
+        """From now on what yielders print is told, where there are any."""
+        if any(source.kind is SourceKind.YIELDER for source in self._sources.values()):
+            self.prints = Prints(log, tell)
 
     def announce(self) -> None:
         for source in self._sources.values():
@@ -38,6 +47,8 @@ class Lasting:
     def take(self) -> list[JobId]:
         """The jobs that came since it was asked last."""
         taken: list[JobId] = []
+        if self.prints is not None:
+            self.prints.copy()
         while not self._fed.empty():
             source, jobs, complaints = self._fed.get()
             for sentence in complaints:

@@ -7,7 +7,7 @@ import time
 
 from .calling import carry_out, print_json, session
 from .selecting import parted
-from .states import ACTIVE, ALL, SIGNS, WAITING, colour, told
+from .states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
 from .syntax import JSON, SESSION, Flag, Options, Verb
 from .table import Column, Paper, table
 from .words import Exit, clock, out, refuse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Listing = dict[str, Any]
 
+STATE_HELP = "only these; failed: also crashed, timed_out, lost, refused; or waiting, active, ended"
 VERBS = {
     "ls": Verb(
         "ls",
@@ -27,7 +28,7 @@ VERBS = {
         "Shows the jobs, the scheduler's state and why each job waits.",
         "gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
         (
-            Flag("--state", value="STATE", choices=ALL, many=True, help="only jobs in this state; may be repeated"),
+            Flag("--state", value="STATE", choices=(*ALL, "waiting", "active", "ended"), many=True, help=STATE_HELP),
             Flag("--project", "--group", value="NAME", many=True, help="only jobs of this project; may be repeated"),
             Flag("-l", "--long", help="with the pid of each command that runs, by which it can be signalled"),
             Flag("-w", "--watch", help="redraw each second, until Ctrl-C"),
@@ -68,9 +69,9 @@ def work(options: Options) -> int:
 
 
 def asked(client: Client, options: Options) -> Listing:
-    fields: dict[str, Any] = {"rows": not (options.json or options.long)} | (
-        {"states": options.state} if options.state else {}
-    )
+    fields: dict[str, Any] = {"rows": not (options.json or options.long)}
+    if options.state:
+        fields["states"] = meant(options.state)
     if options.words:
         ids, names = parted(options.words)
         answer = client.ask("pick", ids=ids, names=names)

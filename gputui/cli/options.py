@@ -30,7 +30,7 @@ def gathered(words: Sequence[str]) -> list[str]:
         word = rest.pop(0)
         if word == "--":
             return [*joined, word, *rest]
-        if word != "--gpus" or not rest:
+        if word not in ("--gpus", "--gpu") or not rest:
             joined.append(word)
             continue
         gpus = [rest.pop(0)]

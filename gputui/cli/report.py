@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -23,6 +24,9 @@ class Reporter(Protocol):
     def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> None: ...
 
     def say(self, sentence: str) -> None: ...
+
+    def copy(self, line: str) -> None:
+        """A line that something else printed."""
 
     def close(self) -> None: ...
 
@@ -70,6 +74,9 @@ class EventLines:
     def say(self, sentence: str) -> None:
         say(sentence)
 
+    def copy(self, line: str) -> None:
+        out(line)
+
     def close(self) -> None:
         pass
 
@@ -83,6 +90,12 @@ def ending(job: Job, attempt: Attempt) -> str:
     number = f" (attempt {attempt.number})" if attempt.number > 1 else ""
     why = "" if isinstance(attempt.end, Succeeded) or not attempt.said else f": {plain(attempt.said)}"
     return f"#{job.id} {attempt.end.name} after {took}{number}{why}"
+
+
+def draws_progress(options: argparse.Namespace) -> bool:
+    """On a terminal that can rewrite a line, and that nothing else is written to; elsewhere each event has its own."""
+    can = sys.stderr.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return can and not (options.verbose or options.stream)
 
 
 class ProgressLine:
@@ -117,6 +130,10 @@ class ProgressLine:
     def say(self, sentence: str) -> None:
         self.close()
         say(sentence)
+
+    def copy(self, line: str) -> None:
+        self.close()
+        out(line)
 
     def close(self) -> None:
         if self._shown:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 import time
 from typing import TypeVar
@@ -34,7 +33,7 @@ from .inputs import STDIN, Inputs, Named, Source
 from .lasting import Lasting
 from .layouts import check_layout as check_layout
 from .leaving import Behind, Leaving, Way, announced, ask, events_of
-from .report import EventLines, ProgressLine
+from .report import EventLines, ProgressLine, draws_progress
 from .streaming import Streamer
 from .wishes import begin_request, job_settings, layout, named_inputs, told_of_lanes, wanted_lanes
 from .words import Exit, refuse
@@ -60,7 +59,7 @@ class Running:
         self._idle = threading.Event()
         """Nothing is under way: what gathers is told at once."""
         self._charges = Charges()
-        self._reporter = ProgressLine() if sys.stderr.isatty() and not options.verbose else EventLines()
+        self._reporter = ProgressLine() if draws_progress(options) else EventLines()
         self._lasting = Lasting(self._reporter.say, self._wake.set)
         self._environment = captured()
         self._way: Way | None = None
@@ -131,6 +130,7 @@ class Running:
         for source in inputs.sources:
             self._load(source)
         if self._lasting.wait_for(inputs.lasting):
+            self._lasting.listen(owner.paths.yielder_log, self._reporter.copy)
             self._asked(Load((), self._environment, "", sources=tuple(inputs.lasting)))
             self._lasting.announce()
         if inputs.nothing:
@@ -143,10 +143,10 @@ class Running:
             self._feeder.ended.set()
         self._streamer = Streamer(owner.folders) if options.stream else None
         self._obey()
-        more = False
+        more, copies = False, options.stream or self._lasting.prints is not None
         while not self._done():
             if not more:
-                self._wake.wait(STREAM_EVERY if options.stream or self._way is not None else None)
+                self._wake.wait(STREAM_EVERY if copies or self._way is not None else None)
                 self._gather()
             self._wake.clear()
             more = self._update()

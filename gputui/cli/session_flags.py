@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from gputui.sources.kinds import PARSERS
+
 from .options import Parser, gpus, seconds, whole
+
+FORMATS = [str(kind) for kind in PARSERS]
 
 
 def add_session_flags(made: Parser) -> None:
@@ -12,9 +16,10 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--job-file", "--job_file", metavar="FILE", help="as gpu-hog: commands; the folder is hog_run")
     made.add_argument("--job-yielder", "--job_yielder", metavar="FILE", help="Python whose yielder() gives the jobs")
     made.add_argument("--follow", action="append", default=[], metavar="FILE", help="run what is appended to a file")
+    made.add_argument("--format", choices=FORMATS, help="how JOBS and standard input are read, whatever their names")
     made.add_argument("--project", metavar="NAME", help="the group of these jobs; {project} in --job-dir")
     made.add_argument("--task", metavar="CLASS", help="for a config of GPUTaskScheduler: my_task.MyTask")
-    made.add_argument("--gpus", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
+    made.add_argument("--gpus", "--gpu", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4")
     made.add_argument("--set", action="store_true", help=argparse.SUPPRESS)  # before, --gpus alone did not
     made.add_argument("--output-dir", "--output_dir", metavar="DIR", help="the session's folder (gputui_run)")
     made.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")

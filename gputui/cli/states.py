@@ -14,6 +14,13 @@ ACTIVE = ("starting", "running", "suspended", "stopping")
 BAD_ENDS = ("failed", "crashed", "timed_out", "lost", "refused", "skipped")
 ENDS = ("succeeded", "killed", *BAD_ENDS)
 ALL = (*WAITING, *ACTIVE, *ENDS)
+GROUPS = {
+    "waiting": WAITING,
+    "active": ACTIVE,
+    "failed": ("failed", "crashed", "timed_out", "lost", "refused"),
+    "ended": ENDS,
+}
+"""Words that stand for several states; `failed` is what --all-failed means."""
 
 _COLOURS = {"running": "32", "suspended": "33", "stopping": "33", "held": "33", "succeeded": "36", "killed": "35"}
 
@@ -21,6 +28,11 @@ _COLOURS = {"running": "32", "suspended": "33", "stopping": "33", "held": "33", 
 def colour(state: str) -> str:
     """The SGR code; empty: the terminal's own colour."""
     return "31" if state in BAD_ENDS else _COLOURS.get(state, "")
+
+
+def meant(words: Iterable[str]) -> list[str]:
+    """The states that these words stand for."""
+    return [state for word in words for state in GROUPS.get(word, (word,))]
 
 
 def told(counts: dict[str, int]) -> str:

@@ -180,7 +180,7 @@ JSON = Flag("--json", help="for programs; its shape only ever grows")
 YES = Flag("-y", "--yes", help="do not ask")
 NO_START = Flag("--no-start", help="start no keeper when nobody owns the session")
 SELECTION = (
-    Flag("--failed", help="the jobs that the current pause names"),
+    Flag("--failed", help="the jobs that the current pause names; without such a pause every job that failed"),
     Flag("--all-failed", help="every job that failed"),
     Flag("--all", help="every job this verb applies to"),
 )

@@ -17,6 +17,7 @@ from gputui.session import gpu_file
 from gputui.session.layouts import Layout
 from gputui.session.loading import Again
 from gputui.session.requests import Begin, Begun
+from gputui.sources.kinds import Kind
 from gputui.sources.settings import JobSettings
 
 from .driver import refuse_broken_driver
@@ -47,6 +48,7 @@ def named_inputs(options: argparse.Namespace, again: Again) -> Named:
         follow=options.follow,
         task_bundle=getattr(options, "task_bundle", None),
         task=options.task,
+        kind=Kind(options.format) if options.format else None,
         again=again,
     )
 

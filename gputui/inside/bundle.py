@@ -38,7 +38,9 @@ def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
         else:
             instances[os.path.abspath(folder)] = _instance(test, names)
     if not instances:
-        raise BadConfig("its test_config makes no instance")
+        raise BadConfig(
+            "its test_config makes no instance; leave it out, or write [{}], for one task with the global values"
+        )
     common = _pickled("global_config", manager.get_all_global_config())
     in_main = any(b"__main__" in b64decode(text) for text in (common, *(made["test"] for made in instances.values())))
     return {
@@ -53,6 +55,7 @@ def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
         "global": common,
         "instances": list(instances.values()),
         "shared": shared,
+        "temp_folder": manager.temp_folder,
     }
 
 

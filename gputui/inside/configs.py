@@ -112,6 +112,12 @@ class ConfigManager:
 class QuietConfigManager(ConfigManager):
     """For gputui's own use, which needs no temporary folder."""
 
+    def __init__(self, config: Config) -> None:
+        named = config.get("scheduler_config", {}).get("temp_folder")
+        self.temp_folder = None if named is None else str(named)
+        """As the user named it, if they did."""
+        super().__init__(config)
+
     def _make_temp_folder(self) -> None:
         pass
 

@@ -13,16 +13,17 @@ from .sentences import words
 class SchedulerLog:
     """Written by each task's own process, so that it does not matter who schedules. None: there is none."""
 
-    def __init__(self, path: str | None, task: str) -> None:
+    def __init__(self, path: str | None, task: str, who: str | None = None) -> None:
+        """`who`: instead of the GPU that this process has."""
         self._path = path
         self._task = task
-        self._gpu = f"gpu{os.environ.get('CUDA_VISIBLE_DEVICES', '')}"
+        self._who = who or f"gpu{os.environ.get('CUDA_VISIBLE_DEVICES', '')}"
 
     def write(self, verb: str, why: str = "") -> None:
         if self._path is None:
             return
         moment = time.strftime("%a, %d %b %Y %H:%M:%S")
-        line = f"{moment} gputui INFO {self._gpu} {verb} task {self._task}{why}\n"
+        line = f"{moment} gputui INFO {self._who} {verb} task {self._task}{why}\n"
         with suppress(OSError), open(self._path, "a", encoding="utf-8", errors="replace") as file:
             file.write(line)
 

@@ -201,10 +201,12 @@ class Desk:
 
     def _by_state(self, ask: wire.Pick, snapshot: Snapshot) -> list[Job]:
         found: list[Job] = []
-        if ask.failed and snapshot.cause is not None:
-            found += [snapshot[id] for id in snapshot.cause.jobs if not snapshot[id].archived]
-        if ask.all_failed or ask.succeeded or ask.all:
-            wanted = set(ENDED_BADLY if ask.all_failed else ())
+        crashed = snapshot.cause.jobs if snapshot.cause is not None else ()
+        if ask.failed:
+            found += [snapshot[id] for id in crashed if not snapshot[id].archived]
+        all_failed = ask.all_failed or (ask.failed and not crashed)
+        if all_failed or ask.succeeded or ask.all:
+            wanted = set(ENDED_BADLY if all_failed else ())
             wanted |= {StateName.SUCCEEDED} if ask.succeeded else set()
             found += [job for job in snapshot if ask.all or job.state.name in wanted]
         return found

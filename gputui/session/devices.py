@@ -17,6 +17,7 @@ from gputui.core.job import Job, JobId, Usage
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
+from gputui.gpus.hardware import find_hardware
 from gputui.gpus.identity import find
 from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
@@ -164,6 +165,13 @@ class Devices:
         words = {word for lane in lanes for word in lane.devices}
         devices = self.sample.devices if self.sample is not None else ()
         return {word: device.key for word in words if (device := find(devices, word)) is not None}
+
+    def uuid_of(self, word: str) -> str | None:
+        """None: neither the driver nor the kernel tells."""
+        device = find(self.sample.devices, word) if self.sample is not None else None
+        if device is not None:
+            return device.uuid or None
+        return next((gpu.uuid for gpu in find_hardware().gpus if str(gpu.index) == word), None)
 
     def _leased(self, keys: dict[str, str]) -> dict[str, str]:
         now = time.monotonic()

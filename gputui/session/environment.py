@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from _blake2 import blake2b  # from hashlib it would bring all of OpenSSL along
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -20,10 +20,12 @@ def digest(environment: Mapping[str, str]) -> str:
     return blake2b(_encode(dict(environment)), digest_size=12).hexdigest()
 
 
+ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+
+
 def told(job: Job, placed: Placed, session: str, folder: str) -> dict[str, str]:
     """What gputui tells every job of itself."""
-    variables = {
-        "CUDA_VISIBLE_DEVICES": ",".join(placed.gpus),
+    return {
         "GPUTUI_SESSION": session,
         "GPUTUI_JOB_ID": str(job.id),
         "GPUTUI_JOB_NAME": job.name,
@@ -31,9 +33,15 @@ def told(job: Job, placed: Placed, session: str, folder: str) -> dict[str, str]:
         "GPUTUI_JOB_DIR": folder,
         "GPUTUI_CHECKPOINT_DIR": folder,
     }
-    if all(gpu.isdecimal() for gpu in placed.gpus):
-        variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    return variables
+
+
+def visible(gpus: Sequence[str], own: Mapping[str, str], uuid_of: Callable[[str], str | None]) -> dict[str, str]:
+    """The devices that CUDA shows a job. Our numbers count along the bus; in an order of the user's own (`own`) they
+    would mean other cards, so there the cards are named by their UUIDs."""
+    numbered = all(gpu.isdecimal() for gpu in gpus)
+    if not numbered or own.get(ORDER, BY_BUS) == BY_BUS:
+        return {"CUDA_VISIBLE_DEVICES": ",".join(gpus), **({ORDER: BY_BUS} if numbered else {})}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(uuid_of(gpu) or gpu for gpu in gpus), ORDER: own[ORDER]}
 
 
 def defaults(lanes: tuple[Lane, ...]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -142,7 +141,7 @@ class Feed(threading.Thread):
     def _yield(self) -> None:
         source = self._source
         environment = self._owner.environment_of(source.environment)
-        log = os.path.join(self._owner.paths.private, "yielder.log")
+        log = self._owner.paths.yielder_log
         python = python_of(environment)
         self._yielder = Yielder(source.path, python=python, cwd=source.cwd, environment=environment, log=log)
         try:

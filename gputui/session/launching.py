@@ -15,7 +15,7 @@ from gputui.engines.protocol import Engine, Launch, Report
 
 from .command_line import command_line
 from .devices import Devices
-from .environment import captured, defaults, told
+from .environment import captured, defaults, told, visible
 from .errors import NotOurs
 from .folders import Folders
 from .paths import Paths
@@ -84,8 +84,10 @@ class Launcher:
 
     def _launch(self, job: Job, placed: Placed, lanes: tuple[Lane, ...]) -> Launch:
         files = self._folders.files(job, placed.attempt)
+        own = self._base(placed, lanes)
         environment = {
-            **self._base(placed, lanes),
+            **own,
+            **visible(placed.gpus, {**own, **job.spec.variables} if job.spec.variables else own, self._devices.uuid_of),
             **told(job, placed, self._paths.root, self._folders.folder(job)),
             **job.spec.variables,
         }

@@ -39,7 +39,7 @@ class Pick(msgspec.Struct, frozen=True, tag="pick"):
     ids: list[tuple[JobId, JobId]] = []
     names: list[str] = []
     failed: bool = False
-    """Those of the current pause."""
+    """Those that the current pause names; when crashes have not paused it, all that failed."""
     all_failed: bool = False
     succeeded: bool = False
     all: bool = False

@@ -46,9 +46,14 @@ def described(item: object) -> object:
     keys = getattr(item, "keys", None)
     if callable(keys):
         return {"job": {str(key): item[key] for key in keys()}}  # type: ignore[index]
-    if isinstance(item, (tuple, list, bytes, type(None))):
+    if isinstance(item, (tuple, list, bytes)):
         return {"error": f"gave {item!r}; yield text, or a mapping with a command and its settings"}
     return {"job": {"command": str(item)}}
+
+
+def is_nothing(item: object) -> bool:
+    """A yielder has nothing to say just then."""
+    return item is None or (isinstance(item, str) and not item.strip())
 
 
 def items(path: str) -> object:
@@ -82,6 +87,8 @@ def main(path: str) -> int:
             allowance.take()
             try:
                 item = next(given)  # type: ignore[call-overload]
+                while is_nothing(item):
+                    item = next(given)  # type: ignore[call-overload]
             except StopIteration:
                 say({"end": True})
                 return 0

@@ -129,6 +129,8 @@ class CommandLines:
         self._piece_bytes = 0
         if not command or command.startswith("#"):
             return None
+        if command.endswith(";;"):
+            raise self._bad("ends in ;; as a GPUPeasy batch does; name it .esy, or give --format peasy")
         settings = JobSettings(**self._settings) if self._settings else NO_SETTINGS
         self._settings = {}
         return Draft(command, first_line, settings)

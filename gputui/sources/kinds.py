@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import warnings
+from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
 
 from .command_list import unreadable
 from .source import BadInput, Draft, shown
 
-__all__ = ["READERS", "Kind", "kind_of", "read_drafts"]
+__all__ = ["PARSERS", "READERS", "Kind", "kind_of", "parse_drafts", "read_drafts"]
 
 
 class Kind(StrEnum):
@@ -37,6 +38,10 @@ _SUFFIXES = {
     ".esy": Kind.PEASY,
     ".peasy": Kind.PEASY,
 }
+
+
+PARSERS: dict[Kind, str] = {Kind.COMMANDS: "command_list:parse_command_list", Kind.PEASY: "peasy:parse_batch"}
+"""Who reads what comes without a name of its own, from standard input."""
 
 
 def kind_of(path: str) -> Kind:
@@ -84,6 +89,17 @@ def _names(node: ast.AST) -> list[str]:
 
 def read_drafts(path: str, kind: Kind) -> list[Draft]:
     """All jobs of a file that is nothing but jobs; BadInput if anything in it is wrong."""
-    module, _, name = READERS[kind].partition(":")
-    drafts: list[Draft] = getattr(import_module(f"{__package__}.{module}"), name)(path)
+    drafts: list[Draft] = _named(READERS[kind])(path)
     return drafts
+
+
+def parse_drafts(data: bytes, origin: str, kind: Kind) -> list[Draft]:
+    """The same of data that was read already."""
+    drafts: list[Draft] = _named(PARSERS[kind])(data, origin)
+    return drafts
+
+
+def _named(written: str) -> Callable[..., list[Draft]]:
+    module, _, name = written.partition(":")
+    found: Callable[..., list[Draft]] = getattr(import_module(f"{__package__}.{module}"), name)
+    return found

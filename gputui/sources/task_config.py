@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
 from gputui.inside.result_folder import STARTED, Note, is_at_work
+from gputui.inside.scheduler_log import SchedulerLog
 
+from .guarded import advice
 from .python_file import PythonFile, door_of
 from .settings import NO_SETTINGS, JobSettings
 from .source import BadInput, Draft, Occurrences, shown, specs
@@ -62,6 +64,11 @@ class TaskConfig(msgspec.Struct, frozen=True):
     instances: tuple[TaskInstance, ...]
     shared: tuple[str, ...]
     """Instances left out because an earlier one has their folder."""
+    temp_folder: str | None = None
+    """As the user named it, if they did."""
+    scheduler_log: str | None = None
+    strings: tuple[str, ...] = ()
+    """What the scheduler's log calls each instance."""
 
     @property
     def bundle_name(self) -> str:
@@ -91,6 +98,11 @@ class TaskConfig(msgspec.Struct, frozen=True):
     def numbers(self, *before: Before) -> tuple[int, ...]:
         return tuple(number for number, instance in enumerate(self.instances) if instance.before in before)
 
+    def tell_skipped(self) -> None:
+        """Into the scheduler's log, as GPUTaskScheduler did: these have their results."""
+        for number in self.numbers(Before.DONE, Before.FOREIGN):
+            SchedulerLog(self.scheduler_log, self.strings[number], "scheduler").write("skips")
+
     def notices(self) -> list[str]:
         """What the user should know beyond the counts."""
         told = []
@@ -98,6 +110,8 @@ class TaskConfig(msgspec.Struct, frozen=True):
         if foreign and not self.force_rerun:
             count = "1 result folder was" if foreign == 1 else f"{foreign} result folders were"
             told.append(f"{self.origin}: {count} not made by gputui; what is there counts as done (force_rerun: not)")
+        if self.temp_folder is not None:
+            told.append(f"{self.origin}: temp_folder is not used: what tasks need is kept in the session")
         if self.shared:
             count = "1 instance has" if len(self.shared) == 1 else f"{len(self.shared)} instances have"
             told.append(
@@ -116,7 +130,7 @@ def read_task_config(path: str, task: str | None = None) -> TaskConfig:
 def described(file: PythonFile, task: str | None = None) -> TaskConfig:
     """The same of a file that is loaded already."""
     if "config" not in file.defines:
-        raise BadInput(f"{shown(file.path)} defines no config")
+        raise BadInput(advice(file.path))
     return _config(file.ask("config", task=task), os.path.basename(file.path))
 
 
@@ -128,6 +142,7 @@ def bundled(path: str) -> TaskConfig:
 
 
 def _config(bundle: dict[str, Any], origin: str) -> TaskConfig:
+    temp_folder = bundle.pop("temp_folder", None)
     return TaskConfig(
         origin=shown(origin),
         bundle=json.dumps(bundle, sort_keys=True).encode(),
@@ -140,6 +155,9 @@ def _config(bundle: dict[str, Any], origin: str) -> TaskConfig:
             for one in bundle["instances"]
         ),
         shared=tuple(bundle["shared"]),
+        temp_folder=temp_folder,
+        scheduler_log=bundle["scheduler_log"],
+        strings=tuple(one["string"] for one in bundle["instances"]),
     )
 
 

@@ -156,3 +156,48 @@ def test_an_endless_yielder_is_asked_for_little_more_than_can_run(session: Sessi
 def waiting(session: Session) -> int:
     count: int = Client(str(session.root)).ask("status")["waiting"]
     return count
+
+
+BATCH = "one;;\n1.log;;\necho one;;;\ntwo;; 2.log;; echo two;;;\n"
+
+
+def test_a_batch_on_standard_input_is_known_by_its_file_or_by_the_format_named(session: Session) -> None:
+    batch = written(session, "b.esy", BATCH)
+    with batch.open() as file:
+        assert session.run(stdin=file.fileno()).returncode == 0
+    assert (session.folder / "2.log").read_text() == "two\n"
+    named = BATCH.replace(".log", ".txt")
+    assert session.run("--format", "peasy", given=named).returncode == 0
+    assert (session.folder / "2.txt").read_text() == "two\n"
+    other = written(session, "batch.text", BATCH.replace(".log", ".more").replace("echo", "printf"))
+    assert session.run("--format", "peasy", other).returncode == 0
+    assert (session.folder / "1.more").read_text() == "one"
+
+
+def test_a_batch_taken_for_commands_is_refused_with_the_way_out(session: Session) -> None:
+    done = session.run(given=BATCH)
+    assert done.returncode == 2
+    assert "--format peasy" in done.stderr
+    assert session.jobs() == []
+    assert "--format peasy" in said(session.run(written(session, "b.txt", BATCH)))
+
+
+def test_gpu_is_another_word_for_gpus(session: Session) -> None:
+    assert session.run(session.write("echo $CUDA_VISIBLE_DEVICES"), "--gpu", "3", "4", gpus=None).returncode == 0
+    assert session.output(0) in ("3\n", "4\n")
+
+
+def test_what_a_yielder_prints_is_seen_and_what_it_leaves_empty_is_no_job(session: Session) -> None:
+    gen = written(
+        session,
+        "gen.py",
+        "def yielder():\n    print('thinking\\x1b[2J')\n    yield ''\n    yield 'echo 1'\n    yield None\n"
+        "    yield '  '\n    yield 'echo 2'\n    print('done')\n",
+    )
+    done = session.run(gen)
+    assert done.returncode == 0, done.stderr
+    assert [session.output(0), session.output(1)] == ["1\n", "2\n"]
+    assert len(session.jobs()) == 2
+    lines = done.stdout.splitlines()
+    assert "thinking" in lines
+    assert "done" in lines

@@ -178,3 +178,21 @@ def test_a_terminal_that_is_closed_leaves_the_jobs_running(session: Session) -> 
     open_gate(session)
     assert session.run(gpus="0").returncode == 1
     assert session.last(0).exit_code == 6
+
+
+def test_lines_for_a_pipe_go_to_it_though_complaints_go_to_a_terminal(session: Session) -> None:
+    session.write("true")
+    line = shlex.join([*GPUTUI, "run", *ALONE, "--gpus", "0", "--output-dir", str(session.root), "jobs.txt"])
+    with at_a_terminal(["sh", "-c", f"{line} >printed"], session.folder) as terminal:
+        assert terminal.status() == 0
+    assert "Processing command `true` on gpu 0" in (session.folder / "printed").read_text()
+
+
+@pytest.mark.parametrize("how", [("env", "TERM=dumb"), ()], ids=["a terminal that cannot rewrite", "streaming"])
+def test_where_no_progress_line_is_drawn_each_start_has_a_line(session: Session, how: tuple[str, ...]) -> None:
+    session.write("echo out")
+    line = [*how, *GPUTUI, "run", *ALONE, "--gpus", "0", "--output-dir", str(session.root), "jobs.txt"]
+    with at_a_terminal([*line, *(() if how else ("--stream",))], session.folder) as terminal:
+        assert terminal.status() == 0
+    assert "Processing command `echo out` on gpu 0" in terminal.text
+    assert "\x1b[K" not in terminal.text

@@ -246,3 +246,29 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused_in_a_sentence(sh: Shell) ->
     assert "is not UTF-8" in said(sh("add", "--cwd", odd, "true", status=2))
     (sh.folder / "jobs.txt").write_text("true\n")
     assert "is not UTF-8" in said(sh("run", "--output-dir", f"{odd}/out", "jobs.txt", status=2))
+
+
+def test_rerun_failed_without_a_pause_means_all_that_failed(sh: Shell) -> None:
+    sh("add", "exit 3")
+    sh("add", "kill -9 $$")
+    sh("add", "true")
+    sh("wait", status=1)
+    sh("pause")
+    assert "2 jobs: waits to run again" in sh("rerun", "--failed", "-y").stderr
+
+
+def test_the_state_failed_stands_for_every_way_to_fail(sh: Shell) -> None:
+    sh("add", "exit 3")
+    sh("add", "kill -9 $$")
+    sh("add", "true")
+    sh("wait", status=1)
+
+    def listed(*states: str) -> list[int]:
+        words = [word for state in states for word in ("--state", state)]
+        return [job["id"] for job in json.loads(sh("ls", "--json", *words).stdout)["jobs"]]
+
+    assert listed("failed") == [0, 1]
+    assert listed("crashed") == [1]
+    assert listed("ended") == [0, 1, 2]
+    assert listed("waiting", "succeeded") == [2]
+    assert "crashed" in sh("ls", "--help").stdout

@@ -9,7 +9,7 @@ from support.owning import add, ended, owned, spec
 
 from gputui.core.job import Job, Placed, Queued
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.session.environment import captured, defaults, digest, told
+from gputui.session.environment import captured, defaults, digest, told, visible
 from gputui.session.store import Store
 
 PLACED = Placed(2, (0,), ("0", "1"), 0.0, "")
@@ -42,8 +42,6 @@ def test_the_digest_does_not_depend_on_the_order() -> None:
 def test_a_job_is_told_where_it_is() -> None:
     job = Job(7, spec("true", name="lr"), 0.0, 30, 0.0, Queued(0.0))
     variables = told(job, PLACED, "/s", "/s/job_7")
-    assert variables["CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert variables["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert (variables["GPUTUI_JOB_ID"], variables["GPUTUI_JOB_NAME"], variables["GPUTUI_ATTEMPT"]) == ("7", "lr", "2")
     assert (variables["GPUTUI_SESSION"], variables["GPUTUI_JOB_DIR"]) == ("/s", "/s/job_7")
 
@@ -69,3 +67,25 @@ def test_a_job_sees_all_of_it_and_its_own_variables_win(tmp_path: Path, monkeypa
     store = Store(str(tmp_path / "s/.gputui/session.db"))
     assert store._db.execute("SELECT count(*) FROM environment").fetchone() == (1,)
     store.close()
+
+
+UUIDS = {"0": "GPU-aa", "1": "GPU-bb"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "own", "shown"),
+    [
+        (("0", "1"), {}, ("0,1", "PCI_BUS_ID")),
+        (("0", "1"), {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, ("0,1", "PCI_BUS_ID")),
+        (("1", "0"), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, ("GPU-bb,GPU-aa", "FASTEST_FIRST")),
+        (("7",), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, ("7", "FASTEST_FIRST")),
+        (("GPU-aa",), {}, ("GPU-aa", None)),
+        ((), {}, ("", "PCI_BUS_ID")),
+    ],
+    ids=["ours", "the same", "own order", "unknown cards", "by uuid", "none"],
+)
+def test_a_users_own_order_of_devices_is_kept_and_cards_are_then_named_by_uuid(
+    gpus: tuple[str, ...], own: dict[str, str], shown: tuple[str, str | None]
+) -> None:
+    made = visible(gpus, own, UUIDS.get)
+    assert (made["CUDA_VISIBLE_DEVICES"], made.get("CUDA_DEVICE_ORDER")) == shown

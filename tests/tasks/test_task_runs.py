@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.sessions import Session
+from support.sessions import Session, said
 from support.task_files import SAMPLE, SAMPLE_FOLDERS, TASK, one, write
 from support.waiting import until
 
@@ -291,3 +291,49 @@ def test_a_task_runs_on_another_python_without_gputui(session: Session) -> None:
     done = session.run("config.py", gpus=None, env={"VIRTUAL_ENV": str(session.folder / "bare")})
     assert done.returncode == 0, done.stdout
     assert f"{python} " in session.jobs()[0].spec.command
+
+
+def test_the_scheduler_log_tells_what_is_skipped(session: Session) -> None:
+    config = write(session.folder, config=one(test="'method': ['A', 'B']"), task=TASK)
+    assert session.run(config, gpus=None).returncode == 0
+    log = session.folder / "scheduler.log"
+    assert "skips" not in log.read_text()
+    assert session.run(config, gpus=None).returncode == 0
+    assert [line.partition(" INFO ")[2] for line in log.read_text().splitlines() if "skips" in line] == [
+        "scheduler skips task method-A,",
+        "scheduler skips task method-B,",
+    ]
+    assert session.run(config, "--force-rerun", gpus=None).returncode == 0
+    assert log.read_text().count("skips") == 2
+
+
+def test_a_temp_folder_is_said_to_be_of_no_use(session: Session) -> None:
+    config = write(session.folder, config=one("'temp_folder': 'mine'", "'a': [1]"), task=TASK)
+    done = session.run(config, gpus=None)
+    assert done.returncode == 0
+    assert "temp_folder is not used" in done.stderr
+    assert not (session.folder / "mine").exists()
+    assert "temp_folder" not in session.run(write(session.folder, config=one(test="'a': [1]")), gpus=None).stderr
+
+
+def test_no_instances_are_refused_with_what_to_write_instead(session: Session) -> None:
+    config = write(session.folder, config=one().replace("[{}]", "[]"), task=TASK)
+    done = session.run(config, gpus=None)
+    assert done.returncode == 2
+    assert "write [{}], for one task with the global values" in said(done)
+
+
+@pytest.mark.parametrize(
+    "named", ["config=config, gpu_task_class=MyGPUTask", "config, MyGPUTask"], ids=["words", "places"]
+)
+def test_a_script_that_does_all_behind_its_guard_is_told_how_to_run(session: Session, named: str) -> None:
+    main = (
+        "if __name__ == '__main__':\n    from config import config\n    from gpu_task_scheduler.gpu_task_scheduler "
+        "import GPUTaskScheduler\n    from my_gpu_task import MyGPUTask\n"
+        f"    s = GPUTaskScheduler({named})\n    s.start()\n"
+    )
+    script = write(session.folder, main=main, config=SAMPLE, my_gpu_task=TASK)
+    done = session.run(script.name, gpus=None)
+    assert done.returncode == 2
+    assert said(done).endswith("gputui run config.py --task my_gpu_task.MyGPUTask")
+    assert session.run("config.py", "--task", "my_gpu_task.MyGPUTask", gpus=None).returncode == 0
