@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, auto
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -33,13 +34,25 @@ class Launch(Struct, frozen=True, kw_only=True):
     """A descriptor for the wrapper to hold as long as the command runs; the command itself does not get it."""
 
 
+class Since(Enum):
+    """What has happened since an attempt was started."""
+
+    NOTHING = auto()
+    """It is the same boot and pid namespace: pids mean what they meant."""
+    WORLD_ENDED = auto()
+    """Its container is gone and all its processes with it; what is on the disk is all there was."""
+    REBOOT = auto()
+    """And the disk may have lost the last seconds before it."""
+    COPY = auto()
+    """The session was copied: its attempts go on where it was copied from."""
+
+
 class Survivor(Struct, frozen=True, kw_only=True):
     """An attempt that the store says is under way, when a new owner opens it."""
 
     job: JobId
     attempt: int
-    same_world: bool
-    """It was started in this boot and pid namespace, so pids still mean what they meant."""
+    since: Since
     out: str
 
 

@@ -29,6 +29,12 @@ class FolderId(Struct, frozen=True):
         return f"{self.device}:{self.inode}"
 
 
+def lives_elsewhere(wrapper: int, folder: FolderId) -> bool:
+    """Whether a wrapper holds another session's folder; those of gputui 0.1.0 hold none and count as ours."""
+    held = folders_held(wrapper)
+    return bool(held) and folder not in held
+
+
 def folders_held(pid: int) -> set[FolderId]:
     """The folders that a process has open; empty also if we cannot see. A shell keeps them under numbers of its own."""
     held = set()

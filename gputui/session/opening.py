@@ -8,21 +8,22 @@ import uuid
 from contextlib import suppress
 
 import msgspec
-from msgspec.structs import replace
 
 from gputui.core.scheduler import Scheduler
+from gputui.engines.protocol import Since
+from gputui.process.folder_id import FolderId
 
 from . import backup
 from .environment import captured, digest
-from .errors import ForeignSession, SessionError, StoreDamaged, StoreTrouble
+from .errors import SessionError, StoreDamaged, StoreTrouble
 from .folders import Folders
-from .glance import home_of, running_in
 from .layouts import Layout as Layout
 from .layouts import taken_numbers
 from .notes import read_notes
 from .paths import Paths
 from .rebuild import is_behind, read_claims, rebuild, session_of_running, settle_blocked
 from .registry import remember
+from .residence import refuse_far, refuse_other_container, settled, since
 from .source_record import SourceKind
 from .store import Change, Identity, Store
 from .world import World, this_world
@@ -32,17 +33,21 @@ class Opened(msgspec.Struct):
     store: Store
     scheduler: Scheduler
     identity: Identity
-    same_world: bool
-    """Attempts under way were started in this boot and pid namespace."""
+    since: Since
+    """What attempts under way have lived through."""
     notices: list[str]
     """What the user must be told."""
 
 
-def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False) -> Opened:
-    """Raises SessionError with the sentence for the user; changes nothing in a session of another machine."""
+def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, adopt: bool = False) -> Opened:
+    """Raises SessionError with the sentence for the user; changes nothing in a session of another machine.
+
+    `adopt`: the user says that nothing of it runs where it lived.
+    """
     notices = list(paths.notices)
-    world = this_world()
-    _refuse_far(paths, world)
+    world, folder = this_world(), FolderId.of(paths.private)
+    if not adopt:
+        refuse_far(paths, world)
     try:
         store, scheduler, found = _opened(paths, notices)
     except StoreTrouble as trouble:
@@ -51,16 +56,19 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False) -> 
         if found is None:
             identity = _found_session(paths, store, scheduler, layout, world, made_folder, notices)
         else:
-            _refuse_other_container(paths, found.world, world, scheduler)
-            identity = replace(found, world=world)
+            if not adopt:
+                refuse_other_container(paths, found, world, len(scheduler.book.active))
+            identity = settled(found, world, folder)
             scheduler = _caught_up(paths, store, scheduler, identity, notices)
     except BaseException:
         store.close()
         raise
-    same_world = found is None or (found.world.boot, found.world.pid_namespace) == (world.boot, world.pid_namespace)
     if found is None or found.world.boot != world.boot:
         scheduler.clock = None  # what it was measured against began anew
-    return Opened(store, scheduler, identity, same_world, notices)
+    happened = since(found, world, folder) if found is not None else Since.NOTHING
+    if happened is Since.COPY and scheduler.book.active:
+        notices.append(f"{paths.root} is a copy: what ran when it was made goes on where it was copied from")
+    return Opened(store, scheduler, identity, happened, notices)
 
 
 def _opened(paths: Paths, notices: list[str]) -> tuple[Store, Scheduler, Identity | None]:
@@ -95,25 +103,6 @@ def _refuse_empty(paths: Paths) -> None:
         raise StoreDamaged(f"the queue's file is {'empty' if is_there else 'gone'}")
 
 
-def _refuse_far(paths: Paths, here: World) -> None:
-    """Looked up without opening: what is open on another machine must not be touched from this one."""
-    lives = home_of(paths.database)
-    if lives is not None and not lives.same_machine(here):
-        raise ForeignSession(
-            f"{paths.root} lives on {lives.hostname} ({running_in(paths.database)} running): "
-            f"ssh -t {lives.hostname} gputui, or begin another with --output-dir"
-        )
-
-
-def _refuse_other_container(paths: Paths, lives: World, here: World, scheduler: Scheduler) -> None:
-    running = len(scheduler.book.active)
-    if running and lives.boot == here.boot and lives.pid_namespace != here.pid_namespace:
-        raise ForeignSession(
-            f"{paths.root} lives in another container on {lives.hostname} ({running} running): "
-            "use it from there, or begin another with --output-dir"
-        )
-
-
 def _found_session(
     paths: Paths,
     store: Store,
@@ -124,8 +113,9 @@ def _found_session(
     notices: list[str],
 ) -> Identity:
     """A new session. Folders that an earlier tool left keep their numbers; ours begin after them."""
-    name = session_of_running(paths.claims) or uuid.uuid4().hex
-    identity = Identity(name, time.time(), world, layout.prefix, layout.job_dir, made_folder)
+    folder = FolderId.of(paths.private)
+    name = session_of_running(paths.claims, folder) or uuid.uuid4().hex
+    identity = Identity(name, time.time(), world, layout.prefix, layout.job_dir, made_folder, folder=folder)
     taken = taken_numbers(paths.root, layout)
     if taken and not len(scheduler.book):
         scheduler.book.first_id = max(taken) + 1

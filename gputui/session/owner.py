@@ -28,7 +28,7 @@ from gputui.core.standing import awaited
 from gputui.core.steps import Step, reached
 from gputui.core.taking_back import TakenBack, to_now
 from gputui.engines.local.engine import LocalEngine
-from gputui.engines.protocol import Report
+from gputui.engines.protocol import Report, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.signatures import job_crash
 from gputui.process.threads import NoThread, begin
@@ -309,8 +309,8 @@ class Owner:
     def _recover(self, opened: Opened) -> None:
         reached(Step.RECOVERY_BEGUN)
         book = self.scheduler.book
-        self.engine.recover(survivors(book, self.folders, same_world=opened.same_world))
-        self.engine.gc(all_dead=not opened.same_world)
+        self.engine.recover(survivors(book, self.folders, since=opened.since))
+        self.engine.gc(all_dead=opened.since is not Since.NOTHING)
         for job, attempt in unnoted_ends(book, self.ground.paths.claims):
             self._scribe.note(job, over=attempt)
         reached(Step.RECOVERED)

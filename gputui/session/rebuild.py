@@ -29,6 +29,7 @@ from gputui.core.lanes import Lane
 from gputui.core.scheduler import Record
 from gputui.engines.local.processes import TOKEN_VARIABLE
 from gputui.logs.likeness import alike
+from gputui.process.folder_id import FolderId, lives_elsewhere
 
 from .folders import Folders
 from .notes import Note, read_notes
@@ -94,8 +95,8 @@ def settle_blocked(book: Book, now: float) -> None:
         to_look_at = [job_id for job_id in to_look_at if job_id not in changed] if changed else []
 
 
-def session_of_running(claims: str) -> str | None:
-    """The name under which the jobs that still run know their session."""
+def session_of_running(claims: str, private: FolderId) -> str | None:
+    """The name under which the jobs that still run know their session, which is the one in this very folder."""
     for job_id, attempt in read_claims(claims).items():
         with suppress(OSError, ValueError):
             with open(os.path.join(claims, f"{job_id}.{attempt}"), "rb") as file:
@@ -104,7 +105,11 @@ def session_of_running(claims: str) -> str | None:
                 variables = file.read().decode("utf-8", "replace").split("\0")
             for variable in variables:
                 name, _, value = variable.partition("=")
-                if name == TOKEN_VARIABLE and value.endswith(f".{job_id}.{attempt}"):
+                if (
+                    name == TOKEN_VARIABLE
+                    and value.endswith(f".{job_id}.{attempt}")
+                    and not lives_elsewhere(pid, private)
+                ):
                     return value.removesuffix(f".{job_id}.{attempt}")
     return None
 

@@ -6,19 +6,19 @@ import os
 
 from gputui.core.book import Book
 from gputui.core.job import Job, JobId
-from gputui.engines.protocol import Survivor
+from gputui.engines.protocol import Since, Survivor
 
 from .folders import Folders
 
 
-def survivors(book: Book, folders: Folders, *, same_world: bool) -> list[Survivor]:
+def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:
     """Every attempt that the store says is under way."""
     found = []
     for job_id in sorted(book.active):
         job = book[job_id]
         assert job.active is not None
         out = folders.reached(folders.files(job, job.active.attempt).out)
-        found.append(Survivor(job=job_id, attempt=job.active.attempt, same_world=same_world, out=out))
+        found.append(Survivor(job=job_id, attempt=job.active.attempt, since=since, out=out))
     return found
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
+from gputui.process.folder_id import FolderId
 
 from .errors import NewerStore, StoreDamaged, StoreTrouble
 from .layouts import Former, Layout, ranges
@@ -50,6 +51,7 @@ class Identity(msgspec.Struct, frozen=True):
     """What a session is, from its creation on."""
 
     uuid: str
+    """By it the processes of its jobs are known; another one in each boot and in each copy."""
     created: float
     world: World
     """Where its last owner lived; every attempt under way was started there."""
@@ -57,6 +59,8 @@ class Identity(msgspec.Struct, frozen=True):
     job_dir: str = ""
     made_folder: bool = False
     """gputui made the session's folder, so it may move it aside."""
+    folder: FolderId | None = None
+    """Of the private folder as it was when last opened; None: an older gputui did not look."""
     former: tuple[Former, ...] = ()
     """How folders were called before, for the jobs that have begun by then."""
 

@@ -14,6 +14,15 @@ class World(Struct, frozen=True):
     hostname: str
     boot: str
     pid_namespace: str
+    init_started: int | None = None
+    """When the namespace's first process began, in clock ticks since boot: namespaces' numbers are given out anew.
+    None: it cannot be seen, or an older gputui did not look."""
+
+    def same_processes(self, other: World) -> bool:
+        """Whether a pid means the same process here and there."""
+        known = None not in (self.init_started, other.init_started)
+        same_namespace = (self.boot, self.pid_namespace) == (other.boot, other.pid_namespace)
+        return same_namespace and not (known and self.init_started != other.init_started)
 
     def same_machine(self, other: World) -> bool:
         """A boot's id is one machine's alone, whatever a container calls itself; cloned images share machine ids."""
@@ -27,6 +36,7 @@ def this_world() -> World:
         hostname=os.uname().nodename,
         boot=_line("/proc/sys/kernel/random/boot_id"),
         pid_namespace=_link("/proc/self/ns/pid"),
+        init_started=_init_started(),
     )
 
 
@@ -36,6 +46,14 @@ def _line(path: str) -> str:
             return file.readline().strip()
     except OSError:
         return ""
+
+
+def _init_started() -> int | None:
+    """Where /proc hides the processes of others it hides this one too."""
+    try:
+        return int(_line("/proc/1/stat").rpartition(")")[2].split()[19])
+    except (ValueError, IndexError):
+        return None
 
 
 def _link(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.sessions import Session, alive, said
+from support.sessions import VICTIM, Session, alive, said
 from support.waiting import until
 
 from gputui.session.store import Change
@@ -39,6 +40,9 @@ def move(session: Session, **changes: Any) -> None:
         identity = store.identity()
         assert identity is not None
         store.commit(Change(identity=replace(identity, world=replace(identity.world, **changes)), full=True))
+
+
+ON_A_SHARED_DISK: dict[str, Any] = {"program": VICTIM, "env": {"VICTIM": json.dumps({"shared_disk": True})}}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -70,7 +74,7 @@ def test_after_a_reboot_running_jobs_are_lost_and_written_exit_codes_count(sessi
     assert session.run().returncode == 1
     assert session.states() == ["lost", "failed"]
     lost, failed = session.jobs()
-    assert "rebooted" in (lost.attempts[-1].signature or "")
+    assert "the machine went down" in (lost.attempts[-1].signature or "")
     assert failed.attempts[-1].exit_code == 7
     assert session.runs() == {"a": 1, "b": 1}
 
@@ -88,9 +92,10 @@ def test_a_session_of_another_machine_is_refused_and_not_touched(session: Sessio
     abandoned(session, session.told("a", "sleep 600"), session.told("b", "sleep 600"), session.told("c"))
     move(session, machine="0123", hostname="lab7", boot="another boot")
     before = files_of(session.root)
-    done = session.run(session.folder / "jobs.txt")
+    done = session.run(session.folder / "jobs.txt", **ON_A_SHARED_DISK)
     assert done.returncode == 2
     assert said(done).startswith(f"{session.root} lives on lab7 (2 running): ssh -t lab7 gputui")
+    assert "gputui run --adopt" in said(done)
     assert files_of(session.root) == before
     assert session.runs() == {"a": 1, "b": 1}
 
@@ -108,7 +113,7 @@ def test_a_session_of_another_machine_with_an_unfinished_log_is_not_touched(sess
         for name in ("session.db", "session.db-wal"):
             (copy.private / name).write_bytes(before[name])
     before = files_of(copy.root)
-    assert copy.run(session.folder / "jobs.txt").returncode == 2
+    assert copy.run(session.folder / "jobs.txt", **ON_A_SHARED_DISK).returncode == 2
     assert files_of(copy.root) == before
 
 
@@ -120,6 +125,56 @@ def test_another_container_is_refused_while_jobs_run_there(session: Session) -> 
     assert "lives in another container" in said(done)
     assert alive(session.claim_pid(0))
     assert session.load().book.active == {0}
+
+
+def test_a_host_that_was_renamed_goes_on_with_a_session_on_its_own_disk(session: Session) -> None:
+    """Nobody can work on such a disk elsewhere, and nothing of another boot lives."""
+    abandoned(session, session.told("a", "sleep 600"), session.told("b", "exit 7"), session.told("c"))
+    until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
+    session.sweep()
+    move(session, hostname="old-name", boot="another boot")
+    assert session.run().returncode == 1
+    assert session.states() == ["lost", "failed", "succeeded"]
+    assert session.runs() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_recreated_container_goes_on_when_nobody_of_the_old_one_lives(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"), session.told("b", "exit 7"), session.told("c"))
+    until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
+    move(session, pid_namespace="pid:[1]")
+    assert session.run().returncode == 2
+    session.sweep()
+    until(lambda: not session.processes(), "nobody of the old container lives")
+    assert session.run().returncode == 1
+    assert session.states() == ["lost", "failed", "succeeded"]
+    assert "its container was stopped" in (session.last(0).signature or "")
+    assert session.runs() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_restarted_container_of_the_same_number_is_another(session: Session) -> None:
+    """Namespaces' numbers are given out anew; when its first process began is not."""
+    abandoned(session, session.told("a", "sleep 600"))
+    wrapper = session.claim_pid(0)
+    move(session, init_started=1)
+    done = session.run()
+    assert done.returncode == 2
+    assert "lives in another container" in said(done)
+    assert alive(wrapper)
+
+
+def test_where_the_first_process_cannot_be_seen_it_counts_as_the_same(session: Session) -> None:
+    """Also what gputui 0.1.0 has written, which looked at neither."""
+    abandoned(session, session.told("a", f"until test -e {session.folder}/go; do sleep 0.01; done; exit 3"))
+    with session.store() as store:
+        identity = store.identity()
+        assert identity is not None
+        world = replace(identity.world, init_started=None)
+        store.commit(Change(identity=replace(identity, world=world, folder=None), full=True))
+    with session.running() as owner:
+        (session.folder / "go").touch()
+        assert owner.wait(60) == 1
+    assert session.last(0).exit_code == 3
+    assert session.runs() == {"a": 1}
 
 
 def test_another_container_may_go_on_when_nothing_runs(session: Session) -> None:
@@ -141,6 +196,49 @@ def test_a_real_pid_namespace_is_another_container(session: Session) -> None:
     assert done.returncode == 2
     assert "lives in another container" in said(done)
     assert len(session.processes()) >= 1
+
+
+def in_a_namespace(session: Session, script: str) -> subprocess.Popen[str]:
+    """A container with processes of its own, whose first one is a shell that runs this."""
+    if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode:
+        pytest.skip("this machine does not let us make a pid namespace")
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script]
+    return subprocess.Popen(words, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=session.folder)
+
+
+def test_a_real_container_that_was_stopped_leaves_its_session_to_the_next(session: Session) -> None:
+    session.write(session.told("a", "sleep 600"), session.told("b"))
+    run = f"{sys.executable} -m gputui run --gpus 0 --output-dir {session.root} jobs.txt"
+    with in_a_namespace(session, f"{run} & wait") as container:
+        until(lambda: session.runs(), "the job runs in there")
+        session.claim_pid(0)
+        container.kill()
+    until(lambda: not session.processes(), "all of the container is dead")
+    done = session.run()
+    assert done.returncode == 1, done.stderr
+    assert session.states() == ["lost", "succeeded"]
+    assert session.runs() == {"a": 1, "b": 1}
+
+
+def test_in_a_restarted_container_nobody_is_killed_for_a_dead_wrappers_number(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"))
+    wrapper = session.claim_pid(0)
+    session.sweep()
+    until(lambda: not session.processes(), "nobody of the session lives")
+    script = f"""
+    echo {wrapper - 1} >/proc/sys/kernel/ns_last_pid || exit 77
+    setsid sh -c 'echo $$ >innocent; sleep 600 & wait' &
+    until test -s innocent; do sleep 0.01; done
+    {sys.executable} -m gputui ls --session {session.root}
+    kill -0 "$(cat innocent)" && echo alive
+    """
+    with in_a_namespace(session, script) as container:
+        out, _ = container.communicate(timeout=60)
+    if container.returncode == 77:
+        pytest.skip("pids cannot be chosen here")
+    assert int((session.folder / "innocent").read_text()) == wrapper
+    assert out.endswith("alive\n"), out
+    assert session.states() == ["lost"]
 
 
 def test_a_host_that_was_renamed_is_still_the_same_machine() -> None:

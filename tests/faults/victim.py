@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support.late_wrappers import UNTIL_CLAIMED, late
 
@@ -22,7 +24,8 @@ from gputui.core.steps import Step, watch
 from gputui.engines.local import wrapper
 from gputui.engines.local.takeover import Takeover
 from gputui.engines.protocol import Survivor
-from gputui.session import backup
+from gputui.session import backup, mounts, opening
+from gputui.session.world import this_world
 
 
 def obey(orders: dict[str, Any]) -> None:
@@ -36,6 +39,10 @@ def obey(orders: dict[str, Any]) -> None:
         claim_too_late()
     if orders.get("shared_claims"):
         without_exclusion()
+    if "boot" in orders:
+        elsewhen(orders["boot"])
+    if orders.get("shared_disk"):
+        mounts.LOCAL = frozenset()
     if "backup_every" in orders:
         backup.FIRST_AFTER = backup.EVERY = orders["backup_every"]
 
@@ -86,6 +93,11 @@ def claim_late(hundredths: int) -> None:
 def claim_too_late() -> None:
     """No wrapper claims before somebody else has: the next owner, who revokes."""
     setattr(wrapper, "arguments", late(UNTIL_CLAIMED))  # noqa: B010 - a function is replaced
+
+
+def elsewhen(boot: str) -> None:
+    """As after a reboot."""
+    setattr(opening, "this_world", lambda: replace(this_world(), boot=boot))  # noqa: B010 - a function is replaced
 
 
 def not_seeking(self: Takeover, survivor: Survivor, wait: float) -> None:

@@ -17,7 +17,7 @@ from gputui.session.paths import Paths
 
 def gated(home: Home, label: str, gate: str) -> str:
     """A job that says that it ran and ends when the gate is there."""
-    return home.told(label, f"until test -e {home.folder}/{gate}; do sleep 0.01; done")
+    return home.told(label, f"until test -e '{home.folder}/{gate}'; do sleep 0.01; done")
 
 
 def detached(home: Home, *commands: str) -> int:
@@ -37,12 +37,14 @@ def test_a_new_session_in_the_old_ones_place_runs_every_job_of_its_own_once(home
         shutil.rmtree(home.root)
     else:
         os.rename(home.root, home.folder / "elsewhere")
-    jobs = home.write(*(home.told(f"new{number}", "sleep 0.05") for number in range(8)), name="new.txt")
-    run = home.start(jobs)
+    new = (gated(home, "new0", "go on"), *(home.told(f"new{number}") for number in range(1, 8)))
+    run = home.start(home.write(*new, name="new.txt"), gpus="0")
+    until(lambda: home.runs()["new0"], "the first of the new jobs runs")
     (home.folder / "go").touch()
+    until(lambda: not alive(keeper), "the old keeper has gone")
+    (home.folder / "go on").touch()
     _, err = run.communicate()
     assert run.returncode == 0, err
-    until(lambda: not alive(keeper), "the old keeper has gone")
     assert home.runs() == {"old": 1, **{f"new{number}": 1 for number in range(8)}}
     assert home.states() == ["succeeded"] * 8
     assert [home.output(number) for number in range(8)] == [""] * 8

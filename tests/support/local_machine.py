@@ -15,7 +15,7 @@ from gputui.core.events import AttemptEnded, Outcome, Spawned
 from gputui.engines.local import processes
 from gputui.engines.local.claims import Claimed, Claims
 from gputui.engines.local.engine import LocalEngine
-from gputui.engines.protocol import Launch, Report, Survivor
+from gputui.engines.protocol import Launch, Report, Since, Survivor
 from gputui.session.loop import Loop
 
 PATIENCE = 20.0
@@ -124,9 +124,9 @@ class Machine:
         self.reports.clear()
         self.engine = self._engine()
 
-    def recover(self, job: int = 0, attempt: int = 1, same_world: bool = True) -> None:
+    def recover(self, job: int = 0, attempt: int = 1, since: Since = Since.NOTHING) -> None:
         out = str(self.folder / f"{job}.{attempt}.OUT")
-        self.engine.recover([Survivor(job=job, attempt=attempt, same_world=same_world, out=out)])
+        self.engine.recover([Survivor(job=job, attempt=attempt, since=since, out=out)])
 
     def clear_away(self) -> None:
         self.engine.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
+from gputui.engines.protocol import Since
+
 from .claims import Absent, Claim, Claimed, Empty, Exited, FolderGone, Garbled, Missing, Revoked, Unreadable
 
 
@@ -31,34 +33,35 @@ class Wrapper(Enum):
 
 
 class Row(NamedTuple):
-    """The verdicts on one kind of claim. In another boot or pid namespace no process can be recognised."""
+    """The verdicts on one kind of claim; `unsure` where neither processes nor an absent claim tell anything: after a
+    reboot, and in a copy."""
 
     alive: Verdict
     dead: Verdict
-    other_world: Verdict
+    unsure: Verdict
 
 
 _FINISHED, _ADOPT, _REVOKE = Verdict.FINISHED, Verdict.ADOPT, Verdict.REVOKE
 _REQUEUE, _LOST, _LOOK_AGAIN = Verdict.REQUEUE, Verdict.LOST, Verdict.LOOK_AGAIN
 
 TABLE: dict[type[Claim], Row] = {
-    Exited: Row(alive=_FINISHED, dead=_FINISHED, other_world=_FINISHED),
-    FolderGone: Row(alive=_FINISHED, dead=_FINISHED, other_world=_FINISHED),
+    Exited: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
+    FolderGone: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     # Whoever creates the claim first has decided, so a late wrapper does no harm; one that runs already is found then.
-    Absent: Row(alive=_REVOKE, dead=_REVOKE, other_world=_LOST),
+    Absent: Row(alive=_REVOKE, dead=_REVOKE, unsure=_LOST),
     # After a power cut the store may have lost the attempts that came after a revoked one.
-    Revoked: Row(alive=_ADOPT, dead=_REQUEUE, other_world=_LOST),
+    Revoked: Row(alive=_ADOPT, dead=_REQUEUE, unsure=_LOST),
     # After a power cut a claim may be empty, or missing, although the command ran.
-    Empty: Row(alive=_LOOK_AGAIN, dead=_REQUEUE, other_world=_LOST),
-    Claimed: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),
-    Missing: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),
-    Garbled: Row(alive=_ADOPT, dead=_LOST, other_world=_LOST),
-    Unreadable: Row(alive=_LOOK_AGAIN, dead=_LOOK_AGAIN, other_world=_LOOK_AGAIN),
+    Empty: Row(alive=_LOOK_AGAIN, dead=_REQUEUE, unsure=_LOST),
+    Claimed: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    Missing: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    Garbled: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    Unreadable: Row(alive=_LOOK_AGAIN, dead=_LOOK_AGAIN, unsure=_LOOK_AGAIN),
 }
 
 
-def decide(claim: Claim, same_world: bool, wrapper: Wrapper) -> Verdict:
+def decide(claim: Claim, since: Since, wrapper: Wrapper) -> Verdict:
     row = TABLE[type(claim)]
-    if not same_world:
-        return row.other_world
-    return row.alive if wrapper is Wrapper.ALIVE else row.dead
+    if since in (Since.REBOOT, Since.COPY):
+        return row.unsure
+    return row.alive if wrapper is Wrapper.ALIVE and since is Since.NOTHING else row.dead

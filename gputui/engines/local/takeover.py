@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import EventLoop, Survivor
-from gputui.process.folder_id import FolderId, folders_held
+from gputui.engines.protocol import EventLoop, Since, Survivor
+from gputui.process.folder_id import FolderId, lives_elsewhere
 
 from . import processes
 from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing, Revoked
@@ -18,8 +18,12 @@ from .watch import Watch
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
-REBOOTED = "the machine was rebooted before its end was seen"
-COPIED = "this is a copy; it runs in the session that was copied"
+COPIED = "this is a copy, and it went on where it was copied from"
+LEFT_BEHIND = {
+    Since.WORLD_ENDED: "its container was stopped before its end was seen",
+    Since.REBOOT: "the machine went down before its end was seen",
+    Since.COPY: COPIED,
+}
 UNSEEN = "its wrapper was killed while nobody watched"
 UNKNOWN = "its claim was taken away or damaged"
 _TO_SEEK = Empty | Missing | Garbled | Revoked
@@ -65,9 +69,9 @@ class Takeover:
         if self._closed:
             return
         claim = self._read(survivor)
-        if survivor.same_world and isinstance(claim, Claimed):
+        if survivor.since is Since.NOTHING and isinstance(claim, Claimed):
             self._meet_wrapper(survivor, claim.pid, claim, wait)
-        elif survivor.same_world and isinstance(claim, _TO_SEEK):
+        elif survivor.since is Since.NOTHING and isinstance(claim, _TO_SEEK):
             self._seek_wrapper(survivor, wait)
         else:
             self._act(survivor, claim, Wrapper.DEAD, wait)
@@ -81,7 +85,7 @@ class Takeover:
             watch.close()
             self._look_later(survivor, wait)
             return
-        if is_the_wrapper and self._lives_elsewhere(pid):
+        if is_the_wrapper and lives_elsewhere(pid, self._private):
             watch.close()
             self._findings.over(survivor, Vanished(COPIED), None)
         elif is_the_wrapper:
@@ -89,11 +93,6 @@ class Takeover:
         else:
             watch.close()
             self._wrapper_is_gone(survivor, claim)
-
-    def _lives_elsewhere(self, wrapper: int) -> bool:
-        """Wrappers of gputui 0.1.0 hold no folder; they count as ours."""
-        held = folders_held(wrapper)
-        return bool(held) and self._private not in held
 
     def _wrapper_is_gone(self, survivor: Survivor, claim: Claim) -> None:
         now = self._read(survivor)
@@ -126,7 +125,7 @@ class Takeover:
         self._meet_wrapper(survivor, found.pid, claim, wait)
 
     def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
-        match decide(claim, survivor.same_world, wrapper):
+        match decide(claim, survivor.since, wrapper):
             case Verdict.FINISHED:
                 at = claim.at if isinstance(claim, Exited | FolderGone) else None
                 self._findings.over(survivor, outcome_of(claim, None, None), at)
@@ -155,9 +154,9 @@ class Takeover:
         self._loop.call_later(wait, lambda: self.decide(survivor, min(wait * 2, LONGEST_WAIT)))
 
     def _give_up(self, survivor: Survivor, claim: Claim) -> None:
-        if not survivor.same_world:
-            # Pids of another boot mean nothing here: nothing is signalled.
-            self._findings.over(survivor, Vanished(REBOOTED), None)
+        if survivor.since is not Since.NOTHING:
+            # Pids of another world mean nothing here: nothing is signalled.
+            self._findings.over(survivor, Vanished(LEFT_BEHIND[survivor.since]), None)
         elif isinstance(claim, Claimed):
             self._findings.lost(survivor, claim.pid, UNSEEN)
         else:

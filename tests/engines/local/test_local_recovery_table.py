@@ -19,9 +19,10 @@ from gputui.engines.local.claims import (
     Unreadable,
 )
 from gputui.engines.local.recovery import TABLE, Verdict, Wrapper, decide
+from gputui.engines.protocol import Since
 
 ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [
-    # claim, wrapper alive, wrapper dead, another boot
+    # claim, wrapper alive, wrapper dead, another boot or a copy
     (Exited(0, 1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
     (FolderGone(1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
     (Absent(), Verdict.REVOKE, Verdict.REVOKE, Verdict.LOST),
@@ -36,10 +37,12 @@ ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [
 
 @pytest.mark.parametrize(("claim", "alive", "dead", "other"), ROWS)
 def test_each_claim_has_its_verdict(claim: Claim, alive: Verdict, dead: Verdict, other: Verdict) -> None:
-    assert decide(claim, True, Wrapper.ALIVE) is alive
-    assert decide(claim, True, Wrapper.DEAD) is dead
-    assert decide(claim, False, Wrapper.ALIVE) is other
-    assert decide(claim, False, Wrapper.DEAD) is other
+    assert decide(claim, Since.NOTHING, Wrapper.ALIVE) is alive
+    assert decide(claim, Since.NOTHING, Wrapper.DEAD) is dead
+    for wrapper in Wrapper:
+        assert decide(claim, Since.WORLD_ENDED, wrapper) is dead
+        assert decide(claim, Since.REBOOT, wrapper) is other
+        assert decide(claim, Since.COPY, wrapper) is other
 
 
 def test_the_table_knows_every_kind_of_claim() -> None:
@@ -48,6 +51,6 @@ def test_the_table_knows_every_kind_of_claim() -> None:
 
 @pytest.mark.parametrize("claim", [row[0] for row in ROWS])
 def test_nothing_that_may_have_run_is_queued_again(claim: Claim) -> None:
-    verdicts = {decide(claim, True, wrapper) for wrapper in Wrapper}
+    verdicts = {decide(claim, Since.NOTHING, wrapper) for wrapper in Wrapper}
     if isinstance(claim, Claimed | Exited | Missing | Garbled):
         assert not verdicts & {Verdict.REVOKE, Verdict.REQUEUE}

@@ -18,6 +18,7 @@ from gputui.core.job import Purpose
 from gputui.core.steps import Step
 from gputui.engines.local import wrapper
 from gputui.engines.local.claims import Absent, Claimed, Empty, FolderGone, Revoked
+from gputui.engines.protocol import Since
 
 
 def wait_for_nobody(machine: Machine, pid: int) -> None:
@@ -232,8 +233,8 @@ def test_after_a_reboot_only_a_written_end_counts(machine: Machine) -> None:
     for job, content in contents.items():
         Path(machine.claims.path(job, 1)).write_text(content)
     for job in range(5):
-        machine.recover(job, same_world=False)
-    rebooted = Vanished("the machine was rebooted before its end was seen")
+        machine.recover(job, since=Since.REBOOT)
+    rebooted = Vanished("the machine went down before its end was seen")
     assert [machine.end_of(job) for job in range(5)] == [Exited(4), rebooted, rebooted, rebooted, rebooted]
 
 
@@ -241,8 +242,8 @@ def test_after_a_reboot_no_process_is_signalled_and_nothing_revoked(machine: Mac
     machine.start("sleep 60")
     pid = machine.wrapper()
     machine.next_owner()
-    machine.recover(same_world=False)
-    machine.recover(1, same_world=False)
+    machine.recover(since=Since.REBOOT)
+    machine.recover(1, since=Since.REBOOT)
     assert isinstance(machine.end_of(0), Vanished)
     assert alive(pid)
     assert machine.claims.read(0, 1) == Claimed(pid)
