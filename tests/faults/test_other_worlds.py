@@ -25,6 +25,11 @@ def session(tmp_path: Path) -> Iterator[Session]:
     session.sweep()
 
 
+def unwatched(session: Session, label: str, code: int) -> str:
+    """A job that ends as soon as its owner is dead."""
+    return session.told(label, f"until test -e {session.folder}/abandoned; do sleep 0.01; done; exit {code}")
+
+
 def abandoned(session: Session, *commands: str) -> None:
     """Jobs under way whose owner was killed."""
     jobs = session.write(*commands)
@@ -32,6 +37,7 @@ def abandoned(session: Session, *commands: str) -> None:
     until(lambda: len(session.runs()) == min(2, len(commands)), "the jobs run")
     owner.kill()
     owner.communicate()
+    (session.folder / "abandoned").touch()
 
 
 def move(session: Session, **changes: Any) -> None:
@@ -67,7 +73,7 @@ def test_a_claim_that_names_an_innocent_process_is_lost_and_the_innocent_lives(s
 
 
 def test_after_a_reboot_running_jobs_are_lost_and_written_exit_codes_count(session: Session) -> None:
-    abandoned(session, session.told("a", "sleep 600"), session.told("b", "exit 7"))
+    abandoned(session, session.told("a", "sleep 600"), unwatched(session, "b", 7))
     until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
     session.sweep()
     move(session, boot="another boot")
@@ -129,7 +135,7 @@ def test_another_container_is_refused_while_jobs_run_there(session: Session) -> 
 
 def test_a_host_that_was_renamed_goes_on_with_a_session_on_its_own_disk(session: Session) -> None:
     """Nobody can work on such a disk elsewhere, and nothing of another boot lives."""
-    abandoned(session, session.told("a", "sleep 600"), session.told("b", "exit 7"), session.told("c"))
+    abandoned(session, session.told("a", "sleep 600"), unwatched(session, "b", 7), session.told("c"))
     until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
     session.sweep()
     move(session, hostname="old-name", boot="another boot")
@@ -139,7 +145,7 @@ def test_a_host_that_was_renamed_goes_on_with_a_session_on_its_own_disk(session:
 
 
 def test_a_recreated_container_goes_on_when_nobody_of_the_old_one_lives(session: Session) -> None:
-    abandoned(session, session.told("a", "sleep 600"), session.told("b", "exit 7"), session.told("c"))
+    abandoned(session, session.told("a", "sleep 600"), unwatched(session, "b", 7), session.told("c"))
     until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
     move(session, pid_namespace="pid:[1]")
     assert session.run().returncode == 2
