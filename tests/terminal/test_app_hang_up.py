@@ -13,13 +13,12 @@ from support.closing import Closings
 GOODBYE = 128 + signal.SIGHUP
 
 
-@pytest.mark.parametrize("ignoring", ["", "HUP"])
-def test_a_hang_up_is_a_detach_and_the_queue_goes_on(tmp_path: Path, ignoring: str) -> None:
+def test_a_hang_up_is_a_detach_and_the_queue_goes_on(tmp_path: Path) -> None:
     with at_home(tmp_path) as home:
         go = tmp_path / "go"
         waits = f"until [ -e {go} ]; do sleep 0.05; done"
         jobs = home.write(*(home.told(label, waits) for label in "ab"), home.told("c", "exit 3"))
-        with home.opened(jobs, ignoring=ignoring) as terminal:
+        with home.opened(jobs) as terminal:
             terminal.shows("2 run · 1 wait")
             pids = [home.claim_pid(job) for job in (0, 1)]
             terminal.hang_up()

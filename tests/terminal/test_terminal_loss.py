@@ -40,9 +40,9 @@ def test_a_hang_up_is_told_once_and_the_app_leaves(tmp_path: Path, parts: tuple[
         assert host.times("lost") == 1
 
 
-def test_hang_ups_after_random_stalls_never_leave_an_app_behind(tmp_path: Path) -> None:
+def test_hang_ups_after_random_stalls_never_leave_an_app_behind(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     chance = random.Random(5)
-    for _ in range(3):
+    for _ in range(10 if request.config.getoption("--long") else 1):
         with ExitStack() as stack:
             parts = [(chance.choice(["busy", "ticks"]), chance.choice(["", "HUP"])) for _ in range(4)]
             hosts = [stack.enter_context(hosted(tmp_path, part, ignoring=ignoring)) for part, ignoring in parts]
