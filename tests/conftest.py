@@ -19,11 +19,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Each process that runs tests has devices of its own, keepers that do not linger, and signals that work."""
-    leases = tempfile.mkdtemp(prefix="gputui-leases-")
-    os.chmod(leases, 0o1777)  # like the folder that the users of a machine share: some tests are several users
-    config.add_cleanup(lambda: shutil.rmtree(leases, ignore_errors=True))
-    os.environ.update(GPUTUI_LEASES=leases, GPUTUI_KEEPER_QUIET="0.2")
+    """Each process that runs tests is a user of its own, on devices of its own, wherever and however it was started."""
+    for name in [name for name in os.environ if name.startswith("GPUTUI_")]:  # as inside of a job
+        del os.environ[name]
+    scratch = Path(tempfile.mkdtemp(prefix="gputui-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
+    scratch.chmod(0o755)
+    leases = scratch / "leases"
+    leases.mkdir()
+    leases.chmod(0o1777)  # like the folder that the users of a machine share: some tests are several users
+    os.environ.update(
+        GPUTUI_LEASES=str(leases),
+        GPUTUI_KEEPER_QUIET="0.2",
+        XDG_CONFIG_HOME=str(scratch / "config"),
+        XDG_STATE_HOME=str(scratch / "state"),
+    )
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # nohup and `&` have them ignored, by every child
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
