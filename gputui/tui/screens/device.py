@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -24,8 +23,10 @@ from gputui.tui.widgets.gpus.choices import KEYS, DeviceChoice, choices
 from gputui.tui.widgets.gpus.occupants import View, occupant
 from gputui.tui.widgets.gpus.processes import HEADING, process_lines
 
+from .paged import Paged
 
-class DeviceScreen(ModalScreen[DeviceChoice | None]):
+
+class DeviceScreen(Paged[DeviceChoice | None]):
     """Dismissed with what the user chose, or None. `show` keeps it new while it is open."""
 
     DEFAULT_CSS = """
@@ -61,6 +62,7 @@ class DeviceScreen(ModalScreen[DeviceChoice | None]):
         self._view = View(picture, snapshot, name_of, now)
         self._read_only = read_only
         self._offered: list[tuple[DeviceChoice, str]] = []
+        self.page = VerticalScroll(can_focus=False)
         self._about = Static(id="about", markup=False)
         self._processes = Static(id="processes", markup=False)
         self._choices = OptionList(id="choices", markup=False)
@@ -70,7 +72,7 @@ class DeviceScreen(ModalScreen[DeviceChoice | None]):
             box.border_title = Content(f"{title(self._device)}  {plain(self._device.sample.name)}")
             box.border_subtitle = Content("esc close")
             yield self._about
-            with VerticalScroll(can_focus=False):
+            with self.page:
                 yield self._processes
             yield self._choices
 

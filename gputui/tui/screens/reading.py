@@ -9,24 +9,19 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gputui.logs.plain import plain
 
+from .paged import Paged
 
-class Reading(ModalScreen[str | None]):
+
+class Reading(Paged[str | None]):
     """Any of `keys` ends it with that key as the answer; `texts` are shown in turn with `v`."""
 
     AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "close", show=False),
-        Binding("j", "scroll(1)", show=False),
-        Binding("k", "scroll(-1)", show=False),
-        Binding("g", "edge(False)", show=False),
-        Binding("G", "edge(True)", show=False),
-        Binding("ctrl+d", "half(1)", show=False),
-        Binding("ctrl+u", "half(-1)", show=False),
         Binding("v", "turn", show=False),
     ]
 
@@ -36,30 +31,18 @@ class Reading(ModalScreen[str | None]):
         self._texts = texts
         self._hint = hint
         self._shown = 0
-        self._page = VerticalScroll(can_focus=True)
+        self.page = VerticalScroll(can_focus=True)
         self._text = Static(texts[0](), markup=False, id="text")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog reading") as frame:
             frame.border_title = Text(plain(self._title))
-            with self._page:
+            with self.page:
                 yield self._text
             yield Static(Text(f"{self._hint} · esc goes back"), markup=False, classes="hint")
 
     def action_close(self) -> None:
         self.dismiss(None)
-
-    def action_scroll(self, by: int) -> None:
-        self._page.scroll_relative(y=by, animate=False)
-
-    def action_half(self, direction: int) -> None:
-        self.action_scroll(direction * max(1, self._page.size.height // 2))
-
-    def action_edge(self, end: bool) -> None:
-        if end:
-            self._page.scroll_end(animate=False)
-        else:
-            self._page.scroll_home(animate=False)
 
     def action_turn(self) -> None:
         self._shown = (self._shown + 1) % len(self._texts)

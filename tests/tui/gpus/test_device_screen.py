@@ -104,3 +104,23 @@ def test_it_follows_the_device_while_it_is_open() -> None:
     _, text, offers = opened(BUSY, later=picture(DRAINED))
     assert text == "no processes on it"
     assert offers == ["d  enable: jobs may start here"]
+
+
+def test_more_processes_than_there_is_room_for_can_be_gone_through() -> None:
+    crowded = running(gpu(0, processes=tuple(process(1000 + number, GIB) for number in range(40))), 0)
+
+    async def story() -> None:
+        app: App[None] = App()
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = DeviceScreen(crowded, picture(crowded), SNAPSHOT, _name, NOW)
+            app.push_screen(screen)
+            await pilot.pause()
+            await pilot.press("G")
+            await pilot.pause()
+            assert screen.page.scroll_offset.y == screen.page.max_scroll_y > 0
+            await pilot.press("k", "ctrl+u")
+            assert 0 < screen.page.scroll_offset.y < screen.page.max_scroll_y
+            await pilot.press("g")
+            assert screen.page.scroll_offset.y == 0
+
+    asyncio.run(story())
