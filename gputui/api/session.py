@@ -36,7 +36,8 @@ class Session:
 
     `path`: the session's folder. Without it, the session that `gputui add` would mean here. Where there is none, it is
     begun when it is first needed, with the lanes that `gpus` names (`"0,1"`, `"[0,1],[2,3]"`, `"cpu:4"`); one that is
-    there keeps its lanes. `start=False` only queues: nothing is started by this program.
+    there gets them too, or is refused where an app or a `run` has it with others. `start=False` only queues: nothing
+    is started by this program.
 
     As a context it is where calls of functions decorated with `gputui.job` go. Leaving it waits for nothing.
     """
@@ -188,6 +189,11 @@ class Session:
         except NoSession:
             return None
         _say(client.notices)
+        if self._gpus is not None:
+            from gputui.session.beginning import name_lanes
+
+            with _told():
+                _say(name_lanes(client, self._gpus))
         return client
 
     def _begun(self) -> Client:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.lanes import Lane
 from gputui.session.client import Client
+from gputui.session.lane_lists import lane_words, lanes_of
 from gputui.session.requests import Begin, devices_of
 from gputui.session.takeover import Owned
 
 from .calling import agreed, on_terminal
-from .wishes import lane_words
 from .words import Exit, refuse, say
 
 
@@ -35,18 +33,12 @@ def agree(client: Client, owned: Owned, wanted: Begin) -> None:
 def _change(client: Client, wanted: Begin) -> Begin:
     """Of what is wanted, that which was named and is not so yet."""
     lanes = wanted.lanes if wanted.change_lanes and wanted.lanes is not None else None
-    if lanes is not None and devices_of(_lanes_of(client)) == devices_of(lanes):
+    if lanes is not None and devices_of(lanes_of(client)) == devices_of(lanes):
         lanes = None
     layout = wanted.layout
     if layout is not None and client.ask("status").get("layout") == msgspec.to_builtins(layout):
         layout = None
     return replace(wanted, lanes=lanes, layout=layout, resume=False)
-
-
-def _lanes_of(client: Client) -> tuple[Lane, ...]:
-    there: list[dict[str, Any]] = client.ask("lanes")["lanes"]
-    staying = (lane for lane in there if lane["state"] != "draining")
-    return tuple(Lane(lane["id"], tuple(lane["devices"]), lane["kind"]) for lane in staying)
 
 
 def _what(change: Begin) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import GivenLanes
 from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session import gpu_file
+from gputui.session.lane_lists import lane_words
 from gputui.session.layouts import Layout
 from gputui.session.loading import Again
 from gputui.session.requests import Begin, Begun
@@ -109,13 +109,6 @@ def told_of_lanes(begun: Begun, notice: str | None) -> str | None:
     if begun.before:
         return f"the lanes are {lane_words(begun.lanes)} now; they were {lane_words(begun.before)}"
     return notice if not begun.kept else None
-
-
-def lane_words(lanes: Sequence[Lane]) -> str:
-    """As `--gpus` takes them."""
-    if lanes and not any(lane.devices for lane in lanes):
-        return f"{lanes[0].kind}:{len(lanes)}"
-    return " ".join(",".join(lane.devices) for lane in lanes) or "none"
 
 
 def layout(options: argparse.Namespace) -> Layout:

@@ -14,6 +14,7 @@ from . import lock as locks
 from .client import Client, ClientError
 from .config import Config
 from .errors import ConfigError, SessionError
+from .lane_lists import give_lanes
 from .layouts import trouble
 from .lock import OwnerKind
 from .opening import Layout, open_session
@@ -43,7 +44,14 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
         pause_after=config.get("pause_after")[0],
         grace=config.get("grace")[0],
     )
-    return [f"a session was begun in {root}", *([given.notice] if given.notice else [])]
+    told = [f"a session was begun in {root}", *([given.notice] if given.notice else [])]
+    # Somebody else may have begun it at the same moment, with other lanes.
+    return told + (give_lanes(Client(root), given.lanes) if gpus is not None else [])
+
+
+def name_lanes(client: Client, gpus: str) -> list[str]:
+    """Gives the lanes that a program names to a session that is there; what to tell the user."""
+    return give_lanes(client, _named(gpus, "gpus").lanes)
 
 
 def _create(paths: Paths, layout: Layout) -> None:
@@ -59,7 +67,10 @@ def _create(paths: Paths, layout: Layout) -> None:
 
 
 def _lanes(config: Config, gpus: str | None) -> GivenLanes:
-    written, origin = (gpus, "gpus") if gpus is not None else config.get("gpus")
+    return _named(gpus, "gpus") if gpus is not None else _named(*config.get("gpus"))
+
+
+def _named(written: str | None, origin: str) -> GivenLanes:
     try:
         return lanes(parse_gpus(written) if written is not None else All(), find_hardware())
     except BadGpus as error:

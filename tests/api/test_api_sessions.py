@@ -17,6 +17,8 @@ from support.waiting import until
 
 import gputui
 from gputui.session import lock as locks
+from gputui.session.client import ClientError
+from gputui.session.lock import OwnerKind
 from gputui.session.paths import Paths
 
 
@@ -313,3 +315,17 @@ def test_a_worker_forked_meanwhile_keeps_nobody_from_the_session(session: gputui
         done.wait(60)
         if done.stdout is not None:
             done.stdout.close()
+
+
+def test_the_gpus_a_program_names_are_those_it_gets_or_it_is_refused(home: Home) -> None:
+    gputui.Session(home.root, gpus="0,1", start=False).add("true")
+    other = gputui.Session(home.root, gpus="2")
+    job = other.add("echo $CUDA_VISIBLE_DEVICES")
+    assert Path(str(job.wait().out)).read_text() == "2\n"
+    home.gone()
+    jobs = home.write("sleep 60")
+    with home.running(jobs, gpus="4,4") as run:
+        home.owner(OwnerKind.RUN)
+        with pytest.raises(ClientError, match=f"open in gputui run .pid {run.pid}. with the lanes 4 4: change them"):
+            gputui.Session(home.root, gpus="5").add("true")
+        assert gputui.Session(home.root, gpus="4,4").add("true").wait().ok
