@@ -18,7 +18,7 @@ from gputui.core.job import Job
 
 from . import own_folders
 from .errors import NotOurs
-from .job_folder import ATTEMPTS, JobFolder
+from .job_folder import ATTEMPTS, INFO, JobFolder
 from .layouts import Former, Layout
 
 _HOST = os.uname().nodename
@@ -87,6 +87,13 @@ class Folders:
             if os.path.exists(moved.out):
                 return moved
         return self.files(job, attempt)
+
+    def has_begun(self, job: Job) -> bool:
+        """Whether a job that waits has left traces of an attempt that was not issued to it."""
+        if not os.path.lexists(self.folder(job)):
+            return False
+        first_noted = not job.issued and os.path.lexists(os.path.join(self.folder(job), INFO))
+        return first_noted or self.has_output(job, job.issued + 1)
 
     def has_output(self, job: Job, attempt: int) -> bool:
         """Whether the attempt has left a log that only this user can have made."""

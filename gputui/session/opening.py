@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
 
+from gputui.core.job import JobId, Lost
 from gputui.core.scheduler import Scheduler
+from gputui.engines.local.takeover import LEFT_BEHIND
 from gputui.engines.protocol import Since
 from gputui.process.folder_id import FolderId
 
@@ -21,12 +24,14 @@ from .layouts import Layout as Layout
 from .layouts import taken_numbers
 from .notes import read_notes
 from .paths import Paths
-from .rebuild import is_behind, read_claims, rebuild, session_of_running, settle_blocked
+from .rebuild import LOST, begun_unknown, is_behind, read_claims, rebuild, session_of_running, settle_blocked
 from .registry import remember
 from .residence import refuse_far, refuse_other_container, settled, since
 from .source_record import SourceKind
 from .store import Change, Identity, Store
 from .world import World, this_world
+
+WENT_DOWN = Lost(LEFT_BEHIND[Since.REBOOT])
 
 
 class Opened(msgspec.Struct):
@@ -59,7 +64,8 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
             if not adopt:
                 refuse_other_container(paths, found, world, len(scheduler.book.active))
             identity = settled(found, world, folder)
-            scheduler = _caught_up(paths, store, scheduler, identity, notices)
+            rebooted = found.world.boot != world.boot
+            scheduler = _caught_up(paths, store, scheduler, identity, notices, rebooted=rebooted)
     except BaseException:
         store.close()
         raise
@@ -181,10 +187,17 @@ def _clear(database: str) -> None:
             os.unlink(database + suffix)
 
 
-def _brought_up(paths: Paths, store: Store, scheduler: Scheduler, notices: list[str]) -> int:
+def _brought_up(
+    paths: Paths,
+    store: Store,
+    scheduler: Scheduler,
+    notices: list[str],
+    begun: Mapping[JobId, int] | None = None,
+    lost: Lost = LOST,
+) -> int:
     """Writes what folders and claims know beyond the store into it; returns of how many jobs they knew more."""
     environment = captured()
-    rebuilt = rebuild(paths, scheduler.record(), list(scheduler.book), digest(environment))
+    rebuilt = rebuild(paths, scheduler.record(), list(scheduler.book), digest(environment), begun, lost)
     fresh = Scheduler(scheduler.record(), rebuilt.jobs)
     fresh.next_position = max((job.position + 1 for job in rebuilt.jobs), default=0.0)
     settle_blocked(fresh.book, time.time())
@@ -196,12 +209,16 @@ def _brought_up(paths: Paths, store: Store, scheduler: Scheduler, notices: list[
     return rebuilt.from_folders
 
 
-def _caught_up(paths: Paths, store: Store, scheduler: Scheduler, identity: Identity, notices: list[str]) -> Scheduler:
-    """A power cut can take the last seconds of the store, but not what jobs have left."""
+def _caught_up(
+    paths: Paths, store: Store, scheduler: Scheduler, identity: Identity, notices: list[str], *, rebooted: bool
+) -> Scheduler:
+    """A power cut can take the last seconds of the store, but not all that jobs have left: what left a trace does not
+    run again."""
     folders = Folders(paths.root, identity.prefix, identity.job_dir, made=identity.made_folder, former=identity.former)
-    if not is_behind(scheduler.book, folders, paths.claims):
+    begun = begun_unknown(scheduler.book, folders) if rebooted else {}
+    if not begun and not is_behind(scheduler.book, folders, paths.claims):
         return scheduler
-    known = _brought_up(paths, store, scheduler, notices)
+    known = _brought_up(paths, store, scheduler, notices, begun, WENT_DOWN if rebooted else LOST)
     if known:
         notices.append(
             f"the queue had lost its last moments, perhaps by a power cut: {known} jobs were brought up to date from "

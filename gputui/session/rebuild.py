@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +26,7 @@ from gputui.core.job import (
     Lost,
     Placed,
     Starting,
+    Waiting,
 )
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Record
@@ -47,17 +50,29 @@ class Rebuilt(msgspec.Struct, frozen=True):
     """Why folders were not believed, a sentence each."""
 
 
-def rebuild(paths: Paths, record: Record, backup: list[Job], environment: str) -> Rebuilt:
-    """The backup's jobs, brought up to what the folders and claims say; gaps are filled with lost jobs."""
+def rebuild(
+    paths: Paths,
+    record: Record,
+    backup: list[Job],
+    environment: str,
+    begun: Mapping[JobId, int] | None = None,
+    lost: Lost = LOST,
+) -> Rebuilt:
+    """The backup's jobs, brought up to what the folders and claims say; gaps are filled with lost jobs.
+
+    `begun`: attempts that have left a log and perhaps nothing else. `lost`: what becomes of one whose end is not known.
+    """
+    begun = begun or {}
     doubts: list[str] = []
     notes = {note.job: note for note in read_notes(paths.root, doubts.append)}
     claims = read_claims(paths.claims)
     jobs = {job.id: job for job in backup}
     lanes = _FreeLanes(record.lanes, backup)
     touched = 0
-    for job_id in sorted({*notes, *claims}):
+    for job_id in sorted({*notes, *claims, *begun}):
         before = jobs.get(job_id)
-        after = _caught_up(before, job_id, notes.get(job_id), claims.get(job_id), lanes, environment)
+        seen = Seen(notes.get(job_id), claims.get(job_id, 0), begun.get(job_id, 0))
+        after = _caught_up(before, job_id, seen, lanes, environment, lost)
         touched += after is not before
         jobs[job_id] = after
     for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
@@ -80,6 +95,19 @@ def is_behind(book: Book, folders: Folders, claims: str) -> bool:
     spec = JobSpec(command="", cwd="/", environment="")
     following = Job(book.next_id, spec, 0.0, spec.priority, 0.0, Held())
     return folders.has_output(following, 1)
+
+
+def begun_unknown(book: Book, folders: Folders) -> dict[JobId, int]:
+    """Attempts that the store has never issued and that have left traces in their folders, for every job that waits:
+    after a power cut. What has left none may run again."""
+    begun = {}
+    for job in book:
+        if isinstance(job.state, Waiting) and folders.has_begun(job):
+            newest = job.issued
+            while folders.has_output(job, newest + 1):
+                newest += 1
+            begun[job.id] = newest
+    return begun
 
 
 def settle_blocked(book: Book, now: float) -> None:
@@ -114,11 +142,18 @@ def session_of_running(claims: str, private: FolderId) -> str | None:
     return None
 
 
-def _caught_up(
-    job: Job | None, job_id: JobId, note: Note | None, claim: int | None, lanes: _FreeLanes, environment: str
-) -> Job:
+class Seen(NamedTuple):
+    """What is on the disk of a job: its note, and the newest attempts with a claim and with a log."""
+
+    note: Note | None
+    claim: int
+    log: int
+
+
+def _caught_up(job: Job | None, job_id: JobId, seen: Seen, lanes: _FreeLanes, environment: str, lost: Lost) -> Job:
+    note, claim, log = seen
     known = job.issued if job is not None else 0
-    newest = max(note.attempt if note else 0, claim or 0)
+    newest = max(note.attempt if note else 0, claim, log)
     if job is not None and (newest < known or (newest == known and _says_as_much(job, note))):
         return job
     if job is not None and job.active is not None:
@@ -136,7 +171,8 @@ def _caught_up(
         since = note.started if note is not None else job.added
         placed = Placed(newest, lanes.over(gpus), gpus, since, job.spec.environment)
         return replace(job, state=Starting(placed), issued=newest)
-    return replace(job, state=LOST, issued=newest)
+    over = Attempt(newest, (), job.added, job.added, lost, None, lost.why, job.spec.environment)
+    return replace(job, state=lost, issued=newest, attempts=(*job.attempts, over))
 
 
 def _says_as_much(job: Job, note: Note | None) -> bool:

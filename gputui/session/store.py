@@ -1,7 +1,9 @@
 """The durable queue: one SQLite file, opened only by the holder of the session's lock.
 
 A job is one row; one commit a turn. Adds and what users ask for are flushed to the disk before they are
-acknowledged; starts and ends survive the death of the process, and a power cut at worst makes a job `lost`.
+acknowledged. Starts and ends survive the death of the process, but are not flushed. A power cut can take them back:
+an attempt of which anything has reached the disk (claim, log, note) is then `lost` at worst and never run again; one
+that began within the file system's commit interval before the cut (5 s on ext4), of which nothing has, may run again.
 """
 
 from __future__ import annotations

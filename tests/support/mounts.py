@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -9,6 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from .waiting import until
+
+EXT4_IOC_SHUTDOWN = 0x8004587D
+WITHOUT_FLUSHING = 2
 
 
 @contextmanager
@@ -85,3 +93,34 @@ def _fill(ballast: Path) -> None:
             with suppress(OSError):
                 while file.write(b"\0" * block) == block:
                     pass
+
+
+class LoopDisk:
+    """An ext4 file system in a file, from which the power can be taken."""
+
+    def __init__(self, folder: Path, size: str = "64M") -> None:
+        """Skips the test where it cannot be made."""
+        self.folder = folder
+        self._image = folder.with_suffix(".image")
+        folder.mkdir()
+        with open(self._image, "wb") as file:
+            subprocess.run(["truncate", "--size", size, file.name], check=True)
+        try:
+            subprocess.run(["mkfs.ext4", "-q", str(self._image)], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no ext4 can be made here: {error}")
+        self.mount()
+
+    def mount(self) -> None:
+        _mount("-o", "loop", str(self._image), str(self.folder))
+
+    def cut_power(self) -> None:
+        """What has not reached the disk never will. Everybody who has a file open there must end before `mount`."""
+        fd = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(fd, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING))
+        finally:
+            os.close(fd)
+
+    def unmount(self) -> None:
+        until(lambda: not subprocess.run(["umount", str(self.folder)], capture_output=True).returncode, "it is free")

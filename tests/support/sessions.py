@@ -43,6 +43,14 @@ class Session:
         self.lines = folder / "ran"
         """What jobs made by `told` append to, one line for each run."""
 
+    def put_on(self, disk: Path) -> None:
+        """The session is on this disk; its jobs run and write elsewhere."""
+        self.root = disk / "out"
+        self.private = self.root / ".gputui"
+        self.claims_folder = self.private / "claims"
+        self.database = self.private / "session.db"
+        self.backup = self.private / "session.db.backup"
+
     # Jobs
 
     def write(self, *commands: str, name: str = "jobs.txt") -> Path:
