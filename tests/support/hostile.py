@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 __all__ = ["MARK", "PAYLOAD", "nothing_to_obey", "pasted"]
@@ -17,12 +18,15 @@ _OURS = re.compile(
     r"|\x1b\[\?(?:1000|1002|1006|1049|2004|2026|25|7)[hl]|\x1b\[\?2026\$p|\x1b\[>25u|\x1b\[<u"
     r"|\r+\n"
 )
+_UNFINISHED = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?\Z")
+"""What was read so far may end in the middle of a sequence, or of a letter."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def nothing_to_obey(raw: bytes) -> None:
     """But what the app itself says to a terminal."""
-    left = _OURS.sub("", raw.decode())
+    text = codecs.getincrementaldecoder("utf-8")().decode(_UNFINISHED.sub(b"", raw))
+    left = _OURS.sub("", text)
     found = _CONTROL.search(left)
     assert found is None, repr(left[max(0, found.start() - 40) : found.start() + 40])
     assert raw.count(b"\x1b[?1049l") <= 1, "the screen is left once"

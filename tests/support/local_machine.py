@@ -18,7 +18,7 @@ from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Launch, Report, Since, Survivor
 from gputui.session.loop import Loop
 
-PATIENCE = 20.0
+from .waiting import PATIENCE
 
 
 class Machine:

@@ -32,9 +32,9 @@ from gputui.tui.screens.main import MainScreen
 from gputui.tui.widgets.queue.table import QueueTable
 from gputui.tui.widgets.status import Where
 
+from .waiting import PATIENCE
+
 T = TypeVar("T")
-PATIENCE = 30.0
-"""Seconds; far more than anything here needs."""
 HOPS = 8
 """From a key to its last effect no message goes through more hands than this."""
 LONG = "exec sleep 600"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds; far more than anything needs, since the machine may be busy with other things."""
 
 
