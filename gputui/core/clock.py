@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 def step(scheduler: Scheduler, by: float) -> None:
     """Every duration goes on as if the clock had not been touched."""
     book = scheduler.book
-    for job_id in [*sorted(book.active), *(place.job for place in list(book.line))]:
-        job = book[job_id]
-        state = _moved(job, by)
-        if state is not job.state:
-            book.put(replace(job, state=state))
+    living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
+    book.put_all([replace(job, state=state) for job in living if (state := _moved(job, by)) is not job.state])
     scheduler.streak = replace(scheduler.streak, since=scheduler.streak.since + by)
     if scheduler.cause is not None:
         scheduler.cause = replace(scheduler.cause, since=scheduler.cause.since + by)
