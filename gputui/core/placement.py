@@ -37,7 +37,7 @@ def place(scheduler: Scheduler, now: float) -> list[Start]:
 
 
 def _something_may_start(scheduler: Scheduler, now: float) -> bool:
-    if scheduler.mode is not Mode.RUNNING or now < scheduler.starts_again_at:
+    if scheduler.mode is not Mode.RUNNING or scheduler.stalled or now < scheduler.starts_again_at:
         return False
     return scheduler.board.any_free() or _cpu_job_may_start(scheduler)
 

@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from . import clock, commands, eta, placement, taking_back, transitions
 from .book import Book
-from .breaker import Streak, failure_of, joined, limit_of_any_kind, tripped
+from .breaker import failure_of, joined, limit_of_any_kind, tripped
 from .dependencies import satisfied, waiting_state
 from .events import (
     AddJobs,
@@ -51,33 +50,11 @@ from .job import (
 )
 from .lanes import Board, Lane
 from .mode import Cause, Mode, cause_of
+from .record import Moment, Record
 from .snapshot import Snapshot
 from .taking_back import TakenBack
 
 __all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
-
-
-class Moment(Struct, frozen=True):
-    """One line of a job's story."""
-
-    job: JobId
-    at: float
-    text: str
-
-
-class Record(Struct, frozen=True):
-    """All of the scheduler that is not in its jobs; what the store keeps besides them."""
-
-    first_id: JobId = 0
-    mode: Mode = Mode.RUNNING
-    cause: Cause | None = None
-    settings: Settings = Settings()
-    streak: Streak = Streak()
-    lanes: tuple[Lane, ...] = ()
-    next_position: float = 0.0
-    leaving: tuple[Lane, ...] = ()
-    clock: float | None = None
-    """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
 
 
 class Scheduler:
@@ -94,6 +71,8 @@ class Scheduler:
         self.cpu_jobs_running = 0
         self.starts_again_at = float("-inf")
         """The machine had no room for the last start; not kept, so that a new owner tries at once."""
+        self.stalled = ""
+        """What keeps the owner from starting anything, in words; not kept either."""
         self.durations = eta.Durations()
         self.recent: deque[Moment] = deque(maxlen=1000)
         """The last transitions of all jobs, for stories in error messages."""

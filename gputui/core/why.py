@@ -38,6 +38,8 @@ def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
         return f"the scheduler is paused: {scheduler.cause.message}"
     if scheduler.mode is Mode.DRAINING:
         return "the scheduler is draining: nothing new is started"
+    if scheduler.stalled:
+        return scheduler.stalled
     if now < scheduler.starts_again_at:
         seconds = scheduler.starts_again_at - now
         return f"the machine had no room for the last job; tried again in {seconds:.0f} s"

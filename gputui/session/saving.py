@@ -42,14 +42,14 @@ class Saver:
                 return True
             self._store.commit(change)
         except (StoreTrouble, StoreDamaged) as trouble:
-            self._in_trouble(str(trouble))
+            self._in_trouble(scheduler, str(trouble))
             return False
         scheduler.book.unsaved.clear()
         scheduler.unsaved_moments.clear()
         self.environments = {}
         self._record, self._sources = scheduler.record(), dict(sources)
         self._saved_identity = self.identity
-        self._out_of_trouble()
+        self._out_of_trouble(scheduler)
         reached(Step.COMMITTED)
         return True
 
@@ -64,20 +64,22 @@ class Saver:
                 for ticket in answered
                 if ticket.uuid is not None and ticket.reply is not None
             ],
-            record=record if record != self._record else None,
+            # In trouble something is always written: it would not be known to be over otherwise.
+            record=record if record != self._record or self.trouble is not None else None,
             identity=self.identity if self.identity != self._saved_identity else None,
             sources=list(sources.values()) if sources != self._sources else None,
             full=bool(answered),
         )
 
-    def _in_trouble(self, trouble: str) -> None:
+    def _in_trouble(self, scheduler: Scheduler, trouble: str) -> None:
         if self.trouble is None:
             self._journal.write(trouble)
-        self.trouble = f"{trouble}; nothing new starts until it can be, running jobs go on"
-        self.refusal = f"{trouble}; nothing was changed, try again when it can be"
+        self.trouble = f"nothing new starts, running jobs go on: {trouble} ({self._store.path})"
+        self.refusal = f"nothing was changed: {trouble} ({self._store.path}); try again when it can be"
+        scheduler.stalled = f"nothing starts: {trouble}"
         self._store.make_room()
 
-    def _out_of_trouble(self) -> None:
+    def _out_of_trouble(self, scheduler: Scheduler) -> None:
         if self.trouble is not None:
-            self.trouble = None
+            self.trouble, scheduler.stalled = None, ""
             self._journal.write("the queue can be written again")

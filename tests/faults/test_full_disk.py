@@ -124,7 +124,7 @@ def test_what_is_added_on_a_full_disk_is_refused_at_once_and_never_runs(disk: Pa
             for _ in range(3):
                 done = gputui(home, "add", "--", home.told("again"))
                 assert done.returncode == 1
-                assert "disk is full; nothing was changed, try again when it can be" in done.stderr
+                assert "nothing was changed: the queue cannot be written: database or disk is full" in done.stderr
             assert gputui(home, "ls").returncode == 0
         until(lambda: home.ask("status")["trouble"] is None, "there is room again")
         assert gputui(home, "add", "--", home.told("again")).returncode == 0

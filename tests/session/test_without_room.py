@@ -11,9 +11,10 @@ import pytest
 from support.owning import add, ended, owned, spec
 from support.waiting import until
 
-from gputui.core.events import Drain, Hold, Kill, Pause, PauseKind, Requeue, Rerun, Suspend, UserCommand
+from gputui.core.events import Drain, Hold, Kill, Pause, PauseKind, Requeue, Rerun, SetLanes, Suspend, UserCommand
 from gputui.core.job import JobId, StateName
 from gputui.core.mode import Mode
+from gputui.core.why import why
 from gputui.session.errors import StoreTrouble
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Forget, Load
@@ -79,7 +80,7 @@ def test_jobs_that_met_the_full_disk_are_refused_and_never_run(tmp_path: Path) -
     with owned(tmp_path / "s") as owner:
         with full(owner):
             for _ in range(2):
-                with pytest.raises(NotDurable, match="disk is full; nothing was changed"):
+                with pytest.raises(NotDurable, match="nothing was changed: the queue cannot be written"):
                     add(owner, spec(f"echo again >>{tmp_path}/ran", occurrence=0))
             assert owner.snapshot.counts == {}
             assert "nothing new starts" in (owner.snapshot.trouble or "")
@@ -111,9 +112,11 @@ def test_while_nothing_can_be_written_every_change_is_refused_at_once_with_one_s
             for _ in range(2):
                 refused = sent(owner, Hold(job=waits), Suspend(job=job), Kill(job=waits))
                 assert len(set(refused)) == 1
-                assert "disk is full; nothing was changed, try again" in (refused[0] or "")
+                assert "nothing was changed: the queue cannot be written" in (refused[0] or "")
                 assert (state(owner, job), state(owner, waits)) == ("running", "queued")
             assert owner.do(lambda act: 7).result(PATIENCE) == 7
+            told = owner.do(lambda act: why(act.scheduler, act.scheduler.book[waits], act.now)).result(PATIENCE)
+            assert told == "nothing starts: the queue cannot be written: database or disk is full"
         until(lambda: owner.snapshot.trouble is None, "the trouble is over")
         assert sent(owner, Hold(job=waits), Kill(job=job, now=True)) == [None, None]
 
@@ -153,6 +156,16 @@ def test_an_order_that_changes_what_another_is_for_is_written_down_too(tmp_path:
         until(lambda: state(owner, job) == "killed", "it is killed")
     with owned(tmp_path / "s", lanes=1) as owner:
         until(lambda: state(owner, job) == "killed", "the next owner knows it")
+
+
+def test_trouble_that_left_nothing_to_write_ends_all_the_same(tmp_path: Path) -> None:
+    with owned(tmp_path / "s", lanes=1) as owner:
+        with full(owner):
+            [refused] = sent(owner, SetLanes(()))
+            assert refused is not None
+            assert len(owner.snapshot.lanes) == 1
+        until(lambda: owner.snapshot.trouble is None, "the trouble is over")
+        assert ended(owner, add(owner, spec("true"))[0]).state.name == "succeeded"
 
 
 def test_a_stop_ends_what_runs_and_lets_nothing_start(tmp_path: Path) -> None:

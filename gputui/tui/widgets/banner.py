@@ -39,6 +39,9 @@ MONITOR = Notice(
 """For a screen without a session."""
 
 
+TROUBLE_WAY_OUT = "nothing is lost, it goes on by itself · K and B end jobs meanwhile, other changes are refused"
+
+
 class Banner(Static):
     """As high as what it says; no notice, no banner."""
 
@@ -75,7 +78,7 @@ def notices(snapshot: Snapshot, device_trouble: str | None = None) -> list[Notic
     """Pure: what the session's state asks to be said."""
     found: list[Notice] = []
     if snapshot.trouble is not None:
-        found.append(Notice("! TROUBLE", snapshot.trouble, "nothing is lost; it goes on by itself", grave=True))
+        found.append(Notice("! TROUBLE", snapshot.trouble, TROUBLE_WAY_OUT, grave=True))
     if snapshot.mode is Mode.DRAINING:
         what = f"nothing new starts; {snapshot.running} running jobs go on to their end"
         found.append(Notice("▽ DRAINING", what, "p resumes"))

@@ -1,0 +1,34 @@
+"""What the store keeps of a scheduler besides its jobs."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .breaker import Streak
+from .events import Settings
+from .job import JobId
+from .lanes import Lane
+from .mode import Cause, Mode
+
+
+class Moment(Struct, frozen=True):
+    """One line of a job's story."""
+
+    job: JobId
+    at: float
+    text: str
+
+
+class Record(Struct, frozen=True):
+    """All of the scheduler that is not in its jobs; what the store keeps besides them."""
+
+    first_id: JobId = 0
+    mode: Mode = Mode.RUNNING
+    cause: Cause | None = None
+    settings: Settings = Settings()
+    streak: Streak = Streak()
+    lanes: tuple[Lane, ...] = ()
+    next_position: float = 0.0
+    leaving: tuple[Lane, ...] = ()
+    clock: float | None = None
+    """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
