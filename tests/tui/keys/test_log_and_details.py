@@ -165,3 +165,14 @@ async def test_texts_that_are_longer_than_the_screen_are_gone_through_as_panes_a
     assert page.scroll_offset.y == 0
     await stage.press("ctrl+d")
     assert page.scroll_offset.y > 0
+
+
+@on_stage(size=(120, 40))
+async def test_details_give_the_pid_of_the_command_itself(stage: Stage) -> None:
+    [job] = await stage.add(f"echo $$ >pid.new; mv pid.new pid; {LONG}")
+    number = stage.folder / "pid"
+    await stage.until(number.exists, "the command runs")
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.go_to(job)
+    await stage.press("enter")
+    await stage.shows(f"pid       {number.read_text().strip()}")
