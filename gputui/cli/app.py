@@ -87,6 +87,10 @@ class Opening:
     def run(self) -> int:
         from gputui.tui.bridge import Bridge
 
+        if self._options.adopt and self._paths is not None:
+            from .adopting import adopt
+
+            adopt(self._paths)
         bridge = Bridge(self._hold if self._paths is not None else None)
         notices = self._take(bridge)
         return self._show(bridge, notices)

@@ -106,6 +106,10 @@ class Running:
             aside = move_aside(paths)
             if aside is not None:
                 self._reporter.say(f"the session before is kept as {aside}")
+        if options.adopt:
+            from .adopting import adopt
+
+            adopt(paths)
         return Holding(
             paths, OwnerKind.RUN, layout=layout(options), keeper=not options.no_keeper, on_change=self._on_change
         )

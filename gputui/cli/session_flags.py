@@ -32,6 +32,7 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--login-shell", action="store_true", help="run commands under a login shell (-l)")
     made.add_argument("--force-rerun", action="store_true", help="run everything in JOBS again")
     made.add_argument("--new", action="store_true", help="begin a fresh session; the old folder is kept beside it")
+    made.add_argument("--adopt", action="store_true", help="go on with a session whose machine or container is gone")
     made.add_argument("--gpu-file", "--gpu_file", metavar="FILE", help="a file with the list of GPUs, followed")
     made.add_argument("--keep-free", type=whole, metavar="K", help="leave K GPUs to others")
     made.add_argument("--at-most", type=whole, metavar="M", help="use at most M GPUs at once")

@@ -85,6 +85,7 @@ class Owner:
         layout: Layout | None = None,
         made_folder: bool = False,
         places: bool = True,
+        adopt: bool = False,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.paths, self.lock, self.kind = paths, lock, kind
@@ -93,7 +94,11 @@ class Owner:
         self.since = time.time()
         self.journal = Journal(paths.log)
         self.ground = Ground(paths)
-        opened = open_session(paths, layout or Layout(), made_folder=made_folder)
+        try:
+            opened = open_session(paths, layout or Layout(), made_folder=made_folder, adopt=adopt)
+        except BaseException:
+            self.ground.close()
+            raise
         self.notices = opened.notices
         self.scheduler = opened.scheduler
         self.sources = {source.key: source for source in opened.store.sources()}

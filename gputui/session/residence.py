@@ -21,7 +21,7 @@ from .paths import Paths
 from .store import Identity
 from .world import World
 
-ADOPT = "if nothing of it can run there any more: gputui run --adopt"
+ADOPT = "if nothing of it can run there any more: gputui run --adopt --output-dir {root}"
 
 
 def refuse_far(paths: Paths, here: World) -> None:
@@ -31,7 +31,7 @@ def refuse_far(paths: Paths, here: World) -> None:
         return
     raise ForeignSession(
         f"{paths.root} lives on {lives.hostname} ({running_in(paths.database)} running): "
-        f"ssh -t {lives.hostname} gputui, or begin another with --output-dir; {ADOPT}"
+        f"ssh -t {lives.hostname} gputui, or begin another with --output-dir; {ADOPT.format(root=paths.root)}"
     )
 
 
@@ -43,7 +43,7 @@ def refuse_other_container(paths: Paths, found: Identity, here: World, running: 
     if found.folder is None or somebody_lives(paths.private):
         raise ForeignSession(
             f"{paths.root} lives in another container on {lives.hostname} ({running} running): "
-            f"use it from there, or begin another with --output-dir; {ADOPT}"
+            f"use it from there, or begin another with --output-dir; {ADOPT.format(root=paths.root)}"
         )
 
 

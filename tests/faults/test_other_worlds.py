@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from support.ptys import Terminal
 from support.sessions import VICTIM, Session, alive, said
 from support.waiting import until
 
@@ -131,6 +132,43 @@ def test_another_container_is_refused_while_jobs_run_there(session: Session) -> 
     assert "lives in another container" in said(done)
     assert alive(session.claim_pid(0))
     assert session.load().book.active == {0}
+
+
+def adopting(session: Session) -> Terminal:
+    """`run --adopt` at a terminal, on a disk that other machines share."""
+    words = ["run", "--no-keeper", "--adopt", "--gpus", "0,1", "--output-dir", str(session.root)]
+    return Terminal(["env", 'VICTIM={"shared_disk": true}', *VICTIM, *words], session.folder)
+
+
+def test_a_session_of_a_machine_that_is_gone_is_adopted_after_a_question(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"), unwatched(session, "b", 7), session.told("c"))
+    until(lambda: b"exit 7" in (session.claims_folder / "1.1").read_bytes(), "b has ended")
+    session.sweep()
+    move(session, machine="0123", hostname="lab7", boot="another boot")
+    terminal = adopting(session)
+    terminal.shows("lives on lab7 (2 running)")
+    terminal.shows("[y] all is gone, adopt it")
+    terminal.press("y")
+    assert terminal.status() == 0, terminal.text
+    terminal.close()
+    assert session.states() == ["lost", "failed", "succeeded"]
+    assert session.run(**ON_A_SHARED_DISK).returncode == 0, "it lives here now"
+    assert session.runs() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_session_that_the_user_does_not_adopt_is_not_touched(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"))
+    move(session, machine="0123", hostname="lab7", boot="another boot")
+    before = files_of(session.root)
+    terminal = adopting(session)
+    terminal.shows("[n] leave it")
+    terminal.press("n")
+    assert terminal.status() == 2
+    terminal.close()
+    done = session.run("--adopt", **ON_A_SHARED_DISK)
+    assert done.returncode == 2
+    assert "--adopt asks on a terminal" in said(done)
+    assert files_of(session.root) == before
 
 
 def test_a_host_that_was_renamed_goes_on_with_a_session_on_its_own_disk(session: Session) -> None:
