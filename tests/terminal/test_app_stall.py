@@ -1,9 +1,8 @@
-"""Nobody reads the terminal for a while: jobs start and end on time, and what is shown afterwards is right."""
+"""Nobody reads the terminal for a while: jobs start and end, and what is shown afterwards is right."""
 
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,36 +28,31 @@ def fills_up(terminal: RecordedTerminal) -> None:
     terminal.resize(120, 40)
 
 
-def stalled(folder: Path, seconds: float) -> None:
+def stalled(folder: Path, jobs: int) -> None:
     with at_home(folder) as home:
-        count = int(seconds / STEP) + 10
+        go = folder / "go"
         says = f"date +%s.%N >>{home.lines}; exec sleep {STEP}"
-        with home.opened(home.write(CHATTER, *[says] * count)) as terminal:
-            until(lambda: len(times(home)) > 3, "jobs come and go")
+        later = [f"until [ -e {go} ]; do sleep 0.02; done; {says}"] * jobs
+        with home.opened(home.write(CHATTER, *[says] * 4, *later)) as terminal:
+            until(lambda: len(times(home)) == 4, "jobs come and go")
             terminal.shows("line after line")
             terminal.stall()
             fills_up(terminal)
-            began, before = time.time(), len(times(home))
-            until(lambda: time.time() - began > seconds, "the stall is over", seconds * 2)
-            ran = [at for at in times(home) if at > began]
+            go.touch()
+            until(lambda: len(times(home)) == jobs + 4, "jobs start and end though nobody reads")
             terminal.go_on()
-            until(lambda: len(times(home)) == count, "all have run")
-            terminal.shows(f"1 run · {count} ok")
+            terminal.shows(f"1 run · {jobs + 4} ok")
             terminal.press("K")
             terminal.shows("kill now")
             terminal.press("K")
             terminal.shows("■ killed")
             repainted_alike(terminal)
-        # Half of what an idle machine does is far from the nothing that a blocked scheduler does.
-        assert len(ran) > seconds / STEP / 4, f"{len(ran)} jobs began in {seconds:g} s, {before} before"
-        gaps = [after - at for at, after in pairwise(ran)]
-        assert max(gaps) < seconds / 2, f"nothing began for {max(gaps):.1f} s"
 
 
-def test_jobs_start_and_end_on_time_while_the_terminal_takes_nothing(tmp_path: Path) -> None:
-    stalled(tmp_path, seconds=3.0)
+def test_jobs_start_and_end_while_the_terminal_takes_nothing(tmp_path: Path) -> None:
+    stalled(tmp_path, jobs=20)
 
 
 @pytest.mark.long
 def test_half_a_minute_without_a_reader_holds_up_no_job(tmp_path: Path) -> None:
-    stalled(tmp_path, seconds=30.0)
+    stalled(tmp_path, jobs=round(30 / STEP))
