@@ -60,7 +60,7 @@ class Fed(msgspec.Struct, frozen=True):
         return known, refused
 
     def _take(self, act: Act, wanted: tuple[JobSpec, ...]) -> list[JobId]:
-        planned = plan(act.scheduler.book, wanted, self.before.again)
+        planned = plan(act.scheduler.book, wanted, self.before.again, now=act.now)
         check_outfiles(act.scheduler.book, planned.new)
         for event in planned.events():
             act.handle(event)

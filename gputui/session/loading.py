@@ -76,7 +76,9 @@ def key_of(spec: JobSpec) -> Key | None:
     return (spec.cwd, spec.command, spec.occurrence) if spec.occurrence is not None else None
 
 
-def plan(book: Book, specs: Iterable[JobSpec], again: Again, results: Results = NO_RESULTS) -> LoadPlan:
+def plan(
+    book: Book, specs: Iterable[JobSpec], again: Again, results: Results = NO_RESULTS, now: float = float("inf")
+) -> LoadPlan:
     """Pure: compares a load with the book."""
     wanted = list(specs)
     # Lines of a pipe are all new, and the queue may be long.
@@ -98,7 +100,7 @@ def plan(book: Book, specs: Iterable[JobSpec], again: Again, results: Results = 
         else:
             new.append(spec)
     here = [(job, spec) for job, spec in matched if not job.archived]
-    rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again, gone=job.id in gone_ids)})
+    rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again, now, gone=job.id in gone_ids)})
     environments = {job.id: spec.environment for job, spec in here}
     # A skipped job comes back by itself with the one it was skipped for.
     asked = [job_id for job_id in rerun_ids if not isinstance(book[job_id].state, Skipped)]
@@ -139,8 +141,9 @@ def _in_the_way(book: Book, job_id: JobId, earlier: JobId) -> bool:
     return isinstance(book[earlier].state, Ended) and not satisfied(book, book[job_id], earlier)
 
 
-def _to_rerun(job: Job, again: Again, *, gone: bool) -> bool:
-    if again.ended_before is not None and job.attempts and job.attempts[-1].ended >= again.ended_before:
+def _to_rerun(job: Job, again: Again, now: float, *, gone: bool) -> bool:
+    # An end that lies ahead was seen before the clock was set back.
+    if again.ended_before is not None and job.attempts and again.ended_before <= job.attempts[-1].ended <= now:
         return False
     match job.state:
         case Succeeded():

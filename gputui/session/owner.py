@@ -479,7 +479,7 @@ class Owner:
             ticket.settle()
 
     def _publish(self) -> None:
-        if self.now - self._eta[0] > ETA_EVERY:
+        if abs(self.now - self._eta[0]) > ETA_EVERY:
             self._eta = (self.now, self.scheduler.eta(self.now))
         snapshot = self.scheduler.snapshot()
         awaits = awaited(self.scheduler, self.now) or self._awaited_source() if not snapshot.active else ""

@@ -82,7 +82,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
         digest = act.keep_environment(self.environment)
         book = act.scheduler.book
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
-        planned = plan(book, specs, self.again, self.results)
+        planned = plan(book, specs, self.again, self.results, act.now)
         check_outfiles(book, planned.new)
         first = book.next_id
         sentence = planned.sentence(self.origin)

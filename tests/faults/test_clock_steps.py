@@ -115,6 +115,16 @@ def test_what_is_shown_of_a_running_job_goes_on_as_before(clock: ShiftedClock, t
         assert show(home)["started"] == pytest.approx(float(str(before)) + by, abs=2)
 
 
+@steps
+def test_a_file_loaded_again_reruns_what_failed_before_the_step(clock: ShiftedClock, tmp_path: Path, by: float) -> None:
+    with home_of(tmp_path) as home:
+        jobs = home.write(home.told(0, "exit 1"))
+        assert home.run(jobs, gpus="0").returncode == 1
+        clock.set(by)
+        assert home.run(jobs, gpus="0").returncode == 1
+        assert home.runs() == {"0": 2}
+
+
 def test_whoever_sets_the_clock_however_often_no_job_is_timed_out_or_killed(
     clock: ShiftedClock, tmp_path: Path
 ) -> None:

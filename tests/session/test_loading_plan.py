@@ -215,3 +215,9 @@ def test_what_failed_while_the_load_was_on_its_way_has_had_its_run() -> None:
     for again in (NEVER, ALL):
         assert plan(book, [same()], replace(again, ended_before=111.0)).reruns
         assert not plan(book, [same()], replace(again, ended_before=105.0)).reruns
+
+
+def test_what_failed_before_the_clock_was_set_back_is_rerun() -> None:
+    attempt = Attempt(1, ("0",), 7100.0, 7110.0, Failed(1), 1, "exit code 1", "")
+    book = Book([replace(known(Failed(1)), attempts=(attempt,))])
+    assert plan(book, [same()], replace(ALL, ended_before=105.0), now=106.0).reruns
