@@ -10,6 +10,7 @@ import fcntl
 import os
 from contextlib import suppress
 
+from gputui.process import forks
 from gputui.process.folder_id import FolderId
 
 from .errors import SessionError
@@ -24,10 +25,10 @@ class Ground:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         try:
-            self.private = os.open(paths.private, _FOLDER | os.O_NOFOLLOW)
+            self.private = forks.opened(paths.private, _FOLDER | os.O_NOFOLLOW)
         except OSError as error:
             raise SessionError(f"there is no session in {paths.root}: {error.strerror}") from error
-        self.root = os.open("..", _FOLDER, dir_fd=self.private)
+        self.root = forks.opened(f"/proc/self/fd/{self.private}/..", _FOLDER)
         self.id = FolderId.of(self.private)
         self.paths = paths.through(self.private)
         """The same files, whatever is at their old places."""
@@ -47,8 +48,8 @@ class Ground:
             return False
 
     def close(self) -> None:
-        os.close(self.root)
-        os.close(self.private)
+        forks.close(self.root)
+        forks.close(self.private)
 
 
 def somebody_lives(private: str) -> bool:

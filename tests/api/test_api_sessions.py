@@ -18,6 +18,7 @@ from support.waiting import until
 import gputui
 from gputui.session import lock as locks
 from gputui.session.client import ClientError
+from gputui.session.ground import somebody_lives
 from gputui.session.lock import OwnerKind
 from gputui.session.paths import Paths
 
@@ -307,6 +308,7 @@ def test_a_worker_forked_meanwhile_keeps_nobody_from_the_session(session: gputui
         until(lambda: note.exists() and note.read_text().endswith("\n"), "the worker works")
         lock = locks.take(Paths(str(home.root)))
         assert lock is not None, "the worker holds the session's lock"
+        assert not somebody_lives(str(home.private)), "the worker holds the session's folder"
         lock.release()
         assert [job.spec.command for job in home.jobs()] == ["echo first", "echo kept"]
     finally:

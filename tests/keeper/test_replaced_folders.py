@@ -118,3 +118,19 @@ def test_what_is_written_while_the_folder_has_another_name_lands_in_the_folder(h
     left = (elsewhere / ".gputui" / "claims" / "0.1").exists(), (elsewhere / "job_0" / "FAILURE").exists()
     assert any(left)
     assert list(home.root.iterdir()) == []
+
+
+def test_a_folder_of_claims_that_is_removed_while_silent_jobs_run_neither_stalls_nor_doubles_them(home: Home) -> None:
+    keeper = detached(home, gated(home, "a", "go") + "; exit 3", home.told("b"))
+    shutil.rmtree(home.claims_folder)
+    waiter = home.waiter()
+    kill(waiter)
+    kill(keeper)
+    until(lambda: not alive(keeper), "nobody owns")
+    home.ask("listing")
+    (home.folder / "go").touch()
+    run = home.start(gpus="0")
+    run.communicate()
+    assert home.runs() == {"a": 1, "b": 1}
+    assert home.states() == ["failed", "succeeded"]
+    assert home.last(0).exit_code == 3

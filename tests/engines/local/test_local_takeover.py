@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from gputui.core.steps import Step
 from gputui.engines.local import wrapper
 from gputui.engines.local.claims import Absent, Claimed, Empty, FolderGone, Revoked
 from gputui.engines.protocol import Since
+from gputui.process.folder_id import folders_held
 
 
 def wait_for_nobody(machine: Machine, pid: int) -> None:
@@ -401,3 +403,34 @@ def test_an_order_is_never_written_before_the_claim_is_decided(machine: Machine)
     Path(machine.claims.path(0, 1)).touch()
     machine.engine.write_down(0, 1, Purpose.KILL)
     assert isinstance(machine.claims.read(0, 1), Empty)
+
+
+def test_a_wrapper_of_an_older_gputui_that_holds_no_folder_is_adopted(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = wrapper.arguments
+    older = lambda launch, claim: arguments(launch, machine.claims.path(launch.job, launch.attempt))  # noqa: E731
+    monkeypatch.setattr(wrapper, "arguments", older)
+    monkeypatch.setattr(wrapper, "TEXT", f"exec 8>&- 9>&-\n{wrapper.TEXT}")
+    machine.start("until [ -e go ]; do sleep 0.01; done; exit 42")
+    assert folders_held(machine.wrapper()) == set()
+    machine.next_owner()
+    machine.recover()
+    assert [spawned.adopted for spawned in machine.spawned()] == [True]
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(42)
+
+
+def test_a_wrapper_that_holds_another_sessions_folder_is_neither_adopted_nor_ended(machine: Machine) -> None:
+    """As in a copy of the session whose jobs bear the same tokens."""
+    machine.start("sleep 60")
+    pid = machine.wrapper()
+    copy = machine.folder / "copy"
+    shutil.copytree(machine.claims.folder, copy / "claims")
+    machine.next_owner()
+    machine._private = os.open(copy, os.O_RDONLY)
+    machine.engine.close()
+    machine.engine = machine._engine()
+    machine.recover()
+    assert machine.end_of() == Vanished("this is a copy, and it went on where it was copied from")
+    assert alive(pid)
