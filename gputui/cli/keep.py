@@ -105,16 +105,12 @@ def _own(paths: Paths, lock: Lock) -> int:
     lock.sign(OwnerKind.KEEPER)
     owner = Owner(paths, lock, OwnerKind.KEEPER)
     owner.journal.write("the keeper owns the session")
-    Serving(owner)
+    Serving(owner).without_successor = True
     _drain_when_told(owner)
-    try:
-        owner.start()
-        owner.wait()
-        if owner.failure is None:
-            return 0
-        print("\n".join(map(plain, owner.failure.splitlines())), file=sys.stderr)
-    except SessionError as error:
-        owner.journal.write(str(error))
+    owner.run()
+    if owner.failure is None:
+        return 0
+    print("\n".join(map(plain, owner.failure.splitlines())), file=sys.stderr)
     if time.time() - owner.since < LIVED_WELL:
         time.sleep(LIVED_WELL)  # holding the lock: what killed this owner may kill the next one just as fast
     return 1

@@ -48,7 +48,8 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._ties = itertools.count()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._wake_lock = threading.Lock()
+        # A handler of signals may call while the loop's own thread, if that is the main one, is calling.
+        self._wake_lock = threading.RLock()
         self._watch(self._wake_fd, select.EPOLLIN, self._woken)
         self._running = False
         self._worker: _Worker | None = None

@@ -165,6 +165,20 @@ class Owner:
             self._let_go()
             raise SessionError(str(error)) from error
 
+    def run(self) -> None:
+        """From its start to its end; in the caller's own thread where the machine gives no other."""
+        try:
+            self._thread = begin(self._run, "gputui-owner")
+        except NoThread:
+            self._thread = threading.current_thread()
+            self._run()
+        else:
+            self.wait()
+
+    @property
+    def began(self) -> bool:
+        return self._thread is not None
+
     def do(self, work: Work[T]) -> Ticket[T]:
         """Asks for something; from any thread."""
         ticket: Ticket[T] = Ticket(work)

@@ -139,7 +139,8 @@ class Serving:
         self._server.close()
         if self._waiter is None:
             return
-        if self.handed_over or self._owner.ousted or (self.without_successor and not self._owner.goes_on()):
+        may_end = self.without_successor or not self._owner.began
+        if self.handed_over or self._owner.ousted or (may_end and not self._owner.goes_on()):
             self._waiter.end()
         else:
             self._waiter.ensure()

@@ -1,7 +1,7 @@
 """`gputui` as it is, but for the faults that VICTIM orders: the process under test in these folders' tests.
 
-It kills itself with SIGKILL at a step of the protocol, makes wrappers claim late, takes away what keeps two
-processes from claiming one attempt, or makes backups all the time.
+It kills itself with SIGKILL at a step of the protocol, fails there or at its closing, makes wrappers claim late, takes
+away what keeps two processes from claiming one attempt, or makes backups all the time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from support.late_wrappers import UNTIL_CLAIMED, late
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
 from gputui.engines.local import wrapper
+from gputui.engines.local.engine import LocalEngine
 from gputui.engines.local.takeover import Takeover
 from gputui.engines.protocol import Survivor
 from gputui.session import backup, mounts, opening
@@ -33,6 +34,8 @@ def obey(orders: dict[str, Any]) -> None:
         watch(at(orders["step"], orders["nth"], fail if orders.get("raise") else dying(orders["tally"])))
     if "probability" in orders:
         watch(at_random(orders["probability"], dying(orders["tally"])))
+    if orders.get("bad_closing"):
+        setattr(LocalEngine, "close", lambda engine: fail(Step.RECOVERED))  # noqa: B010  # mypy minds it otherwise
     if "late" in orders:
         claim_late(orders["late"])
     if orders.get("too_late"):
