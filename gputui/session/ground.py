@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 from gputui.process import forks
 from gputui.process.folder_id import FolderId
 
-from .errors import SessionError
+from .errors import NotOurs, SessionError
 from .paths import Paths
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -28,10 +29,26 @@ class Ground:
             self.private = forks.opened(paths.private, _FOLDER | os.O_NOFOLLOW)
         except OSError as error:
             raise SessionError(f"there is no session in {paths.root}: {error.strerror}") from error
+        if os.fstat(self.private).st_uid != os.getuid():
+            forks.close(self.private)
+            raise NotOurs(f"{paths.private} belongs to another user; choose another --output-dir")
         self.root = forks.opened(f"/proc/self/fd/{self.private}/..", _FOLDER)
         self.id = FolderId.of(self.private)
         self.paths = paths.through(self.private)
         """The same files, whatever is at their old places."""
+
+    def vouch_for(self, *names: str) -> None:
+        """That the files which this process opened under these names lie here: who may write beside the folder can put
+        another in its place for the moment in which a path is followed."""
+        opened = set(_opened_files())
+        for name in names:
+            with suppress(FileNotFoundError):
+                if _identity(os.stat(name, dir_fd=self.private)) in opened:
+                    continue
+            raise NotOurs(
+                f"{self._paths.private} was replaced while it was opened: look who may write to {self._paths.root}, "
+                "or choose another --output-dir"
+            )
 
     def live_here(self) -> None:
         """Holds the shared lock until this process and every wrapper it gave the folder to are gone."""
@@ -50,6 +67,16 @@ class Ground:
     def close(self) -> None:
         forks.close(self.root)
         forks.close(self.private)
+
+
+def _opened_files() -> Iterator[tuple[int, int]]:
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            yield _identity(os.fstat(int(fd)))
+
+
+def _identity(about: os.stat_result) -> tuple[int, int]:
+    return about.st_dev, about.st_ino
 
 
 def somebody_lives(private: str) -> bool:

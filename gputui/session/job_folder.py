@@ -35,14 +35,18 @@ class JobFolder:
         os.close(self.fd)
 
     def write_info(self, text: bytes) -> None:
+        """A first one, which most jobs' only one is, is made in its place; another takes its place."""
         # Every call lets the owner's thread wait for ours: open() would make three more.
-        fresh = f".{INFO}.new"
-        fd = self._created(fresh)
         try:
-            if os.write(fd, text) < len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        finally:
-            os.close(fd)
+            fd = os.open(INFO, _NEW, _OWN_MODE, dir_fd=self.fd)
+        except FileExistsError:
+            self._replace_info(text)
+        else:
+            _fill(fd, text)
+
+    def _replace_info(self, text: bytes) -> None:
+        fresh = f".{INFO}.new"
+        _fill(self._created(fresh), text)
         os.rename(fresh, INFO, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def mark(self, marker: str, claim: str) -> bool:
@@ -103,6 +107,14 @@ class JobFolder:
     def _remove(self, name: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.fd)
+
+
+def _fill(fd: int, text: bytes) -> None:
+    try:
+        if os.write(fd, text) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(fd)
 
 
 def _made(path: str, above: int) -> int:

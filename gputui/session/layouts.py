@@ -10,6 +10,8 @@ import msgspec
 
 from gputui.core.book import Book
 
+LONGEST_NUMBER = 9
+
 
 class Layout(msgspec.Struct, frozen=True):
     """How a job's folder is called: a prefix and its number, or a pattern."""
@@ -46,7 +48,8 @@ def taken_numbers(root: str, layout: Layout) -> list[int]:
     if layout.job_dir:
         return []
     names = (name.removeprefix(layout.prefix) for name in os.listdir(root) if name.startswith(layout.prefix))
-    return [int(name) for name in names if name.isdecimal()]
+    # What is longer is no number that a job ever had.
+    return [int(name) for name in names if name.isdecimal() and len(name) <= LONGEST_NUMBER]
 
 
 def trouble(layout: Layout) -> str | None:

@@ -96,6 +96,7 @@ class Owner:
         self.ground = Ground(paths)
         try:
             opened = open_session(paths, layout or Layout(), made_folder=made_folder, adopt=adopt)
+            self._vouch_for(opened)
         except BaseException:
             self.ground.close()
             raise
@@ -154,6 +155,13 @@ class Owner:
         self._changed: set[JobId] = set()
         self._changed_lock = threading.Lock()
         self._thread: threading.Thread | None = None
+
+    def _vouch_for(self, opened: Opened) -> None:
+        try:
+            self.ground.vouch_for("lock", "session.db", "session.db-wal")
+        except BaseException:
+            opened.store.close()
+            raise
 
     # For other threads
 

@@ -4,9 +4,11 @@ nothing of the colleague's is ever run as the victim, and what the victim reads 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +20,12 @@ import pytest
 from support.sessions import GPUTUI, Done, Session, finished
 from support.users import LAB, MALLORY, VICTIM, as_user, shared_folder, words_as
 from support.waiting import until
+
+from gputui.session import lock as locks
+from gputui.session.errors import SessionError
+from gputui.session.lock import OwnerKind
+from gputui.session.owner import Owner
+from gputui.session.paths import Paths
 
 FORGED = """\
 job name: forged
@@ -349,3 +357,60 @@ def test_whatever_a_colleague_does_to_the_folder_the_victims_files_stay_and_noth
     lab.unharmed()
     ran_by_us = {job.spec.command for job in lab.jobs()} if lab.run().returncode in (0, 1) else set()
     assert not any(str(lab.sprung) in command for command in ran_by_us)
+
+
+def swap(one: Path, other: Path) -> None:
+    """Both at once, so that there is always something at either place."""
+    here, exchange = -100, 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) != 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
+def test_a_session_that_is_swapped_while_it_is_opened_is_never_taken_for_the_victims(lab: Lab) -> None:
+    begun(lab)
+    evil = Session(lab.folder, "evil")
+    words = (*words_as(MALLORY), *GPUTUI)
+    assert evil.run(lab.write(f"test -e {lab.sprung}.evil || true"), program=words, env={"HOME": "/x"}).returncode == 0
+    planted = lab.root / "planted"
+    subprocess.run(["cp", "-a", evil.private, planted], check=True)
+    subprocess.run(["chmod", "-R", "a+rwX", planted], check=True)
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setgid(LAB)
+        os.setuid(MALLORY)
+        while True:
+            with suppress(OSError):
+                swap(lab.private, planted)
+                time.sleep(random.random() / 500)
+
+    def opened() -> set[str]:
+        """What the victim's queue was taken for, in as many openings as there is time for."""
+        found: set[str] = set()
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            with suppress(SessionError, OSError):
+                found.update(opened_once(Paths(str(lab.root))))
+        return found
+
+    try:
+        assert as_user(VICTIM, opened, LAB) in (repr({lab.told(0)}), "set()")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def opened_once(paths: Paths) -> list[str]:
+    paths.check()
+    lock = locks.take(paths)
+    if lock is None:
+        return []
+    try:
+        owner = Owner(paths, lock, OwnerKind.CLIENT, places=False)
+        commands = [job.spec.command for job in owner.scheduler.book]
+        owner.start()
+        owner.close()
+        return commands
+    finally:
+        lock.release()

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from gputui.session.client import Client, ClientError
-from gputui.session.errors import SessionError
+from gputui.session.errors import NotOurs, SessionError
+from gputui.session.ground import Ground
+from gputui.session.layouts import taken_numbers
 from gputui.session.opening import Layout, open_session
 from gputui.session.paths import Paths
 
@@ -96,3 +98,28 @@ def test_a_private_folder_that_is_no_real_one_or_that_others_can_write_is_refuse
         Paths(paths.root).create()
     with pytest.raises(ClientError):
         Client(paths.root).ask("status")
+
+
+def test_a_number_that_no_job_can_have_is_passed_over(tmp_path: Path) -> None:
+    for number in ("7", "99999999999999999999"):
+        (tmp_path / f"job_{number}").mkdir()
+    assert taken_numbers(str(tmp_path), Layout()) == [7]
+
+
+def test_files_opened_while_another_folder_was_in_its_place_are_found_out(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        paths = Paths(str(tmp_path / name))
+        paths.create()
+        open_session(paths, Layout()).store.close()
+    paths, others = Paths(str(tmp_path / "one")), tmp_path / "two/.gputui"
+    ground = Ground(paths)
+    with open(paths.database, "rb"):
+        ground.vouch_for("session.db")
+    os.rename(paths.private, tmp_path / "aside")
+    os.rename(others, paths.private)
+    with open(paths.database, "rb"):
+        os.rename(paths.private, others)
+        os.rename(tmp_path / "aside", paths.private)
+        with pytest.raises(NotOurs, match="was replaced while it was opened"):
+            ground.vouch_for("session.db")
+    ground.close()
