@@ -109,12 +109,16 @@ def test_a_death_while_the_session_is_handed_over_loses_nothing(home: Home, kill
     victims = {"taker": 0, "giver": 0}
     for _ in range(kills):
         giver = home.owner(OwnerKind.KEEPER)
+        home.has_waiter(giver)
         taker = home.start("--pause-after", "0")
         batch.nap(0.5)
         victim = batch.chance.choice(sorted(victims))
         victims[victim] += 1
         kill(taker.pid if victim == "taker" else giver)
         until(lambda: home.holder() is not None, "somebody owns")
+        holder = home.holder()
+        if holder is not None and holder.pid == taker.pid:
+            home.has_waiter(taker.pid)
         taker.kill()
         taker.communicate()
     batch.judge()

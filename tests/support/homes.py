@@ -115,6 +115,16 @@ class Home(Session):
         until(lambda: len(self.waiters()) == 1, "there is one waiting keeper")
         return next(iter(self.waiters()), 0) or self.waiter()
 
+    def has_waiter(self, owner: int) -> None:
+        """Returns when a keeper waits for the death of this owner: whoever dies sooner is followed by nobody."""
+        role = [b"--for", str(owner).encode()]
+
+        def waits() -> bool:
+            words = (command_line(pid) for pid in self.keepers())
+            return any(each[index : index + 2] == role for each in words for index in range(len(each)))
+
+        until(waits, f"a keeper waits for {owner}")
+
     def gone(self, what: str = "nothing of the session runs") -> None:
         """Those that were found are watched; all of /proc is looked through again only when they are dead."""
 
