@@ -524,4 +524,5 @@ class Owner:
         if self._wakeup is not None:
             self._wakeup.cancel()
         if due is not None:
-            self._wakeup = self.loop.call_later(max(0.0, due - time.time()), self._kick)
+            # By the turn's own time: a clock that was set meanwhile is seen by the next turn, which must come.
+            self._wakeup = self.loop.call_later(max(0.0, due - self.now), self._kick)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.homes import Home
 from support.poor_pythons import CONDA, python_path
 from support.waiting import until
 
@@ -53,15 +54,7 @@ def run(tmp_path: Path, nvml: Any) -> Iterator[Start]:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    _end_everything(tmp_path / "out")
-
-
-def _end_everything(root: Path) -> None:
-    for name in os.listdir("/proc"):
-        with suppress(OSError, ValueError):
-            command = Path(f"/proc/{name}/cmdline").read_bytes()
-            if str(root).encode() in command and int(name) != os.getpid():
-                os.kill(int(name), signal.SIGKILL)
+    Home(tmp_path).end()
 
 
 def listing(root: Path) -> dict[int, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -59,7 +60,7 @@ def shown(folder: Path, text: str, descriptors: dict[int, Any] | None = None) ->
 def test_it_inherits_nothing_that_is_not_named(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
-    beyond = os.dup2(reader, 60)
+    beyond = fcntl.fcntl(reader, fcntl.F_DUPFD, 60)
     try:
         seen = shown(tmp_path, "for n in $(seq 0 99); do [ -e /proc/$$/fd/$n ] && echo $n; done; :", {8: reader})
     finally:

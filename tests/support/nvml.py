@@ -28,6 +28,7 @@ class FakeNvml:
             "LD_LIBRARY_PATH": str(library),
             "FAKE_NVML_STATE": str(self._state),
             "FAKE_NVML_LOG": str(self.log),
+            "GPUTUI_LEASES": str(_shared(folder / "leases")),
         }
         self.environment.pop("CUDA_VISIBLE_DEVICES", None)
 
@@ -55,6 +56,13 @@ class FakeNvml:
         """Thread, function and device of every call so far."""
         words = [line.split() for line in self.log.read_text().splitlines()]
         return [(int(word[1]), word[2], int(word[3])) for word in words]
+
+
+def _shared(folder: Path) -> Path:
+    """Leases of the users of this machine alone: on another one the cards have the same names."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o1777)
+    return folder
 
 
 def build_fake_nvml(folder: Path, *options: str) -> Path:

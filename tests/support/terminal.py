@@ -138,12 +138,12 @@ class RecordedTerminal:
         assert wanted in self.text, f"wanted {wanted!r}, but the screen shows:\n{self.text}"
 
     def settles(self, quiet: float = 0.15) -> int:
-        """Waits until the program has written nothing for a while; returns the bytes up to here."""
+        """Waits until the program has slept and written nothing for a while; returns the bytes up to here."""
         seen, since = self.count, time.monotonic()
 
         def calm() -> bool:
             nonlocal seen, since
-            if self.count != seen:
+            if self.count != seen or self._works():
                 seen, since = self.count, time.monotonic()
             return time.monotonic() - since > quiet
 
@@ -166,6 +166,13 @@ class RecordedTerminal:
         self.process.wait()
         self.hang_up()
         os.close(self.slave)
+
+    def _works(self) -> bool:
+        """Whether it would go on if the machine let it, or has written what nobody has read yet."""
+        with suppress(OSError):
+            state = Path(f"/proc/{self.process.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+            return state == b"R" or (not self._stalled and bool(select.select([self._master], [], [], 0)[0]))
+        return False
 
     def _ended(self) -> bool:
         if self.process.poll() is None:
