@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Protocol, TypeVar
 
@@ -54,22 +54,6 @@ class Survivor(Struct, frozen=True, kw_only=True):
     attempt: int
     since: Since
     out: str
-
-
-class Cancel(Protocol):
-    def cancel(self) -> None: ...
-
-
-class EventLoop(Protocol):
-    """The part of the owner's loop that engines use. All callbacks run in the owner's thread."""
-
-    def add_reader(self, fd: int, callback: Callable[[], None]) -> None: ...
-
-    def remove_reader(self, fd: int) -> None: ...
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Cancel: ...
-
-    def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None: ...
 
 
 class Engine(Protocol):

@@ -16,8 +16,8 @@ from functools import partial
 from msgspec import Struct
 
 from gputui.engines.local.watch import Watch
-from gputui.engines.protocol import Cancel, EventLoop
 from gputui.process.descriptors import Open, Same
+from gputui.process.event_loop import Cancel, EventLoop
 from gputui.process.spawn import spawn
 
 from .login import captured

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gputui.core.job import Crashed, Ended, Job
 from gputui.core.mode import Cause
-from gputui.engines.protocol import EventLoop
+from gputui.process.event_loop import EventLoop
 
 from .config import Config
 from .hook_runner import Hook, HookRunner, Variables

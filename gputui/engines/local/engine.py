@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import EventLoop, Launch, Report, Survivor
+from gputui.engines.protocol import Launch, Report, Survivor
+from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId
 
 from . import processes, spawn, wrapper

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from gputui.engines.protocol import Cancel, EventLoop
+from gputui.process.event_loop import Cancel, EventLoop
 
 from .live import LiveAttempt
 from .processes import stat_of

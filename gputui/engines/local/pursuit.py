@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gputui.engines.protocol import EventLoop
+from gputui.process.event_loop import EventLoop
 
 from .live import LiveAttempt, Order
 from .rounds import Round, carry_out

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import EventLoop, Since, Survivor
+from gputui.engines.protocol import Since, Survivor
+from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId, lives_elsewhere
 
 from . import processes

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from gputui.engines.protocol import Cancel, EventLoop
+from gputui.process.event_loop import Cancel, EventLoop
 
 from . import pidfd, processes
 
