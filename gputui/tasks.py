@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gputui.inside import bundle
 from gputui.inside.configs import ConfigManager, QuietConfigManager
 from gputui.inside.gpu_task import GPUTask
 from gputui.inside.modules import Loading, whereabouts
+
+from .inside import bundle
 
 __all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler"]
 

@@ -14,12 +14,12 @@ from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.lanes import GivenLanes
 from gputui.logs.plain import plain
+from gputui.process.memory import collect_rarely
 from gputui.process.wakeup import Wakeup
 from gputui.session.environment import captured, digest
 from gputui.session.holding import Holding
 from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
-from gputui.session.memory import collect_rarely
 from gputui.session.moving_aside import move_aside
 from gputui.session.paths import Paths
 from gputui.session.requests import Commands, Load

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from gputui.process.memory import collect_rarely
+
 from . import lock as locks
 from . import wire
 from .client import ClientError, refused
 from .desk import Desk
 from .errors import SessionError
 from .lock import Lock, OwnerKind
-from .memory import collect_rarely
 from .owner import Owner
 from .paths import Paths
 from .ticket import OwnerGone

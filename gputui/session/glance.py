@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from gputui.process.world import World
+
 from .errors import StoreDamaged, StoreTrouble
 from .store import Identity, Store
-from .world import World
 
 
 def home_of(database: str) -> World | None:

@@ -15,10 +15,10 @@ from functools import partial
 
 from msgspec import Struct
 
-from gputui.engines.local.watch import Watch
 from gputui.process.descriptors import Open, Same
 from gputui.process.event_loop import Cancel, EventLoop
 from gputui.process.spawn import spawn
+from gputui.process.watch import Watch
 
 from .login import captured
 

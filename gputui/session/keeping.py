@@ -8,9 +8,9 @@ import sys
 import time
 from contextlib import suppress
 
-from gputui.engines.local.watch import Watch
 from gputui.process.folder_id import FolderId
 from gputui.process.spawn import spawn
+from gputui.process.watch import Watch
 
 from .client import ClientError, NoOwner, connected
 from .environment import captured

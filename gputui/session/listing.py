@@ -12,7 +12,7 @@ from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.standing import standing
 from gputui.core.transitions import words
-from gputui.engines.local.processes import command_of
+from gputui.process.processes import command_of
 
 from .folders import Folders
 

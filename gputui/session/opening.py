@@ -15,6 +15,7 @@ from gputui.core.scheduler import Scheduler
 from gputui.engines.local.takeover import LEFT_BEHIND
 from gputui.engines.protocol import Since
 from gputui.process.folder_id import FolderId
+from gputui.process.world import World, this_world
 
 from . import backup
 from .environment import captured, digest
@@ -29,7 +30,6 @@ from .registry import remember
 from .residence import refuse_far, refuse_other_container, settled, since
 from .source_record import SourceKind
 from .store import Change, Identity, Store
-from .world import World, this_world
 
 WENT_DOWN = Lost(LEFT_BEHIND[Since.REBOOT])
 

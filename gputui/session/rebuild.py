@@ -30,9 +30,9 @@ from gputui.core.job import (
 )
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Record
-from gputui.engines.local.processes import TOKEN_VARIABLE
 from gputui.logs.likeness import alike
 from gputui.process.folder_id import FolderId, lives_elsewhere
+from gputui.process.processes import TOKEN_VARIABLE
 
 from .folders import Folders
 from .notes import Note, read_notes

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from gputui.engines.protocol import Since
 from gputui.process.folder_id import FolderId
+from gputui.process.mounts import is_local
+from gputui.process.world import World
 
 from .errors import ForeignSession
 from .glance import home_of, running_in
 from .ground import somebody_lives
-from .mounts import is_local
 from .paths import Paths
 from .store import Identity
-from .world import World
 
 ADOPT = "if nothing of it can run there any more: gputui run --adopt --output-dir {root}"
 

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
 from gputui.process.folder_id import FolderId
+from gputui.process.world import World
 
 from .errors import NewerStore, StoreDamaged, StoreTrouble
 from .layouts import Former, Layout, ranges
 from .source_record import SourceRecord
-from .world import World
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import suppress
 
-from gputui.engines.local import pidfd
+from gputui.process import pidfd
 from gputui.process.threads import NoThread, begin
 
 from . import lock as locks

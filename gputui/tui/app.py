@@ -19,18 +19,18 @@ from gputui.session.errors import SessionError
 from gputui.session.holding import Holding
 from gputui.session.requests import Begin
 from gputui.session.takeover import Owned
+from gputui.tui.acting.scheduler import leaving_events, requeues
+from gputui.tui.screens.main import MainScreen
+from gputui.tui.terminal.app import TerminalApp
+from gputui.tui.terminal.checks import Colours
+from gputui.tui.terminal.driver import SafeDriver
+from gputui.tui.terminal.tty import terminal_name
+from gputui.tui.widgets.status import Where
 
-from .acting.scheduler import leaving_events, requeues
 from .actions import ACTIONS
 from .bridge import Bridge
 from .leaving import Way
-from .screens.main import MainScreen
-from .terminal.app import TerminalApp
-from .terminal.checks import Colours
-from .terminal.driver import SafeDriver
-from .terminal.tty import terminal_name
 from .themes import NAMES, OWN
-from .widgets.status import Where
 
 Hold = Callable[[Callable[[], None]], Holding]
 

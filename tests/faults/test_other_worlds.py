@@ -15,8 +15,8 @@ from support.ptys import Terminal
 from support.sessions import VICTIM, Session, alive, said
 from support.waiting import until
 
+from gputui.process.world import World
 from gputui.session.store import Change
-from gputui.session.world import World
 
 
 @pytest.fixture

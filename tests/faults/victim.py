@@ -25,8 +25,9 @@ from gputui.engines.local import wrapper
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.local.takeover import Takeover
 from gputui.engines.protocol import Survivor
-from gputui.session import backup, mounts, opening
-from gputui.session.world import this_world
+from gputui.process import mounts
+from gputui.process.world import this_world
+from gputui.session import backup, opening
 
 
 def obey(orders: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from support.second_user import SecondUser, second_user
 from support.sessions import GPUTUI, alive, all_pids
 from support.waiting import until
 
-from gputui.engines.local.processes import stat_of
+from gputui.process.processes import stat_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from support.homes import Home
 from support.waiting import until
 
-from gputui.session import mounts
+from gputui.process import mounts
 from gputui.session.client import ClientError
 
 

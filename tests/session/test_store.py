@@ -16,9 +16,9 @@ from gputui.core.job import Job
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment, Scheduler
 from gputui.core.validate import validate
+from gputui.process.world import this_world
 from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
 from gputui.session.store import Change, Identity, Store
-from gputui.session.world import this_world
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gputui.core.events import AttemptEnded, Outcome, Spawned
-from gputui.engines.local import processes
 from gputui.engines.local.claims import Claimed, Claims
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Launch, Report, Since, Survivor
+from gputui.process import processes
 from gputui.session.loop import Loop
 
 from .waiting import PATIENCE

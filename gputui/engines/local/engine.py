@@ -13,10 +13,12 @@ from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarte
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Launch, Report, Survivor
+from gputui.process import processes
 from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId
+from gputui.process.watch import Watch
 
-from . import processes, spawn, wrapper
+from . import spawn, wrapper
 from .claims import Claimed, Claims, Revoked, Unreadable
 from .crew import Crew
 from .ends import Status, command_may_live, outcome_of
@@ -25,7 +27,6 @@ from .nursing import Nurse
 from .pursuit import Pursuer
 from .rounds import carry_out
 from .takeover import Takeover
-from .watch import Watch
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
 """How often a claim is read that the disk does not give, before the end counts as unseen."""

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from gputui.core.events import AttemptEnded
 from gputui.core.job import JobId, Purpose
-
-from .processes import Marks
-from .watch import Watch
+from gputui.process.processes import Marks
+from gputui.process.watch import Watch
 
 Key = tuple[JobId, int]
 

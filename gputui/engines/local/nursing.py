@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from gputui.process.event_loop import Cancel, EventLoop
+from gputui.process.processes import stat_of
 
 from .live import LiveAttempt
-from .processes import stat_of
 
 LOOK_EVERY = 2.0
 """Seconds: the kernel tells nobody but a parent, and an adopted wrapper is no child of ours."""

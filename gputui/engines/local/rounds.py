@@ -8,9 +8,9 @@ import time
 from typing import NamedTuple
 
 from gputui.core.job import Left
+from gputui.process.processes import Marks, Members, Stat, command_line, signal_member, signal_members, tree, user_of
 
 from .live import Order
-from .processes import Marks, Members, Stat, command_line, signal_member, signal_members, tree, user_of
 
 KILLING_TIME = 0.25
 """Seconds one round of kills may take before other work gets its turn."""

@@ -8,14 +8,14 @@ from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Since, Survivor
+from gputui.process import processes
 from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId, lives_elsewhere
+from gputui.process.watch import Watch
 
-from . import processes
 from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing, Revoked
 from .ends import outcome_of
 from .recovery import Verdict, Wrapper, decide
-from .watch import Watch
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""

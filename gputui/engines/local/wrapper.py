@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from gputui.engines.protocol import Launch
+from gputui.process.processes import TOKEN_VARIABLE
 
 from .claims import EXIT_WORD, FOLDER_GONE_LINE
-from .processes import TOKEN_VARIABLE
 from .spawn import HELD_BY_WRAPPER
 
 SHELL = "/bin/sh"

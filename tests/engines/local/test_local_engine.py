@@ -14,7 +14,7 @@ from support.local_machine import Machine, alive
 from gputui.core import steps
 from gputui.core.events import Exited, NoRoom, NotStarted, Vanished
 from gputui.core.steps import Step
-from gputui.engines.local import processes
+from gputui.process import processes
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 125, 126, 127, 128, 255])

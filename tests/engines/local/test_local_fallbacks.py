@@ -13,8 +13,7 @@ import pytest
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NotStarted, Vanished
-from gputui.engines.local import pidfd
-from gputui.process import libc_spawn
+from gputui.process import libc_spawn, pidfd
 
 
 def no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import pytest
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NeverRan, Outcome, Vanished
-from gputui.engines.local import processes, rounds, wrapper
+from gputui.engines.local import rounds, wrapper
+from gputui.process import processes
 
 ESCAPES = {
     "child": "sleep 60 & echo $! >escaped; wait $!",

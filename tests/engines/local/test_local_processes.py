@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from support.waiting import until
 
-from gputui.engines.local import processes
-from gputui.engines.local.processes import Marks
+from gputui.process import processes
+from gputui.process.processes import Marks
 
 TOKEN = "0123abcd.3.1"
 

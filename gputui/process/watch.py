@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from gputui.process.event_loop import Cancel, EventLoop
-
 from . import pidfd, processes
+from .event_loop import Cancel, EventLoop
 
 POLL_INTERVAL = 0.05
 
