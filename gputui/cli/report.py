@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gputui.core.job import Attempt, Ended, Job, JobId, StateName, Succeeded
 from gputui.core.snapshot import Snapshot
-from gputui.core.standing import Word, standing
+from gputui.core.views.standing import Word, standing
 from gputui.logs.plain import plain
 
 from .words import clock, elapsed, out, say

@@ -10,8 +10,8 @@ from typing import TypeVar
 from gputui.core.events import PauseKind
 from gputui.core.job import Ended
 from gputui.core.mode import Mode
-from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.outlook import any_can_start
 from gputui.gpus.lanes import GivenLanes
 from gputui.logs.plain import plain
 from gputui.process.memory import collect_rarely

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.core.signs import SIGNS as SIGNS
+from gputui.core.views.signs import SIGNS as SIGNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

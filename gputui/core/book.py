@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from gputui.core.structures.order import Order, Place, place_of
+from gputui.core.structures.timers import Timers
+from gputui.core.structures.vector import Vector
+
 from .job import Blocked, Ended, Held, Job, JobId, Queued, Request, StateName, Waiting
-from .order import Order, Place, place_of
-from .timers import Timers
-from .vector import Vector
 
 
 class Book:

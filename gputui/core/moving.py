@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gputui.core.structures.order import Place, place_of
+
 from .events import Move, Refusal, Where
 from .instructions import Instruction
 from .job import Job, JobId, Waiting
-from .order import Place, place_of
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

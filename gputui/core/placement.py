@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from gputui.core.structures.order import Place
+
 from .instructions import Start
 from .job import Job, LaneId, Placed, Queued, Request, Starting
 from .lanes import Lane
 from .mode import Mode
-from .order import Place
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

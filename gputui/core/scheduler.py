@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from . import clock, commands, eta, placement, taking_back, transitions
+from . import clock, commands, placement, taking_back, transitions
 from .book import Book
 from .breaker import failure_of, joined, limit_of_any_kind, tripped
 from .dependencies import satisfied, waiting_state
@@ -53,6 +53,7 @@ from .mode import Cause, Mode, cause_of
 from .record import Moment, Record
 from .snapshot import Snapshot
 from .taking_back import TakenBack
+from .views import eta
 
 __all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
 

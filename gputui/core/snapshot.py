@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gputui.core.structures.vector import Vector
+
 from .events import Settings
 from .job import Active, Job, JobId, LaneId, StateName, Waiting
 from .lanes import Lane
 from .mode import Cause, Mode
-from .vector import Vector
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gputui.core.structures.vector import Vector
+
 from .breaker import Streak
 from .events import Settings
 from .job import Blocked, Job, JobId, Killed, Stopping
 from .lanes import Lane
 from .mode import Cause, Mode
-from .vector import Vector
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from gputui.core.structures.timers import due
+
 from . import commands, moving
 from .events import (
     AttemptEnded,
@@ -58,7 +60,6 @@ from .job import (
     Suspended,
     TimedOut,
 )
-from .timers import due
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

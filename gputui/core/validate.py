@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from gputui.core.structures.order import place_of
+from gputui.core.structures.timers import due
+
 from .job import Active, Blocked, Ended, Held, Job, Queued, Succeeded, Waiting
 from .mode import Mode
-from .order import place_of
 from .scheduler import Scheduler
-from .timers import due
 
 
 def validate(scheduler: Scheduler) -> None:

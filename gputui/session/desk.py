@@ -13,9 +13,9 @@ from gputui import __version__
 from gputui.core.events import Refusal
 from gputui.core.job import Job, JobId, StateName, Waiting
 from gputui.core.mode import Mode
-from gputui.core.outlook import any_can_start
 from gputui.core.snapshot import Snapshot
-from gputui.core.why import why
+from gputui.core.views.outlook import any_can_start
+from gputui.core.views.why import why
 
 from . import wire
 from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json

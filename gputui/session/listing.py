@@ -10,8 +10,8 @@ from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, St
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
-from gputui.core.standing import standing
 from gputui.core.transitions import words
+from gputui.core.views.standing import standing
 from gputui.process.processes import command_of
 
 from .folders import Folders

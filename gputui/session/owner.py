@@ -21,12 +21,12 @@ from gputui.core.events import AttemptEnded, Event, Exited, NeverRan, Refusal, S
 from gputui.core.instructions import Instruction, Start
 from gputui.core.job import Ended, Job, JobId
 from gputui.core.lanes import Lane
-from gputui.core.outlook import goes_on
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
-from gputui.core.standing import awaited
 from gputui.core.steps import Step, reached
 from gputui.core.taking_back import TakenBack, to_now
+from gputui.core.views.outlook import goes_on
+from gputui.core.views.standing import awaited
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Report, Since
 from gputui.gpus.picture import DevicesPicture

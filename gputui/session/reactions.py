@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputui.core.job import Ended, Job, JobId, Running
-from gputui.core.outlook import goes_on
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.outlook import goes_on
 
 from .folders import Folders
 from .hooks import Facts, Hooks

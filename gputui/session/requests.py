@@ -9,7 +9,7 @@ from gputui.core.events import Edit, PauseKind, Refusal, Rerun, Resume, SetLanes
 from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
-from gputui.core.parameters import following
+from gputui.core.views.parameters import following
 
 from .layouts import Layout
 from .loading import NO_RESULTS, Again, Results, plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import Any
 
-from gputui.core.parameters import given
+from gputui.core.views.parameters import given
 
 from .command_list import LONGEST_COMMAND
 from .source import BadInput, shown

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec, Request
-from gputui.core.parameters import following
+from gputui.core.views.parameters import following
 
 from .settings import NO_SETTINGS, JobSettings
 from .values import bytes_or_share, memory_text

@@ -17,7 +17,7 @@ from gputui.core.job import Job, JobId
 from gputui.core.lanes import DeviceKind
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.core.why import why
+from gputui.core.views.why import why
 from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
 from gputui.session.folders import Files

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from gputui.core.events import PauseKind
 from gputui.core.mode import Mode
-from gputui.core.outlook import goes_on
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.outlook import goes_on
 from gputui.session.remains import left_of
 
 

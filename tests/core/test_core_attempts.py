@@ -40,7 +40,7 @@ from gputui.core.job import (
     Succeeded,
 )
 from gputui.core.scheduler import IllegalTransition, Scheduler
-from gputui.core.why import why
+from gputui.core.views.why import why
 
 
 def running(gpus: str = "0", **settings: object) -> World:

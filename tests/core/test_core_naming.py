@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.queues import job
 
-from gputui.core.naming import Names, Pattern
+from gputui.core.views.naming import Names, Pattern
 
 
 def names(*commands: str) -> list[str]:

@@ -9,8 +9,8 @@ from support.core_world import lanes
 from gputui.core.events import AddJobs, AttemptEnded, Drain, Event, Exited, Hold, Pause, PauseKind, Spawned, Suspend
 from gputui.core.job import JobSpec, Request
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.standing import Standing, Word, awaited, standing
 from gputui.core.validate import validate
+from gputui.core.views.standing import Standing, Word, awaited, standing
 
 NOW = 1000.0
 ONE = JobSpec(command="true", cwd="/", environment="")

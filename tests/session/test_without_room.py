@@ -14,7 +14,7 @@ from support.waiting import until
 from gputui.core.events import Drain, Hold, Kill, Pause, PauseKind, Requeue, Rerun, SetLanes, Suspend, UserCommand
 from gputui.core.job import JobId, StateName
 from gputui.core.mode import Mode
-from gputui.core.why import why
+from gputui.core.views.why import why
 from gputui.session.errors import StoreTrouble
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Forget, Load

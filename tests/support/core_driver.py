@@ -12,9 +12,9 @@ from gputui.core.instructions import Instruction
 from gputui.core.job import JobId, Stopping, Waiting
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.timers import due
+from gputui.core.structures.timers import due
 from gputui.core.validate import validate
-from gputui.core.why import why
+from gputui.core.views.why import why
 from support.core_chance import any_change_of_scene, any_command, any_outcome, any_signature, any_spec
 from support.core_model import Model, restored
 from support.core_world import is_sentence, lanes

@@ -23,7 +23,7 @@ from gputui.core.lanes import Lane
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.validate import validate
-from gputui.core.why import why
+from gputui.core.views.why import why
 
 
 def lanes(written: str) -> tuple[Lane, ...]:

@@ -14,7 +14,7 @@ from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.core.vector import Vector
+from gputui.core.structures.vector import Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import Status
 from gputui.session.folders import Files

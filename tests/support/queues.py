@@ -37,7 +37,7 @@ from gputui.core.job import (
 )
 from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
-from gputui.core.vector import Vector
+from gputui.core.structures.vector import Vector
 
 NOW = 1_000_000.0
 PLACED = Placed(1, (0,), ("0",), NOW - 100, "")

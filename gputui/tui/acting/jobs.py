@@ -32,7 +32,7 @@ from gputui.core.job import (
     Suspended,
     Waiting,
 )
-from gputui.core.outlook import next_in_line
+from gputui.core.views.outlook import next_in_line
 from gputui.tui.model.words import clock, counted, stake
 from gputui.tui.screens.ask import Ask, Choice
 

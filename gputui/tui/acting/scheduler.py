@@ -9,8 +9,8 @@ from gputui.core.breaker import failure_of
 from gputui.core.events import Drain, Pause, PauseKind, Requeue, Rerun, Resume, UserCommand
 from gputui.core.job import Active, Ended, Job, StateName, Stopping
 from gputui.core.mode import Mode
-from gputui.core.outlook import goes_on
 from gputui.core.transitions import words
+from gputui.core.views.outlook import goes_on
 from gputui.tui.leaving import Way
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.model.words import counted

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from rich.cells import cell_len, set_cell_size
 
 from gputui.core.job import Job, JobId, StateName
-from gputui.core.naming import Names
-from gputui.core.signs import SIGNS
+from gputui.core.views.naming import Names
+from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
 from .rows import PARAMETER, QUEUE_ORDER, TIME, Rows

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from gputui.core.job import Active, Ended, Job, JobId, StateName, Waiting
-from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.naming import Names
 
 from .filtering import Filter, text_of
 from .words import seconds_of

@@ -7,8 +7,8 @@ import time
 from rich.cells import cell_len, set_cell_size
 
 from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
-from gputui.core.signs import SIGNS
 from gputui.core.transitions import words as end_words
+from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
 

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gputui.core.job import JobSpec
-from gputui.core.parameters import following
+from gputui.core.views.parameters import following
 from gputui.logs.plain import plain
 from gputui.tui.model.job_fields import FIELDS, BadField, spec_of, texts_of
 

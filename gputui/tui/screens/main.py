@@ -18,8 +18,8 @@ from textual.widgets._toast import ToastRack
 from gputui.core.events import UserCommand
 from gputui.core.job import Job, JobId
 from gputui.core.lanes import DeviceKind
-from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.naming import Names
 from gputui.logs.plain import plain
 from gputui.session.requests import Outcome
 from gputui.tui.acting import ACTS

@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
-from gputui.core.parameters import given
+from gputui.core.views.parameters import given
 from gputui.logs.plain import plain
 from gputui.sources.pattern import with_field
 from gputui.sources.ranges import values_of

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from gputui.core.job import StateName
 from gputui.core.snapshot import Snapshot
-from gputui.core.standing import Word, standing
+from gputui.core.views.standing import Word, standing
 from gputui.logs.plain import plain
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.model.words import cut, moment

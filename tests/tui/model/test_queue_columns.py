@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from support.queues import NOW, STATES, TEXTS, Queue, job, jobs
 
 from gputui.core.job import Job
-from gputui.core.naming import Names
+from gputui.core.views.naming import Names
 from gputui.logs.plain import FORBIDDEN, plain
 from gputui.tui.model.columns import Layout, Told, layout
 from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, Rows

@@ -11,7 +11,7 @@ from support.operations import operations
 from support.queues import NOW, STATES, Queue, job, jobs
 
 from gputui.core.job import Ended, Job, Queued, Running, Succeeded
-from gputui.core.naming import Names
+from gputui.core.views.naming import Names
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, TIME, Rows, Tab
 

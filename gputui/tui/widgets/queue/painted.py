@@ -18,8 +18,8 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from gputui.core.job import Active, Job, JobId, StateName, Waiting
-from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.naming import Names
 from gputui.tui.model.columns import Layout, Told, layout
 from gputui.tui.model.rows import BAD_ENDS, Rows, Tab
 

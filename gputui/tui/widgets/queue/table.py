@@ -11,8 +11,8 @@ from textual.message import Message
 
 from gputui.core.events import Seen
 from gputui.core.job import Job, JobId
-from gputui.core.naming import Names
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.naming import Names
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import QUEUE_ORDER, Tab
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from .job import Delayed, Job, JobId, Running, Stopping
+from gputui.core.job import Delayed, Job, JobId, Running, Stopping
 
 
 def due(job: Job) -> float | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .job import Blocked, Delayed, Job, JobId, Queued, Request
-from .lanes import Board
-from .mode import Mode
-from .snapshot import Snapshot
+from gputui.core.job import Blocked, Delayed, Job, JobId, Queued, Request
+from gputui.core.lanes import Board
+from gputui.core.mode import Mode
+from gputui.core.snapshot import Snapshot
 
 
 def goes_on(snapshot: Snapshot) -> bool:

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .job import Job, JobId, Succeeded
+from gputui.core.job import Job, JobId, Succeeded
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from gputui.core.scheduler import Scheduler
 
 REMEMBERED = 101
 PLAYED_OUT = 500

@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from .job import Delayed, StateName
-from .mode import Mode
-from .scheduler import Scheduler
-from .snapshot import Snapshot
+from gputui.core.job import Delayed, StateName
+from gputui.core.mode import Mode
+from gputui.core.scheduler import Scheduler
+from gputui.core.snapshot import Snapshot
+
 from .why import why
 
 NOBODY = "nobody schedules it; gputui resume starts a keeper"

@@ -6,7 +6,7 @@ import re
 
 from msgspec.structs import replace
 
-from .job import JobSpec
+from gputui.core.job import JobSpec
 
 __all__ = ["following", "given", "value_of"]
 

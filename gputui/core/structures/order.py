@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .job import Job, JobId
+from gputui.core.job import Job, JobId
 
 BLOCK = 256
 FEW = 16

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
-from .cards import gigabytes
-from .job import Blocked, Delayed, Held, Job, JobId, Queued, Request
-from .mode import Mode
-from .order import place_of
-from .scheduler import Scheduler
+from gputui.core.cards import gigabytes
+from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Queued, Request
+from gputui.core.mode import Mode
+from gputui.core.scheduler import Scheduler
+from gputui.core.structures.order import place_of
 
 SHOWN = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .job import Job, JobId, JobSpec
+from gputui.core.job import Job, JobId, JobSpec
 
 LONGEST = 200
 """Words of a command that are looked at; what differs further on is not worth a name."""
