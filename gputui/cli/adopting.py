@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from gputui.session import adopting
 from gputui.session.paths import Paths
+from gputui.session.store import adoption as adopting
 
 from .one_key import answer
 from .words import USAGE, Exit, say

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable
 
 from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
-from gputui.session.source_record import SourceKind, SourceRecord
+from gputui.session.store.source_record import SourceKind, SourceRecord
 
 from .prints import Prints
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputui.session.layouts import trouble
-from gputui.session.opening import Layout
+from gputui.session.store.opening import Layout
 
 from .words import refuse
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gputui.session.client import Client
-    from gputui.session.source_record import SourceRecord
+    from gputui.session.store.source_record import SourceRecord
 
 SHOWN = 20
 """So many jobs of a kind are named; the rest is counted."""
@@ -86,7 +86,7 @@ def _reload(client: Client, files: list[dict[str, Any]], options: Options) -> in
     from gputui.session.login import captured
     from gputui.session.reloading import ReloadPlan
     from gputui.session.rereading import reread
-    from gputui.session.source_record import SourceRecord
+    from gputui.session.store.source_record import SourceRecord
     from gputui.sources.source import BadInput
 
     records = msgspec.convert(files, list[SourceRecord])

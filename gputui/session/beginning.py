@@ -9,6 +9,7 @@ import msgspec
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import GivenLanes, lanes
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
+from gputui.session.store.opening import Layout, open_session
 
 from . import lock as locks
 from .client import Client, ClientError
@@ -17,7 +18,6 @@ from .errors import ConfigError, SessionError
 from .lane_lists import give_lanes
 from .layouts import trouble
 from .lock import OwnerKind
-from .opening import Layout, open_session
 from .paths import Paths
 
 

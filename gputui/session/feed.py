@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
+from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.follow import Follower
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
 from gputui.sources.user_python import python_of
 from gputui.sources.yielder import Yielder
 
 from .fed import Fed, Given
-from .source_record import SourceKind, SourceRecord
 from .ticket import NotDurable, OwnerGone
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
+from gputui.session.store.source_record import SourceKind, SourceRecord
 
 from .feed import LOOK_EVERY, Feed, OnFed
-from .source_record import SourceKind, SourceRecord
 
 if TYPE_CHECKING:
     from .owner import Owner

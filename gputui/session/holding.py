@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gputui.session.store.opening import Layout
+
 from .lock import OwnerKind
-from .opening import Layout
 from .owner import Owner
 from .paths import Paths
 from .serving import Serving

@@ -136,9 +136,10 @@ def _spawned(root: str) -> int:
 
 def _explain(paths: Paths) -> None:
     """A keeper that went at once either lost the race or could not open the session; the latter is said."""
+    from gputui.session.store.opening import Layout, open_session
+
     from . import lock as locks
     from .errors import SessionError
-    from .opening import Layout, open_session
 
     lock = locks.take(paths)
     if lock is None:

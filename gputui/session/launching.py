@@ -12,6 +12,7 @@ from gputui.core.job import Job, Placed
 from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Engine, Launch, Report
+from gputui.session.store.store import Store
 
 from .command_line import command_line
 from .devices import Devices
@@ -19,7 +20,6 @@ from .environment import captured, defaults, told, visible
 from .errors import NotOurs
 from .folders import Folders
 from .paths import Paths
-from .store import Store
 
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from gputui.session.store.opening import Layout, open_session
+
 from . import lock as locks
 from .errors import SessionError
-from .opening import Layout, open_session
 from .paths import Paths
 
 

@@ -32,8 +32,11 @@ from gputui.engines.protocol import Report, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.signatures import job_crash
 from gputui.process.threads import NoThread, begin
+from gputui.session.store.backup import Backups
+from gputui.session.store.commit import Saver
+from gputui.session.store.opening import Opened, open_session
+from gputui.session.store.source_record import SourceRecord
 
-from .backup import Backups
 from .clock import time_and_step
 from .closing import take_all
 from .devices import Devices
@@ -49,13 +52,10 @@ from .launching import Launcher
 from .layouts import Layout, in_the_way
 from .lock import Lock, OwnerKind
 from .loop import Loop, Timer
-from .opening import Opened, open_session
 from .paths import Paths
 from .recovery import survivors, unnoted_ends
 from .requests import Commands
-from .saving import Saver
 from .scribe import Scribe
-from .source_record import SourceRecord
 from .ticket import NotDurable, OwnerGone, Ticket, Work
 from .without_room import needs_room, orders_of, take_back, write_down
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gputui.core.job import JobSpec
+from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.kinds import kind_of, read_drafts
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
-
-from .source_record import SourceKind, SourceRecord
 
 
 class Reread(Struct, frozen=True):

@@ -8,9 +8,9 @@ from typing import Generic, Protocol, TypeVar
 
 from gputui.core.events import Event, Refusal
 from gputui.core.scheduler import Scheduler
+from gputui.session.store.source_record import SourceRecord
 
 from .layouts import Layout
-from .source_record import SourceRecord
 
 T = TypeVar("T")
 

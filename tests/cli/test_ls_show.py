@@ -233,7 +233,7 @@ def test_a_long_queue_is_told_for_little_more_than_loading_it_costs(tmp_path: Pa
     long.begin(*(f"python train.py --seed {seed}" for seed in range(30_000)))
 
     def loading(home: Home) -> float:
-        return cpu_seconds("-c", f"from gputui.session.store import Store; Store({str(home.database)!r}).load()")
+        return cpu_seconds("-c", f"from gputui.session.store.store import Store; Store({str(home.database)!r}).load()")
 
     def telling(home: Home) -> float:
         return cpu_seconds("-m", "gputui", "ls", "--session", str(home.root))

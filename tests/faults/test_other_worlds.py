@@ -16,7 +16,7 @@ from support.sessions import VICTIM, Session, alive, said
 from support.waiting import until
 
 from gputui.process.world import World
-from gputui.session.store import Change
+from gputui.session.store.store import Change
 
 
 @pytest.fixture

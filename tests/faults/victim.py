@@ -27,7 +27,7 @@ from gputui.engines.local.takeover import Takeover
 from gputui.engines.protocol import Survivor
 from gputui.process import mounts
 from gputui.process.world import this_world
-from gputui.session import backup, opening
+from gputui.session.store import backup, opening
 
 
 def obey(orders: dict[str, Any]) -> None:

@@ -8,12 +8,12 @@ import pytest
 from support.owning import spec
 
 from gputui.core.job import Job, Queued
-from gputui.session import backup
-from gputui.session.backup import Backups
 from gputui.session.journal import Journal
 from gputui.session.loop import Loop
 from gputui.session.paths import Paths
-from gputui.session.store import Change, Store
+from gputui.session.store import backup
+from gputui.session.store.backup import Backups
+from gputui.session.store.store import Change, Store
 
 
 def backed_up(paths: Paths, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from support.owning import add, ended, owned, spec
 from gputui.core.job import Job, Placed, Queued
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.environment import captured, defaults, digest, told, visible
-from gputui.session.store import Store
+from gputui.session.store.store import Store
 
 PLACED = Placed(2, (0,), ("0", "1"), 0.0, "")
 

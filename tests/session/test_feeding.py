@@ -12,7 +12,7 @@ from support.waiting import until
 from gputui.core.events import Pause, PauseKind, Resume
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Forget, Load
-from gputui.session.source_record import SourceKind, SourceRecord
+from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.mark import end_of
 
 

@@ -27,7 +27,7 @@ from gputui.core.job import (
     TimedOut,
 )
 from gputui.session.folders import info
-from gputui.session.notes import Note, read_note, read_notes
+from gputui.session.store.info_reader import Note, read_note, read_notes
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 

@@ -12,8 +12,8 @@ from gputui.session.client import Client, ClientError
 from gputui.session.errors import NotOurs, SessionError
 from gputui.session.ground import Ground
 from gputui.session.layouts import taken_numbers
-from gputui.session.opening import Layout, open_session
 from gputui.session.paths import Paths
+from gputui.session.store.opening import Layout, open_session
 
 
 def mode(path: str | Path) -> int:

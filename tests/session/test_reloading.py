@@ -16,7 +16,7 @@ from gputui.core.scheduler import Scheduler
 from gputui.session.loading import Again, plan
 from gputui.session.reloading import ReloadPlan, reload_plan
 from gputui.session.rereading import reread
-from gputui.session.source_record import SourceKind, SourceRecord
+from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
 
 

@@ -18,7 +18,7 @@ from gputui.core.scheduler import Moment, Scheduler
 from gputui.core.validate import validate
 from gputui.process.world import this_world
 from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
-from gputui.session.store import Change, Identity, Store
+from gputui.session.store.store import Change, Identity, Store
 
 
 @pytest.fixture

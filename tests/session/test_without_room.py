@@ -18,8 +18,8 @@ from gputui.core.views.why import why
 from gputui.session.errors import StoreTrouble
 from gputui.session.owner import Owner
 from gputui.session.requests import Commands, Forget, Load
-from gputui.session.source_record import SourceKind, SourceRecord
-from gputui.session.store import Change, Store
+from gputui.session.store.source_record import SourceKind, SourceRecord
+from gputui.session.store.store import Change, Store
 from gputui.session.ticket import NotDurable
 
 LONG = "exec sleep 600"

@@ -16,7 +16,7 @@ from gputui.cli.run import parser
 from gputui.core.job import Attempt, Job
 from gputui.core.scheduler import Scheduler
 from gputui.core.validate import validate
-from gputui.session.store import Store
+from gputui.session.store.store import Store
 
 from .waiting import PATIENCE, until
 

@@ -8,7 +8,7 @@ from gputui.session.loading import Again
 from gputui.session.reloading import ReloadPlan, reload_plan, told
 from gputui.session.requests import Load, Loaded
 from gputui.session.rereading import Reread, reread
-from gputui.session.source_record import SourceKind, SourceRecord
+from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.source import BadInput
 from gputui.tui.screens.ask import Ask, Choice
 

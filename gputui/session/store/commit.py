@@ -7,12 +7,12 @@ from typing import Any
 
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
+from gputui.session.errors import StoreDamaged, StoreTrouble
+from gputui.session.journal import Journal
+from gputui.session.ticket import Ticket
 
-from .errors import StoreDamaged, StoreTrouble
-from .journal import Journal
 from .source_record import SourceRecord
 from .store import Change, Identity, Store
-from .ticket import Ticket
 
 Sources = dict[str, SourceRecord]
 

@@ -21,9 +21,9 @@ from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World
+from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
+from gputui.session.layouts import Former, Layout, ranges
 
-from .errors import NewerStore, StoreDamaged, StoreTrouble
-from .layouts import Former, Layout, ranges
 from .source_record import SourceRecord
 
 T = TypeVar("T")

@@ -7,11 +7,12 @@ import sqlite3
 import time
 from contextlib import suppress
 
-from .errors import StoreDamaged, StoreTrouble
-from .glance import is_whole
-from .journal import Journal
-from .loop import Loop
-from .paths import Paths
+from gputui.session.errors import StoreDamaged, StoreTrouble
+from gputui.session.journal import Journal
+from gputui.session.loop import Loop
+from gputui.session.paths import Paths
+
+from .peek import is_whole
 from .store import Store
 
 FIRST_AFTER = 1.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from . import lock as locks
-from .errors import ForeignSession
-from .lock import Lock, OwnerKind
+from gputui.session import lock as locks
+from gputui.session.errors import ForeignSession
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.owner import Owner
+from gputui.session.paths import Paths
+
 from .opening import Layout, open_session
-from .owner import Owner
-from .paths import Paths
 
 
 def refusal(paths: Paths) -> str | None:

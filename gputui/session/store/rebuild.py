@@ -33,10 +33,10 @@ from gputui.core.scheduler import Record
 from gputui.logs.likeness import alike
 from gputui.process.folder_id import FolderId, lives_elsewhere
 from gputui.process.processes import TOKEN_VARIABLE
+from gputui.session.folders import Folders
+from gputui.session.paths import Paths
 
-from .folders import Folders
-from .notes import Note, read_notes
-from .paths import Paths
+from .info_reader import Note, read_notes
 
 UNKNOWN = "echo 'the command of this job was lost with the store'; exit 1"
 LOST = Lost("the store was damaged while it ran")

@@ -16,17 +16,17 @@ from gputui.engines.local.takeover import LEFT_BEHIND
 from gputui.engines.protocol import Since
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World, this_world
+from gputui.session.environment import captured, digest
+from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
+from gputui.session.folders import Folders
+from gputui.session.layouts import Layout as Layout
+from gputui.session.layouts import taken_numbers
+from gputui.session.paths import Paths
+from gputui.session.registry import remember
 
 from . import backup
-from .environment import captured, digest
-from .errors import SessionError, StoreDamaged, StoreTrouble
-from .folders import Folders
-from .layouts import Layout as Layout
-from .layouts import taken_numbers
-from .notes import read_notes
-from .paths import Paths
+from .info_reader import read_notes
 from .rebuild import LOST, begun_unknown, is_behind, read_claims, rebuild, session_of_running, settle_blocked
-from .registry import remember
 from .residence import refuse_far, refuse_other_container, settled, since
 from .source_record import SourceKind
 from .store import Change, Identity, Store

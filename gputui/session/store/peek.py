@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from gputui.process.world import World
+from gputui.session.errors import StoreDamaged, StoreTrouble
 
-from .errors import StoreDamaged, StoreTrouble
 from .store import Identity, Store
 
 

@@ -14,11 +14,11 @@ from gputui.engines.protocol import Since
 from gputui.process.folder_id import FolderId
 from gputui.process.mounts import is_local
 from gputui.process.world import World
+from gputui.session.errors import ForeignSession
+from gputui.session.ground import somebody_lives
+from gputui.session.paths import Paths
 
-from .errors import ForeignSession
-from .glance import home_of, running_in
-from .ground import somebody_lives
-from .paths import Paths
+from .peek import home_of, running_in
 from .store import Identity
 
 ADOPT = "if nothing of it can run there any more: gputui run --adopt --output-dir {root}"
