@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from gputui.core.job import StateName
 from gputui.session.errors import SessionError
-from gputui.session.requests import Begin, Begun, Load, Loaded
-from gputui.session.ticket import Ticket
+from gputui.session.owner.requests import Begin, Begun, Load, Loaded
+from gputui.session.owner.ticket import Ticket
 from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.screens.main import MainScreen

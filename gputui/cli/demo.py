@@ -135,7 +135,7 @@ def begin_jobs(bridge: Bridge, stage: Stage, environment: dict[str, str]) -> Non
     from gputui.gpus.hardware import Hardware
     from gputui.gpus.lanes import lanes
     from gputui.gpus.wanted import Simulated
-    from gputui.session.requests import Begin, Load
+    from gputui.session.owner.requests import Begin, Load
 
     given = lanes(Simulated(GPUS), Hardware())
     cpu_jobs = max(1, len(os.sched_getaffinity(0)) // 2)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gputui.session.client import Client
 from gputui.session.lane_lists import lane_words, lanes_of
-from gputui.session.requests import Begin, devices_of
+from gputui.session.owner.requests import Begin, devices_of
 from gputui.session.takeover import Owned
 
 from .calling import agreed, on_terminal

@@ -11,7 +11,7 @@ from gputui.core.events import Refusal
 from gputui.process.threads import begin
 from gputui.session import client
 from gputui.session.client import ClientError
-from gputui.session.ticket import NotDurable, OwnerGone
+from gputui.session.owner.ticket import NotDurable, OwnerGone
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
 from gputui.session.keepsakes import keep
-from gputui.session.loading import NO_RESULTS, Again, Results
-from gputui.session.requests import Load
+from gputui.session.owner.load_plan import NO_RESULTS, Again, Results
+from gputui.session.owner.requests import Load
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
 from gputui.sources.mark import end_of

@@ -14,12 +14,12 @@ from gputui.process.folder_id import FolderId
 from gputui.session import lock as locks
 from gputui.session.errors import SessionError
 from gputui.session.ground import Ground
-from gputui.session.journal import Journal
 from gputui.session.keeping import LIVED_WELL
 from gputui.session.lock import Lock, OwnerKind
-from gputui.session.owner import Owner
+from gputui.session.owner.journal import Journal
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Commands
 from gputui.session.paths import Paths
-from gputui.session.requests import Commands
 from gputui.session.serving import Serving
 from gputui.session.vigil import Vigil
 

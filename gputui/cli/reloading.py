@@ -84,8 +84,8 @@ def _reload(client: Client, files: list[dict[str, Any]], options: Options) -> in
     import msgspec
 
     from gputui.session.login import captured
-    from gputui.session.reloading import ReloadPlan
-    from gputui.session.rereading import reread
+    from gputui.session.owner.reload_plan import ReloadPlan
+    from gputui.session.owner.rereading import reread
     from gputui.session.store.source_record import SourceRecord
     from gputui.sources.source import BadInput
 
@@ -117,7 +117,7 @@ def _reload(client: Client, files: list[dict[str, Any]], options: Options) -> in
 
 
 def _agreed(plan: Any, records: list[SourceRecord], options: Options) -> bool:
-    from gputui.session.reloading import told
+    from gputui.session.owner.reload_plan import told
 
     lines = told(plan, SHOWN, keep_gone=options.keep_gone)
     for line in lines:

@@ -15,8 +15,8 @@ from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session import gpu_file
 from gputui.session.lane_lists import lane_words
 from gputui.session.layouts import Layout
-from gputui.session.loading import Again
-from gputui.session.requests import Begin, Begun
+from gputui.session.owner.load_plan import Again
+from gputui.session.owner.requests import Begin, Begun
 from gputui.sources.kinds import Kind
 from gputui.sources.settings import JobSettings
 

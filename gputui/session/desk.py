@@ -16,15 +16,15 @@ from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
+from gputui.session.owner.reload_plan import reload_plan
+from gputui.session.owner.requests import Begin, Commands, Forget, Load
+from gputui.session.owner.ticket import NotDurable, OwnerGone, Ticket
 
 from . import wire
 from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
-from .reloading import reload_plan
-from .requests import Begin, Commands, Forget, Load
-from .ticket import NotDurable, OwnerGone, Ticket
 
 if TYPE_CHECKING:
-    from .owner import Owner
+    from gputui.session.owner.owner import Owner
 
 EXPLAINED = 300
 """So many waiting jobs are told in full why they wait; further back only how many are ahead."""

@@ -13,11 +13,10 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture
 from gputui.gpus.words import label
-
-from .ticket import Act, Ticket
+from gputui.session.owner.ticket import Act, Ticket
 
 if TYPE_CHECKING:
-    from .owner import Owner
+    from gputui.session.owner.owner import Owner
 
 
 def title(device: DevicePicture) -> str:

@@ -26,9 +26,9 @@ from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
 from gputui.gpus.usage import UsageMeter
 from gputui.gpus.watch import Watch
 from gputui.gpus.words import why_not
+from gputui.session.owner.loop import Loop
 
 from .attribution import holdings, left_behind, ours
-from .loop import Loop
 from .picturing import Known, Session, pictured
 from .sight import Wanted, kind_of, sampler_for, wanted_for
 

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from gputui.process.memory import collect_rarely
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.ticket import OwnerGone
 
 from . import lock as locks
 from . import wire
@@ -16,9 +18,7 @@ from .client import ClientError, refused
 from .desk import Desk
 from .errors import SessionError
 from .lock import Lock, OwnerKind
-from .owner import Owner
 from .paths import Paths
-from .ticket import OwnerGone
 
 
 def ask_store(root: str, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:

@@ -10,9 +10,8 @@ from gputui.core.lanes import Lane
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import lanes
 from gputui.gpus.wanted import BadGpus, parse_gpus
-
-from .journal import Journal
-from .loop import Loop
+from gputui.session.owner.journal import Journal
+from gputui.session.owner.loop import Loop
 
 LOOK_EVERY = 1.0
 LARGEST = 65536

@@ -11,11 +11,11 @@ from contextlib import suppress
 from gputui.process.folder_id import FolderId
 from gputui.process.spawn import spawn
 from gputui.process.watch import Watch
+from gputui.session.owner.journal import Journal
+from gputui.session.owner.loop import Loop, Timer
 
 from .client import ClientError, NoOwner, connected
 from .environment import captured
-from .journal import Journal
-from .loop import Loop, Timer
 from .paths import Paths
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0

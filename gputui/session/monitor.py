@@ -11,8 +11,8 @@ from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
 from gputui.gpus.watch import Watch
 from gputui.process.threads import begin
+from gputui.session.owner.loop import Loop
 
-from .loop import Loop
 from .picturing import without_session
 from .sight import driver_present
 

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from gputui.session.owner.loop import Loop, Timer
+
 from . import wire
-from .loop import Loop, Timer
 from .paths import Paths
 
 MOST_CONNECTIONS = 128

@@ -12,13 +12,14 @@ from contextlib import suppress
 
 import msgspec
 
+from gputui.session.owner.hook_events import Reactions
+from gputui.session.owner.hooks import Hooks
+from gputui.session.owner.owner import Owner
+
 from . import config, wire
 from .desk import Desk
-from .hooks import Hooks
 from .keeping import Waiter, spawn_keeper
 from .lock import OwnerKind
-from .owner import Owner
-from .reactions import Reactions
 from .server import Connection, Server
 
 QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)

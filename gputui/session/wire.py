@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from gputui.core.job import JobId, JobSpec, StateName
-
-from .requests import Begin, Commands, Forget, Load
+from gputui.session.owner.requests import Begin, Commands, Forget, Load
 
 VERSION = 1
 LARGEST_FRAME = 256 << 20

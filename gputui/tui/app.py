@@ -17,7 +17,7 @@ from gputui.core.events import UserCommand
 from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
 from gputui.session.holding import Holding
-from gputui.session.requests import Begin
+from gputui.session.owner.requests import Begin
 from gputui.session.takeover import Owned
 from gputui.tui.acting.scheduler import leaving_events, requeues
 from gputui.tui.screens.main import MainScreen

@@ -24,9 +24,9 @@ from gputui.session.folders import Files
 from gputui.session.holding import Holding
 from gputui.session.listing import pid_of, story_json
 from gputui.session.monitor import Monitor
-from gputui.session.owner import Owner
-from gputui.session.requests import Commands, Outcome
-from gputui.session.ticket import OwnerGone, Ticket, Work
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Commands, Outcome
+from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 
 T = TypeVar("T")
 HANDED_ON_WITHIN = 0.05

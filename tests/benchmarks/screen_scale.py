@@ -27,8 +27,8 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.environment import captured
 from gputui.session.holding import Holding
 from gputui.session.lock import OwnerKind
+from gputui.session.owner.requests import Begin, Commands, Load
 from gputui.session.paths import Paths
-from gputui.session.requests import Begin, Commands, Load
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.model.filtering import Filter

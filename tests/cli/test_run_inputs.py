@@ -13,7 +13,7 @@ from support.waiting import until
 
 from gputui.cli.feeding import CHUNK, MOST_WAITING
 from gputui.session.client import Client
-from gputui.session.feed import AHEAD
+from gputui.session.owner.feed import AHEAD
 
 
 @pytest.fixture

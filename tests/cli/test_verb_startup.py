@@ -69,7 +69,7 @@ try:
     main([sys.argv[1], "--help"])
 except SystemExit:
     pass
-import gputui.session.owner
+import gputui.session.owner.owner
 loaded = set(sys.modules) - set(before)
 import typing_extensions
 sys.stdout = sys.__stdout__

@@ -24,7 +24,7 @@ from support.waiting import until
 from gputui.session import lock as locks
 from gputui.session.errors import SessionError
 from gputui.session.lock import OwnerKind
-from gputui.session.owner import Owner
+from gputui.session.owner.owner import Owner
 from gputui.session.paths import Paths
 
 FORGED = """\

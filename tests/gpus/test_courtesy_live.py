@@ -197,7 +197,7 @@ def _can_run_python(user: str) -> bool:
         return False
     entry = pwd.getpwnam(user)
     try:
-        check = "import gputui.session.owner"
+        check = "import gputui.session.owner.owner"
         done = subprocess.run(
             [sys.executable, "-c", check], user=entry.pw_uid, group=entry.pw_gid, cwd="/", check=False
         )

@@ -26,8 +26,8 @@ from gputui.gpus.sample import Status
 from gputui.session.device_commands import enable, kill_leftovers, killed
 from gputui.session.lock import OwnerKind
 from gputui.session.monitor import Monitor
-from gputui.session.owner import Owner
-from gputui.session.requests import Commands
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Commands
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}
 

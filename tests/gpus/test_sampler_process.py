@@ -18,7 +18,7 @@ import gputui.gpus.process as process_module
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Status, TroubleKind
 from gputui.gpus.watch import Watch, sample_once
-from gputui.session.loop import Loop
+from gputui.session.owner.loop import Loop
 
 Start = Callable[..., ProcessSampler]
 Until = Callable[..., Sample]

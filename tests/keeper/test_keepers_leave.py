@@ -16,7 +16,7 @@ from support.waiting import until
 from gputui.session import lock as locks
 from gputui.session.keeping import start_keeper_and_wait
 from gputui.session.lock import OwnerKind
-from gputui.session.owner import Owner
+from gputui.session.owner.owner import Owner
 from gputui.session.paths import Paths
 from gputui.session.serving import QUIET_FOR, Serving
 

@@ -13,9 +13,9 @@ from support.waiting import until
 
 from gputui.process.folder_id import FolderId
 from gputui.session import keeping
-from gputui.session.journal import Journal
 from gputui.session.lock import OwnerKind
-from gputui.session.loop import Callback, Loop, Timer
+from gputui.session.owner.journal import Journal
+from gputui.session.owner.loop import Callback, Loop, Timer
 from gputui.session.paths import Paths
 
 MOST_ABOVE_BARE = 20_000

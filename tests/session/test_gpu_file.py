@@ -11,7 +11,7 @@ from support.owning import add, change_settings, ended, owned, spec
 from support.sessions import Session, said
 from support.waiting import until
 
-from gputui.session.owner import Owner
+from gputui.session.owner.owner import Owner
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gputui.session.loop import Loop
+from gputui.session.owner.loop import Loop
 
 
 @pytest.fixture

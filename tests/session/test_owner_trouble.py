@@ -15,9 +15,9 @@ from support.waiting import until
 
 from gputui.core.events import Kill
 from gputui.session.errors import SessionError
-from gputui.session.owner import Owner
-from gputui.session.requests import Commands
-from gputui.session.ticket import Act, OwnerGone
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Commands
+from gputui.session.owner.ticket import Act, OwnerGone
 
 
 def broken(owner: Owner) -> None:

@@ -14,8 +14,8 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.device_commands import drain, enable, killed, requeued
 from gputui.session.lock import OwnerKind
-from gputui.session.owner import Owner
-from gputui.session.requests import Commands
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Commands
 
 CPU_LANES = tuple(Lane(number, (), DeviceKind.CPU) for number in range(2))
 

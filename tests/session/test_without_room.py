@@ -16,11 +16,11 @@ from gputui.core.job import JobId, StateName
 from gputui.core.mode import Mode
 from gputui.core.views.why import why
 from gputui.session.errors import StoreTrouble
-from gputui.session.owner import Owner
-from gputui.session.requests import Commands, Forget, Load
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Commands, Forget, Load
+from gputui.session.owner.ticket import NotDurable
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.session.store.store import Change, Store
-from gputui.session.ticket import NotDurable
 
 LONG = "exec sleep 600"
 PATIENCE = 60

@@ -16,7 +16,7 @@ from gputui.engines.local.claims import Claimed, Claims
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Launch, Report, Since, Survivor
 from gputui.process import processes
-from gputui.session.loop import Loop
+from gputui.session.owner.loop import Loop
 
 from .waiting import PATIENCE
 

@@ -12,10 +12,10 @@ from gputui.core.job import Ended, Job, JobId, JobSpec
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session import lock as locks
 from gputui.session.lock import Lock, OwnerKind
-from gputui.session.owner import Owner
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Begin, Load
+from gputui.session.owner.ticket import Act
 from gputui.session.paths import Paths
-from gputui.session.requests import Begin, Load
-from gputui.session.ticket import Act
 
 from .waiting import until
 

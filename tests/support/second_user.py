@@ -68,7 +68,7 @@ def second_user() -> Iterator[SecondUser]:
     try:
         os.chown(folder, NUMBER, NUMBER)
         user = SecondUser(folder)
-        if user.run(sys.executable, "-c", "import gputui.session.owner").returncode != 0:
+        if user.run(sys.executable, "-c", "import gputui.session.owner.owner").returncode != 0:
             pytest.skip("the Python of these tests cannot be run by another user")
         if os.statvfs(folder).f_flag & os.ST_NOSUID:
             pytest.skip("programs cannot be set-uid here")

@@ -22,9 +22,9 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
 from gputui.session.holding import Holding
 from gputui.session.lock import OwnerKind
+from gputui.session.owner.requests import Begin, Commands, Load, Outcome
+from gputui.session.owner.ticket import Work
 from gputui.session.paths import Paths
-from gputui.session.requests import Begin, Commands, Load, Outcome
-from gputui.session.ticket import Work
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.leaving import Way

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputui.session import lock as locks
 from gputui.session.errors import ForeignSession
 from gputui.session.lock import Lock, OwnerKind
-from gputui.session.owner import Owner
+from gputui.session.owner.owner import Owner
 from gputui.session.paths import Paths
 
 from .opening import Layout, open_session

@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 
 from gputui.session.errors import StoreDamaged, StoreTrouble
-from gputui.session.journal import Journal
-from gputui.session.loop import Loop
+from gputui.session.owner.journal import Journal
+from gputui.session.owner.loop import Loop
 from gputui.session.paths import Paths
 
 from .peek import is_whole

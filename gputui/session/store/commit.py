@@ -8,8 +8,8 @@ from typing import Any
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
 from gputui.session.errors import StoreDamaged, StoreTrouble
-from gputui.session.journal import Journal
-from gputui.session.ticket import Ticket
+from gputui.session.owner.journal import Journal
+from gputui.session.owner.ticket import Ticket
 
 from .source_record import SourceRecord
 from .store import Change, Identity, Store

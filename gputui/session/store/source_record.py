@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gputui.core.mode import Cause, Mode
-from gputui.session.loading import Again
+from gputui.session.owner.load_plan import Again
 from gputui.sources.mark import Mark
 from gputui.sources.settings import NO_SETTINGS, JobSettings
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gputui.core.events import Edit
 from gputui.core.job import Job, JobSpec, Waiting
-from gputui.session.requests import Load, Loaded
+from gputui.session.owner.requests import Load, Loaded
 from gputui.sources.pattern import pattern_of
 from gputui.sources.source import specs
 from gputui.sources.sweep import Sweep

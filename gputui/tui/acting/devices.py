@@ -9,8 +9,8 @@ from gputui.core.events import SetLanes, UserCommand
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
-from gputui.session.owner import Owner
-from gputui.session.ticket import Ticket
+from gputui.session.owner.owner import Owner
+from gputui.session.owner.ticket import Ticket
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.words import stake
 from gputui.tui.screens.ask import Ask, Choice

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputui.session.loading import Again
-from gputui.session.reloading import ReloadPlan, reload_plan, told
-from gputui.session.requests import Load, Loaded
-from gputui.session.rereading import Reread, reread
+from gputui.session.owner.load_plan import Again
+from gputui.session.owner.reload_plan import ReloadPlan, reload_plan, told
+from gputui.session.owner.requests import Load, Loaded
+from gputui.session.owner.rereading import Reread, reread
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.source import BadInput
 from gputui.tui.screens.ask import Ask, Choice

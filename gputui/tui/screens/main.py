@@ -21,7 +21,7 @@ from gputui.core.lanes import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.naming import Names
 from gputui.logs.plain import plain
-from gputui.session.requests import Outcome
+from gputui.session.owner.requests import Outcome
 from gputui.tui.acting import ACTS
 from gputui.tui.acting.devices import ask_which
 from gputui.tui.acting.footing import offered

@@ -13,7 +13,7 @@ from gputui.core.events import Remove, Seen, UserCommand
 from gputui.core.job import Job, JobId, JobSpec, StateName, Waiting
 from gputui.logs.plain import plain
 
-from .loading import Key, key_of
+from .load_plan import Key, key_of
 
 _NOT_SHOWN = ("command", "cwd", "environment", "hold", "occurrence", "params")
 """Part of a job's identity, or not the file's to say."""

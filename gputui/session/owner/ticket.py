@@ -8,9 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 from gputui.core.events import Event, Refusal
 from gputui.core.scheduler import Scheduler
+from gputui.session.layouts import Layout
 from gputui.session.store.source_record import SourceRecord
-
-from .layouts import Layout
 
 T = TypeVar("T")
 

@@ -12,14 +12,14 @@ from gputui.core.job import Job, Placed
 from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Engine, Launch, Report
+from gputui.session.devices import Devices
+from gputui.session.environment import captured, defaults, told, visible
+from gputui.session.errors import NotOurs
+from gputui.session.folders import Folders
+from gputui.session.paths import Paths
 from gputui.session.store.store import Store
 
 from .command_line import command_line
-from .devices import Devices
-from .environment import captured, defaults, told, visible
-from .errors import NotOurs
-from .folders import Folders
-from .paths import Paths
 
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
 

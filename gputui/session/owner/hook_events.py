@@ -5,10 +5,10 @@ from __future__ import annotations
 from gputui.core.job import Ended, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.outlook import goes_on
+from gputui.session.folders import Folders
+from gputui.session.listing import ENDED_BADLY
 
-from .folders import Folders
 from .hooks import Facts, Hooks
-from .listing import ENDED_BADLY
 
 
 class Reactions:

@@ -10,8 +10,8 @@ from msgspec import Struct
 from gputui.core.job import Crashed, Ended, Job
 from gputui.core.mode import Cause
 from gputui.process.event_loop import EventLoop
+from gputui.session.config import Config
 
-from .config import Config
 from .hook_runner import Hook, HookRunner, Variables
 
 

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from gputui.core.events import Refusal
 from gputui.core.job import JobId, JobSpec
+from gputui.session.outfiles import check_outfiles
 from gputui.session.store.source_record import SourceRecord
 
-from .loading import plan
-from .outfiles import check_outfiles
+from .load_plan import plan
 from .ticket import Act, NotDurable, OwnerGone
 
 

@@ -10,11 +10,11 @@ from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
 from gputui.core.views.parameters import following
+from gputui.session.layouts import Layout
+from gputui.session.outfiles import check_outfiles
 from gputui.session.store.source_record import SourceKind, SourceRecord
 
-from .layouts import Layout
-from .loading import NO_RESULTS, Again, Results, plan
-from .outfiles import check_outfiles
+from .load_plan import NO_RESULTS, Again, Results, plan
 from .ticket import Act
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)

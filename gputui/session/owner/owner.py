@@ -32,6 +32,15 @@ from gputui.engines.protocol import Report, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.signatures import job_crash
 from gputui.process.threads import NoThread, begin
+from gputui.session.devices import Devices
+from gputui.session.environment import digest
+from gputui.session.errors import SessionError
+from gputui.session.folders import Folders
+from gputui.session.gpu_file import GpuFile
+from gputui.session.ground import Ground
+from gputui.session.layouts import Layout, in_the_way
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.paths import Paths
 from gputui.session.store.backup import Backups
 from gputui.session.store.commit import Saver
 from gputui.session.store.opening import Opened, open_session
@@ -39,23 +48,14 @@ from gputui.session.store.source_record import SourceRecord
 
 from .clock import time_and_step
 from .closing import take_all
-from .devices import Devices
-from .environment import digest
-from .errors import SessionError
-from .fed import Fed
-from .feeding import Feeds
-from .folders import Folders
-from .gpu_file import GpuFile
-from .ground import Ground
+from .feed_request import Fed
+from .feeds import Feeds
+from .info_writer import Scribe
 from .journal import Journal
-from .launching import Launcher
-from .layouts import Layout, in_the_way
-from .lock import Lock, OwnerKind
+from .launch import Launcher
 from .loop import Loop, Timer
-from .paths import Paths
-from .recovery import survivors, unnoted_ends
 from .requests import Commands
-from .scribe import Scribe
+from .survivors import survivors, unnoted_ends
 from .ticket import NotDurable, OwnerGone, Ticket, Work
 from .without_room import needs_room, orders_of, take_back, write_down
 

@@ -14,7 +14,7 @@ from gputui.sources.source import BadInput, Draft, Occurrences, specs
 from gputui.sources.user_python import python_of
 from gputui.sources.yielder import Yielder
 
-from .fed import Fed, Given
+from .feed_request import Fed, Given
 from .ticket import NotDurable, OwnerGone
 
 if TYPE_CHECKING:

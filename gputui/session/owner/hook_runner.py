@@ -19,8 +19,7 @@ from gputui.process.descriptors import Open, Same
 from gputui.process.event_loop import Cancel, EventLoop
 from gputui.process.spawn import spawn
 from gputui.process.watch import Watch
-
-from .login import captured
+from gputui.session.login import captured
 
 MOST_AT_ONCE = 8
 MOST_WAITING = 1000

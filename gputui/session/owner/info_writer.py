@@ -14,11 +14,11 @@ from contextlib import suppress
 from gputui.core.job import Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
 from gputui.process.threads import NoThread, begin
+from gputui.session.errors import NotOurs
+from gputui.session.folders import Folders, info
+from gputui.session.job_folder import FAILURE, SUCCESS, JobFolder
 
-from .errors import NotOurs
-from .folders import Folders, info
 from .git import GitNotes
-from .job_folder import FAILURE, SUCCESS, JobFolder
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 RETRY_AFTER = 1.0
