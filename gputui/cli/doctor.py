@@ -9,7 +9,7 @@ import sys
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once
-from gputui.session.sight import driver_present
+from gputui.session.devices.samplers import driver_present
 
 from .syntax import Verb
 from .words import out

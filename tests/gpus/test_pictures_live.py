@@ -23,9 +23,9 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
-from gputui.session.device_commands import enable, kill_leftovers, killed
+from gputui.session.devices.device_commands import enable, kill_leftovers, killed
+from gputui.session.devices.monitor import Monitor
 from gputui.session.lock import OwnerKind
-from gputui.session.monitor import Monitor
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
 
@@ -179,7 +179,7 @@ def test_the_monitor_closes_at_once_although_the_driver_hangs(nvml: Any) -> None
 
 
 def test_without_cards_the_monitor_shows_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputui.session.monitor.driver_present", lambda: False)
+    monkeypatch.setattr("gputui.session.devices.monitor.driver_present", lambda: False)
     news: list[int] = []
     monitor = Monitor(lambda: news.append(1))
     monitor.start()

@@ -12,7 +12,7 @@ from support.waiting import until
 from gputui.core.events import Refusal
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.session.device_commands import drain, enable, killed, requeued
+from gputui.session.devices.device_commands import drain, enable, killed, requeued
 from gputui.session.lock import OwnerKind
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands

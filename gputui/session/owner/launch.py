@@ -12,7 +12,7 @@ from gputui.core.job import Job, Placed
 from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Engine, Launch, Report
-from gputui.session.devices import Devices
+from gputui.session.devices.devices import Devices
 from gputui.session.environment import captured, defaults, told, visible
 from gputui.session.errors import NotOurs
 from gputui.session.folders import Folders

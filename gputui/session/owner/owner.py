@@ -32,11 +32,11 @@ from gputui.engines.protocol import Report, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.signatures import job_crash
 from gputui.process.threads import NoThread, begin
-from gputui.session.devices import Devices
+from gputui.session.devices.devices import Devices
+from gputui.session.devices.gpu_file import GpuFile
 from gputui.session.environment import digest
 from gputui.session.errors import SessionError
 from gputui.session.folders import Folders
-from gputui.session.gpu_file import GpuFile
 from gputui.session.ground import Ground
 from gputui.session.layouts import Layout, in_the_way
 from gputui.session.lock import Lock, OwnerKind

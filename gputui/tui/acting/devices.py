@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gputui.core.events import SetLanes, UserCommand
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.session.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
+from gputui.session.devices.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import Ticket
 from gputui.tui.model.arrangement import Pane

@@ -17,7 +17,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import Status
 from gputui.logs.plain import plain
-from gputui.session.device_commands import title
+from gputui.session.devices.device_commands import title
 from gputui.tui.widgets.gpus import figures
 from gputui.tui.widgets.gpus.choices import KEYS, DeviceChoice, choices
 from gputui.tui.widgets.gpus.occupants import View, occupant

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.session.device_commands import stoppable
+from gputui.session.devices.device_commands import stoppable
 
 
 class DeviceChoice(StrEnum):

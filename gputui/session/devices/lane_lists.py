@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.session.client import Client, ClientError
+from gputui.session.lock import OwnerKind
 from gputui.session.owner.requests import devices_of
-
-from .client import Client, ClientError
-from .lock import OwnerKind
 
 HANDED_OVER_BY = (None, OwnerKind.KEEPER)
 """Owners whose lanes are nobody's wish of this moment."""

@@ -29,8 +29,8 @@ from gputui.gpus.words import why_not
 from gputui.session.owner.loop import Loop
 
 from .attribution import holdings, left_behind, ours
-from .picturing import Known, Session, pictured
-from .sight import Wanted, kind_of, sampler_for, wanted_for
+from .picture_builder import Known, Session, pictured
+from .samplers import Wanted, kind_of, sampler_for, wanted_for
 
 NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
 IDLE_AFTER = 600.0

@@ -13,8 +13,8 @@ from gputui.gpus.watch import Watch
 from gputui.process.threads import begin
 from gputui.session.owner.loop import Loop
 
-from .picturing import without_session
-from .sight import driver_present
+from .picture_builder import without_session
+from .samplers import driver_present
 
 
 class Monitor:
