@@ -17,7 +17,7 @@ Nothing is lost when the program ends first: `gputui ls` shows its jobs, and a l
 
 from __future__ import annotations
 
-from gputui.session.client import ClientError as SessionError
+from gputui.session.control.client import ClientError as SessionError
 
 from .jobs import Job, JobFailed, Result, Stuck
 from .options import JobOptions

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from gputui.inside.modules import NOTHING_STARTS, Loading, Reached
 from gputui.logs.plain import plain
 from gputui.session.choice import chosen
-from gputui.session.client import Client, ClientError, NoSession, fresh_id
+from gputui.session.control.client import Client, ClientError, NoSession, fresh_id
 from gputui.session.errors import SessionError
 from gputui.session.login import captured
 

@@ -6,8 +6,8 @@ import os
 import sys
 
 from gputui.session.choice import chosen
-from gputui.session.client import Client, NoSession
 from gputui.session.config import load
+from gputui.session.control.client import Client, NoSession
 from gputui.session.login import captured
 
 from .calling import carry_out, known

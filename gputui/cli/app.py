@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from gputui.logs.plain import plain
 from gputui.session.choice import NAMES, chosen
-from gputui.session.client import ClientError, NoSession
 from gputui.session.config import load, user_file
+from gputui.session.control.client import ClientError, NoSession
 from gputui.session.environment import captured, digest
 from gputui.session.holding import Holding
 from gputui.session.lock import OwnerKind

@@ -6,9 +6,9 @@ import os
 import sys
 
 from gputui.session.choice import NeedsSession, chosen
-from gputui.session.client import Client, ClientError
+from gputui.session.control.client import Client, ClientError
+from gputui.session.control.light_json import dumps
 from gputui.session.errors import ConfigError
-from gputui.session.light_json import dumps
 
 from .words import USAGE, Exit, out, say
 

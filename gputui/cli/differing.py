@@ -7,7 +7,7 @@ import shlex
 import msgspec
 from msgspec.structs import replace
 
-from gputui.session.client import Client
+from gputui.session.control.client import Client
 from gputui.session.devices.lane_lists import lane_words, lanes_of
 from gputui.session.owner.requests import Begin, devices_of
 from gputui.session.takeover import Owned

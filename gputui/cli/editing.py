@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gputui.session.client import Client
+    from gputui.session.control.client import Client
 
 VERBS = {
     "edit": Verb(

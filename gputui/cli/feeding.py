@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 
 from gputui.core.events import Refusal
 from gputui.process.threads import begin
-from gputui.session import client
-from gputui.session.client import ClientError
+from gputui.session.control import client
+from gputui.session.control.client import ClientError
 from gputui.session.owner.ticket import NotDurable, OwnerGone
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft

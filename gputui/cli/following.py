@@ -10,7 +10,7 @@ import msgspec
 
 from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.process.wakeup import Wakeup
-from gputui.session.client import Client, OwnerStopped
+from gputui.session.control.client import Client, OwnerStopped
 from gputui.session.owner.requests import Begin, Load, Loaded
 from gputui.session.takeover import Owned
 from gputui.sources.source import Draft

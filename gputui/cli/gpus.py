@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.session.client import NoSession
+from gputui.session.control.client import NoSession
 
 from .calling import carry_out, print_json, session
 from .scheduling import command
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gputui.session.client import Client
+    from gputui.session.control.client import Client
 
     Lane = dict[str, Any]
 

@@ -12,6 +12,7 @@ from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.folder_id import FolderId
 from gputui.session import lock as locks
+from gputui.session.control.serving import Serving
 from gputui.session.errors import SessionError
 from gputui.session.ground import Ground
 from gputui.session.keeping import LIVED_WELL
@@ -20,7 +21,6 @@ from gputui.session.owner.journal import Journal
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
 from gputui.session.paths import Paths
-from gputui.session.serving import Serving
 from gputui.session.vigil import Vigil
 
 from .options import Parser
@@ -67,7 +67,7 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def _in_background(paths: Paths) -> int:
-    from gputui.session.client import Client, ClientError
+    from gputui.session.control.client import Client, ClientError
 
     try:
         owner = Client(paths.root).ask("status", work=True)["owner"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from gputui.session.client import Client
+    from gputui.session.control.client import Client
 
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5
 GONE_NAP = 2.0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from gputui.session.client import Client
+    from gputui.session.control.client import Client
 
     from .syntax import Options
 

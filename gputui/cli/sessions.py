@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gputui.session.client import ClientError, Connection, NoOwner
+from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.registry import remembered
 
 from .calling import carry_out, print_json

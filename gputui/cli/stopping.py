@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gputui.logs.plain import plain
-from gputui.session.client import ClientError
+from gputui.session.control.client import ClientError
 from gputui.session.remains import is_alive, left_of, unknown_since
 
 from .calling import INTERRUPTED, carry_out, session
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gputui.session.client import Client
+    from gputui.session.control.client import Client
 
     Told = dict[tuple[int, int], float]
     """When the attempts began that were told to stop, by job and number."""

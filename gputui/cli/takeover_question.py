@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gputui.session.client import Client, ClientError
+from gputui.session.control.client import Client, ClientError
 from gputui.session.takeover import Owned
 
 from .one_key import answer

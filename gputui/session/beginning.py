@@ -9,11 +9,11 @@ import msgspec
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import GivenLanes, lanes
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
+from gputui.session.control.client import Client, ClientError
 from gputui.session.devices.lane_lists import give_lanes
 from gputui.session.store.opening import Layout, open_session
 
 from . import lock as locks
-from .client import Client, ClientError
 from .config import Config
 from .errors import ConfigError, SessionError
 from .layouts import trouble

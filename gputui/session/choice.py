@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .client import ClientError, NoSession
+from gputui.session.control.client import ClientError, NoSession
 
 NAMES = ("gputui_run", "hog_run")
 PRIVATE = ".gputui"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gputui.session.control.serving import Serving
 from gputui.session.owner.owner import Owner
 from gputui.session.store.opening import Layout
 
 from .lock import OwnerKind
 from .paths import Paths
-from .serving import Serving
 from .takeover import become_owner
 
 

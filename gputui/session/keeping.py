@@ -11,10 +11,10 @@ from contextlib import suppress
 from gputui.process.folder_id import FolderId
 from gputui.process.spawn import spawn
 from gputui.process.watch import Watch
+from gputui.session.control.client import ClientError, NoOwner, connected
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.loop import Loop, Timer
 
-from .client import ClientError, NoOwner, connected
 from .environment import captured
 from .paths import Paths
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 
-from . import light_json as json
+from .control import light_json as json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

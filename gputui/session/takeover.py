@@ -12,10 +12,10 @@ from contextlib import suppress
 import msgspec
 
 from gputui.process.folder_id import FolderId
+from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected
 
 from . import lock as locks
-from . import wire
-from .client import Connection, NoOwner, OwnerStopped, connected
+from .control import wire
 from .errors import SessionError
 from .keeping import spawn_keeper
 from .lock import Lock, OwnerKind

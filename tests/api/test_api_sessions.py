@@ -17,7 +17,7 @@ from support.waiting import until
 
 import gputui
 from gputui.session import lock as locks
-from gputui.session.client import ClientError
+from gputui.session.control.client import ClientError
 from gputui.session.ground import somebody_lives
 from gputui.session.lock import OwnerKind
 from gputui.session.paths import Paths

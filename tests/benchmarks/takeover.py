@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.homes import Home, kill
 
-from gputui.session.client import Connection, NoOwner
+from gputui.session.control.client import Connection, NoOwner
 
 BAR, GOAL = 0.050, 0.020
 LONGEST = 30.0

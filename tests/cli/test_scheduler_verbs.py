@@ -13,7 +13,7 @@ from support.fake_owner import FakeOwner, job
 from support.waiting import until
 
 from gputui.cli import scheduling, stopping, waiting
-from gputui.session.client import Client
+from gputui.session.control.client import Client
 from gputui.session.remains import left_of
 
 Step = Callable[[], None]

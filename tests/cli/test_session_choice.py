@@ -9,7 +9,7 @@ from support.calling import Gputui
 from support.fake_owner import FakeOwner
 
 from gputui.session.choice import NeedsSession, chosen, nearest
-from gputui.session.client import NoSession
+from gputui.session.control.client import NoSession
 
 
 def a_session(folder: Path) -> Path:

@@ -20,7 +20,7 @@ from support.poor_pythons import CONDA, python_path
 from support.waiting import until
 
 from gputui.gpus.leases import Leases
-from gputui.session.client import Client
+from gputui.session.control.client import Client
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}
 Start = Callable[..., subprocess.Popen[str]]

@@ -15,8 +15,8 @@ from support.homes import Home, stop
 from support.waiting import until
 from support.wires import answered, framed, reply, request, wire
 
-from gputui.session.server import MOST_CONNECTIONS
-from gputui.session.wire import HEADER, LARGEST_FRAME
+from gputui.session.control.server import MOST_CONNECTIONS
+from gputui.session.control.wire import HEADER, LARGEST_FRAME
 
 STATUS = request({"type": "status"})
 STATUS_ASK = b'"ask":{"type":"status"}}'

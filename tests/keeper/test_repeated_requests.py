@@ -12,7 +12,7 @@ from support.sessions import alive
 from support.waiting import until
 from support.wires import answered, reply, request, wire
 
-from gputui.session.client import Connection, NoOwner
+from gputui.session.control.client import Connection, NoOwner
 from gputui.session.lock import OwnerKind
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.session.client import Client, ClientError
+from gputui.session.control.client import Client, ClientError
 from gputui.session.errors import NotOurs, SessionError
 from gputui.session.ground import Ground
 from gputui.session.layouts import taken_numbers

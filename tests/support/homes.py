@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gputui.session import lock as locks
-from gputui.session.client import Client
+from gputui.session.control.client import Client
 from gputui.session.lock import Holder, OwnerKind
 from gputui.session.paths import Paths
 

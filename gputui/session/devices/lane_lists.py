@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.session.client import Client, ClientError
+from gputui.session.control.client import Client, ClientError
 from gputui.session.lock import OwnerKind
 from gputui.session.owner.requests import devices_of
 

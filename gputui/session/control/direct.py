@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from gputui.process.memory import collect_rarely
+from gputui.session import lock as locks
+from gputui.session.errors import SessionError
+from gputui.session.lock import Lock, OwnerKind
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import OwnerGone
+from gputui.session.paths import Paths
 
-from . import lock as locks
 from . import wire
 from .client import ClientError, refused
-from .desk import Desk
-from .errors import SessionError
-from .lock import Lock, OwnerKind
-from .paths import Paths
+from .handlers import Desk
 
 
 def ask_store(root: str, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:

@@ -21,7 +21,7 @@ from gputui.session.owner.requests import Begin, Commands, Forget, Load
 from gputui.session.owner.ticket import NotDurable, OwnerGone, Ticket
 
 from . import wire
-from .listing import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
+from .json_shapes import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner

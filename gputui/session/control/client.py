@@ -195,8 +195,8 @@ class Client:
 
     def _mend(self) -> None:
         """Its folder is not quite as it was made, or has an odd name."""
-        from .errors import SessionError
-        from .paths import Paths, refuse_unwritable_name
+        from gputui.session.errors import SessionError
+        from gputui.session.paths import Paths, refuse_unwritable_name
 
         paths = Paths(self.root)
         try:
@@ -242,7 +242,7 @@ class Client:
         return ask_store(self.root, kind, fields, request_id)
 
     def _start_keeper(self) -> None:
-        from .keeping import start_keeper_and_wait
+        from gputui.session.keeping import start_keeper_and_wait
 
         start_keeper_and_wait(self.root)
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gputui.session.owner.loop import Loop, Timer
+from gputui.session.paths import Paths
 
 from . import wire
-from .paths import Paths
 
 MOST_CONNECTIONS = 128
 SLOWEST = 60.0

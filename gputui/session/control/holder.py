@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import lock as locks
+from gputui.session import lock as locks
+from gputui.session.paths import Paths
+
 from .client import is_stopped, stopped_sentence
-from .paths import Paths
 
 
 def holder_sentence(root: str) -> str:

@@ -12,14 +12,15 @@ from contextlib import suppress
 
 import msgspec
 
+from gputui.session import config
+from gputui.session.keeping import Waiter, spawn_keeper
+from gputui.session.lock import OwnerKind
 from gputui.session.owner.hook_events import Reactions
 from gputui.session.owner.hooks import Hooks
 from gputui.session.owner.owner import Owner
 
-from . import config, wire
-from .desk import Desk
-from .keeping import Waiter, spawn_keeper
-from .lock import OwnerKind
+from . import wire
+from .handlers import Desk
 from .server import Connection, Server
 
 QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)
