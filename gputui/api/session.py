@@ -190,15 +190,15 @@ class Session:
             return None
         _say(client.notices)
         if self._gpus is not None:
-            from gputui.session.beginning import name_lanes
+            from gputui.session.ownership.creation import name_lanes
 
             with _told():
                 _say(name_lanes(client, self._gpus))
         return client
 
     def _begun(self) -> Client:
-        from gputui.session.beginning import begin
         from gputui.session.config import load
+        from gputui.session.ownership.creation import begin
 
         with _told():
             config = load()

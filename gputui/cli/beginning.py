@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gputui.session import beginning
 from gputui.session.config import load
+from gputui.session.ownership import creation as beginning
 
 
 def begin(root: str) -> list[str]:

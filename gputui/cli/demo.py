@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gputui.demo.stage import Stage
-    from gputui.session.holding import Holding
+    from gputui.session.ownership.holding import Holding
     from gputui.tui.bridge import Bridge
     from gputui.tui.screens.main import MainScreen
 
@@ -116,8 +116,8 @@ class Demo:
 
     def _hold(self, on_change: Callable[[], None]) -> Holding:
         """Nobody takes over: when the demo is gone, its broom ends the jobs."""
-        from gputui.session.holding import Holding
-        from gputui.session.lock import OwnerKind
+        from gputui.session.ownership.holding import Holding
+        from gputui.session.ownership.lock import OwnerKind
         from gputui.session.paths import Paths
 
         return Holding(Paths(self._stage.session), OwnerKind.APP, keeper=False, on_change=on_change)

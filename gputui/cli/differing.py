@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gputui.session.control.client import Client
 from gputui.session.devices.lane_lists import lane_words, lanes_of
 from gputui.session.owner.requests import Begin, devices_of
-from gputui.session.takeover import Owned
+from gputui.session.ownership.acquisition import Owned
 
 from .calling import agreed, on_terminal
 from .words import Exit, refuse, say

@@ -12,7 +12,7 @@ from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.process.wakeup import Wakeup
 from gputui.session.control.client import Client, OwnerStopped
 from gputui.session.owner.requests import Begin, Load, Loaded
-from gputui.session.takeover import Owned
+from gputui.session.ownership.acquisition import Owned
 from gputui.sources.source import Draft
 
 from .differing import agree

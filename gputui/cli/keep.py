@@ -11,17 +11,17 @@ import time
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.folder_id import FolderId
-from gputui.session import lock as locks
 from gputui.session.control.serving import Serving
 from gputui.session.errors import SessionError
 from gputui.session.ground import Ground
-from gputui.session.keeping import LIVED_WELL
-from gputui.session.lock import Lock, OwnerKind
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
+from gputui.session.ownership import lock as locks
+from gputui.session.ownership.keeper import LIVED_WELL
+from gputui.session.ownership.lock import Lock, OwnerKind
+from gputui.session.ownership.surplus_keeper import Vigil
 from gputui.session.paths import Paths
-from gputui.session.vigil import Vigil
 
 from .options import Parser
 from .words import Exit, out, say

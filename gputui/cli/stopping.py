@@ -6,7 +6,7 @@ import time
 
 from gputui.logs.plain import plain
 from gputui.session.control.client import ClientError
-from gputui.session.remains import is_alive, left_of, unknown_since
+from gputui.session.ownership.remains import is_alive, left_of, unknown_since
 
 from .calling import INTERRUPTED, carry_out, session
 from .scheduling import Progress, command

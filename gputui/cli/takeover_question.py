@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from gputui.session.control.client import Client, ClientError
-from gputui.session.takeover import Owned
+from gputui.session.ownership.acquisition import Owned
 
 from .one_key import answer
 from .words import clock, elapsed, say

@@ -6,8 +6,8 @@ import os
 
 from gputui.session.store.opening import Layout, open_session
 
-from . import lock as locks
 from .errors import SessionError
+from .ownership import lock as locks
 from .paths import Paths
 
 

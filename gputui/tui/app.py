@@ -16,9 +16,9 @@ from textual.screen import Screen
 from gputui.core.events import UserCommand
 from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
-from gputui.session.holding import Holding
 from gputui.session.owner.requests import Begin
-from gputui.session.takeover import Owned
+from gputui.session.ownership.acquisition import Owned
+from gputui.session.ownership.holding import Holding
 from gputui.tui.acting.scheduler import leaving_events, requeues
 from gputui.tui.screens.main import MainScreen
 from gputui.tui.terminal.app import TerminalApp

@@ -23,10 +23,10 @@ from gputui.session.control.json_shapes import pid_of, story_json
 from gputui.session.devices.monitor import Monitor
 from gputui.session.errors import SessionError
 from gputui.session.folders import Files
-from gputui.session.holding import Holding
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands, Outcome
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
+from gputui.session.ownership.holding import Holding
 
 T = TypeVar("T")
 HANDED_ON_WITHIN = 0.05

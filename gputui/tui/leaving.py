@@ -8,7 +8,7 @@ from gputui.core.events import PauseKind
 from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.outlook import goes_on
-from gputui.session.remains import left_of
+from gputui.session.ownership.remains import left_of
 
 
 class Way(StrEnum):

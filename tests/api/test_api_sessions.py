@@ -16,10 +16,10 @@ from support.homes import Home, kill, reap
 from support.waiting import until
 
 import gputui
-from gputui.session import lock as locks
 from gputui.session.control.client import ClientError
 from gputui.session.ground import somebody_lives
-from gputui.session.lock import OwnerKind
+from gputui.session.ownership import lock as locks
+from gputui.session.ownership.lock import OwnerKind
 from gputui.session.paths import Paths
 
 

@@ -14,7 +14,7 @@ from support.waiting import until
 
 from gputui.cli import scheduling, stopping, waiting
 from gputui.session.control.client import Client
-from gputui.session.remains import left_of
+from gputui.session.ownership.remains import left_of
 
 Step = Callable[[], None]
 

@@ -13,11 +13,11 @@ from support.homes import Home, kill, stop
 from support.sessions import alive
 from support.waiting import until
 
-from gputui.session import lock as locks
 from gputui.session.control.serving import QUIET_FOR, Serving
-from gputui.session.keeping import start_keeper_and_wait
-from gputui.session.lock import OwnerKind
 from gputui.session.owner.owner import Owner
+from gputui.session.ownership import lock as locks
+from gputui.session.ownership.keeper import start_keeper_and_wait
+from gputui.session.ownership.lock import OwnerKind
 from gputui.session.paths import Paths
 
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gputui.session import lock as locks
 from gputui.session.control.client import Client
-from gputui.session.lock import Holder, OwnerKind
+from gputui.session.ownership import lock as locks
+from gputui.session.ownership.lock import Holder, OwnerKind
 from gputui.session.paths import Paths
 
 from .sessions import GPUTUI, Process, Session, alive, all_pids

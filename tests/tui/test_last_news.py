@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.session.holding import Holding
-from gputui.session.lock import OwnerKind
+from gputui.session.ownership.holding import Holding
+from gputui.session.ownership.lock import OwnerKind
 from gputui.session.paths import Paths
 from gputui.tui.bridge import Bridge
 

@@ -242,7 +242,7 @@ class Client:
         return ask_store(self.root, kind, fields, request_id)
 
     def _start_keeper(self) -> None:
-        from gputui.session.keeping import start_keeper_and_wait
+        from gputui.session.ownership.keeper import start_keeper_and_wait
 
         start_keeper_and_wait(self.root)
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from gputui.process.memory import collect_rarely
-from gputui.session import lock as locks
 from gputui.session.errors import SessionError
-from gputui.session.lock import Lock, OwnerKind
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import OwnerGone
+from gputui.session.ownership import lock as locks
+from gputui.session.ownership.lock import Lock, OwnerKind
 from gputui.session.paths import Paths
 
 from . import wire

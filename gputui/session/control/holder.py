@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.session import lock as locks
+from gputui.session.ownership import lock as locks
 from gputui.session.paths import Paths
 
 from .client import is_stopped, stopped_sentence

@@ -13,11 +13,11 @@ from contextlib import suppress
 import msgspec
 
 from gputui.session import config
-from gputui.session.keeping import Waiter, spawn_keeper
-from gputui.session.lock import OwnerKind
 from gputui.session.owner.hook_events import Reactions
 from gputui.session.owner.hooks import Hooks
 from gputui.session.owner.owner import Owner
+from gputui.session.ownership.keeper import Waiter, spawn_keeper
+from gputui.session.ownership.lock import OwnerKind
 
 from . import wire
 from .handlers import Desk

@@ -9,8 +9,8 @@ import msgspec
 
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.control.client import Client, ClientError
-from gputui.session.lock import OwnerKind
 from gputui.session.owner.requests import devices_of
+from gputui.session.ownership.lock import OwnerKind
 
 HANDED_OVER_BY = (None, OwnerKind.KEEPER)
 """Owners whose lanes are nobody's wish of this moment."""

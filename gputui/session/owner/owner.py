@@ -39,7 +39,7 @@ from gputui.session.errors import SessionError
 from gputui.session.folders import Folders
 from gputui.session.ground import Ground
 from gputui.session.layouts import Layout, in_the_way
-from gputui.session.lock import Lock, OwnerKind
+from gputui.session.ownership.lock import Lock, OwnerKind
 from gputui.session.paths import Paths
 from gputui.session.store.backup import Backups
 from gputui.session.store.commit import Saver

@@ -12,14 +12,14 @@ from contextlib import suppress
 import msgspec
 
 from gputui.process.folder_id import FolderId
+from gputui.session.control import wire
 from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected
+from gputui.session.errors import SessionError
+from gputui.session.paths import Paths
 
 from . import lock as locks
-from .control import wire
-from .errors import SessionError
-from .keeping import spawn_keeper
+from .keeper import spawn_keeper
 from .lock import Lock, OwnerKind
-from .paths import Paths
 
 PATIENCE = 30.0
 

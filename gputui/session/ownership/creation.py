@@ -9,16 +9,16 @@ import msgspec
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import GivenLanes, lanes
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
+from gputui.session.config import Config
 from gputui.session.control.client import Client, ClientError
 from gputui.session.devices.lane_lists import give_lanes
+from gputui.session.errors import ConfigError, SessionError
+from gputui.session.layouts import trouble
+from gputui.session.paths import Paths
 from gputui.session.store.opening import Layout, open_session
 
 from . import lock as locks
-from .config import Config
-from .errors import ConfigError, SessionError
-from .layouts import trouble
 from .lock import OwnerKind
-from .paths import Paths
 
 
 def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:

@@ -11,9 +11,8 @@ from enum import StrEnum
 import msgspec
 
 from gputui.process import forks
-
-from .errors import SessionBusy, SessionError
-from .paths import Paths
+from gputui.session.errors import SessionBusy, SessionError
+from gputui.session.paths import Paths
 
 
 class OwnerKind(StrEnum):

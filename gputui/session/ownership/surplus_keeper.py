@@ -10,10 +10,10 @@ from contextlib import suppress
 
 from gputui.process import pidfd
 from gputui.process.threads import NoThread, begin
+from gputui.session.paths import Paths
 
 from . import lock as locks
 from .lock import Holder, OwnerKind
-from .paths import Paths
 
 LOOK_EVERY = 0.5
 SETTLED_AFTER = 2.0

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from gputui.session.control.serving import Serving
 from gputui.session.owner.owner import Owner
+from gputui.session.paths import Paths
 from gputui.session.store.opening import Layout
 
+from .acquisition import become_owner
 from .lock import OwnerKind
-from .paths import Paths
-from .takeover import become_owner
 
 
 class Holding:

@@ -12,11 +12,10 @@ from gputui.process.folder_id import FolderId
 from gputui.process.spawn import spawn
 from gputui.process.watch import Watch
 from gputui.session.control.client import ClientError, NoOwner, connected
+from gputui.session.environment import captured
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.loop import Loop, Timer
-
-from .environment import captured
-from .paths import Paths
+from gputui.session.paths import Paths
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 LIVED_WELL = 10.0
@@ -136,10 +135,10 @@ def _spawned(root: str) -> int:
 
 def _explain(paths: Paths) -> None:
     """A keeper that went at once either lost the race or could not open the session; the latter is said."""
+    from gputui.session.errors import SessionError
     from gputui.session.store.opening import Layout, open_session
 
     from . import lock as locks
-    from .errors import SessionError
 
     lock = locks.take(paths)
     if lock is None:
