@@ -23,9 +23,9 @@ from gputui.core.mode import Mode
 from gputui.demo.broom import Broom
 from gputui.demo.stage import Stage
 from gputui.session.environment import captured
+from gputui.session.files.paths import Paths
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.leaving import Way

@@ -85,7 +85,7 @@ class Session:
         self, function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: JobOptions
     ) -> Job[R]:
         """The same with options. ValueError: no job could find it; TypeError: its arguments cannot be passed on."""
-        from gputui.session.keepsakes import keep
+        from gputui.session.files.attachments import keep
 
         from .calling import call_spec, packed_call
 

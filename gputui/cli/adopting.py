@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gputui.session.paths import Paths
+from gputui.session.files.paths import Paths
 from gputui.session.store import adoption as adopting
 
 from .one_key import answer

@@ -16,14 +16,14 @@ from gputui.session.choice import NAMES, chosen
 from gputui.session.config import load, user_file
 from gputui.session.control.client import ClientError, NoSession
 from gputui.session.environment import captured, digest
-from gputui.session.moving_aside import move_aside
+from gputui.session.files.archive import move_aside
+from gputui.session.files.paths import Paths
 from gputui.session.owner.load_plan import Again
 from gputui.session.owner.requests import Begun
 from gputui.session.owner.ticket import Ticket
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 from gputui.tui.terminal.checks import colours, refusal
 from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal

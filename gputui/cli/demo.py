@@ -116,9 +116,9 @@ class Demo:
 
     def _hold(self, on_change: Callable[[], None]) -> Holding:
         """Nobody takes over: when the demo is gone, its broom ends the jobs."""
+        from gputui.session.files.paths import Paths
         from gputui.session.ownership.holding import Holding
         from gputui.session.ownership.lock import OwnerKind
-        from gputui.session.paths import Paths
 
         return Holding(Paths(self._stage.session), OwnerKind.APP, keeper=False, on_change=on_change)
 

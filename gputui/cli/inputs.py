@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
-from gputui.session.keepsakes import keep
+from gputui.session.files.attachments import keep
 from gputui.session.owner.load_plan import NO_RESULTS, Again, Results
 from gputui.session.owner.requests import Load
 from gputui.session.store.source_record import SourceKind, SourceRecord

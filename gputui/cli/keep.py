@@ -13,7 +13,8 @@ from gputui.logs.plain import plain
 from gputui.process.folder_id import FolderId
 from gputui.session.control.serving import Serving
 from gputui.session.errors import SessionError
-from gputui.session.ground import Ground
+from gputui.session.files.ground import Ground
+from gputui.session.files.paths import Paths
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
@@ -21,7 +22,6 @@ from gputui.session.ownership import lock as locks
 from gputui.session.ownership.keeper import LIVED_WELL
 from gputui.session.ownership.lock import Lock, OwnerKind
 from gputui.session.ownership.surplus_keeper import Vigil
-from gputui.session.paths import Paths
 
 from .options import Parser
 from .words import Exit, out, say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.session.layouts import trouble
+from gputui.session.files.layouts import trouble
 from gputui.session.store.opening import Layout
 
 from .words import refuse

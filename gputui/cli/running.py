@@ -17,14 +17,14 @@ from gputui.logs.plain import plain
 from gputui.process.memory import collect_rarely
 from gputui.process.wakeup import Wakeup
 from gputui.session.environment import captured, digest
-from gputui.session.moving_aside import move_aside
+from gputui.session.files.archive import move_aside
+from gputui.session.files.paths import Paths
 from gputui.session.owner.load_plan import Again
 from gputui.session.owner.requests import Commands, Load
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 from gputui.sources.source import Draft
 
 from .charges import Charges

@@ -9,7 +9,7 @@ from contextlib import suppress
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
-from gputui.session.folders import Folders
+from gputui.session.files.folders import Folders
 
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20

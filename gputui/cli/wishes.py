@@ -14,7 +14,7 @@ from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
 from gputui.session.devices import gpu_file
 from gputui.session.devices.lane_lists import lane_words
-from gputui.session.layouts import Layout
+from gputui.session.files.layouts import Layout
 from gputui.session.owner.load_plan import Again
 from gputui.session.owner.requests import Begin, Begun
 from gputui.sources.kinds import Kind

@@ -22,7 +22,7 @@ from gputui.gpus.picture import DevicesPicture
 from gputui.session.control.json_shapes import pid_of, story_json
 from gputui.session.devices.monitor import Monitor
 from gputui.session.errors import SessionError
-from gputui.session.folders import Files
+from gputui.session.files.folders import Files
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands, Outcome
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work

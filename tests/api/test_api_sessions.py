@@ -17,10 +17,10 @@ from support.waiting import until
 
 import gputui
 from gputui.session.control.client import ClientError
-from gputui.session.ground import somebody_lives
+from gputui.session.files.ground import somebody_lives
+from gputui.session.files.paths import Paths
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 
 
 @pytest.fixture

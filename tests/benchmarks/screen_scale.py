@@ -25,10 +25,10 @@ from gputui.core.events import Pause
 from gputui.core.job import JobSpec
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.environment import captured
+from gputui.session.files.paths import Paths
 from gputui.session.owner.requests import Begin, Commands, Load
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.model.filtering import Filter

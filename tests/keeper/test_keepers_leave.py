@@ -14,11 +14,11 @@ from support.sessions import alive
 from support.waiting import until
 
 from gputui.session.control.serving import QUIET_FOR, Serving
+from gputui.session.files.paths import Paths
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.keeper import start_keeper_and_wait
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 
 
 def test_a_keeper_leaves_with_its_waiter_when_all_is_done(home: Home) -> None:

@@ -12,7 +12,7 @@ from support.sessions import alive
 from support.waiting import until
 
 from gputui.process.folder_id import FolderId, folders_held
-from gputui.session.paths import Paths
+from gputui.session.files.paths import Paths
 
 
 def gated(home: Home, label: str, gate: str) -> str:

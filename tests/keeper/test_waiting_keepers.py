@@ -12,11 +12,11 @@ from support.sessions import alive
 from support.waiting import until
 
 from gputui.process.folder_id import FolderId
+from gputui.session.files.paths import Paths
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.loop import Callback, Loop, Timer
 from gputui.session.ownership import keeper as keeping
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 
 MOST_ABOVE_BARE = 20_000
 """kB of a waiting keeper beyond what Python itself takes."""

@@ -26,7 +26,7 @@ from gputui.core.job import (
     Succeeded,
     TimedOut,
 )
-from gputui.session.folders import info
+from gputui.session.files.folders import info
 from gputui.session.store.info_reader import Note, read_note, read_notes
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)

@@ -10,9 +10,9 @@ import pytest
 
 from gputui.session.control.client import Client, ClientError
 from gputui.session.errors import NotOurs, SessionError
-from gputui.session.ground import Ground
-from gputui.session.layouts import taken_numbers
-from gputui.session.paths import Paths
+from gputui.session.files.ground import Ground
+from gputui.session.files.layouts import taken_numbers
+from gputui.session.files.paths import Paths
 from gputui.session.store.opening import Layout, open_session
 
 

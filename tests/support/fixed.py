@@ -17,7 +17,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.structures.vector import Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import Status
-from gputui.session.folders import Files
+from gputui.session.files.folders import Files
 from gputui.session.owner.requests import Outcome
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge

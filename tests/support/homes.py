@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from gputui.session.control.client import Client
+from gputui.session.files.paths import Paths
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.lock import Holder, OwnerKind
-from gputui.session.paths import Paths
 
 from .sessions import GPUTUI, Process, Session, alive, all_pids
 from .waiting import until

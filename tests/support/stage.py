@@ -20,11 +20,11 @@ from gputui.core.events import Kill, Pause, UserCommand
 from gputui.core.job import Job, JobId, JobSpec, StateName
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
+from gputui.session.files.paths import Paths
 from gputui.session.owner.requests import Begin, Commands, Load, Outcome
 from gputui.session.owner.ticket import Work
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
-from gputui.session.paths import Paths
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.leaving import Way

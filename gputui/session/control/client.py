@@ -196,7 +196,7 @@ class Client:
     def _mend(self) -> None:
         """Its folder is not quite as it was made, or has an odd name."""
         from gputui.session.errors import SessionError
-        from gputui.session.paths import Paths, refuse_unwritable_name
+        from gputui.session.files.paths import Paths, refuse_unwritable_name
 
         paths = Paths(self.root)
         try:

@@ -10,11 +10,11 @@ import msgspec
 
 from gputui.process.memory import collect_rarely
 from gputui.session.errors import SessionError
+from gputui.session.files.paths import Paths
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import OwnerGone
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.lock import Lock, OwnerKind
-from gputui.session.paths import Paths
 
 from . import wire
 from .client import ClientError, refused

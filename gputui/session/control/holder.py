@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gputui.session.files.paths import Paths
 from gputui.session.ownership import lock as locks
-from gputui.session.paths import Paths
 
 from .client import is_stopped, stopped_sentence
 

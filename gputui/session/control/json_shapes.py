@@ -13,7 +13,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.transitions import words
 from gputui.core.views.standing import standing
 from gputui.process.processes import command_of
-from gputui.session.folders import Folders
+from gputui.session.files.folders import Folders
 
 ENDED_BADLY = frozenset(
     (StateName.FAILED, StateName.CRASHED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)

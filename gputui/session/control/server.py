@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from gputui.session.files.paths import Paths
 from gputui.session.owner.loop import Loop, Timer
-from gputui.session.paths import Paths
 
 from . import wire
 

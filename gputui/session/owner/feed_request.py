@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gputui.core.events import Refusal
 from gputui.core.job import JobId, JobSpec
-from gputui.session.outfiles import check_outfiles
+from gputui.session.files.outfiles import check_outfiles
 from gputui.session.store.source_record import SourceRecord
 
 from .load_plan import plan

@@ -6,7 +6,7 @@ from gputui.core.job import Ended, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.outlook import goes_on
 from gputui.session.control.json_shapes import ENDED_BADLY
-from gputui.session.folders import Folders
+from gputui.session.files.folders import Folders
 
 from .hooks import Facts, Hooks
 

@@ -15,8 +15,8 @@ from gputui.core.job import Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
 from gputui.process.threads import NoThread, begin
 from gputui.session.errors import NotOurs
-from gputui.session.folders import Folders, info
-from gputui.session.job_folder import FAILURE, SUCCESS, JobFolder
+from gputui.session.files.folders import Folders, info
+from gputui.session.files.job_folder import FAILURE, SUCCESS, JobFolder
 
 from .git import GitNotes
 

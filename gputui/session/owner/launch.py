@@ -15,8 +15,8 @@ from gputui.engines.protocol import Engine, Launch, Report
 from gputui.session.devices.devices import Devices
 from gputui.session.environment import captured, defaults, told, visible
 from gputui.session.errors import NotOurs
-from gputui.session.folders import Folders
-from gputui.session.paths import Paths
+from gputui.session.files.folders import Folders
+from gputui.session.files.paths import Paths
 from gputui.session.store.store import Store
 
 from .command_line import command_line

@@ -36,11 +36,11 @@ from gputui.session.devices.devices import Devices
 from gputui.session.devices.gpu_file import GpuFile
 from gputui.session.environment import digest
 from gputui.session.errors import SessionError
-from gputui.session.folders import Folders
-from gputui.session.ground import Ground
-from gputui.session.layouts import Layout, in_the_way
+from gputui.session.files.folders import Folders
+from gputui.session.files.ground import Ground
+from gputui.session.files.layouts import Layout, in_the_way
+from gputui.session.files.paths import Paths
 from gputui.session.ownership.lock import Lock, OwnerKind
-from gputui.session.paths import Paths
 from gputui.session.store.backup import Backups
 from gputui.session.store.commit import Saver
 from gputui.session.store.opening import Opened, open_session

@@ -10,8 +10,8 @@ from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane
 from gputui.core.mode import Cause, Mode
 from gputui.core.views.parameters import following
-from gputui.session.layouts import Layout
-from gputui.session.outfiles import check_outfiles
+from gputui.session.files.layouts import Layout
+from gputui.session.files.outfiles import check_outfiles
 from gputui.session.store.source_record import SourceKind, SourceRecord
 
 from .load_plan import NO_RESULTS, Again, Results, plan

@@ -7,7 +7,7 @@ import os
 from gputui.core.book import Book
 from gputui.core.job import Job, JobId
 from gputui.engines.protocol import Since, Survivor
-from gputui.session.folders import Folders
+from gputui.session.files.folders import Folders
 
 
 def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:

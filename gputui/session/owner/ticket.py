@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from gputui.core.events import Event, Refusal
 from gputui.core.scheduler import Scheduler
-from gputui.session.layouts import Layout
+from gputui.session.files.layouts import Layout
 from gputui.session.store.source_record import SourceRecord
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from gputui.process.folder_id import FolderId
 from gputui.session.control import wire
 from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected
 from gputui.session.errors import SessionError
-from gputui.session.paths import Paths
+from gputui.session.files.paths import Paths
 
 from . import lock as locks
 from .keeper import spawn_keeper

@@ -13,8 +13,8 @@ from gputui.session.config import Config
 from gputui.session.control.client import Client, ClientError
 from gputui.session.devices.lane_lists import give_lanes
 from gputui.session.errors import ConfigError, SessionError
-from gputui.session.layouts import trouble
-from gputui.session.paths import Paths
+from gputui.session.files.layouts import trouble
+from gputui.session.files.paths import Paths
 from gputui.session.store.opening import Layout, open_session
 
 from . import lock as locks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gputui.session.control.serving import Serving
+from gputui.session.files.paths import Paths
 from gputui.session.owner.owner import Owner
-from gputui.session.paths import Paths
 from gputui.session.store.opening import Layout
 
 from .acquisition import become_owner

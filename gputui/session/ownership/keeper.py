@@ -13,9 +13,9 @@ from gputui.process.spawn import spawn
 from gputui.process.watch import Watch
 from gputui.session.control.client import ClientError, NoOwner, connected
 from gputui.session.environment import captured
+from gputui.session.files.paths import Paths
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.loop import Loop, Timer
-from gputui.session.paths import Paths
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 LIVED_WELL = 10.0

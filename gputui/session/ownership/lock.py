@@ -12,7 +12,7 @@ import msgspec
 
 from gputui.process import forks
 from gputui.session.errors import SessionBusy, SessionError
-from gputui.session.paths import Paths
+from gputui.session.files.paths import Paths
 
 
 class OwnerKind(StrEnum):

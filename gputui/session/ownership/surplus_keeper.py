@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from gputui.process import pidfd
 from gputui.process.threads import NoThread, begin
-from gputui.session.paths import Paths
+from gputui.session.files.paths import Paths
 
 from . import lock as locks
 from .lock import Holder, OwnerKind

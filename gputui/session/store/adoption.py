@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gputui.session.errors import ForeignSession
+from gputui.session.files.paths import Paths
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.lock import Lock, OwnerKind
-from gputui.session.paths import Paths
 
 from .opening import Layout, open_session
 

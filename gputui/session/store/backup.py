@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 
 from gputui.session.errors import StoreDamaged, StoreTrouble
+from gputui.session.files.paths import Paths
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.loop import Loop
-from gputui.session.paths import Paths
 
 from .peek import is_whole
 from .store import Store

@@ -11,8 +11,8 @@ import msgspec
 from gputui.core.job import Crashed, End, Failed, JobId, Killed, Lost, Refused, StateName, Succeeded, TimedOut
 from gputui.inside.own_files import Doubtful, open_own
 from gputui.inside.own_files import doubt as doubt_about
-from gputui.session.job_folder import ATTEMPTS, INFO
-from gputui.session.paths import PRIVATE
+from gputui.session.files.job_folder import ATTEMPTS, INFO
+from gputui.session.files.paths import PRIVATE
 
 _DEPTH = 4
 _LONGEST = 1_000_000

@@ -18,10 +18,10 @@ from gputui.process.folder_id import FolderId
 from gputui.process.world import World, this_world
 from gputui.session.environment import captured, digest
 from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
-from gputui.session.folders import Folders
-from gputui.session.layouts import Layout as Layout
-from gputui.session.layouts import taken_numbers
-from gputui.session.paths import Paths
+from gputui.session.files.folders import Folders
+from gputui.session.files.layouts import Layout as Layout
+from gputui.session.files.layouts import taken_numbers
+from gputui.session.files.paths import Paths
 from gputui.session.registry import remember
 
 from . import backup

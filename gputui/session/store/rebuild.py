@@ -33,8 +33,8 @@ from gputui.core.scheduler import Record
 from gputui.logs.likeness import alike
 from gputui.process.folder_id import FolderId, lives_elsewhere
 from gputui.process.processes import TOKEN_VARIABLE
-from gputui.session.folders import Folders
-from gputui.session.paths import Paths
+from gputui.session.files.folders import Folders
+from gputui.session.files.paths import Paths
 
 from .info_reader import Note, read_notes
 

@@ -15,8 +15,8 @@ from gputui.process.folder_id import FolderId
 from gputui.process.mounts import is_local
 from gputui.process.world import World
 from gputui.session.errors import ForeignSession
-from gputui.session.ground import somebody_lives
-from gputui.session.paths import Paths
+from gputui.session.files.ground import somebody_lives
+from gputui.session.files.paths import Paths
 
 from .peek import home_of, running_in
 from .store import Identity

@@ -22,7 +22,7 @@ from gputui.core.scheduler import Moment, Record, Scheduler
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World
 from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
-from gputui.session.layouts import Former, Layout, ranges
+from gputui.session.files.layouts import Former, Layout, ranges
 
 from .source_record import SourceRecord
 

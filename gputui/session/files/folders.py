@@ -15,9 +15,9 @@ from contextlib import suppress
 import msgspec
 
 from gputui.core.job import Job
+from gputui.session.errors import NotOurs
 
 from . import own_folders
-from .errors import NotOurs
 from .job_folder import ATTEMPTS, INFO, JobFolder
 from .layouts import Former, Layout
 

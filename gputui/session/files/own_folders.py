@@ -13,8 +13,7 @@ import shlex
 import stat
 
 from gputui.inside.own_files import OTHERS_WRITE
-
-from .errors import NotOurs
+from gputui.session.errors import NotOurs
 
 MODE = 0o755
 """Of the folders that we make, less the umask: nobody else writes there, whatever the umask allows."""

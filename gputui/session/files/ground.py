@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from gputui.process import forks
 from gputui.process.folder_id import FolderId
+from gputui.session.errors import NotOurs, SessionError
 
-from .errors import NotOurs, SessionError
 from .paths import Paths
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

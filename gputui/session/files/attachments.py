@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from gputui.inside.places import keepsake
-
-from .errors import SessionError
+from gputui.session.errors import SessionError
 
 
 def keep(root: str, name: str, data: bytes) -> str:

@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import suppress
 
-from .errors import NotOurs, SessionError
+from gputui.session.errors import NotOurs, SessionError
 
 PRIVATE = ".gputui"
 

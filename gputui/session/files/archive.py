@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from gputui.session.errors import SessionError
+from gputui.session.ownership import lock as locks
 from gputui.session.store.opening import Layout, open_session
 
-from .errors import SessionError
-from .ownership import lock as locks
 from .paths import Paths
 
 
