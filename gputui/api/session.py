@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from gputui.inside.modules import NOTHING_STARTS, Loading, Reached
 from gputui.logs.plain import plain
-from gputui.session.choice import chosen
 from gputui.session.control.client import Client, ClientError, NoSession, fresh_id
 from gputui.session.errors import SessionError
+from gputui.session.locate import chosen
 from gputui.session.login import captured
 
 from .jobs import Job, Result, Stuck

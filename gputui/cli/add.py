@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from gputui.session.choice import chosen
 from gputui.session.config import load
 from gputui.session.control.client import Client, NoSession
+from gputui.session.locate import chosen
 from gputui.session.login import captured
 
 from .calling import carry_out, known

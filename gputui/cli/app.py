@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gputui.logs.plain import plain
-from gputui.session.choice import NAMES, chosen
 from gputui.session.config import load, user_file
 from gputui.session.control.client import ClientError, NoSession
 from gputui.session.environment import captured, digest
 from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
+from gputui.session.locate import NAMES, chosen
 from gputui.session.owner.load_plan import Again
 from gputui.session.owner.requests import Begun
 from gputui.session.owner.ticket import Ticket

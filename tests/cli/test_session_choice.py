@@ -8,8 +8,8 @@ import pytest
 from support.calling import Gputui
 from support.fake_owner import FakeOwner
 
-from gputui.session.choice import NeedsSession, chosen, nearest
 from gputui.session.control.client import NoSession
+from gputui.session.locate import NeedsSession, chosen, nearest
 
 
 def a_session(folder: Path) -> Path:
