@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gputui.inside.configs import ConfigManager, QuietConfigManager
-from gputui.inside.gpu_task import GPUTask
-from gputui.inside.modules import Loading, whereabouts
-
-from .inside import bundle
+from gputui.python.user_code import bundle
+from gputui.python.user_code.configs import ConfigManager, QuietConfigManager
+from gputui.python.user_code.gpu_task import GPUTask
+from gputui.python.user_code.modules import Loading, whereabouts
 
 __all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler"]
 

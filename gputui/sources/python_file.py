@@ -91,7 +91,7 @@ def door(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 def door_of(python: str) -> list[str]:
     """The same for a Python that is known; another one than ours may have no gputui, so it is shown the way."""
-    return [python, "-P", "-m", "gputui.inside"] if python == sys.executable else [python, INSIDE]
+    return [python, "-P", "-m", "gputui.python.user_code"] if python == sys.executable else [python, INSIDE]
 
 
 def _check(path: str) -> None:

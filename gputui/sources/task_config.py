@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
-from gputui.inside.result_folder import STARTED, Note, is_at_work
-from gputui.inside.scheduler_log import SchedulerLog
+from gputui.python.user_code.result_folder import STARTED, Note, is_at_work
+from gputui.python.user_code.scheduler_log import SchedulerLog
 
 from .guarded import advice
 from .python_file import PythonFile, door_of

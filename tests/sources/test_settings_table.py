@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gputui.api.options import JobOptions
 from gputui.core.job import JobSpec
+from gputui.python.api.options import JobOptions
 from gputui.session.config import JOB_SETTINGS
 from gputui.sources.job_table import read_table, table_schema
 from gputui.sources.settings import SETTINGS, JobSettings, settings_in

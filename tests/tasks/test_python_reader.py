@@ -85,7 +85,7 @@ def test_the_python_is_that_of_the_active_environment(tmp_path: Path) -> None:
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.symlink_to(sys.executable)
-    ours = [sys.executable, "-P", "-m", "gputui.inside"]
+    ours = [sys.executable, "-P", "-m", "gputui.python.user_code"]
     assert door({"VIRTUAL_ENV": str(tmp_path)}) == [str(python), INSIDE]
     assert door({"VIRTUAL_ENV": sys.prefix}) == ours
     assert door({}) == ours
@@ -96,7 +96,7 @@ def test_the_python_is_that_of_the_active_environment(tmp_path: Path) -> None:
 
 def test_a_python_without_gputui_can_be_the_users(tmp_path: Path) -> None:
     """By path, and -S leaves out all that is installed."""
-    path = written(tmp_path, "import gputui.inside, sys\nassert 'site' not in sys.modules\nconfig = {}")
+    path = written(tmp_path, "import gputui.python.user_code, sys\nassert 'site' not in sys.modules\nconfig = {}")
     (orders, no_orders), (answers, told) = os.pipe(), os.pipe()
     os.close(no_orders)
     command = [sys.executable, "-S", INSIDE, "read", path, str(orders), str(told)]

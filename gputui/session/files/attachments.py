@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gputui.inside.places import keepsake
+from gputui.python.user_code.places import keepsake
 from gputui.session.errors import SessionError
 
 

@@ -12,7 +12,7 @@ import pwd
 import shlex
 import stat
 
-from gputui.inside.own_files import OTHERS_WRITE
+from gputui.python.user_code.own_files import OTHERS_WRITE
 from gputui.session.errors import NotOurs
 
 MODE = 0o755

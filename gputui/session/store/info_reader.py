@@ -9,8 +9,8 @@ from collections.abc import Callable
 import msgspec
 
 from gputui.core.job import Crashed, End, Failed, JobId, Killed, Lost, Refused, StateName, Succeeded, TimedOut
-from gputui.inside.own_files import Doubtful, open_own
-from gputui.inside.own_files import doubt as doubt_about
+from gputui.python.user_code.own_files import Doubtful, open_own
+from gputui.python.user_code.own_files import doubt as doubt_about
 from gputui.session.files.job_folder import ATTEMPTS, INFO
 from gputui.session.files.paths import PRIVATE
 

@@ -7,8 +7,8 @@ import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from gputui.inside.call import RESULT
-from gputui.inside.own_files import Doubtful, doubt, open_own
+from gputui.python.user_code.call import RESULT
+from gputui.python.user_code.own_files import Doubtful, doubt, open_own
 
 if TYPE_CHECKING:
     from .session import Session

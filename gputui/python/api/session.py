@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from gputui.inside.modules import NOTHING_STARTS, Loading, Reached
 from gputui.logs.plain import plain
+from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
 from gputui.session.control.client import Client, ClientError, NoSession, fresh_id
 from gputui.session.errors import SessionError
 from gputui.session.locate import chosen

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gputui.inside.call import CALL
-from gputui.inside.calls import packed as packed_call
+from gputui.python.user_code.call import CALL
+from gputui.python.user_code.calls import packed as packed_call
 from gputui.sources.python_file import door_of
 
 from .options import JobOptions, spec

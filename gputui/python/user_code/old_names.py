@@ -10,8 +10,8 @@ from typing import Any
 
 PACKAGE = "gpu_task_scheduler"
 HOMES = {
-    "gpu_task": {"GPUTask": "gputui.inside.gpu_task"},
-    "config_manager": {"ConfigManager": "gputui.inside.configs"},
+    "gpu_task": {"GPUTask": "gputui.python.user_code.gpu_task"},
+    "config_manager": {"ConfigManager": "gputui.python.user_code.configs"},
     "gpu_task_scheduler": {"GPUTaskScheduler": "gputui.tasks"},
 }
 

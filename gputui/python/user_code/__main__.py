@@ -1,4 +1,4 @@
-"""The door: `python -P -m gputui.inside WORD …`, or this folder's path given to a Python that has no gputui."""
+"""The door: `python -P -m gputui.python.user_code WORD …`, or this folder's path given to a Python that has no gputui."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def main(words: list[str]) -> int:
     if not __package__:
         _make_importable()
     if not words or words[0] not in WORDS:
-        print("gputui.inside is what gputui starts jobs with; there is nothing to call by hand", file=sys.stderr)
+        print(
+            "gputui.python.user_code is what gputui starts jobs with; there is nothing to call by hand", file=sys.stderr
+        )
         return 2
-    module = __import__(f"gputui.inside.{WORDS[words[0]]}", fromlist=["main"])
+    module = __import__(f"gputui.python.user_code.{WORDS[words[0]]}", fromlist=["main"])
     return int(module.main(words[1:]))
 
 
