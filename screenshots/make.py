@@ -17,7 +17,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from gputui.cli.demo import begin_jobs
+from gputui.cli.verbs.demo import begin_jobs
 from gputui.core.job import StateName
 from gputui.core.mode import Mode
 from gputui.demo.broom import Broom

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.calling import Answers, Gputui, only
 from support.fake_owner import FakeOwner, job
 
-from gputui.cli.job_text import BadText, spec_in, text_of
+from gputui.cli.verbs.job_text import BadText, spec_in, text_of
 
 SPEC: dict[str, Any] = {"command": "python a.py", "cwd": "/tmp", "environment": "digest", "hold": True}
 

@@ -117,7 +117,7 @@ def test_a_file_that_is_gone_is_said(owner: FakeOwner, gputui: Gputui) -> None:
 def follow(owner: FakeOwner, monkeypatch: pytest.MonkeyPatch, steps: list[Any]) -> None:
     """At each look the next thing happens."""
     left = list(steps)
-    monkeypatch.setattr("gputui.cli.logs.time.sleep", lambda seconds: left.pop(0)())
+    monkeypatch.setattr("gputui.cli.verbs.logs.time.sleep", lambda seconds: left.pop(0)())
 
 
 def test_following_ends_when_the_job_has_ended_and_misses_nothing(
@@ -155,7 +155,7 @@ def test_what_is_written_right_before_the_end_is_not_missed(
         return job(0, "succeeded", out=str(path))
 
     owner.answers["show"] = show
-    monkeypatch.setattr("gputui.cli.logs.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("gputui.cli.verbs.logs.time.sleep", lambda seconds: None)
     assert gputui("logs", "-f", "0").out == "one\nlast words\n"
 
 

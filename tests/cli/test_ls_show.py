@@ -14,8 +14,9 @@ from support.fake_owner import FakeOwner, job
 from support.homes import Home
 from support.schemas import valid
 
-from gputui.cli import listing, table
+from gputui.cli import table
 from gputui.cli.table import Column, Paper, shortened, width
+from gputui.cli.verbs import ls as listing
 
 
 def on_paper(columns: int | None, *, colour: bool = False) -> Paper:
@@ -156,7 +157,7 @@ def test_watching_writes_only_what_changed(owner: FakeOwner, gputui: Gputui, mon
         if naps == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("gputui.cli.listing.time.sleep", nap)
+    monkeypatch.setattr("gputui.cli.verbs.ls.time.sleep", nap)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("os.get_terminal_size", lambda fd: type("S", (), {"columns": 80, "lines": 24}))
     told = gputui("ls", "--watch")

@@ -12,7 +12,9 @@ from support.calling import Gputui
 from support.fake_owner import FakeOwner, job
 from support.waiting import until
 
-from gputui.cli import scheduling, stopping, waiting
+from gputui.cli.verbs import pause_resume_drain as scheduling
+from gputui.cli.verbs import stop as stopping
+from gputui.cli.verbs import wait as waiting
 from gputui.session.control.client import Client
 from gputui.session.ownership.remains import left_of
 
@@ -103,7 +105,7 @@ def test_wait_looks_less_and_less_often(owner: FakeOwner, gputui: Gputui, monkey
         if len(naps) == 12:
             owner.jobs = {0: job(0, "succeeded")}
 
-    monkeypatch.setattr("gputui.cli.waiting.time.sleep", nap)
+    monkeypatch.setattr("gputui.cli.verbs.wait.time.sleep", nap)
     assert gputui("wait").status == 0
     assert naps == sorted(naps)
     assert (naps[0], naps[-1]) == (0.05, 0.5)
@@ -184,7 +186,7 @@ def test_stop_finds_what_bears_the_sessions_token(
 
 
 def test_a_countdown_shows_what_is_left_of_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputui.cli.stopping.time.time", lambda: 1000.0)
+    monkeypatch.setattr("gputui.cli.verbs.stop.time.time", lambda: 1000.0)
     jobs = [job(number, "stopping", kill_at=1000.0 + number) for number in range(7)]
     assert stopping.countdown(jobs, 3.0) == "stopping 7 running: #0, #1, #2, #3, #4 … · killed in 6 s"
     assert "for 3 s" in stopping.countdown([job(0, "stopping")], 3.0)

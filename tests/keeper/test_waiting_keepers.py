@@ -89,7 +89,7 @@ def test_a_waiting_keeper_is_small_and_sleeps(kept: Home) -> None:
 
 
 def test_a_keeper_loads_nothing_that_it_does_not_need() -> None:
-    code = f"import sys, gputui.cli.keep; print([name for name in {FORBIDDEN} if name in sys.modules])"
+    code = f"import sys, gputui.cli.verbs.keep; print([name for name in {FORBIDDEN} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

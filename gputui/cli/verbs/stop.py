@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
+from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.syntax import SESSION, Options, Verb
+from gputui.cli.words import counted, out, say
 from gputui.logs.plain import plain
 from gputui.session.control.client import ClientError
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since
 
-from .calling import INTERRUPTED, carry_out, session
-from .scheduling import Progress, command
-from .syntax import SESSION, Options, Verb
-from .words import counted, out, say
+from .pause_resume_drain import Progress, command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

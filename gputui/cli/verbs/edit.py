@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from .calling import agreed, carry_out, on_terminal, session
-from .selecting import seen
-from .showing import show
-from .states import WAITING
-from .syntax import SESSION, Options, Verb
-from .words import Exit, say
+from gputui.cli.calling import agreed, carry_out, on_terminal, session
+from gputui.cli.selecting import seen
+from gputui.cli.states import WAITING
+from gputui.cli.syntax import SESSION, Options, Verb
+from gputui.cli.words import Exit, say
+
+from .show import show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

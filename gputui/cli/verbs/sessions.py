@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
+from gputui.cli.calling import carry_out, print_json
+from gputui.cli.states import told
+from gputui.cli.syntax import JSON, Options, Verb
+from gputui.cli.table import Column, Paper, table
+from gputui.cli.words import out
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.registry import remembered
-
-from .calling import carry_out, print_json
-from .states import told
-from .syntax import JSON, Options, Verb
-from .table import Column, Paper, table
-from .words import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

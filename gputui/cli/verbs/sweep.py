@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from gputui.cli.calling import carry_out
+from gputui.cli.syntax import NO_START, SESSION, Flag, Options, Verb
+from gputui.cli.words import Exit, counted, out, refuse, say
+
 from .add import JOB_FLAGS, add_all
-from .calling import carry_out
-from .syntax import NO_START, SESSION, Flag, Options, Verb
-from .words import Exit, counted, out, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .calling import carry_out, session
-from .selecting import confirm, picked, report, seen
-from .states import WAITING
-from .syntax import SELECTION, SESSION, YES, Flag, Options, Verb
-from .words import refuse
+from gputui.cli.calling import carry_out, session
+from gputui.cli.selecting import confirm, picked, report, seen
+from gputui.cli.states import WAITING
+from gputui.cli.syntax import SELECTION, SESSION, YES, Flag, Options, Verb
+from gputui.cli.words import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .selecting import Picked
+    from gputui.cli.selecting import Picked
 
 LOWEST, HIGHEST = 0, 99
 COMMON = (*SELECTION, YES, SESSION)

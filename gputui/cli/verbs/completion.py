@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gputui.__main__ import VERBS as MODULES
-
-from .calling import carry_out
-from .syntax import Flag, Options, Verb
-from .words import out, refuse
+from gputui.cli.calling import carry_out
+from gputui.cli.syntax import Flag, Options, Verb
+from gputui.cli.words import out, refuse
 
 SHELLS = ("bash", "zsh", "fish")
 WITH_FILES = ("run", "keep", "config")

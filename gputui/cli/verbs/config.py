@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from gputui.cli.calling import carry_out, print_json
+from gputui.cli.syntax import JSON, Flag, Options, Verb
+from gputui.cli.table import Column, Paper, table
+from gputui.cli.words import out
 from gputui.session.config import VARIABLES, load, user_file
-
-from .calling import carry_out, print_json
-from .syntax import JSON, Flag, Options, Verb
-from .table import Column, Paper, table
-from .words import out
 
 VERBS = {
     "config": Verb(

@@ -8,6 +8,8 @@ import signal
 import sys
 import time
 
+from gputui.cli.options import Parser
+from gputui.cli.words import Exit, out, say
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.folder_id import FolderId
@@ -22,9 +24,6 @@ from gputui.session.ownership import lock as locks
 from gputui.session.ownership.keeper import LIVED_WELL
 from gputui.session.ownership.lock import Lock, OwnerKind
 from gputui.session.ownership.surplus_keeper import Vigil
-
-from .options import Parser
-from .words import Exit, out, say
 
 EXAMPLES = """\
 examples:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from gputui.cli.calling import carry_out, known
+from gputui.cli.syntax import NO_START, SESSION, Flag, Options, Verb
+from gputui.cli.words import out, refuse, say
 from gputui.session.config import load
 from gputui.session.control.client import Client, NoSession
 from gputui.session.locate import chosen
 from gputui.session.login import captured
-
-from .calling import carry_out, known
-from .syntax import NO_START, SESSION, Flag, Options, Verb
-from .words import out, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def _client(options: Options, output_dir: str) -> Client:
     except NoSession:
         if options.session:
             raise
-    from .beginning import begin
+    from gputui.cli.beginning import begin
 
     root = os.path.abspath(os.path.expanduser(output_dir))
     for notice in begin(root):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from .calling import carry_out, session
-from .selecting import confirm, picked, report, seen
-from .states import ACTIVE, ENDS, WAITING
-from .syntax import NO_START, SELECTION, SESSION, YES, Flag, Options, Verb
-from .words import say
+from gputui.cli.calling import carry_out, session
+from gputui.cli.selecting import confirm, picked, report, seen
+from gputui.cli.states import ACTIVE, ENDS, WAITING
+from gputui.cli.syntax import NO_START, SELECTION, SESSION, YES, Flag, Options, Verb
+from gputui.cli.words import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gputui.cli.selecting import Picked
     from gputui.session.control.client import Client
-
-    from .selecting import Picked
 
 COMMON = (*SELECTION, YES, SESSION)
 NOW = Flag("--now", help="without grace: SIGKILL at once")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.selecting import confirm, seen
+from gputui.cli.states import ACTIVE
+from gputui.cli.syntax import JSON, SESSION, YES, Flag, Options, Verb
+from gputui.cli.table import Column, Paper, table
+from gputui.cli.words import Exit, out, refuse, say
 from gputui.session.control.client import NoSession
 
-from .calling import carry_out, print_json, session
-from .scheduling import command
-from .selecting import confirm, seen
-from .states import ACTIVE
-from .syntax import JSON, SESSION, YES, Flag, Options, Verb
-from .table import Column, Paper, table
-from .words import Exit, out, refuse, say
+from .pause_resume_drain import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

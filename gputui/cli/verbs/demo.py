@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from .syntax import Flag, Options, Verb
-from .words import out, refuse, say
+from gputui.cli.syntax import Flag, Options, Verb
+from gputui.cli.words import out, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ VERBS = {
 
 
 def main(verb: str, words: list[str]) -> int:
-    from .calling import carry_out
+    from gputui.cli.calling import carry_out
 
     return carry_out(VERBS[verb], words, work)
 
@@ -90,12 +90,11 @@ class Demo:
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(stage.folder)
 
     def run(self) -> int:
+        from gputui.cli.app import SWITCH_INTERVAL
         from gputui.tui.app import GputuiApp, Setup
         from gputui.tui.bridge import Bridge, host_name
         from gputui.tui.terminal.checks import colours
         from gputui.tui.widgets.status import Where
-
-        from .app import SWITCH_INTERVAL
 
         bridge = Bridge(self._hold)
         bridge.take()

@@ -6,13 +6,12 @@ import os
 import shutil
 import sys
 
+from gputui.cli.syntax import Verb
+from gputui.cli.words import out
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once
 from gputui.session.devices.samplers import driver_present
-
-from .syntax import Verb
-from .words import out
 
 VERBS = {
     "doctor": Verb(
@@ -27,7 +26,7 @@ LOGIND = ("/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf")
 
 
 def main(verb: str, words: list[str]) -> int:
-    from .calling import carry_out
+    from gputui.cli.calling import carry_out
 
     return carry_out(VERBS[verb], words, lambda options: report())
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 
-from .calling import carry_out, print_json, session
-from .selecting import parted
-from .states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
-from .syntax import JSON, SESSION, Flag, Options, Verb
-from .table import Column, Paper, table
-from .words import Exit, clock, out, refuse
+from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.selecting import parted
+from gputui.cli.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
+from gputui.cli.syntax import JSON, SESSION, Flag, Options, Verb
+from gputui.cli.table import Column, Paper, table
+from gputui.cli.words import Exit, clock, out, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

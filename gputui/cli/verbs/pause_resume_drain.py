@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 
-from .calling import INTERRUPTED, carry_out, session
-from .states import told
-from .syntax import NO_START, SESSION, Flag, Options, Verb
-from .words import Exit, counted, say
+from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.states import told
+from gputui.cli.syntax import NO_START, SESSION, Flag, Options, Verb
+from gputui.cli.words import Exit, counted, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 
+from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.selecting import parted
+from gputui.cli.states import ACTIVE, SIGNS, colour
+from gputui.cli.syntax import JSON, SESSION, Flag, Options, Verb
+from gputui.cli.table import Column, Paper, table
+from gputui.cli.words import Exit, clock, out
 from gputui.logs.plain import plain
 
-from .calling import carry_out, print_json, session
-from .listing import ending, took
-from .selecting import parted
-from .states import ACTIVE, SIGNS, colour
-from .syntax import JSON, SESSION, Flag, Options, Verb
-from .table import Column, Paper, table
-from .words import Exit, clock, out
+from .ls import ending, took
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
-from .calling import carry_out, session
-from .scheduling import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
-from .selecting import parted
-from .states import ACTIVE, ENDS, told
-from .states import counted as by_state
-from .syntax import SESSION, Flag, Options, Verb
-from .words import Exit, counted, say
+from gputui.cli.calling import carry_out, session
+from gputui.cli.selecting import parted
+from gputui.cli.states import ACTIVE, ENDS, told
+from gputui.cli.states import counted as by_state
+from gputui.cli.syntax import SESSION, Flag, Options, Verb
+from gputui.cli.words import Exit, counted, say
+
+from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

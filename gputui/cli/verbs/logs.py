@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 
-from .calling import carry_out, print_json, session
-from .copying import Log, sink
-from .showing import show
-from .states import ENDS
-from .syntax import JSON, SESSION, Flag, Options, Verb
-from .words import Exit, refuse, say
+from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.copying import Log, sink
+from gputui.cli.states import ENDS
+from gputui.cli.syntax import JSON, SESSION, Flag, Options, Verb
+from gputui.cli.words import Exit, refuse, say
+
+from .show import show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def opened(path: str, lines: int | None, whose: str) -> Log:
 
 
 def as_json(shown: dict[str, Any], path: str, attempt: int, options: Options) -> int:
-    from .copying import start_of_last
+    from gputui.cli.copying import start_of_last
 
     try:
         with open(path, "rb") as file:
