@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gputui.cli.run.inputs import Inputs
+from gputui.cli.run.layouts import check_layout
+from gputui.cli.run.settled import settle
+from gputui.cli.run.wishes import begin_request, job_settings, lanes_on_screen, layout, named_inputs, wanted_lanes
 from gputui.logs.plain import plain
 from gputui.session.config import load, user_file
 from gputui.session.control.client import ClientError, NoSession
@@ -29,13 +33,9 @@ from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
 from .app_options import parser
-from .inputs import Inputs
-from .layouts import check_layout
 from .options import gathered
 from .owning import carried_out
-from .settled import settle
 from .takeover_question import may_take_over
-from .wishes import begin_request, job_settings, lanes_on_screen, layout, named_inputs, wanted_lanes
 from .words import Exit, refuse, say
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Opening:
         from gputui.tui.bridge import Bridge
 
         if self._options.adopt and self._paths is not None:
-            from .adopting import adopt
+            from gputui.cli.run.adoption import adopt
 
             adopt(self._paths)
         bridge = Bridge(self._hold if self._paths is not None else None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+from gputui.cli.run.stdin_feed import Feeder
+from gputui.cli.run.wishes import told_of_lanes
 from gputui.core.job import StateName
 from gputui.session.errors import SessionError
 from gputui.session.owner.requests import Begin, Begun, Load, Loaded
@@ -12,11 +14,8 @@ from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.screens.main import MainScreen
 
-from .feeding import Feeder
-from .wishes import told_of_lanes
-
 if TYPE_CHECKING:
-    from .inputs import Inputs, Source
+    from gputui.cli.run.inputs import Inputs, Source
 
 
 class AppLoading:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.calling import Gputui
 
-from gputui.cli.run import parser
-from gputui.cli.settled import settle
+from gputui.cli.run.run import parser
+from gputui.cli.run.settled import settle
 from gputui.core.events import Settings
 from gputui.core.job import JobSpec
 from gputui.gpus.wanted import Named

@@ -11,7 +11,7 @@ import pytest
 from support.sessions import GPUTUI, Session, said
 from support.waiting import until
 
-from gputui.cli.feeding import CHUNK, MOST_WAITING
+from gputui.cli.run.stdin_feed import CHUNK, MOST_WAITING
 from gputui.session.control.client import Client
 from gputui.session.owner.feed import AHEAD
 

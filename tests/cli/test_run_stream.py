@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.sessions import Session
 
-from gputui.cli.streaming import LONGEST_LINE
+from gputui.cli.run.streaming import LONGEST_LINE
 
 
 @pytest.fixture

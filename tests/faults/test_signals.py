@@ -13,7 +13,7 @@ from support.sessions import Session, alive, listened
 from support.threads import signal_another_thread
 from support.waiting import until
 
-from gputui.cli.leaving import DEAF_FOR
+from gputui.cli.run.interrupts import DEAF_FOR
 
 STUBBORN = "trap : TERM; while :; do sleep 0.05; done"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gputui.cli.run import parser
+from gputui.cli.run.run import parser
 from gputui.core.job import Attempt, Job
 from gputui.core.scheduler import Scheduler
 from gputui.core.validate import validate

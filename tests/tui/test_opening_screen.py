@@ -78,7 +78,7 @@ def test_in_the_monitor_enter_and_the_arrows_work_at_once(tmp_path: Path, monkey
 def test_a_session_that_the_monitor_begins_says_which_lanes_it_got(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputui.cli.wishes.find_hardware", lambda: Hardware(cores=2))
+    monkeypatch.setattr("gputui.cli.run.wishes.find_hardware", lambda: Hardware(cores=2))
 
     async def story(stage: Stage) -> None:
         await stage.press("a")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from gputui.cli.one_key import answer
+from gputui.cli.words import USAGE, Exit, say
 from gputui.session.files.paths import Paths
 from gputui.session.store import adoption as adopting
-
-from .one_key import answer
-from .words import USAGE, Exit, say
 
 
 def adopt(paths: Paths) -> None:

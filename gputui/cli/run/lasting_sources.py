@@ -9,7 +9,7 @@ from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
 from gputui.session.store.source_record import SourceKind, SourceRecord
 
-from .prints import Prints
+from .yielder_prints import Prints
 
 
 class Lasting:

@@ -7,6 +7,7 @@ import os
 
 from msgspec.structs import replace
 
+from gputui.cli.words import refuse
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import GivenLanes
@@ -22,7 +23,6 @@ from gputui.sources.settings import JobSettings
 
 from .driver import refuse_broken_driver
 from .inputs import Named
-from .words import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from gputui.cli.words import refuse
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once
-
-from .words import refuse
 
 PATIENCE = 5.0
 

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TypeVar
 
+from gputui.cli.report import EventLines, ProgressLine, draws_progress
+from gputui.cli.words import Exit, refuse
 from gputui.core.events import PauseKind
 from gputui.core.job import Ended
 from gputui.core.mode import Mode
@@ -27,16 +29,14 @@ from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
 from gputui.sources.source import Draft
 
-from .charges import Charges
-from .feeding import Feeder
 from .inputs import STDIN, Inputs, Named, Source
-from .lasting import Lasting
+from .interrupts import Behind, Leaving, Way, announced, ask, events_of
+from .lasting_sources import Lasting
 from .layouts import check_layout as check_layout
-from .leaving import Behind, Leaving, Way, announced, ask, events_of
-from .report import EventLines, ProgressLine, draws_progress
+from .run_jobs import Charges
+from .stdin_feed import Feeder
 from .streaming import Streamer
 from .wishes import begin_request, job_settings, layout, named_inputs, told_of_lanes, wanted_lanes
-from .words import Exit, refuse
 
 STREAM_EVERY = 0.1
 GATHER = 0.05
@@ -77,7 +77,7 @@ class Running:
         try:
             self._holding = self._open(paths)
         except Owned as owned:
-            from .following import Following
+            from .join_owner import Following
 
             for notice in paths.notices:
                 self._reporter.say(notice)
@@ -107,7 +107,7 @@ class Running:
             if aside is not None:
                 self._reporter.say(f"the session before is kept as {aside}")
         if options.adopt:
-            from .adopting import adopt
+            from .adoption import adopt
 
             adopt(paths)
         return Holding(

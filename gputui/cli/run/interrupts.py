@@ -12,12 +12,11 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
+from gputui.cli.one_key import TERMINAL, answer
 from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
 from gputui.core.snapshot import Snapshot
 from gputui.process.wakeup import Wakeup
-
-from .one_key import TERMINAL, answer
 
 SECOND_THOUGHT = 2.0
 """Ctrl-C again within so many seconds detaches."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from gputui.cli.words import refuse
 from gputui.core.job import JobSpec
 from gputui.session.files.attachments import keep
 from gputui.session.owner.load_plan import NO_RESULTS, Again, Results
@@ -20,8 +21,6 @@ from gputui.sources.mark import end_of
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
-
-from .words import refuse
 
 STDIN = 0
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from gputui.cli.report import EventLines
+from gputui.cli.words import Exit, say
 from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.process.wakeup import Wakeup
 from gputui.session.control.client import Client, OwnerStopped
@@ -16,10 +18,8 @@ from gputui.session.ownership.acquisition import Owned
 from gputui.sources.source import Draft
 
 from .differing import agree
-from .feeding import Feeder
 from .inputs import STDIN, Inputs
-from .report import EventLines
-from .words import Exit, say
+from .stdin_feed import Feeder
 
 LOOK_EVERY = 0.2
 AT_ONCE = 2000

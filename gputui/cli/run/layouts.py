@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from gputui.cli.words import refuse
 from gputui.session.files.layouts import trouble
 from gputui.session.store.opening import Layout
-
-from .words import refuse
 
 
 def check_layout(layout: Layout) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from gputui.cli.words import refuse
 from gputui.gpus.wanted import BadGpus, parse_gpus
 from gputui.session.config import DEFAULT, Config, load
-
-from .words import refuse
 
 NOT_ITS_OWN = object()
 """A flag that this verb does not have."""
