@@ -69,7 +69,7 @@ def main(words: list[str]) -> int:
     if mistaken is not None:
         say(mistaken)
         return USAGE
-    from .app import main as app
+    from gputui.cli.app.app import main as app
 
     return app("app", words)
 

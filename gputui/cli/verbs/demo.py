@@ -90,7 +90,7 @@ class Demo:
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(stage.folder)
 
     def run(self) -> int:
-        from gputui.cli.app import SWITCH_INTERVAL
+        from gputui.cli.app.app import SWITCH_INTERVAL
         from gputui.tui.app import GputuiApp, Setup
         from gputui.tui.bridge import Bridge, host_name
         from gputui.tui.terminal.checks import colours

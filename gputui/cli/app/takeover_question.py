@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from gputui.cli.one_key import answer
+from gputui.cli.words import clock, elapsed, say
 from gputui.session.control.client import Client, ClientError
 from gputui.session.ownership.acquisition import Owned
-
-from .one_key import answer
-from .words import clock, elapsed, say
 
 QUIET = 5.0
 """Seconds in which a terminal that is alive has taken something."""

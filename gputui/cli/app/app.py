@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gputui.cli.options import gathered
+from gputui.cli.owning import carried_out
 from gputui.cli.run.inputs import Inputs
 from gputui.cli.run.layouts import check_layout
 from gputui.cli.run.settled import settle
 from gputui.cli.run.wishes import begin_request, job_settings, lanes_on_screen, layout, named_inputs, wanted_lanes
+from gputui.cli.words import Exit, refuse, say
 from gputui.logs.plain import plain
 from gputui.session.config import load, user_file
 from gputui.session.control.client import ClientError, NoSession
@@ -32,11 +35,8 @@ from gputui.tui.terminal.checks import colours, refusal
 from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
-from .app_options import parser
-from .options import gathered
-from .owning import carried_out
+from .options import parser
 from .takeover_question import may_take_over
-from .words import Exit, refuse, say
 
 if TYPE_CHECKING:
     from gputui.gpus.picture import DevicesPicture
@@ -185,7 +185,7 @@ class Opening:
 
     def _first(self, main: MainScreen, notices: list[str]) -> None:
         """With the screen there: lanes, jobs, and what must be said."""
-        from .app_loading import AppLoading
+        from .loading import AppLoading
 
         for notice in [*notices, *self._inputs.notices]:
             main.say(notice)
