@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .syntax import Options, Verb
+    from gputui.cli.parsing.syntax import Options, Verb
 
 INTERRUPTED = 130
 

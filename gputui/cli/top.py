@@ -79,8 +79,7 @@ def _mistaken_verb(words: list[str]) -> str | None:
     import os
 
     from gputui.__main__ import VERBS
-
-    from .syntax import nearest
+    from gputui.cli.parsing.syntax import nearest
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None

@@ -10,7 +10,7 @@ from support.calling import Gputui
 from support.sessions import GPUTUI, said
 
 from gputui.__main__ import VERBS
-from gputui.cli.syntax import Flag, Verb
+from gputui.cli.parsing.syntax import Flag, Verb
 from gputui.cli.top import HELP
 from gputui.cli.verbs import completion
 from gputui.cli.words import Exit

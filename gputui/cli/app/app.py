@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gputui.cli.options import gathered
 from gputui.cli.owning import carried_out
+from gputui.cli.parsing.options import gathered
 from gputui.cli.run.inputs import Inputs
 from gputui.cli.run.layouts import check_layout
 from gputui.cli.run.settled import settle

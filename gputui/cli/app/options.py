@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gputui.cli.options import Parser
-from gputui.cli.session_flags import add_session_flags
+from gputui.cli.parsing.options import Parser
+from gputui.cli.parsing.session_flags import add_session_flags
 
 EXAMPLES = """\
 examples:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from gputui.cli.options import Parser, gathered
 from gputui.cli.owning import carried_out
-from gputui.cli.session_flags import add_session_flags
+from gputui.cli.parsing.options import Parser, gathered
+from gputui.cli.parsing.session_flags import add_session_flags
 
 EXAMPLES = """\
 examples:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from gputui.cli.calling import carry_out, known
-from gputui.cli.syntax import NO_START, SESSION, Flag, Options, Verb
+from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
 from gputui.cli.words import out, refuse, say
 from gputui.session.config import load
 from gputui.session.control.client import Client, NoSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputui.__main__ import VERBS as MODULES
 from gputui.cli.calling import carry_out
-from gputui.cli.syntax import Flag, Options, Verb
+from gputui.cli.parsing.syntax import Flag, Options, Verb
 from gputui.cli.words import out, refuse
 
 SHELLS = ("bash", "zsh", "fish")

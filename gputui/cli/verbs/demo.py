@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gputui.cli.syntax import Flag, Options, Verb
+from gputui.cli.parsing.syntax import Flag, Options, Verb
 from gputui.cli.words import out, refuse, say
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from gputui.cli.syntax import Verb
+from gputui.cli.parsing.syntax import Verb
 from gputui.cli.words import out
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.process import ProcessSampler

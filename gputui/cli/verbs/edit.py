@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, session
-from gputui.cli.selecting import seen
+from gputui.cli.parsing.selection import seen
+from gputui.cli.parsing.syntax import SESSION, Options, Verb
 from gputui.cli.states import WAITING
-from gputui.cli.syntax import SESSION, Options, Verb
 from gputui.cli.words import Exit, say
 
 from .show import show

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.selecting import confirm, seen
+from gputui.cli.parsing.selection import confirm, seen
+from gputui.cli.parsing.syntax import JSON, SESSION, YES, Flag, Options, Verb
 from gputui.cli.states import ACTIVE
-from gputui.cli.syntax import JSON, SESSION, YES, Flag, Options, Verb
 from gputui.cli.table import Column, Paper, table
 from gputui.cli.words import Exit, out, refuse, say
 from gputui.session.control.client import NoSession

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from gputui.cli.options import Parser
+from gputui.cli.parsing.options import Parser
 from gputui.cli.words import Exit, out, say
 from gputui.core.events import Drain
 from gputui.logs.plain import plain

@@ -6,8 +6,8 @@ import time
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.copying import Log, sink
+from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
 from gputui.cli.states import ENDS
-from gputui.cli.syntax import JSON, SESSION, Flag, Options, Verb
 from gputui.cli.words import Exit, refuse, say
 
 from .show import show

@@ -6,9 +6,9 @@ import sys
 import time
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.selecting import parted
+from gputui.cli.parsing.selection import parted
+from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
 from gputui.cli.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
-from gputui.cli.syntax import JSON, SESSION, Flag, Options, Verb
 from gputui.cli.table import Column, Paper, table
 from gputui.cli.words import Exit, clock, out, refuse
 

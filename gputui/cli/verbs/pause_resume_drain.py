@@ -6,8 +6,8 @@ import sys
 import time
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
 from gputui.cli.states import told
-from gputui.cli.syntax import NO_START, SESSION, Flag, Options, Verb
 from gputui.cli.words import Exit, counted, say
 
 TYPE_CHECKING = False

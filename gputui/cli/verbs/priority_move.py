@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from gputui.cli.calling import carry_out, session
-from gputui.cli.selecting import confirm, picked, report, seen
+from gputui.cli.parsing.selection import confirm, picked, report, seen
+from gputui.cli.parsing.syntax import SELECTION, SESSION, YES, Flag, Options, Verb
 from gputui.cli.states import WAITING
-from gputui.cli.syntax import SELECTION, SESSION, YES, Flag, Options, Verb
 from gputui.cli.words import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gputui.cli.selecting import Picked
+    from gputui.cli.parsing.selection import Picked
 
 LOWEST, HIGHEST = 0, 99
 COMMON = (*SELECTION, YES, SESSION)

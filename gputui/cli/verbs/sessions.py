@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from gputui.cli.calling import carry_out, print_json
+from gputui.cli.parsing.syntax import JSON, Options, Verb
 from gputui.cli.states import told
-from gputui.cli.syntax import JSON, Options, Verb
 from gputui.cli.table import Column, Paper, table
 from gputui.cli.words import out
 from gputui.session.control.client import ClientError, Connection, NoOwner

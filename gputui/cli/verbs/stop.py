@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
-from gputui.cli.syntax import SESSION, Options, Verb
+from gputui.cli.parsing.syntax import SESSION, Options, Verb
 from gputui.cli.words import counted, out, say
 from gputui.logs.plain import plain
 from gputui.session.control.client import ClientError

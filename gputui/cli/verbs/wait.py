@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from gputui.cli.calling import carry_out, session
-from gputui.cli.selecting import parted
+from gputui.cli.parsing.selection import parted
+from gputui.cli.parsing.syntax import SESSION, Flag, Options, Verb
 from gputui.cli.states import ACTIVE, ENDS, told
 from gputui.cli.states import counted as by_state
-from gputui.cli.syntax import SESSION, Flag, Options, Verb
 from gputui.cli.words import Exit, counted, say
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from gputui.cli.calling import agreed, on_terminal
+from gputui.cli.states import counted, told
+from gputui.cli.words import Exit, refuse, say
 from gputui.logs.plain import plain
-
-from .calling import agreed, on_terminal
-from .states import counted, told
-from .words import Exit, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

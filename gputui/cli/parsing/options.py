@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gputui.cli.words import refuse
 from gputui.gpus.wanted import BadGpus, looks_like_gpus, parse_gpus
 from gputui.sources.values import BadValue, duration
-
-from .words import refuse
 
 
 class Parser(argparse.ArgumentParser):
