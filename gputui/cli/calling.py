@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from gputui.cli.output.words import USAGE, Exit, out, say
 from gputui.session.control.client import Client, ClientError
 from gputui.session.control.light_json import dumps
 from gputui.session.errors import ConfigError
 from gputui.session.locate import NeedsSession, chosen
-
-from .words import USAGE, Exit, out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ import os
 import sys
 from collections.abc import Callable
 
+from gputui.cli.output.words import USAGE, Exit, say
 from gputui.core.events import Refusal
 from gputui.process.threads import NoThread
 from gputui.session.control.client import ClientError
 from gputui.session.errors import SessionError
 from gputui.sources.source import BadInput
-
-from .words import USAGE, Exit, say
 
 
 def carried_out(work: Callable[[], int]) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gputui import __version__
-
-from .words import USAGE, say
+from gputui.cli.output.words import USAGE, say
 
 HELP = """\
 usage: gputui [JOBS …] [options]        the screen: queue, GPUs, logs

@@ -14,8 +14,8 @@ from support.fake_owner import FakeOwner, job
 from support.homes import Home
 from support.schemas import valid
 
-from gputui.cli import table
-from gputui.cli.table import Column, Paper, shortened, width
+from gputui.cli.output import table
+from gputui.cli.output.table import Column, Paper, shortened, width
 from gputui.cli.verbs import ls as listing
 
 

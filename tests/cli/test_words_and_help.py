@@ -10,10 +10,10 @@ from support.calling import Gputui
 from support.sessions import GPUTUI, said
 
 from gputui.__main__ import VERBS
+from gputui.cli.output.words import Exit
 from gputui.cli.parsing.syntax import Flag, Verb
 from gputui.cli.top import HELP
 from gputui.cli.verbs import completion
-from gputui.cli.words import Exit
 
 OURS = [verb for verb in VERBS if verb not in ("app", "run", "keep", "report", "demo", "doctor")]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.owning import carried_out
 from gputui.cli.parsing.options import gathered
 from gputui.cli.run.inputs import Inputs
 from gputui.cli.run.layouts import check_layout
 from gputui.cli.run.settled import settle
 from gputui.cli.run.wishes import begin_request, job_settings, lanes_on_screen, layout, named_inputs, wanted_lanes
-from gputui.cli.words import Exit, refuse, say
 from gputui.logs.plain import plain
 from gputui.session.config import load, user_file
 from gputui.session.control.client import ClientError, NoSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gputui.cli.one_key import answer
-from gputui.cli.words import clock, elapsed, say
+from gputui.cli.output.one_key import answer
+from gputui.cli.output.words import clock, elapsed, say
 from gputui.session.control.client import Client, ClientError
 from gputui.session.ownership.acquisition import Owned
 

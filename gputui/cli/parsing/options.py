@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 from gputui.gpus.wanted import BadGpus, looks_like_gpus, parse_gpus
 from gputui.sources.values import BadValue, duration
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputui.cli.calling import agreed, on_terminal
-from gputui.cli.states import counted, told
-from gputui.cli.words import Exit, refuse, say
+from gputui.cli.output.states import counted, told
+from gputui.cli.output.words import Exit, refuse, say
 from gputui.logs.plain import plain
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ Not argparse: importing it and building a parser costs half of what a verb may t
 
 from __future__ import annotations
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

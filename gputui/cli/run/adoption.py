@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from gputui.cli.one_key import answer
-from gputui.cli.words import USAGE, Exit, say
+from gputui.cli.output.one_key import answer
+from gputui.cli.output.words import USAGE, Exit, say
 from gputui.session.files.paths import Paths
 from gputui.session.store import adoption as adopting
 

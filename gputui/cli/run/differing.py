@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.cli.calling import agreed, on_terminal
-from gputui.cli.words import Exit, refuse, say
+from gputui.cli.output.words import Exit, refuse, say
 from gputui.session.control.client import Client
 from gputui.session.devices.lane_lists import lane_words, lanes_of
 from gputui.session.owner.requests import Begin, devices_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once
 

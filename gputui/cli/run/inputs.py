@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 from gputui.core.job import JobSpec
 from gputui.session.files.attachments import keep
 from gputui.session.owner.load_plan import NO_RESULTS, Again, Results

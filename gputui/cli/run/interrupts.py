@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
-from gputui.cli.one_key import TERMINAL, answer
+from gputui.cli.output.one_key import TERMINAL, answer
 from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
 from gputui.core.snapshot import Snapshot

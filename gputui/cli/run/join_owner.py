@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from gputui.cli.report import EventLines
-from gputui.cli.words import Exit, say
+from gputui.cli.output.progress_lines import EventLines
+from gputui.cli.output.words import Exit, say
 from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.process.wakeup import Wakeup
 from gputui.session.control.client import Client, OwnerStopped

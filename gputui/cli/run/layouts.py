@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 from gputui.session.files.layouts import trouble
 from gputui.session.store.opening import Layout
 

@@ -7,8 +7,8 @@ import threading
 import time
 from typing import TypeVar
 
-from gputui.cli.report import EventLines, ProgressLine, draws_progress
-from gputui.cli.words import Exit, refuse
+from gputui.cli.output.progress_lines import EventLines, ProgressLine, draws_progress
+from gputui.cli.output.words import Exit, refuse
 from gputui.core.events import PauseKind
 from gputui.core.job import Ended
 from gputui.core.mode import Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 from gputui.gpus.wanted import BadGpus, parse_gpus
 from gputui.session.config import DEFAULT, Config, load
 

@@ -7,7 +7,7 @@ import os
 
 from msgspec.structs import replace
 
-from gputui.cli.words import refuse
+from gputui.cli.output.words import refuse
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import GivenLanes

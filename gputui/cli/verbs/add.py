@@ -6,8 +6,8 @@ import os
 import sys
 
 from gputui.cli.calling import carry_out, known
+from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
-from gputui.cli.words import out, refuse, say
 from gputui.session.config import load
 from gputui.session.control.client import Client, NoSession
 from gputui.session.locate import chosen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gputui.__main__ import VERBS as MODULES
 from gputui.cli.calling import carry_out
+from gputui.cli.output.words import out, refuse
 from gputui.cli.parsing.syntax import Flag, Options, Verb
-from gputui.cli.words import out, refuse
 
 SHELLS = ("bash", "zsh", "fish")
 WITH_FILES = ("run", "keep", "config")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gputui.cli.calling import carry_out, print_json
+from gputui.cli.output.table import Column, Paper, table
+from gputui.cli.output.words import out
 from gputui.cli.parsing.syntax import JSON, Flag, Options, Verb
-from gputui.cli.table import Column, Paper, table
-from gputui.cli.words import out
 from gputui.session.config import VARIABLES, load, user_file
 
 VERBS = {

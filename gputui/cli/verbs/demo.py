@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.syntax import Flag, Options, Verb
-from gputui.cli.words import out, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import os
 import shutil
 import sys
 
+from gputui.cli.output.words import out
 from gputui.cli.parsing.syntax import Verb
-from gputui.cli.words import out
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once

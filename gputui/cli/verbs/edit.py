@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, session
+from gputui.cli.output.states import WAITING
+from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.selection import seen
 from gputui.cli.parsing.syntax import SESSION, Options, Verb
-from gputui.cli.states import WAITING
-from gputui.cli.words import Exit, say
 
 from .show import show
 

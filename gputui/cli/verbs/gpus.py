@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.output.states import ACTIVE
+from gputui.cli.output.table import Column, Paper, table
+from gputui.cli.output.words import Exit, out, refuse, say
 from gputui.cli.parsing.selection import confirm, seen
 from gputui.cli.parsing.syntax import JSON, SESSION, YES, Flag, Options, Verb
-from gputui.cli.states import ACTIVE
-from gputui.cli.table import Column, Paper, table
-from gputui.cli.words import Exit, out, refuse, say
 from gputui.session.control.client import NoSession
 
 from .pause_resume_drain import command

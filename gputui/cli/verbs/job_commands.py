@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gputui.cli.calling import carry_out, session
+from gputui.cli.output.states import ACTIVE, ENDS, WAITING
+from gputui.cli.output.words import say
 from gputui.cli.parsing.selection import confirm, picked, report, seen
 from gputui.cli.parsing.syntax import NO_START, SELECTION, SESSION, YES, Flag, Options, Verb
-from gputui.cli.states import ACTIVE, ENDS, WAITING
-from gputui.cli.words import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import signal
 import sys
 import time
 
+from gputui.cli.output.words import Exit, out, say
 from gputui.cli.parsing.options import Parser
-from gputui.cli.words import Exit, out, say
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.folder_id import FolderId

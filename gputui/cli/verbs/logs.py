@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.copying import Log, sink
+from gputui.cli.output.states import ENDS
+from gputui.cli.output.tail import Log, sink
+from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
-from gputui.cli.states import ENDS
-from gputui.cli.words import Exit, refuse, say
 
 from .show import show
 
@@ -93,7 +93,7 @@ def opened(path: str, lines: int | None, whose: str) -> Log:
 
 
 def as_json(shown: dict[str, Any], path: str, attempt: int, options: Options) -> int:
-    from gputui.cli.copying import start_of_last
+    from gputui.cli.output.tail import start_of_last
 
     try:
         with open(path, "rb") as file:

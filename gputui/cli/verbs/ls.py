@@ -6,11 +6,11 @@ import sys
 import time
 
 from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.output.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
+from gputui.cli.output.table import Column, Paper, table
+from gputui.cli.output.words import Exit, clock, out, refuse
 from gputui.cli.parsing.selection import parted
 from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
-from gputui.cli.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
-from gputui.cli.table import Column, Paper, table
-from gputui.cli.words import Exit, clock, out, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

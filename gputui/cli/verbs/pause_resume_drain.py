@@ -6,9 +6,9 @@ import sys
 import time
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.output.states import told
+from gputui.cli.output.words import Exit, counted, say
 from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
-from gputui.cli.states import told
-from gputui.cli.words import Exit, counted, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

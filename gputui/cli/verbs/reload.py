@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, print_json, session
+from gputui.cli.output.words import Exit, out, say
 from gputui.cli.parsing.syntax import JSON, NO_START, SESSION, YES, Flag, Options, Verb
-from gputui.cli.words import Exit, out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from gputui.cli.calling import carry_out, print_json
+from gputui.cli.output.states import told
+from gputui.cli.output.table import Column, Paper, table
+from gputui.cli.output.words import out
 from gputui.cli.parsing.syntax import JSON, Options, Verb
-from gputui.cli.states import told
-from gputui.cli.table import Column, Paper, table
-from gputui.cli.words import out
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.registry import remembered
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.output.states import ACTIVE, SIGNS, colour
+from gputui.cli.output.table import Column, Paper, table
+from gputui.cli.output.words import Exit, clock, out
 from gputui.cli.parsing.selection import parted
 from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
-from gputui.cli.states import ACTIVE, SIGNS, colour
-from gputui.cli.table import Column, Paper, table
-from gputui.cli.words import Exit, clock, out
 from gputui.logs.plain import plain
 
 from .ls import ending, took

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.output.words import counted, out, say
 from gputui.cli.parsing.syntax import SESSION, Options, Verb
-from gputui.cli.words import counted, out, say
 from gputui.logs.plain import plain
 from gputui.session.control.client import ClientError
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since

@@ -6,8 +6,8 @@ import os
 import sys
 
 from gputui.cli.calling import carry_out
+from gputui.cli.output.words import Exit, counted, out, refuse, say
 from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
-from gputui.cli.words import Exit, counted, out, refuse, say
 
 from .add import JOB_FLAGS, add_all
 

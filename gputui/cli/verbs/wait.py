@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from gputui.cli.calling import carry_out, session
+from gputui.cli.output.states import ACTIVE, ENDS, told
+from gputui.cli.output.states import counted as by_state
+from gputui.cli.output.words import Exit, counted, say
 from gputui.cli.parsing.selection import parted
 from gputui.cli.parsing.syntax import SESSION, Flag, Options, Verb
-from gputui.cli.states import ACTIVE, ENDS, told
-from gputui.cli.states import counted as by_state
-from gputui.cli.words import Exit, counted, say
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
 
