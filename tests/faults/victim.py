@@ -22,8 +22,8 @@ from support.late_wrappers import UNTIL_CLAIMED, late
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
 from gputui.engines.local import wrapper
+from gputui.engines.local.adopt import Takeover
 from gputui.engines.local.engine import LocalEngine
-from gputui.engines.local.takeover import Takeover
 from gputui.engines.protocol import Survivor
 from gputui.process import mounts
 from gputui.process.world import this_world

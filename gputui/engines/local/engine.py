@@ -19,14 +19,14 @@ from gputui.process.folder_id import FolderId
 from gputui.process.watch import Watch
 
 from . import spawn, wrapper
+from .adopt import Takeover
 from .claims import Claimed, Claims, Revoked, Unreadable
 from .crew import Crew
-from .ends import Status, command_may_live, outcome_of
 from .live import Key, LiveAttempt, Order
-from .nursing import Nurse
-from .pursuit import Pursuer
-from .rounds import carry_out
-from .takeover import Takeover
+from .outcomes import Status, command_may_live, outcome_of
+from .stop import Pursuer
+from .stop_round import carry_out
+from .stopped_wrappers import Nurse
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
 """How often a claim is read that the disk does not give, before the end counts as unseen."""

@@ -12,7 +12,7 @@ import msgspec
 
 from gputui.core.job import JobId, Lost
 from gputui.core.scheduler import Scheduler
-from gputui.engines.local.takeover import LEFT_BEHIND
+from gputui.engines.local.adopt import LEFT_BEHIND
 from gputui.engines.protocol import Since
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World, this_world

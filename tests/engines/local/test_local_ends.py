@@ -18,7 +18,7 @@ from gputui.engines.local.claims import (
     Revoked,
     Unreadable,
 )
-from gputui.engines.local.ends import Status, command_may_live, outcome_of
+from gputui.engines.local.outcomes import Status, command_may_live, outcome_of
 
 KILLED = Status(signal=9)
 CASES: list[tuple[Claim, Status | None, type[Outcome]]] = [

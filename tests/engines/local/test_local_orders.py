@@ -12,7 +12,8 @@ import pytest
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NeverRan, Outcome, Vanished
-from gputui.engines.local import rounds, wrapper
+from gputui.engines.local import stop_round as rounds
+from gputui.engines.local import wrapper
 from gputui.process import processes
 
 ESCAPES = {

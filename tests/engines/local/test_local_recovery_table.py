@@ -18,7 +18,7 @@ from gputui.engines.local.claims import (
     Revoked,
     Unreadable,
 )
-from gputui.engines.local.recovery import TABLE, Verdict, Wrapper, decide
+from gputui.engines.local.recovery_table import TABLE, Verdict, Wrapper, decide
 from gputui.engines.protocol import Since
 
 ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [

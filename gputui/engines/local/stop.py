@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gputui.process.event_loop import EventLoop
 
 from .live import LiveAttempt, Order
-from .rounds import Round, carry_out
+from .stop_round import Round, carry_out
 
 BETWEEN_KILLS = 0.05
 WRAPPER_GRACE = 0.3

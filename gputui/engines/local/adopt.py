@@ -14,8 +14,8 @@ from gputui.process.folder_id import FolderId, lives_elsewhere
 from gputui.process.watch import Watch
 
 from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing, Revoked
-from .ends import outcome_of
-from .recovery import Verdict, Wrapper, decide
+from .outcomes import outcome_of
+from .recovery_table import Verdict, Wrapper, decide
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
