@@ -19,7 +19,8 @@ from gputui.session.errors import SessionError
 from gputui.session.owner.requests import Begin
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
-from gputui.tui.acting.scheduler import leaving_events, requeues
+from gputui.tui.actions.scheduler import leaving_events, requeues
+from gputui.tui.actions.table import ACTIONS
 from gputui.tui.screens.main import MainScreen
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.checks import Colours
@@ -27,9 +28,8 @@ from gputui.tui.terminal.driver import SafeDriver
 from gputui.tui.terminal.tty import terminal_name
 from gputui.tui.widgets.status import Where
 
-from .actions import ACTIONS
 from .bridge import Bridge
-from .leaving import Way
+from .farewell import Way
 from .themes import NAMES, OWN
 
 Hold = Callable[[Callable[[], None]], Holding]

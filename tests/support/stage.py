@@ -27,7 +27,7 @@ from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
-from gputui.tui.leaving import Way
+from gputui.tui.farewell import Way
 from gputui.tui.screens.main import MainScreen
 from gputui.tui.widgets.queue.table import QueueTable
 from gputui.tui.widgets.status import Where

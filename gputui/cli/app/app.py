@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gputui.gpus.picture import DevicesPicture
     from gputui.tui.app import Beginning
     from gputui.tui.bridge import Bridge
-    from gputui.tui.leaving import Way
+    from gputui.tui.farewell import Way
     from gputui.tui.screens.main import MainScreen
     from gputui.tui.widgets.status import Where
 
@@ -194,7 +194,7 @@ class Opening:
             loading.begin(self._begun, self._begin, self._given.notice)
 
     def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
-        from gputui.tui.leaving import Way, farewell
+        from gputui.tui.farewell import Way, farewell
 
         snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, bridge.root
         bridge.close()
@@ -216,7 +216,7 @@ class Opening:
 
 
 def _keymap(jobs: list[str]) -> dict[str, str]:
-    from gputui.tui.actions import keymap
+    from gputui.tui.actions.table import keymap
 
     try:
         return keymap(load(jobs).keymap())

@@ -124,7 +124,7 @@ class Demo:
     def begin(self, main: MainScreen) -> None:
         from gputui.demo.hint_line import guide
         from gputui.demo.tour import Tour
-        from gputui.tui.leaving import Way
+        from gputui.tui.farewell import Way
 
         guide(main, Tour(self._stage.mend), lambda: main.leave(Way.DETACH))
         begin_jobs(main.bridge, self._stage, self._environment)

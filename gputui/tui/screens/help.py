@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from gputui.tui.actions import ACTIONS, Part
+from gputui.tui.actions.table import ACTIONS, Part
 
 from .reading import Reading
 

@@ -22,18 +22,18 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.views.naming import Names
 from gputui.logs.plain import plain
 from gputui.session.owner.requests import Outcome
-from gputui.tui.acting import ACTS
-from gputui.tui.acting.devices import ask_which
-from gputui.tui.acting.footing import offered
-from gputui.tui.actions import BY_NAME, bindings
+from gputui.tui.actions import ACTS
+from gputui.tui.actions.devices import ask_which
+from gputui.tui.actions.offered_actions import offered
+from gputui.tui.actions.table import BY_NAME, bindings
 from gputui.tui.bridge import Bridge
-from gputui.tui.leaving import Way
+from gputui.tui.farewell import Way
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.news import alike
-from gputui.tui.presenting.layout import Arranger
-from gputui.tui.presenting.logs import LogPresenter
-from gputui.tui.presenting.queue import QueuePresenter
+from gputui.tui.screens.panes.layout import Arranger
+from gputui.tui.screens.panes.logs import LogPresenter
+from gputui.tui.screens.panes.queue import QueuePresenter
 from gputui.tui.widgets.banner import MONITOR, Banner, notices
 from gputui.tui.widgets.footer import Footer
 from gputui.tui.widgets.gpus.pane import GpuPane

@@ -20,11 +20,11 @@ from textual.types import CSSPathType
 
 from .checks import Colours
 from .driver import SafeDriver
+from .key_queue import Turns
 from .sanitize import Sanitize
 from .screen_diff import CellDiffApp
 from .shadow import Shadow
 from .signals import Signals
-from .turns import Turns
 
 __all__ = ["TerminalApp"]
 

@@ -8,7 +8,7 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Static
 
-from gputui.tui.actions import BY_NAME
+from gputui.tui.actions.table import BY_NAME
 
 ALWAYS = ("help", "leave")
 

@@ -10,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from gputui.core.job import StateName
-from gputui.tui.acting import ACTS
-from gputui.tui.actions import ACTIONS, BY_NAME, keymap
+from gputui.tui.actions import ACTS
+from gputui.tui.actions.table import ACTIONS, BY_NAME, keymap
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.screens.reading import Reading
 
@@ -30,7 +30,7 @@ def test_no_key_means_two_things() -> None:
 
 
 def test_lower_case_never_touches_running_work() -> None:
-    from gputui.tui.actions import Part
+    from gputui.tui.actions.table import Part
 
     for action in ACTIONS:
         if action.part is Part.RUNNING:

@@ -6,8 +6,8 @@ from support.stage import LONG, Stage, on_stage
 
 from gputui.core.job import StateName
 from gputui.core.mode import Mode
-from gputui.tui.actions import ACTIONS
-from gputui.tui.leaving import Way
+from gputui.tui.actions.table import ACTIONS
+from gputui.tui.farewell import Way
 from gputui.tui.screens.ask import Ask
 from gputui.tui.screens.reading import Reading
 

@@ -13,7 +13,7 @@ from gputui.core.job import StateName
 from gputui.core.mode import Mode
 from gputui.demo.hint_line import guide
 from gputui.demo.tour import Tour
-from gputui.tui.leaving import Way
+from gputui.tui.farewell import Way
 from gputui.tui.screens.ask import Ask
 
 

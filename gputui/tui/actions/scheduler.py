@@ -11,7 +11,7 @@ from gputui.core.job import Active, Ended, Job, StateName, Stopping
 from gputui.core.mode import Mode
 from gputui.core.transitions import words
 from gputui.core.views.outlook import goes_on
-from gputui.tui.leaving import Way
+from gputui.tui.farewell import Way
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.model.words import counted
 from gputui.tui.screens.ask import Ask, Choice

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import Active, Ended, Held, Job, Stopping, Suspended, Waiting
 from gputui.core.mode import Mode
-from gputui.tui.actions import BY_NAME
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import BAD_ENDS
 
 from .devices import takes_no_jobs
+from .table import BY_NAME
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
