@@ -1,6 +1,7 @@
 """gputui: a terminal app that embeds a GPU job scheduler.
 
-From Python: `gputui.Session` and the decorator `gputui.job` (see `gputui.python.api`); `gputui.tasks` for GPUTaskScheduler's.
+From Python: `gputui.Session` and the decorator `gputui.job` (see `gputui.python.api`); `gputui.tasks` for users of
+GPUTaskScheduler.
 """
 
 __version__ = "0.1.0"

@@ -11,12 +11,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from gputui.python.user_code.places import USER_CODE
+
 from .source import BadInput, shown
 from .user_python import python_of
 
 __all__ = ["PythonFile", "door", "door_of"]
-
-INSIDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inside")
 
 
 class PythonFile:
@@ -91,7 +91,7 @@ def door(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 def door_of(python: str) -> list[str]:
     """The same for a Python that is known; another one than ours may have no gputui, so it is shown the way."""
-    return [python, "-P", "-m", "gputui.python.user_code"] if python == sys.executable else [python, INSIDE]
+    return [python, "-P", "-m", "gputui.python.user_code"] if python == sys.executable else [python, USER_CODE]
 
 
 def _check(path: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from gputui.process.descriptors import Open
 from gputui.process.spawn import spawn
+from gputui.python.user_code.places import USER_CODE
 
 from .job_table import checked_command, read_table
 from .source import BadInput, Draft, shown
@@ -17,7 +18,7 @@ from .tables import BadTable
 
 __all__ = ["NO_GPUS", "Yielder", "draft_of"]
 
-CALLER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_yielder.py")
+CALLER = os.path.join(USER_CODE, "call_yielder.py")
 NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
 """A framework that a yielder or a config imports must not take memory on a card."""
 LONGEST_ITEM = 1 << 20

@@ -63,7 +63,7 @@ def test_calls_of_a_decorated_function_are_jobs(session: gputui.Session) -> None
     assert isinstance(failed.value.__cause__, ValueError)
     assert failed.value.traceback is not None
     assert "functions_of_users.py" in failed.value.traceback
-    assert "gputui/inside" not in failed.value.traceback
+    assert "gputui/python" not in failed.value.traceback
     results = session.results()
     assert [result.name for result in results[1:]] == ["added first=40 second=2", "fails words=not like this"]
     assert results[2].traceback == failed.value.traceback

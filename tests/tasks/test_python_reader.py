@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.sources.python_file import INSIDE, PythonFile, door
+from gputui.python.user_code.places import USER_CODE
+from gputui.sources.python_file import PythonFile, door
 from gputui.sources.source import BadInput
 
 
@@ -86,12 +87,12 @@ def test_the_python_is_that_of_the_active_environment(tmp_path: Path) -> None:
     python.parent.mkdir()
     python.symlink_to(sys.executable)
     ours = [sys.executable, "-P", "-m", "gputui.python.user_code"]
-    assert door({"VIRTUAL_ENV": str(tmp_path)}) == [str(python), INSIDE]
+    assert door({"VIRTUAL_ENV": str(tmp_path)}) == [str(python), USER_CODE]
     assert door({"VIRTUAL_ENV": sys.prefix}) == ours
     assert door({}) == ours
     assert door({"CONDA_PREFIX": str(tmp_path), "CONDA_DEFAULT_ENV": "base"}) == ours
-    assert door({"CONDA_PREFIX": str(tmp_path), "CONDA_DEFAULT_ENV": "torch"}) == [str(python), INSIDE]
-    assert door({"GPUTUI_PYTHON": "/opt/python"}) == ["/opt/python", INSIDE]
+    assert door({"CONDA_PREFIX": str(tmp_path), "CONDA_DEFAULT_ENV": "torch"}) == [str(python), USER_CODE]
+    assert door({"GPUTUI_PYTHON": "/opt/python"}) == ["/opt/python", USER_CODE]
 
 
 def test_a_python_without_gputui_can_be_the_users(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_a_python_without_gputui_can_be_the_users(tmp_path: Path) -> None:
     path = written(tmp_path, "import gputui.python.user_code, sys\nassert 'site' not in sys.modules\nconfig = {}")
     (orders, no_orders), (answers, told) = os.pipe(), os.pipe()
     os.close(no_orders)
-    command = [sys.executable, "-S", INSIDE, "read", path, str(orders), str(told)]
+    command = [sys.executable, "-S", USER_CODE, "read", path, str(orders), str(told)]
     subprocess.run(command, pass_fds=(orders, told), timeout=60, check=True)
     os.close(told)
     os.close(orders)

@@ -41,7 +41,7 @@ def test_the_sample_configuration_runs_and_only_what_crashed_runs_again(session:
         "a complaint",
     ]
     assert log(session, SAMPLE_FOLDERS[0]).endswith("ValueError: no such method\n")
-    assert "gputui/inside" not in log(session, SAMPLE_FOLDERS[0])
+    assert "gputui/python" not in log(session, SAMPLE_FOLDERS[0])
     assert [job.name for job in session.jobs() if job.state.name != "succeeded"] == [SAMPLE_FOLDERS[0]]
     assert session.jobs()[0].spec.params == {"method": "GAN", "num_packing": "1", "num_zmode": "1"}
 

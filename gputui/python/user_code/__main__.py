@@ -1,4 +1,4 @@
-"""The door: `python -P -m gputui.python.user_code WORD …`, or this folder's path given to a Python that has no gputui."""
+"""The door: `python -P -m gputui.python.user_code WORD …`, or this folder's path where there is no gputui."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _make_importable() -> None:
     del sys.path[0]  # the folder that Python put there for us
     if find_spec("gputui") is not None:
         return
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folder = os.path.abspath(os.path.join(os.path.dirname(__file__), *2 * [os.pardir]))
     spec = spec_from_file_location("gputui", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
     assert spec is not None
     assert spec.loader is not None

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from shlex import quote
 
 from gputui.core.job import JobSpec
+from gputui.python.user_code.places import USER_CODE
 from gputui.sources.user_python import python_of
 
-CALLER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_task.py")
+CALLER = os.path.join(USER_CODE, "call_task.py")
 
 
 def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
