@@ -281,7 +281,7 @@ def test_importing_gputui_loads_nothing_until_it_is_asked(home: Home) -> None:
 FORKS_MEANWHILE = """
 import os, sys, time
 import gputui
-from gputui.session import direct
+from gputui.session.control import direct
 
 start = direct.Owner.start
 

@@ -36,7 +36,7 @@ def test_what_is_no_json_is_a_value_error(text: str) -> None:
 def test_without_the_c_halves_the_module_is_used() -> None:
     script = (
         "import sys; sys.modules['_json'] = None\n"
-        "from gputui.session import light_json\n"
+        "from gputui.session.control import light_json\n"
         "import json; assert light_json.loads is json.loads\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
