@@ -161,11 +161,11 @@ def test_a_failed_job_is_retried_as_often_as_told(session: Session) -> None:
 
 def test_a_job_that_takes_too_long_is_ended_with_grace(session: Session) -> None:
     jobs = session.write(session.told("a", f"trap 'echo saved >{session.folder}/saved; exit 0' TERM; sleep 600 & wait"))
-    done = session.run(jobs, "--timeout", "0.5", "--grace", "30")
+    done = session.run(jobs, "--timeout", "3", "--grace", "30")  # time enough to set the trap
     assert done.returncode == 1
     assert session.states() == ["timed_out"]
     assert (session.folder / "saved").exists()
-    assert "timed out after 0.5 s" in done.stdout
+    assert "timed out after 3 s" in done.stdout
     assert session.markers(0) == ["FAILURE"]
 
 

@@ -89,9 +89,11 @@ class Home(Session):
         return [pid for pid in self.members() if b"keep" in command_line(pid)]
 
     def holder(self) -> Holder | None:
-        """Who owns, if whoever signed the lock last is alive."""
+        """Who owns, if whoever signed the lock last is alive; a client, such as this process, did for a moment only."""
         holder = locks.holder(Paths(str(self.root)))
-        return holder if holder is not None and alive(holder.pid) else None
+        if holder is None or holder.kind is OwnerKind.CLIENT or not alive(holder.pid):
+            return None
+        return holder
 
     def waiters(self) -> list[int]:
         holder = self.holder()

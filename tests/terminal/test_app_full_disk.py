@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.apps import at_home
 from support.mounts import full, tmpfs
+from support.terminal import RecordedTerminal
 from support.waiting import until
 
 
@@ -17,11 +18,17 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
+def refused(terminal: RecordedTerminal) -> bool:
+    terminal.press("+")
+    terminal.settles()
+    return "! TROUBLE" in terminal.text
+
+
 def test_a_full_disk_is_said_with_what_still_works_and_goes_away_by_itself(disk: Path, tmp_path: Path) -> None:
     with at_home(tmp_path, "disk/out") as home, home.opened(home.write("exec sleep 600", "exec sleep 601")) as terminal:
         terminal.shows("2 run")
         with full(disk):
-            terminal.press("+")
+            until(lambda: refused(terminal), "what the disk still had room for is used up")
             terminal.shows("! TROUBLE  nothing new starts, running jobs go on: the queue cannot be written")
             terminal.shows("K and B end jobs meanwhile, other changes are refused")
             terminal.shows("nothing was changed: the queue cannot be written")
