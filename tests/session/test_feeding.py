@@ -45,7 +45,7 @@ def test_a_line_that_was_read_from_a_fifo_is_taken_in_by_an_owner_that_leaves(tm
         blocked(owner, go)
         owner.leave()
         os.write(writer, b"echo a\n")
-        until(lambda: owner._inbox, "the line was read and waits for its turn")
+        until(lambda: owner.parts.news.inbox, "the line was read and waits for its turn")
         go.set()
         owner.wait()
     with owned(tmp_path / "s") as owner:

@@ -15,9 +15,12 @@ from support.waiting import until
 
 from gputui.core.events import Kill
 from gputui.session.errors import SessionError
+from gputui.session.files.paths import Paths
+from gputui.session.owner import parts
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
 from gputui.session.owner.ticket import Act, OwnerGone
+from gputui.session.ownership import lock as locks
 
 
 def broken(owner: Owner) -> None:
@@ -64,14 +67,14 @@ def test_run_says_in_one_sentence_that_the_scheduler_failed(tmp_path: Path) -> N
     assert session.runs() == {"0": 1}
 
 
-@pytest.mark.parametrize("part", ["engine", "devices", "_scribe", "loop", "_store"])
+@pytest.mark.parametrize("part", ["engine", "devices", "scribe", "loop", "store"])
 def test_whatever_fails_at_its_closing_the_owner_answers_everybody_and_ends(tmp_path: Path, part: str) -> None:
     def fail() -> None:
         raise RuntimeError("a defect in closing")
 
     with owned(tmp_path / "s") as owner:
-        closed = getattr(owner, part).close
-        getattr(owner, part).close = fail
+        closed = getattr(owner.parts, part).close
+        getattr(owner.parts, part).close = fail
         owner.on_leaving.append(fail)
         last_acts: list[str] = []
         owner.last_act = lambda: last_acts.append("the lock goes on")
@@ -84,6 +87,43 @@ def test_whatever_fails_at_its_closing_the_owner_answers_everybody_and_ends(tmp_
         assert "a defect in closing" in (tmp_path / "s/.gputui/scheduler.log").read_text()
         assert "TypeError" in (owner.failure or "")  # what came first
         closed()
+
+
+def open_files() -> list[str]:
+    return sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_open(fd))
+
+
+def _is_open(fd: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{fd}")
+
+
+def test_an_owner_that_never_began_answers_everybody_and_holds_nothing(tmp_path: Path) -> None:
+    with owned(tmp_path / "s"):
+        pass
+    paths = Paths(str(tmp_path / "s"))
+    lock = locks.take(paths)
+    assert lock is not None
+    owner = Owner(paths, lock)
+    ticket = owner.do(lambda act: None)
+    owner.close()
+    with pytest.raises(OwnerGone):
+        ticket.result(60)
+    lock.release()
+    assert not [name for name in open_files() if name.startswith(str(tmp_path))]
+
+
+@pytest.mark.parametrize("part", ["News", "Scribe", "Devices", "Launcher"])
+def test_an_owner_of_whom_a_part_cannot_be_made_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(parts, part, fail)
+    with pytest.raises(OSError, match="too many open files"), owned(tmp_path / "s"):
+        pass
+    gone = [name for name in open_files() if name.startswith(str(tmp_path))]
+    assert gone == [str(tmp_path / "s/.gputui/lock")]  # which is the caller's
 
 
 def test_whoever_fails_at_hearing_the_answer_keeps_it_from_nobody(tmp_path: Path) -> None:

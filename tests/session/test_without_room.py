@@ -32,8 +32,8 @@ def fill(owner: Owner) -> Store:
     def commit(change: Change) -> None:
         raise StoreTrouble("the queue cannot be written: database or disk is full")
 
-    owner._store.commit = commit  # type: ignore[method-assign]
-    return owner._store
+    owner.parts.store.commit = commit  # type: ignore[method-assign]
+    return owner.parts.store
 
 
 @contextmanager

@@ -31,10 +31,17 @@ class Holding:
         self._ownership = become_owner(paths, kind, keeper=keeper, force=force)
         try:
             self.owner = Owner(paths, self._ownership.lock, kind, layout=layout, made_folder=made, on_change=on_change)
+            self.serving = self._served(keeper=keeper)
         except BaseException:
             self._ownership.lock.release()
             raise
-        self.serving = Serving(self.owner, keeper=keeper, keeper_pid=self._ownership.keeper)
+
+    def _served(self, *, keeper: bool) -> Serving:
+        try:
+            return Serving(self.owner, keeper=keeper, keeper_pid=self._ownership.keeper)
+        except BaseException:
+            self.owner.close()
+            raise
 
     def let_go(self, *, without_successor: bool) -> None:
         """Jobs run on. `without_successor`: no keeper is left behind when there is nothing for it to do."""

@@ -1,0 +1,21 @@
+"""An end as the scheduler is told it: with what the attempt used, and its crash in words from the log's tail."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gputui.core.events import AttemptEnded, Exited
+from gputui.core.job import Job
+from gputui.logs.signatures import job_crash
+from gputui.session.devices.devices import Devices
+from gputui.session.files.folders import Folders
+
+
+def told_in_full(end: AttemptEnded, job: Job, devices: Devices, folders: Folders) -> AttemptEnded:
+    end = replace(end, usage=devices.usage(end.job, end.attempt))
+    if not isinstance(end.outcome, Exited) or end.outcome.code == 0:
+        return end
+    files = folders.files(job, end.attempt)
+    err = folders.reached(files.err) if files.err is not None else None
+    crash = job_crash(folders.reached(files.out), err, end.outcome.code)
+    return replace(end, signature=crash.signature, message=crash.message)

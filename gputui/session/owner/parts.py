@@ -1,0 +1,72 @@
+"""What an owner is made of: the session's folder, its store, engine, devices and writers, each on top of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from gputui.engines.local.engine import LocalEngine
+from gputui.session.devices.devices import Devices
+from gputui.session.files.folders import Folders
+from gputui.session.files.ground import Ground
+from gputui.session.files.paths import Paths
+from gputui.session.store.commit import Saver
+from gputui.session.store.opening import Opened
+
+from .info_writer import Scribe
+from .journal import Journal
+from .launch import Launcher
+from .loop import Loop
+from .news import News
+
+
+class Parts:
+    """Opened in the caller's thread, which gets the errors; what was opened before an error is closed again."""
+
+    def __init__(
+        self, paths: Paths, opening: Callable[[], Opened], turn: Callable[[], None], *, looked_at: bool
+    ) -> None:
+        self.paths = paths
+        self.journal = Journal(paths.log)
+        with ExitStack() as undo:
+            self.ground = Ground(paths)
+            undo.callback(self.ground.close)
+            self.opened = opening()
+            undo.callback(self.opened.store.close)
+            self.ground.vouch_for("lock", "session.db", "session.db-wal")
+            self.ground.live_here()
+            self.loop = Loop()
+            undo.callback(self.loop.close)
+            self.news = News(self.loop, turn)
+            self._keep(self.opened)
+            self._work_on(self.opened.identity.uuid, looked_at=looked_at)
+            undo.pop_all()
+
+    def _keep(self, opened: Opened) -> None:
+        """What is on the disk, and in memory of it."""
+        named = opened.identity
+        self.store, self.scheduler = opened.store, opened.scheduler
+        self.sources = {source.key: source for source in opened.store.sources()}
+        self.folders = Folders(
+            self.paths.root, named.prefix, named.job_dir, made=named.made_folder, former=named.former
+        )
+        self.folders.hold(self.ground.root)
+        self.saver = Saver(self.store, named, self.journal, self.sources)
+
+    def _work_on(self, session: str, *, looked_at: bool) -> None:
+        """What does something to jobs and devices."""
+        news = self.news
+        self.engine = LocalEngine(self.loop, self.ground.private, session, news.report)
+        self.scribe = Scribe(self.folders, self.ground.paths.claims, self.engine.forget)
+        self.devices = Devices(self.loop, session, self.engine.token, news.kick, looked_at=looked_at)
+        self.launcher = Launcher(
+            self.paths, self.folders, self.store, self.engine, news.report, self.scribe.note, self.devices
+        )
+
+    def closers(self) -> tuple[Callable[[], None], ...]:
+        """Each is to be called, whatever became of the ones before; the ground is left last of all."""
+        return (self.engine.close, self.devices.close, self.scribe.close, self.loop.close, self.store.close)
+
+    def leave_ground(self) -> None:
+        if self.scribe.ended:
+            self.ground.close()
