@@ -1,4 +1,4 @@
-"""`--gpus`, `--prefix` and `--job-dir` on a session that is there: obeyed or refused, never dropped."""
+"""What flags name of a session that is there, its lanes, folders or settings: obeyed or refused, never dropped."""
 
 from __future__ import annotations
 
@@ -152,6 +152,74 @@ def test_beside_another_run_jobs_join_it_when_nothing_else_is_named(session: Ses
         assert session.run(more, "--force-rerun", gpus=None).returncode == 0
         (session.folder / "gate").touch()
         assert finished(run).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "has"),
+    [
+        ("--pause-after", "0", "--pause-after 3"),
+        ("--grace", "5", "--grace 30"),
+        ("--at-most", "2", "no --at-most"),
+        ("--keep-free", "1", "--keep-free 0"),
+        ("--ignore", "me,you", "no --ignore"),
+        ("--ignore-strangers", "", "no --ignore-strangers"),
+        ("--gpu-file", "gpus.txt", "no --gpu-file"),
+    ],
+)
+def test_beside_another_run_another_setting_is_refused_and_the_same_is_fine(
+    session: Session, flag: str, value: str, has: str
+) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    more = session.write("echo more", name="more.txt")
+    (session.folder / "gpus.txt").write_text("0\n1\n2\n")
+    named = [flag, value] if value else [flag]
+    with session.running(jobs, gpus="0-2") as run:
+        runs(session, run)
+        done = session.run(more, *named, gpus=None)
+        assert done.returncode == 2, said(done)
+        assert f"open in gputui run (pid {run.pid}) with {has}, not {flag}" in said(done)
+        assert f"or do not name {flag}" in said(done)
+        (session.folder / "gate").touch()
+        finished(run)
+    assert len(session.jobs()) == 1, "nothing was added"
+    (session.folder / "gate").unlink()
+    with session.running(jobs, "--force-rerun", *named, gpus=None) as run:
+        until(lambda: session.runs()["first"] == 2 or run.poll() is not None, "it runs again")
+        assert session.run(more, *named, gpus=None).returncode == 0
+        (session.folder / "gate").touch()
+        assert finished(run).returncode == 0
+
+
+def test_beside_another_run_what_only_the_settings_say_is_left_to_its_owner(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    with session.running(jobs) as run:
+        runs(session, run)
+        more = session.write("echo more", name="more.txt")
+        assert session.run(more, gpus=None, env={"GPUTUI_PAUSE_AFTER": "7"}).returncode == 0
+        (session.folder / "gate").touch()
+        assert finished(run).returncode == 0
+    assert session.load().settings.pause_after == 3
+
+
+def test_beside_another_run_a_setting_that_a_terminal_agrees_to_is_the_owners_from_then_on(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    session.write("true", name="more.txt")
+    line = [*GPUTUI, "run", "--pause-after", "0", "--grace", "5", "--output-dir", str(session.root), "more.txt"]
+    with session.running(jobs) as run:
+        runs(session, run)
+        with at_a_terminal(line, session.folder) as no:
+            no.shows("give it --pause-after 0 and --grace 5? [y/N]")
+            no.press("n\n")
+            assert no.status() == 2
+            assert "nothing was added" in no.text
+        with at_a_terminal(line, session.folder) as yes:
+            yes.shows("[y/N]")
+            yes.press("y\n")
+            assert yes.status() == 0
+        (session.folder / "gate").touch()
+        assert finished(run).returncode == 0
+    settings = session.load().settings
+    assert (settings.pause_after, settings.grace) == (0, 5.0)
 
 
 def test_beside_another_run_a_terminal_is_asked_and_the_answer_counts(session: Session) -> None:

@@ -3,56 +3,112 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from gputui.cli.calling import agreed, on_terminal
 from gputui.cli.output.words import Exit, refuse, say
+from gputui.core.events import Settings
 from gputui.session.control.client import Client
 from gputui.session.devices.lane_lists import lane_words, lanes_of
 from gputui.session.owner.requests import Begin, devices_of
 from gputui.session.ownership.acquisition import Owned
 
+FLAGS = {
+    "pause_after": "--pause-after",
+    "grace": "--grace",
+    "at_most": "--at-most",
+    "keep_free": "--keep-free",
+    "ignore_strangers": "--ignore-strangers",
+    "ignored": "--ignore",
+    "gpu_file": "--gpu-file",
+}
 
-def agree(client: Client, owned: Owned, wanted: Begin) -> None:
+
+class Difference(msgspec.Struct, frozen=True):
+    """One thing that was named and is not so yet, in words."""
+
+    has: str
+    """Instead of it."""
+    wanted: str
+    name: str
+    way: str | None = None
+    """How else it can be had."""
+
+
+def agree(client: Client, owned: Owned, named: Begin) -> None:
     """Has the owner do what was named, if the user agrees; ends the program if nobody does."""
-    change = _change(client, wanted)
-    if change.lanes is None and change.layout is None:
+    change, differences = compared(client, named)
+    if not differences:
         return
-    sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with other {_what(change)}"
+    has = _listed([each.has for each in differences])
+    sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with {has}"
     if not on_terminal():
-        refuse(f"{sentence}: {_ways_out(change)}")
+        refuse(f"{sentence}: {_ways_out(differences)}")
     say(sentence)
-    if not agreed(f"give it {_wanted(change)}?"):
-        raise Exit(2, f"nothing was added: {_ways_out(change)}")
+    if not agreed(f"give it {_listed([each.wanted for each in differences])}?"):
+        raise Exit(2, f"nothing was added: {_ways_out(differences)}")
     client.ask("begin", **msgspec.to_builtins(change))
 
 
-def _change(client: Client, wanted: Begin) -> Begin:
-    """Of what is wanted, that which was named and is not so yet."""
-    lanes = wanted.lanes if wanted.change_lanes and wanted.lanes is not None else None
-    if lanes is not None and devices_of(lanes_of(client)) == devices_of(lanes):
-        lanes = None
-    layout = wanted.layout
-    if layout is not None and client.ask("status").get("layout") == msgspec.to_builtins(layout):
-        layout = None
-    return replace(wanted, lanes=lanes, layout=layout, resume=False)
+def compared(client: Client, named: Begin) -> tuple[Begin, list[Difference]]:
+    """Of what was named, that which is not so yet: as a request, and in words."""
+    status = client.ask("status")
+    lanes, layout = _other_lanes(client, named), _other_layout(status.get("layout"), named)
+    differences = [*lanes, *layout, *_other_settings(status.get("settings"), named)]
+    change = replace(
+        named, lanes=named.lanes if lanes else None, layout=named.layout if layout else None, resume=False
+    )  # fmt: skip
+    return change, differences
 
 
-def _what(change: Begin) -> str:
-    return " and ".join(["lanes"] * (change.lanes is not None) + ["folders for its jobs"] * (change.layout is not None))
+def _other_lanes(client: Client, named: Begin) -> list[Difference]:
+    if named.lanes is None or not named.change_lanes or devices_of(lanes_of(client)) == devices_of(named.lanes):
+        return []
+    words = lane_words(named.lanes)
+    way = f"change its lanes (gputui gpus {shlex.quote(words)})"
+    return [Difference("other lanes", f"the lanes {words}", "the GPUs", way)]
 
 
-def _wanted(change: Begin) -> str:
-    lanes = [f"the lanes {lane_words(change.lanes)}"] if change.lanes is not None else []
-    layout = change.layout
-    return " and ".join([*lanes, *([f"folders {layout.job_dir or layout.prefix + 'N'}"] if layout is not None else [])])
+def _other_layout(told: dict[str, Any] | None, named: Begin) -> list[Difference]:
+    layout = named.layout
+    if layout is None or told == msgspec.to_builtins(layout):
+        return []
+    return [Difference("other folders for its jobs", f"folders {layout.job_dir or layout.prefix + 'N'}", "the folders")]
 
 
-def _ways_out(change: Begin) -> str:
+def _other_settings(told: dict[str, Any] | None, named: Begin) -> list[Difference]:
+    """`told`: what the owner has; an owner of an earlier version does not say."""
+    settings = msgspec.convert(told, Settings) if told is not None else None
+    found = []
+    for field, flag in FLAGS.items():
+        wanted = getattr(named, field)
+        if wanted is None or (settings is not None and getattr(settings, field) == wanted):
+            continue
+        has = _words(flag, getattr(settings, field)) if settings is not None else f"another {flag}"
+        found.append(Difference(f"{has}, not {_words(flag, wanted)}", _words(flag, wanted), flag))
+    return found
+
+
+def _words(flag: str, value: object) -> str:
+    """As it would be written on a command line."""
+    if value is None or value is False or value == ():
+        return f"no {flag}"
+    if value is True:
+        return flag
+    if isinstance(value, tuple):
+        return f"{flag} {','.join(value)}"
+    return f"{flag} {value:g}" if isinstance(value, int | float) else f"{flag} {value}"
+
+
+def _ways_out(differences: Sequence[Difference]) -> str:
     ways = ["take another folder (--output-dir, GPUTUI_OUTPUT_DIR)"]
-    if change.lanes is not None:
-        ways.append(f"change its lanes (gputui gpus {shlex.quote(lane_words(change.lanes))})")
-    named = ["the GPUs"] * (change.lanes is not None) + ["the folders"] * (change.layout is not None)
-    return ", ".join(ways) + f", or do not name {' and '.join(named)}"
+    ways += [each.way for each in differences if each.way is not None]
+    return ", ".join(ways) + f", or do not name {_listed([each.name for each in differences])}"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

@@ -36,7 +36,7 @@ from .layouts import check_layout as check_layout
 from .run_jobs import Charges
 from .stdin_feed import Feeder
 from .streaming import Streamer
-from .wishes import begin_request, job_settings, layout, named_inputs, told_of_lanes, wanted_lanes
+from .wishes import begin_request, job_settings, layout, named_inputs, named_request, told_of_lanes, wanted_lanes
 
 STREAM_EVERY = 0.1
 GATHER = 0.05
@@ -81,7 +81,7 @@ class Running:
 
             for notice in paths.notices:
                 self._reporter.say(notice)
-            return Following(options, inputs, self._environment, owned, begin_request(options, given)).run()
+            return Following(options, inputs, self._environment, owned, named_request(options, given)).run()
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake)
         self._holding.serving.dismissed = self._leaving.dismiss

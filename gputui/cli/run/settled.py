@@ -17,6 +17,8 @@ TAKEN = (
 HOG_FOLDER = "hog_run"
 """Where gpu-hog's flags put their jobs when nothing is said."""
 SWITCHES = ("login_shell", "ignore_strangers")
+OF_THE_SESSION = ("pause_after", "grace", "at_most", "keep_free", "ignore_strangers", "ignore", "gpu_file")
+"""Flags that say how the whole session is scheduled, not only the jobs of this call."""
 
 
 def settle(options: argparse.Namespace) -> None:
@@ -24,6 +26,7 @@ def settle(options: argparse.Namespace) -> None:
     config = load([*options.jobs, *(file for file in (options.job_file, options.job_yielder) if file)])
     folder_given = options.output_dir is not None
     _settle_layout(options)
+    options.named = frozenset(key for key in OF_THE_SESSION if _is_given(getattr(options, key)))
     for key in TAKEN:
         if getattr(options, key, NOT_ITS_OWN) is None:
             setattr(options, key, config.get(key)[0])
@@ -35,6 +38,11 @@ def settle(options: argparse.Namespace) -> None:
     options.gpus_given = options.gpus is not None or options.gpu_file is not None
     if options.gpus is None and not options.gpu_file:
         options.gpus = _gpus(config)
+
+
+def _is_given(value: object) -> bool:
+    """0 is a value."""
+    return value is not None and value is not False
 
 
 def _settle_layout(options: argparse.Namespace) -> None:

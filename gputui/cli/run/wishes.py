@@ -23,6 +23,7 @@ from gputui.sources.settings import JobSettings
 
 from .driver import refuse_broken_driver
 from .inputs import Named
+from .settled import OF_THE_SESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,13 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
         gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
         layout=layout(options) if options.layout_given else None,
     )
+
+
+def named_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
+    """The same without what only the settings say: they are for whoever opens a session."""
+    request = begin_request(options, given)
+    said = {"ignored" if key == "ignore" else key for key in OF_THE_SESSION if key not in options.named}
+    return replace(request, **dict.fromkeys(said))
 
 
 def told_of_lanes(begun: Begun, notice: str | None) -> str | None:

@@ -128,6 +128,7 @@ class Desk:
             "eta": snapshot.eta,
             "trouble": snapshot.trouble,
             "notices": self._owner.notices,
+            "settings": self._owner.scheduler.settings,
             "layout": {"prefix": self._owner.identity.prefix, "job_dir": self._owner.identity.job_dir},
         }
 
