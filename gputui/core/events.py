@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from .cards import DeviceFacts
+from .crash_kind import CrashKind
 from .job import JobId, JobSpec, Left, Purpose, StateName, Usage
 from .lanes import Lane
 
@@ -199,6 +200,7 @@ class AttemptEnded(EngineReport, frozen=True):
     at: float
     signature: str | None = None
     message: str | None = None
+    kind: CrashKind | None = None
     usage: Usage | None = None
     left: tuple[Left, ...] = ()
     """Processes of it that could not be ended."""

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from .crash_kind import CrashKind
+
 JobId = int
 LaneId = int
 
@@ -252,6 +254,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     left: tuple[Left, ...] = ()
     message: str | None = None
     """What the job itself said, where that is more than the signature."""
+    kind: CrashKind | None = None
+    """What went wrong; None where it did not fail, or by an earlier version."""
 
     @property
     def said(self) -> str | None:

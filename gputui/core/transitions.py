@@ -172,6 +172,7 @@ def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[
         pid=getattr(job.state, "pid", None),
         usage=event.usage,
         message=event.message if event.message != event.signature and isinstance(end, Failed | Crashed) else None,
+        kind=event.kind if isinstance(end, Failed | Crashed) else None,
         left=event.left,
     )
     return (*job.attempts, attempt)

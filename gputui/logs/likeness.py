@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LONGEST_SIGNATURE", "alike", "shortened"]
+__all__ = ["LONGEST_MESSAGE", "LONGEST_SIGNATURE", "alike", "shortened"]
 
 LONGEST_SIGNATURE = 200
+LONGEST_MESSAGE = 300
 
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]++")
@@ -20,26 +21,37 @@ _SPOKEN_NAME = re.compile(r"[a-zA-Z_]+(?:\.[a-z]{1,5})?")
 _NUMBER = re.compile(
     # Codes say what happened, unlike sizes and counts.
     r"(?P<kept>\b(?:Errno|HTTP(?: Error)?|status code|signal|exit code|code)[ =:]{1,2}-?\d++)"
-    r"|(?<![\w.'\"-])-?\d++(?:\.\d++)*+(?:[eE][+-]?\d++)?(?:x\d++)*+(?:\s?(?:[KMGT]i?B|bytes|ms|s)\b|(?![\w'\"]))"
+    r"|(?<![\w.'\"-])-?\d++(?:[.,]\d++)*+(?:[eE][+-]?\d++)?(?:x\d++)*+(?:\s?(?:[KMGTP]i?[Bb]|bytes|ms|s)\b|(?![\w'\"]))"
 )
-_UNIT = re.compile(r"\s?(?:[KMGT]i?B|bytes|ms|s)$")
+_SHAPE = re.compile(r"\bN(?:, ?N)*+,?(?=[)\]}])")
+_TOKEN = re.compile(r"[^\s'\"`,;:()\[\]<>]++")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}$")
+_FILE_NUMBER = re.compile(r"(?<![A-Za-z0-9.])\d++(?![A-Za-z])|(?<=[A-Za-z])\d{3,}")
+_REQUEST = re.compile(r"\(?[Rr]equest[ _-]?[Ii][Dd]:? ?[\w=;.:-]++\)?")
+_RANK = re.compile(r"\b([Rr]ank|GPU|gpu|cuda:?|worker|pid) ?\d++\b")
+_PLACE = re.compile(r" \((/[^()\s]{1,300}/)([\w.-]{1,100}\.\w{1,5})\)$")
 
 
 def alike(message: str) -> str:
     """The message with addresses, sizes, times, pids and temporary names replaced; at most 200 characters."""
+    message = _REQUEST.sub("", message)
     message = _UUID.sub("<uuid>", message)
     message = _TIME.sub("<time>", message)
     message = _SCRATCH.sub(_scratch, message)
+    message = _PLACE.sub(r" (\2)", message)
+    message = _TOKEN.sub(_file, message)
     message = _ADDRESS.sub("0x…", message)
     message = _DIGEST.sub("<hex>", message)
-    message = _NUMBER.sub(_number, message)
+    message = _RANK.sub(r"\1 N", message)
+    message = _NUMBER.sub(lambda match: match["kept"] or "N", message)
+    message = _SHAPE.sub("N", message)
     return shortened(" ".join(message.split()))
 
 
-def shortened(message: str) -> str:
-    if len(message) <= LONGEST_SIGNATURE:
+def shortened(message: str, longest: int = LONGEST_SIGNATURE) -> str:
+    if len(message) <= longest:
         return message
-    return message[: LONGEST_SIGNATURE - 1].rstrip() + "…"
+    return message[: longest - 1].rstrip() + "…"
 
 
 def _scratch(match: re.Match[str]) -> str:
@@ -49,8 +61,9 @@ def _scratch(match: re.Match[str]) -> str:
     return match[1] + ("…/" if folder else "") + ("…" if made_up else name)
 
 
-def _number(match: re.Match[str]) -> str:
-    if match["kept"]:
-        return match[0]
-    unit = _UNIT.search(match[0])
-    return "N" + (unit[0] if unit else "")
+def _file(match: re.Match[str]) -> str:
+    """Numbers in names of files tell the seed, the step, the shard; those of models and versions are glued to words."""
+    name = match[0]
+    if len(name) < 3 or not ("/" in name or _EXTENSION.search(name, max(0, len(name) - 7))):
+        return name
+    return _FILE_NUMBER.sub("N", name)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .complaints import aborted, error_line, gpu_trouble, named_gpu_trouble, oom_killer, shell_refusal
-from .exceptions import last_exception
-from .likeness import alike, shortened
-from .plain import plain, without_escapes
-from .tail import TAIL_BYTES, read_tail
+from gputui.core.crash_kind import CrashKind
 
-__all__ = ["Crash", "crash_of", "job_crash", "signal_of"]
+from .crashes.cleaning import Line, cleaned
+from .crashes.complaints import Found, aftermath, batch_verdict, cancelled, complaint, shell_refusal
+from .crashes.consequences import Verdict, judged
+from .crashes.gpu_trouble import common_words, watchdog
+from .crashes.kinds import kind_in
+from .crashes.last_words import farewell, last_words
+from .crashes.naming import named
+from .crashes.signals import by_signal, signal_of
+from .crashes.traces import Trace, traces_in
+from .likeness import LONGEST_MESSAGE, alike, shortened
+from .tail import FAR_TAIL_BYTES, read_tail
 
-_LONGEST_LINE = 1000
-_MOST_LINES = 1000
-_FIRST_SIGNAL_CODE, _LAST_SIGNAL_CODE = 129, 192
+__all__ = ["Crash", "crash_of", "job_crash", "recalled", "signal_of"]
+
 _SHELL_CODES = (126, 127)
-_RANK_MARK = "[rank"
+_TIMEOUT_CODE = 124
+_LAST_SURE_SIGNAL_CODE = 159
 
 
 class Crash(NamedTuple):
@@ -24,83 +31,111 @@ class Crash(NamedTuple):
     """What the job really said, numbers and all."""
     signature: str
     """The same without what varies from run to run; for nobody's eyes."""
+    kind: CrashKind = CrashKind.EXCEPTION
+
+
+class _Log(NamedTuple):
+    lines: list[Line]
+    verdict: Verdict
+    for_errors: bool
 
 
 def crash_of(tail: bytes, code: int | None) -> Crash:
     """What the end of a job's output and its exit code say about why it failed."""
-    return _crash([_lines(tail)], code)
+    return _crash([_log(tail[-FAR_TAIL_BYTES:], False)], code)
 
 
 def job_crash(out_path: str, err_path: str | None, code: int | None) -> Crash:
     """The same from both logs: a traceback in either counts more than a complaint, ERR more than OUT."""
-    paths = [err_path, out_path] if err_path else [out_path]
-    return _crash([_lines(read_tail(path)) for path in paths], code)
+    return _crash([_read(path, path == err_path) for path in (err_path, out_path) if path], code)
 
 
-def _crash(logs: list[list[str]], code: int | None) -> Crash:
-    words = _words(logs, code)
-    return Crash(shortened(" ".join(words.split())), alike(words))
+def recalled(message: str, code: int | None) -> Crash:
+    """The same from a message that was kept, for whom the logs are not there any more."""
+    crash = crash_of(message.encode("utf-8", "replace"), code)
+    if crash.message == message:
+        return crash
+    kind = kind_in(message) or (CrashKind.EXCEPTION if signal_of(code) is None else CrashKind.SIGNAL)
+    return Crash(message, alike(message), kind)
 
 
-def signal_of(code: int | None) -> int | None:
-    """The signal that an exit code of the shell stands for."""
-    if code is not None and _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
-        return code - 128
-    return None
+def _read(path: str, for_errors: bool) -> _Log:
+    """The end of a log, and more of it only when that holds nothing but consequences."""
+    log = _log(read_tail(path), for_errors)
+    if log.verdict.consequences_only:
+        return _log(read_tail(path, FAR_TAIL_BYTES), for_errors)
+    return log
 
 
-def _words(logs: list[list[str]], code: int | None) -> str:
+def _log(tail: bytes, for_errors: bool) -> _Log:
+    lines = cleaned(tail)
+    return _Log(lines, judged(lines, traces_in(lines)), for_errors)
+
+
+def _crash(logs: list[_Log], code: int | None) -> Crash:
+    found = _found(logs, code)
+    text = " ".join(found.text.split())
+    kind = found.kind or kind_in(text) or CrashKind.EXCEPTION
+    return Crash(shortened(text, LONGEST_MESSAGE), shortened(found.key or common_words(text) or alike(text)), kind)
+
+
+def _found(logs: list[_Log], code: int | None) -> Found:
+    if code == 0:
+        return Found("exit code 0", None, CrashKind.NONE)
     number = signal_of(code)
+    if code is not None and number is not None and code <= _LAST_SURE_SIGNAL_CODE:
+        return _first(logs, batch_verdict, cancelled) or by_signal([log.lines for log in logs], number)
+    if found := next(_causes(logs, code), None):
+        return found
     if number is not None:
-        return _signal_words(logs, number)
-    finders = [_exception, gpu_trouble, shell_refusal, error_line]
-    if code in _SHELL_CODES:
-        finders.insert(0, shell_refusal)
-    for finder in finders:
-        for lines in logs:
-            if found := finder(lines):
-                return found
-    return "ended without an exit code" if code is None else f"exit code {code}"
+        return by_signal([], number)
+    words = "ended without an exit code" if code is None else f"exit code {code}"
+    return Found(words, None, CrashKind.TIME_LIMIT if code == _TIMEOUT_CODE else CrashKind.EXIT_ONLY)
 
 
-def _exception(lines: list[str]) -> str | None:
-    found = last_exception(lines)
-    return (named_gpu_trouble(found) or found) if found else None
+def _first(logs: list[_Log], *finders: Callable[[list[Line]], Found | None]) -> Found | None:
+    return next((found for find in finders for log in logs if (found := find(log.lines))), None)
 
 
-def _signal_words(logs: list[list[str]], number: int) -> str:
-    """Earlier tracebacks are left alone: whoever printed them lived on until the signal came."""
-    import signal
-
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        return f"killed by signal {number}"
-    if number == signal.SIGSEGV:
-        return f"segmentation fault (signal {number}, {name})"
-    words = f"killed by signal {number} ({name})"
-    if number == signal.SIGABRT:
-        said = next((text for lines in logs if (text := aborted(lines))), None)
-        return f"{words}: {named_gpu_trouble(said) or said}" if said else words
-    if number == signal.SIGKILL and any(oom_killer(lines) for lines in logs):
-        return f"{words}, out of memory killer?"
-    return words
-
-
-def _lines(tail: bytes) -> list[str]:
-    """The lines as a reader saw them at the end: no colours, progress overwritten."""
-    text = without_escapes(tail[-TAIL_BYTES:].decode("utf-8", "replace"))
-    return [line for raw in text.split("\n")[-_MOST_LINES:] if (line := _line(raw))]
+def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
+    """What may be the cause, the surest first."""
+    if found := _first(logs, batch_verdict):
+        yield found
+    if code in _SHELL_CODES and (found := _first(logs, lambda lines: shell_refusal(lines, code))):
+        yield found
+    for log in logs:
+        if words := farewell(log.lines):
+            yield Found(words, None, kind_in(words) or CrashKind.EXIT_ONLY)
+        elif log.verdict.cause:
+            yield _exception(log, log.verdict.cause)
+    yield from _of_processes(logs)
+    for log in logs:
+        if found := complaint(log.lines, log.verdict.claimed, code):
+            yield found
+    yield from (_exception(log, log.verdict.wrapper) for log in logs if log.verdict.wrapper)
+    if found := _first(logs, aftermath, cancelled):
+        yield found
+    if code != _TIMEOUT_CODE:
+        yield from _words(logs)
 
 
-def _line(raw: str) -> str:
-    seen = raw.rstrip("\r \t").rpartition("\r")[2][:_LONGEST_LINE].replace("\t", "    ")
-    return _without_rank(plain(seen)).rstrip()
+def _of_processes(logs: list[_Log]) -> Iterator[Found]:
+    """Of a job of many processes: what went wrong between them, or the signal that one of them died of."""
+    if found := _first(logs, watchdog):
+        yield found
+    for log in logs:
+        if log.verdict.signal is not None:
+            lost = by_signal([log.lines], log.verdict.signal)
+            yield lost if lost.kind is not CrashKind.SIGNAL else lost._replace(text=log.verdict.signal_line)
+    yield from (_exception(log, log.verdict.victim) for log in logs if log.verdict.victim)
 
 
-def _without_rank(line: str) -> str:
-    """`[rank0]: ` is put before each line by torch; which rank it was does not matter."""
-    if not line.startswith(_RANK_MARK):
-        return line
-    mark, colon, rest = line.partition("]:")
-    return rest.removeprefix(" ") if colon and mark.removeprefix(_RANK_MARK).isdigit() else line
+def _words(logs: list[_Log]) -> Iterator[Found]:
+    for log in logs:
+        if words := last_words(log.lines, log.for_errors, log.verdict.claimed):
+            yield Found(words, None, kind_in(words) or CrashKind.EXIT_ONLY)
+
+
+def _exception(log: _Log, trace: Trace) -> Found:
+    text = named(trace, log.lines)
+    return Found(text, None, kind_in(text) or CrashKind.EXCEPTION)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = ["TAIL_BYTES", "read_tail"]
+__all__ = ["FAR_TAIL_BYTES", "TAIL_BYTES", "read_tail"]
 
 TAIL_BYTES = 16384
+FAR_TAIL_BYTES = 4 * TAIL_BYTES
+"""For the few logs whose end does not hold the cause, such as those of eight ranks."""
 
 
 def read_tail(path: str, limit: int = TAIL_BYTES) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gputui.core.crash_kind import CrashKind
 from gputui.logs.signatures import crash_of, job_crash, signal_of
 
 
@@ -146,7 +147,7 @@ CASES = [
     (TRACEBACK + "RuntimeError: x\nwandb: ERROR failed to sync\n", 1, "RuntimeError: x"),
     ("  10%\r  20%\rKeyError: 'a'\r\n", 1, "KeyError: 'a'"),
     (TRACEBACK + "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): \"fc\".", 1,
-     "RuntimeError: Error(s) in loading state_dict for Net"),
+     "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s): \"fc\"."),
     (TRACEBACK, 1, "exit code 1"),
     ("Traceback (most recent call last):\n  File \"x\"\nValueError: a\n" + TRACEBACK, 1, "ValueError: a"),
     ("pydantic_core._pydantic_core.ValidationError: 2 validation errors for Config", 1,
@@ -214,13 +215,13 @@ CASES = [
     ("", 137, "killed by signal 9 (SIGKILL)"),
     (CHAINED, 137, "killed by signal 9 (SIGKILL)"),
     ("slurmstepd: error: Detected 1 oom_kill event in StepId=12.0", 137,
-     "killed by signal 9 (SIGKILL), out of memory killer?"),
+     "out of memory killer"),
     ("", 143, "killed by signal 15 (SIGTERM)"),
     ("", 139, "segmentation fault (signal 11, SIGSEGV)"),
     ("bash: line 1: 4121 Segmentation fault (core dumped) ./a.out", 1, "segmentation fault"),
     ("", 134, "killed by signal 6 (SIGABRT)"),
     ("terminate called throwing 'c10::Error'\n what():  CUDA error: device-side assert triggered",
-     134, "killed by signal 6 (SIGABRT): CUDA error: device-side assert triggered"),
+     134, "CUDA error: device-side assert triggered"),
     ("free(): invalid pointer", 134, "killed by signal 6 (SIGABRT): free(): invalid pointer"),
     ("a.out: a.c:4: main: Assertion `x > 0' failed.", 134,
      "killed by signal 6 (SIGABRT): Assertion `x > 0' failed"),
@@ -310,29 +311,67 @@ CODES = st.one_of(st.none(), st.integers(0, 255))
 @example(b"ValueError: " + b"x" * 5000, 1)
 @settings(deadline=None)
 def test_any_tail_gives_one_short_harmless_line(tail: bytes, code: int | None) -> None:
-    words = signature(tail, code)
-    assert words
-    assert len(words) <= 200
-    assert words.isprintable() or not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in words)
+    crash = crash_of(tail, code)
+    assert (crash.kind is CrashKind.NONE) == (code == 0)
+    for words, longest in ((crash.signature, 200), (crash.message, 300)):
+        assert words
+        assert len(words) <= longest
+        assert words.isprintable() or not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in words)
 
 
+LONG = 65536
 ADVERSARIAL = [
-    b"\x1b[" * 8192, b"\x1b]" * 8192, b"\x1b[" + b"0" * 16384, b"\x1b]" + b"a" * 16384, b"a" * 16384,
-    b"a." * 8192, b"a: " * 5461, b"0" * 16384, b"0." * 8192, b"0x" * 8192, b"1x" * 8192, b"/tmp/" * 3276,
-    b"\n" * 16384, b"a\n" * 8192, b"A:\n" * 5461, b" " * 16384, b"f" * 16384, b"a1" * 8192, b"\r" * 16384,
-    b"ValueError: " + b"0." * 8000, b"ValueError: " + b"/tmp/" * 3000, b"'" * 16384,
-    (b"x" * 195 + b": ") * 80, b"(" * 16384, b"Traceback (most recent call last)\n" * 480,
-    b"NCCL error" * 1600, b"error " * 2730, b"Assertion `" * 1489, b": [Errno 2]" * 1489,
-    b"python: can't open file '" * 655, b"\xe2\x94\x82" * 5461, b"12:" * 5461, b"a-" * 8192,
+    b"\x1b[", b"\x1b]", b"\x1b[" + b"0" * LONG, b"\x1b]" + b"a" * LONG, b"a", b"a.", b"a: ", b"0", b"0.", b"0x",
+    b"1x", b"/tmp/", b"\n", b"a\n", b"A:\n", b" ", b"f", b"a1", b"\r", b"ValueError: " + b"0." * LONG, b"'", b"(",
+    b"a/", b"a_/1", b"ValueError: " + b"/tmp/" * LONG, b"x" * 195 + b": ", b"Traceback (most recent call last)\n",
+    b"NCCL error", b"error ", b"Assertion `", b": [Errno 2]", b"python: can't open file '", b"\xe2\x94\x82", b"12:",
+    b"a-", b"loss 1 ", b"ValueError: " + b"a." * 400 + b"\n", b"error: " + b"a/" * 490 + b"\n",
+    b"  File \"x\", line 1\nerror\n", b"Error in ", b"Client Error: ", b"CUDA error: ", b"what(): ",
+    b"OSError: " + b"seed_1/" * 100 + b"\n", b"[rank1]: ValueError: x\n", b"failed (exitcode: -9) local_rank: ",
+    b"x.cu:1: Assertion ", b"(a pid=1", b"Last error: ", b"(most recent call last):\n",
+    b"Root Cause (first observed failure)\n", b"2026-01-01 ", b"Exceeded a memory ",
+    b"cannot find error failed memory cuda\n",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tail", ADVERSARIAL)
+@pytest.mark.parametrize("piece", ADVERSARIAL, ids=range(len(ADVERSARIAL)))
 @pytest.mark.parametrize("code", [1, 127, 134])
-def test_no_tail_takes_long(tail: bytes, code: int) -> None:
+def test_no_tail_takes_long(piece: bytes, code: int) -> None:
+    tail = (piece * (LONG // len(piece) + 1))[:LONG]
     before = time.process_time()
     signature(tail, code)
     assert time.process_time() - before < 0.5
+
+
+@given(st.lists(PIECES, min_size=1, max_size=6), CODES)
+@settings(deadline=None, max_examples=50)
+def test_no_pattern_that_repeats_takes_long(pieces: list[str], code: int | None) -> None:
+    pattern = "".join(pieces).encode()
+    tail = (pattern * (LONG // len(pattern) + 1))[:LONG]
+    before = time.process_time()
+    signature(tail, code)
+    assert time.process_time() - before < 0.5
+
+
+ORDINARY = [
+    b"epoch 3 step 1200 loss 2.913 acc 0.412 err 0.588 eta 3:12:07\n",
+    b"/home/a/train.py:41: FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated.\n",
+    b'[rank3]: Traceback (most recent call last):\n[rank3]:   File "/a/b.py", line 3, in f\n[rank3]:     g()\n'
+    b"[rank3]: RuntimeError: [gloo/pair.cc:534] Connection closed by peer [10.12.0.7]:51342\n",
+]
+
+
+@pytest.mark.parametrize("line", ORDINARY, ids=["work", "warnings", "ranks"])
+def test_a_long_tail_is_read_in_milliseconds(line: bytes) -> None:
+    """2 to 3 ms on an idle core; the bound leaves room for a machine that does much else."""
+    tail = (line * LONG)[:LONG]
+
+    def once() -> float:
+        before = time.process_time()
+        signature(tail, 1)
+        return time.process_time() - before
+
+    assert min(once() for _ in range(7)) < 0.025
 
 
 def test_only_the_end_of_a_long_log_counts() -> None:
@@ -368,7 +407,8 @@ def test_missing_logs_leave_the_code(tmp_path: Path) -> None:
 def test_the_out_of_memory_killer_is_believed_from_either_log(tmp_path: Path) -> None:
     out = written(tmp_path, "job_0.OUT", "slurmstepd: error: Detected 1 oom_kill event")
     err = written(tmp_path, "job_0.ERR", os.linesep)
-    assert "out of memory killer?" in job_signature(out, err, 137)
+    assert job_signature(out, err, 137) == "out of memory killer"
+    assert job_crash(out, err, 137).message == "slurmstepd: error: Detected 1 oom_kill event"
 
 
 def test_what_is_shown_of_a_crash_is_what_the_job_said_numbers_and_all() -> None:

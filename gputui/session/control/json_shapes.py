@@ -114,6 +114,7 @@ def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]
         "gpu_seconds": attempt.usage.gpu_seconds if attempt.usage is not None else None,
         "signature": attempt.signature,
         "message": attempt.said,
+        "kind": attempt.kind,
         "environment": attempt.environment,
         "pid": None,
         "wrapper": attempt.pid,

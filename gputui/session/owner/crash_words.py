@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from gputui.core.events import AttemptEnded, Exited
 from gputui.core.job import Job
-from gputui.logs.signatures import job_crash
 from gputui.session.devices.devices import Devices
 from gputui.session.files.folders import Folders
 
@@ -15,7 +14,10 @@ def told_in_full(end: AttemptEnded, job: Job, devices: Devices, folders: Folders
     end = replace(end, usage=devices.usage(end.job, end.attempt))
     if not isinstance(end.outcome, Exited) or end.outcome.code == 0:
         return end
+    # All that it knows by heart takes 30 ms to learn: the first crash pays for it, no start does.
+    from gputui.logs.signatures import job_crash
+
     files = folders.files(job, end.attempt)
     err = folders.reached(files.err) if files.err is not None else None
     crash = job_crash(folders.reached(files.out), err, end.outcome.code)
-    return replace(end, signature=crash.signature, message=crash.message)
+    return replace(end, signature=crash.signature, message=crash.message, kind=crash.kind)

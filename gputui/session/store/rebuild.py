@@ -30,7 +30,6 @@ from gputui.core.job import (
 )
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Record
-from gputui.logs.likeness import alike
 from gputui.process.folder_id import FolderId, lives_elsewhere
 from gputui.process.processes import TOKEN_VARIABLE
 from gputui.session.files.folders import Folders
@@ -150,6 +149,14 @@ class Seen(NamedTuple):
     log: int
 
 
+def _compared(attempt: Attempt, why: str) -> Attempt:
+    """With what makes it comparable to crashes that come later."""
+    from gputui.logs.signatures import recalled  # 30 ms that only a damaged session costs
+
+    crash = recalled(why, attempt.exit_code)
+    return replace(attempt, signature=crash.signature, kind=crash.kind)
+
+
 def _caught_up(job: Job | None, job_id: JobId, seen: Seen, lanes: _FreeLanes, environment: str, lost: Lost) -> Job:
     note, claim, log = seen
     known = job.issued if job is not None else 0
@@ -160,11 +167,12 @@ def _caught_up(job: Job | None, job_id: JobId, seen: Seen, lanes: _FreeLanes, en
         lanes.give_back(job.active.lanes)
     job = job or (_from_note(note, environment) if note else _unknown(job_id, environment))
     if note is not None and note.attempt == newest and note.end is not None:
-        compared = alike(note.why) if note.why and isinstance(note.end, Failed | Crashed) else note.why
         attempt = Attempt(
-            newest, note.gpus, note.started, note.ended, note.end, note.exit_code, compared, job.spec.environment,
+            newest, note.gpus, note.started, note.ended, note.end, note.exit_code, note.why, job.spec.environment,
             message=note.why,
         )  # fmt: skip
+        if note.why and isinstance(note.end, Failed | Crashed):
+            attempt = _compared(attempt, note.why)
         return replace(job, state=note.end, issued=newest, attempts=(*job.attempts, attempt))
     if claim == newest:
         gpus = note.gpus if note is not None and note.attempt == newest else ()

@@ -1,0 +1,147 @@
+"""What kind of crash a message tells of, by the words that its libraries use."""
+
+from __future__ import annotations
+
+import re
+
+from gputui.core.crash_kind import CrashKind
+
+__all__ = ["kind_in"]
+
+_CLASS = re.compile(r"(?:[\w<>]{1,80}\.){0,12}(\w{1,120})(?:\([\w.]{0,80}\))?(?::|$)")
+_ERRNO = re.compile(r"\[Errno (-?\d{1,4})\]|\berrno ?[=:] ?(\d{1,4})\b")
+
+_CLASSES = {
+    CrashKind.NOT_FOUND: "FileNotFoundError ModuleNotFoundError EnvironmentNameNotFound EnvironmentLocationNotFound"
+    " PackagesNotFoundError ClassNotFoundException NoClassDefFoundError NoSuchFileException"
+    " ResourceNotFoundError FileNotFoundException PackageNotFoundError ExecutableNotFound",
+    CrashKind.PERMISSION: "PermissionError AccessDeniedException",
+    CrashKind.OOM_HOST: "MemoryError _ArrayMemoryError",
+    CrashKind.INTERRUPTED: "KeyboardInterrupt",
+    CrashKind.SYNTAX: "SyntaxError IndentationError TabError",
+    CrashKind.LIMIT: "BlockingIOError",
+    CrashKind.SIGNAL: "ProcessExitedException BrokenProcessPool TerminatedWorkerError",
+    CrashKind.NETWORK: "ConnectionError ConnectionRefusedError ConnectionResetError ConnectionAbortedError SSLError"
+    " SSLCertVerificationError HTTPError URLError gaierror ConnectTimeout ReadTimeout ConnectionTimeout ProxyError"
+    " RemoteDisconnected IncompleteRead ChunkedEncodingError MaxRetryError NewConnectionError HfHubHTTPError"
+    " RepositoryNotFoundError RevisionNotFoundError EntryNotFoundError GatedRepoError LocalEntryNotFoundError CommError"
+    " OfflineModeIsEnabled DistNetworkError ContentDecodingError UnknownHostException ConnectException InvalidSchema"
+    " ClientConnectorError AuthenticationError ConnectError RemoteProtocolError NameResolutionError"
+    " SocketTimeoutException NoRouteToHostException ServerDisconnectedError EndpointConnectionError NoCredentialsError",
+    CrashKind.NCCL: "DistBackendError DistStoreError",
+    CrashKind.USAGE: "OverrideParseException ConfigCompositionException NoSuchOption BadParameter UsageError"
+    " MissingConfigException",
+}
+_KIND_OF_CLASS = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
+
+_KIND_OF_ERRNO = {
+    **dict.fromkeys((5, 28, 30, 116, 122), CrashKind.DISK),
+    **dict.fromkeys((1, 13), CrashKind.PERMISSION),
+    **dict.fromkeys((11, 23, 24, 27), CrashKind.LIMIT),
+    **dict.fromkeys((-5, -3, -2, 97, 98, 99, 100, 101, 104, 110, 111, 112, 113), CrashKind.NETWORK),
+    2: CrashKind.NOT_FOUND,
+    8: CrashKind.NOT_EXECUTABLE,
+    12: CrashKind.OOM_HOST,
+}
+
+# The first that matches names the kind: words that are narrower stand higher.
+_WORDS = tuple(
+    (kind, re.compile(words))
+    for kind, words in (
+        (CrashKind.TIME_LIMIT,
+         r"DUE TO TIME LIMIT|walltime .{1,40} exceeded|TERM_RUNLIMIT|job killed: walltime"
+         r"|exceeded .{0,20}(?:wall|run) ?time"),
+        (CrashKind.OOM_GPU,
+         r"(?:torch|cupy)[\w.]{0,60}\.OutOfMemoryError"
+         r"|(?:CUDA|HIP|XPU|MPS|CUDA driver) (?:error: |backend )?out of memory|cudaErrorMemoryAllocation"
+         r"|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|ResourceExhaustedError|[Oo]ut of GPU memory"
+         r"|OOM when allocating tensor|RESOURCE_EXHAUSTED: (?:[^:]{1,80}: )?(?:Out of memory|Failed to allocate)"
+         r"|out of (?:device|GPU|video) memory|std::bad_alloc: (?:cuda|out_of_memory: CUDA)"),
+        (CrashKind.OOM_HOST,
+         r"oom[-_ ]?kill|OOM[- _]?[Kk]ill|Out of memory: Kill|Memory cgroup out of memory"
+         r"|[Ee]xceeded (?:\w{1,12} ){0,3}memory|bad_alloc|[Cc]annot allocate (?:memory|vector)"
+         r"|can't allocate memory|java\.lang\.OutOfMemoryError|heap out of memory"
+         r"|[Ii]nsufficient (?:virtual )?memory|Out [Oo]f [Mm]emory\b|virtual memory exhausted|OutOfMemoryError\(\)"
+         r"|not enough memory|exceeds maximum array size|memory limit|\bMemoryError\b|would exceed memory"
+         r"|Unable to allocate"),
+        (CrashKind.NCCL,
+         r"\bNCCL\b|\bnccl[A-Z]\w{2,30}|ProcessGroup(?:NCCL|Gloo)|[Cc]ollective operation|gloo/|RCCL"
+         r"|store based barrier|process group .{0,40}time"),
+        (CrashKind.LIMIT,
+         r"(?:insufficient|out of|unable to open) shared memory|\(shm\)|/dev/shm|[Tt]oo many open files"
+         r"|can't start new thread|Resource temporarily unavailable|[Ff]ile size limit|CPU time limit|[Cc]annot fork"
+         r"|unable to (?:fork|create (?:new )?(?:native )?thread)|pthread_create failed|items of ancdata"
+         r"|[Nn]o child processes left|ulimit|inotify watch"),
+        (CrashKind.DISK,
+         r"No space left on device|[Dd]isk quota exceeded|[Qq]uota exceeded on|Read-only file system"
+         r"|Input/output error|Stale (?:NFS )?file handle|disk I/O error|[Dd]isk (?:is )?full"),
+        (CrashKind.NOT_FOUND, r"cannot open shared object file|symbol lookup error|version `[^']{1,60}' not found"),
+        (CrashKind.CUDA,
+         r"\b(?:CUDA|HIP) (?:error|unknown error|driver|initialization|failure|call failed)|CUDA_ERROR|CudaAPIError"
+         r"|cudadrv|cudaError|hipError|(?:CUDNN|CUBLAS|CUSOLVER|CUFFT|CUSPARSE|CURAND)_"
+         r"|\bcu(?:DNN|BLAS|SOLVER|FFT) (?:error|status|fail|version)|NVIDIA driver on your|no NVIDIA driver"
+         r"|NVIDIA-SMI has failed|NVRM: Xid|initialize NVML|nvml error|NVMLError|nvidia-container-cli|No CUDA GPUs"
+         r"|CUDA-capable device|compiled with CUDA|on a CUDA device|device-side assert|\[\[gpu\]\]"
+         r"|unable to find an engine|no kernel image|illegal memory access|No (?:visible )?GPU"
+         r"|\.cuh?:\d+:.{1,300}Assertion"),
+        (CrashKind.NETWORK,
+         r"resolve host|Name or service not known|[Nn]ame resolution|Max retries exceeded"
+         r"|Connection (?:refused|timed out)|Network is unreachable|EADDRINUSE|ECONNREFUSED|ENOTFOUND|ETIMEDOUT"
+         r"|[Aa]ddress already in use|No route to host|CERTIFICATE_VERIFY_FAILED"
+         r"|[Ss][Ss][Ll] (?:certificate|error|routines)|HTTP Error \d|(?:Client|Server) Error: .{1,200} for url"
+         r"|Repository Not Found|couldn't connect to|[Hh]ost key verification|Could not read from remote|No API key"
+         r"|unable to access 'http|Permission denied \(publickey|[Cc]onnection (?:reset|closed) by"
+         r"|Failed to connect to|HTTP (?:status |response )?(?:code )?[45]\d\d\b|[Nn]ot logged in|curl: \("
+         r"|gnutls_handshake|Unauthorized|requested URL returned error|Authentication failed"
+         r"|[Cc]onnection (?:error|broken|unexpectedly closed)|toomanyrequests"),
+        (CrashKind.SIGNAL,
+         r"killed by signal|terminated (?:with|by) signal|died with <Signals|[Ss]egmentation fault|Bus error"
+         r"|SIG(?:SEGV|BUS|KILL|ABRT)|exited on signal|exitcode:? -\d|exit code -\d|terminated abruptly"
+         r"|Illegal instruction|core dumped|[Ff]loating point exception|\d Killed\b|exited unexpectedly"
+         r"|signal: killed"),
+        (CrashKind.NOT_EXECUTABLE, r"cannot execute binary file|Exec format error"),
+        (CrashKind.NOT_FOUND,
+         r"[Nn]o such file or directory|command not found|: not found$|[Nn]o module named|required file not found"
+         r"|bad interpreter|Could not find (?:conda|a version|or load)|no package called|No matching distribution"
+         r"|not a git repository|repository '.{1,300}' not found|[Cc](?:annot|an't|ould not) find\b"
+         r"|[Cc]an't locate \S{1,80}\.pm|Cannot find module|ENOENT|Package \S{1,80} not found in"
+         r"|Unable to find image|manifest unknown|No rule to make target|unable to locate"
+         r"|Can't load (?:the )?(?:tokenizer|model|config\w*|feature|weights)|not a valid model identifier"
+         r"|[Nn]o such (?:command|container|image|environment)|Unable to locate|[Ff]ile (?:not found|does not exist)"
+         r"|(?:file|path) '?[^\s']{0,200}[./][^\s']{0,200}'? (?:not found|does not exist)|NotFoundError: "
+         r"|pathspec '.{1,200}' did not match|[Uu]nable to open file|Undefined (?:references?|symbols?)"),
+        (CrashKind.PERMISSION,
+         r"[Pp]ermission denied|Operation not permitted|[Aa]ccess (?:is )?denied|EACCES|EPERM"
+         r"|not (?:allowed|permitted) to access"),
+        (CrashKind.SYNTAX,
+         r"[Ss]yntax error\b|unexpected EOF while looking|[Uu]nterminated quoted|parse error near"
+         r"|unexpected end of file"),
+        (CrashKind.USAGE,
+         r"unrecognized (?:arguments?|option)|[Nn]o such option|invalid option|unknown (?:flag|option)"
+         r"|invalid choice:|arguments are required|Missing (?:option|argument|parameter|command)|Could not override"
+         r"|Got unexpected extra argument|[Ii]nvalid value for '|ambiguous option"
+         r"|expected (?:one|at least one) argument|illegal option|option requires an argument"
+         r"|Could not append to config|mismatched input"),
+        (CrashKind.INTERRUPTED,
+         r"CANCELLED AT|DUE TO PREEMPTION|\bpreempted\b|\bKeyboardInterrupt\b|[Oo]peration terminated by user"
+         r"|Interrupted by"),
+    )
+)  # fmt: skip
+
+
+def kind_in(text: str) -> CrashKind | None:
+    """The kind that the words of a message name; None when they only tell that something is wrong."""
+    match = _CLASS.match(text)
+    name = match[1] if match else ""
+    if kind := _KIND_OF_CLASS.get(name):
+        return _narrower(kind, text)
+    if (number := _ERRNO.search(text)) and (kind := _KIND_OF_ERRNO.get(int(number[1] or number[2]))):
+        return kind
+    return next((kind for kind, words in _WORDS if words.search(text)), None)
+
+
+def _narrower(kind: CrashKind, text: str) -> CrashKind:
+    """A process that another one saw end may have said why."""
+    if kind is CrashKind.SIGNAL and (found := next((k for k, words in _WORDS[:3] if words.search(text)), None)):
+        return found
+    return kind

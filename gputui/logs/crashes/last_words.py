@@ -1,0 +1,46 @@
+"""What a program said last when nothing it said has the form of an error."""
+
+from __future__ import annotations
+
+import re
+
+from .cleaning import Line
+from .noise import is_aftermath, is_noise
+
+__all__ = ["farewell", "last_words"]
+
+_REGRET = re.compile(
+    r"\b(?:nan|inf|infinite|diverged?|abort\w*|stop(?:ped|ping)?|exit(?:ed|ing)?|fail(?:ed|ure|s)?|cannot|can't"
+    r"|could not|couldn't|unable|invalid|missing|not found|no such|giving up|gave up|refus\w+|denied|unknown"
+    r"|unsupported|nothing"
+    r"|must (?:be|not)|too (?:many|few|small|large)|out of|expected|quitting|terminat\w+|not enough|does not"
+    r"|doesn't|crash\w*)\b",
+    re.IGNORECASE,
+)
+_FAREWELL = re.compile(r"\b(?:giving up|stopping|exiting|quitting|aborting|terminating|bailing out)\b", re.IGNORECASE)
+_OF_THE_TRACE = re.compile(
+    r"\b(?:fail\w*|error\w*|exception\w*|cannot|can't|could not|couldn't|unable|crash\w*|caught|above|see)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_FEWEST_WORDS_OF_A_REASON = 3
+
+
+def last_words(lines: list[Line], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
+    """The last line, if it is a sentence; in OUT, which is for news, it must sound like an end."""
+    for index in range(len(lines) - 1, -1, -1):
+        line = lines[index]
+        if not line.text.strip() or is_aftermath(line.text):
+            continue
+        if index in claimed or is_noise(line) or line.text[0] == " " or len(_WORD.findall(line.text[:200])) < 2:
+            return None
+        return line.text if meant_for_errors or _REGRET.search(line.text) else None
+    return None
+
+
+def farewell(lines: list[Line]) -> str | None:
+    """The last line, if it ends the program for a reason of its own: a trace above it was survived."""
+    text = next((line.text for line in reversed(lines) if line.text.strip() and not is_aftermath(line.text)), "")
+    if text.startswith(" ") or not _FAREWELL.search(text) or _OF_THE_TRACE.search(text):
+        return None
+    return text if len(_WORD.findall(text[:200])) > _FEWEST_WORDS_OF_A_REASON else None
