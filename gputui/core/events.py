@@ -188,7 +188,8 @@ class EngineReport(Struct, frozen=True, kw_only=True):
 
 
 class Spawned(EngineReport, frozen=True):
-    pid: int
+    pid: int | None
+    """None: it runs where this machine's pids mean nothing."""
     adopted: bool = False
     """It was started by an earlier owner and found alive."""
     asked: Purpose | None = None

@@ -136,15 +136,15 @@ class Starting(Active, frozen=True, tag="starting"):
 
 class Running(Active, frozen=True, tag="running"):
     name = StateName.RUNNING
-    pid: int
-    """The wrapper's; alone it is no identity, the engine checks the attempt's token too."""
+    pid: int | None
+    """The wrapper's, if it runs on this machine; alone it is no identity, the engine checks the attempt's token too."""
     suspended_for: float = 0.0
     """Seconds it stood still; a time limit does not count them."""
 
 
 class Suspended(Active, frozen=True, tag="suspended"):
     name = StateName.SUSPENDED
-    pid: int
+    pid: int | None
     since: float
     suspended_for: float = 0.0
     """Seconds of earlier suspensions."""

@@ -1,18 +1,28 @@
-"""What every engine offers the owner, and what the owner lends an engine."""
+"""What every engine offers a session, and what the owner lends an engine: sessions know nothing else of engines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from msgspec import Struct
 
 from gputui.core.events import AttemptEnded, Spawned
 from gputui.core.job import JobId, Purpose
+from gputui.process.event_loop import EventLoop
 
 Report = Spawned | AttemptEnded
-T = TypeVar("T")
+
+
+class Abilities(Struct, frozen=True, kw_only=True):
+    """What an engine can do; whoever asks for what it cannot is told so."""
+
+    can_suspend: bool
+    can_pin_device: bool
+    """An attempt runs on the very devices that its lane names."""
+    telemetry: bool
+    """This machine's samples show the devices of its attempts."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -30,6 +40,12 @@ class Launch(Struct, frozen=True, kw_only=True):
     out: str
     err: str | None
     """None: both streams into `out`."""
+    gpus: int | None = None
+    """How many devices it asked for; None: one lane, whatever that holds."""
+    memory: int | None = None
+    """Bytes it will use on each of them, if it said so."""
+    timeout: float | None = None
+    """Seconds it may run; the scheduler ends it by itself, an engine may tell others."""
     lease: int | None = None
     """A descriptor for the wrapper to hold as long as the command runs; the command itself does not get it."""
 
@@ -47,6 +63,14 @@ class Since(Enum):
     """The session was copied: its attempts go on where it was copied from."""
 
 
+LEFT_BEHIND = {
+    Since.WORLD_ENDED: "its container was stopped before its end was seen",
+    Since.REBOOT: "the machine went down before its end was seen",
+    Since.COPY: "this is a copy, and it went on where it was copied from",
+}
+"""What became of an attempt of which only the disk tells, and does not tell its end."""
+
+
 class Survivor(Struct, frozen=True, kw_only=True):
     """An attempt that the store says is under way, when a new owner opens it."""
 
@@ -59,8 +83,14 @@ class Survivor(Struct, frozen=True, kw_only=True):
 class Engine(Protocol):
     """Starts, stops and watches attempts; says what happened by calling `report` in the owner's thread.
 
-    Orders about an attempt that is over do nothing.
+    Orders about an attempt that is over do nothing. But for `forget` and `token` all is called in the owner's thread.
     """
+
+    @property
+    def abilities(self) -> Abilities: ...
+
+    def token(self, job: JobId, attempt: int) -> str:
+        """What every process of the attempt bears in GPUTUI_RUN, and nobody else."""
 
     def start(self, launches: Iterable[Launch]) -> None:
         """Starts them beside each other, each as soon as it is given, and returns when all are started."""
@@ -79,11 +109,27 @@ class Engine(Protocol):
     def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Where the next owner finds it: an order that the store cannot take now. `recover` reports it."""
 
+    def claimed(self) -> list[tuple[JobId, int]]:
+        """The attempts that have claims still."""
+
     def forget(self, job: JobId, attempt: int) -> None:
         """The attempt's end is durable: its claim may go."""
 
-    def leftovers(self, job: JobId, attempt: int) -> list[int]:
-        """Live pids of an attempt that has ended."""
+    def gc(self, *, all_dead: bool) -> None:
+        """After `recover`: removes claims that nobody needs any more; `all_dead`: none of their processes can live."""
+
+    def kill_leftovers(self, job: JobId, attempt: int) -> None:
+        """Ends what an attempt that has ended left behind."""
 
     def close(self) -> None:
         """Lets go of everything without touching a running attempt."""
+
+
+class EngineFactory(Protocol):
+    """Makes an owner's engine.
+
+    `private` is the descriptor of the session's private folder, `session` names the session for all its owners, now
+    and later, and `report` is to be called in the owner's thread.
+    """
+
+    def __call__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> Engine: ...

@@ -7,24 +7,18 @@ from typing import NamedTuple, Protocol
 from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import Since, Survivor
+from gputui.engines.protocol import LEFT_BEHIND, Since, Survivor
 from gputui.process import processes
 from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId, lives_elsewhere
 from gputui.process.watch import Watch
 
-from .claims import Claim, Claimed, Claims, Empty, Exited, FolderGone, Garbled, Missing, Revoked
+from .claims import Claim, Claimed, Claims, Empty, FolderGone, Garbled, Missing, Revoked, WrittenExit
 from .outcomes import outcome_of
 from .recovery_table import Verdict, Wrapper, decide
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
-COPIED = "this is a copy, and it went on where it was copied from"
-LEFT_BEHIND = {
-    Since.WORLD_ENDED: "its container was stopped before its end was seen",
-    Since.REBOOT: "the machine went down before its end was seen",
-    Since.COPY: COPIED,
-}
 UNSEEN = "its wrapper was killed while nobody watched"
 UNKNOWN = "its claim was taken away or damaged"
 _TO_SEEK = Empty | Missing | Garbled | Revoked
@@ -88,7 +82,7 @@ class Takeover:
             return
         if is_the_wrapper and lives_elsewhere(pid, self._private):
             watch.close()
-            self._findings.over(survivor, Vanished(COPIED), None)
+            self._findings.over(survivor, Vanished(LEFT_BEHIND[Since.COPY]), None)
         elif is_the_wrapper:
             self._findings.adopt(survivor, watch)
         else:
@@ -97,7 +91,7 @@ class Takeover:
 
     def _wrapper_is_gone(self, survivor: Survivor, claim: Claim) -> None:
         now = self._read(survivor)
-        ended_meanwhile = isinstance(now, Exited | FolderGone)
+        ended_meanwhile = isinstance(now, WrittenExit | FolderGone)
         self._act(survivor, now if ended_meanwhile else claim, Wrapper.DEAD, FIRST_WAIT)
 
     def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
@@ -128,7 +122,7 @@ class Takeover:
     def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
         match decide(claim, survivor.since, wrapper):
             case Verdict.FINISHED:
-                at = claim.at if isinstance(claim, Exited | FolderGone) else None
+                at = claim.at if isinstance(claim, WrittenExit | FolderGone) else None
                 self._findings.over(survivor, outcome_of(claim, None, None), at)
             case Verdict.REVOKE:
                 self._revoke(survivor, wait)

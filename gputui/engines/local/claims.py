@@ -47,7 +47,7 @@ class Claimed(Struct, frozen=True):
     pid: int
 
 
-class Exited(Struct, frozen=True):
+class WrittenExit(Struct, frozen=True):
     """The wrapper wrote the command's exit code."""
 
     code: int
@@ -71,7 +71,7 @@ class Unreadable(Struct, frozen=True):
     why: str
 
 
-Claim = Absent | Missing | Empty | Revoked | Claimed | Exited | FolderGone | Garbled | Unreadable
+Claim = Absent | Missing | Empty | Revoked | Claimed | WrittenExit | FolderGone | Garbled | Unreadable
 
 
 class Claims:
@@ -95,6 +95,10 @@ class Claims:
 
     def path(self, job: JobId, attempt: int) -> str:
         return f"{self.folder}/{job}.{attempt}"
+
+    def all(self) -> list[tuple[JobId, int]]:
+        names = (name.partition(".")[::2] for name in os.listdir(self.folder))
+        return [(int(job), int(attempt)) for job, attempt in names if job.isdecimal() and attempt.isdecimal()]
 
     def read(self, job: JobId, attempt: int) -> Claim:
         try:
@@ -139,7 +143,7 @@ class Claims:
 
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
-        was_claimed = isinstance(self.read(job, attempt), Claimed | Exited | FolderGone)
+        was_claimed = isinstance(self.read(job, attempt), Claimed | WrittenExit | FolderGone)
         if was_claimed and self.asked(job, attempt) is not purpose:
             self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
 
@@ -165,10 +169,9 @@ class Claims:
         `all_dead`: no process of the session's earlier owners lives. Otherwise revocations stay, however old: a
         wrapper may come late, and without its revocation it would run.
         """
-        for name in os.listdir(self.folder):
-            job, _, attempt = name.partition(".")
-            if job.isdecimal() and attempt.isdecimal() and not wanted(int(job), int(attempt)):
-                self._remove_if_old(int(job), int(attempt), all_dead)
+        for job, attempt in self.all():
+            if not wanted(job, attempt):
+                self._remove_if_old(job, attempt, all_dead)
 
     def _remove_if_old(self, job: JobId, attempt: int, all_dead: bool) -> None:
         kept = Claimed | Garbled | Unreadable if all_dead else Claimed | Garbled | Unreadable | Revoked | Empty
@@ -195,10 +198,10 @@ def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
     return Revoked() if REVOKED_LINE in lines else Garbled()
 
 
-def _end(line: bytes, written_at: Callable[[], float]) -> Exited | FolderGone | None:
+def _end(line: bytes, written_at: Callable[[], float]) -> WrittenExit | FolderGone | None:
     word, _, value = line.partition(b" ")
     if word == EXIT_WORD and value.isdigit():
-        return Exited(int(value), written_at())
+        return WrittenExit(int(value), written_at())
     return FolderGone(written_at()) if line == FOLDER_GONE_LINE else None
 
 

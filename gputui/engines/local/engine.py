@@ -1,7 +1,4 @@
-"""The engine that runs attempts on this machine: starts them, sees their ends, takes them over, stops them.
-
-Every method is called in the owner's thread, but for `leftovers`, which may be called in any.
-"""
+"""The engine that runs attempts on this machine: starts them, sees their ends, takes them over, stops them."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from collections.abc import Callable, Iterable
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import Launch, Report, Survivor
+from gputui.engines.protocol import Abilities, Launch, Report, Survivor
 from gputui.process import processes
 from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId
@@ -22,8 +19,8 @@ from . import spawn, wrapper
 from .adopt import Takeover
 from .claims import Claimed, Claims, Revoked, Unreadable
 from .crew import Crew
-from .live import Key, LiveAttempt, Order
-from .outcomes import Status, command_may_live, outcome_of
+from .live import Key, LiveAttempt, TreeOrder
+from .outcomes import WaitStatus, command_may_live, outcome_of
 from .stop import Pursuer
 from .stop_round import carry_out
 from .stopped_wrappers import Nurse
@@ -38,6 +35,8 @@ class LocalEngine:
     """`private` is the descriptor of the session's private folder, which every wrapper holds too, and which holds the
     claims; `session` names the session for all its owners, now and later."""
 
+    abilities = Abilities(can_suspend=True, can_pin_device=True, telemetry=True)
+
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
         self._loop = loop
         self._private = private
@@ -46,7 +45,7 @@ class LocalEngine:
         self._session = session
         self._report = report
         self._live: dict[Key, LiveAttempt] = {}
-        self._undecided: dict[Key, Order] = {}
+        self._undecided: dict[Key, TreeOrder] = {}
         """Survivors that could not be judged yet, with what was ordered meanwhile."""
         self._revoked: set[Key] = set()
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
@@ -84,25 +83,28 @@ class LocalEngine:
         self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=started))
 
     def recover(self, survivors: list[Survivor]) -> None:
-        self._undecided.update({(survivor.job, survivor.attempt): Order.NONE for survivor in survivors})
+        self._undecided.update({(survivor.job, survivor.attempt): TreeOrder.NONE for survivor in survivors})
         for survivor in survivors:
             self._takeover.decide(survivor)
 
     def terminate(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), Order.TERMINATE)
+        self._order((job, attempt), TreeOrder.TERMINATE)
 
     def kill(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), Order.KILL)
+        self._order((job, attempt), TreeOrder.KILL)
 
     def suspend(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), Order.SUSPEND)
+        self._order((job, attempt), TreeOrder.SUSPEND)
 
     def resume(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), Order.RESUME)
+        self._order((job, attempt), TreeOrder.RESUME)
 
     def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Beside the attempt, for the next owner: an order that cannot be made durable in the store."""
         self._claims.ask(job, attempt, purpose)
+
+    def claimed(self) -> list[tuple[JobId, int]]:
+        return self._claims.all()
 
     def forget(self, job: JobId, attempt: int) -> None:
         # A revocation stays: its wrapper may be late, and must find it.
@@ -116,13 +118,9 @@ class LocalEngine:
         """
         self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided, all_dead=all_dead)
 
-    def leftovers(self, job: JobId, attempt: int) -> list[int]:
-        """Searches all processes, which takes milliseconds: best called in another thread."""
-        return sorted(processes.tree(processes.Marks(self.token(job, attempt))))
-
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         marks = processes.Marks(self.token(job, attempt))
-        self._loop.run_in_thread(lambda: carry_out(Order.KILL, marks, True), lambda left: None)
+        self._loop.run_in_thread(lambda: carry_out(TreeOrder.KILL, marks, True), lambda left: None)
 
     def close(self) -> None:
         self._crew.close()
@@ -144,10 +142,10 @@ class LocalEngine:
         job, attempt = key = (survivor.job, survivor.attempt)
         asked = self._claims.asked(*key)
         live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=asked)
-        order = self._undecided.pop(key, Order.NONE)
+        order = self._undecided.pop(key, TreeOrder.NONE)
         self._watch(live)
         self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=asked))
-        if order is not Order.NONE:
+        if order is not TreeOrder.NONE:
             self._order(key, order)
 
     def over(self, survivor: Survivor, outcome: Outcome, at: float | None) -> None:
@@ -178,7 +176,7 @@ class LocalEngine:
 
     def _wrapper_ended(self, live: LiveAttempt) -> None:
         assert live.watch is not None
-        status = Status.of(live.watch.finish())
+        status = WaitStatus.of(live.watch.finish())
         live.watch = None
         reached(Step.END_SEEN)
         if status is not None and status.code == 0:
@@ -187,7 +185,7 @@ class LocalEngine:
         else:
             self._read_end(live, status, READ_TRIES)
 
-    def _read_end(self, live: LiveAttempt, status: Status | None, tries: int) -> None:
+    def _read_end(self, live: LiveAttempt, status: WaitStatus | None, tries: int) -> None:
         if self._live.get(live.key) is not live:
             return
         claim = self._claims.read_beside(*live.key, live.out)
@@ -214,7 +212,7 @@ class LocalEngine:
         """Of a wrapper under watch."""
         return processes.Marks(self.token(*key), wrapper, True, (out, err) if err is not None else (out,), {})
 
-    def _order(self, key: Key, order: Order) -> None:
+    def _order(self, key: Key, order: TreeOrder) -> None:
         if key in self._live:
             self._pursuer.order(self._live[key], order)
         elif key in self._undecided:

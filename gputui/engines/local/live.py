@@ -14,7 +14,7 @@ from gputui.process.watch import Watch
 Key = tuple[JobId, int]
 
 
-class Order(Enum):
+class TreeOrder(Enum):
     """What was last asked of an attempt's processes."""
 
     NONE = auto()
@@ -33,7 +33,7 @@ class LiveAttempt(Struct, eq=False):
     err: str | None = None
     """Where the wrapper's own complaints go; None: not known any more, or into `out`."""
     folder: str | None = None
-    order: Order = Order.NONE
+    order: TreeOrder = TreeOrder.NONE
     rounds: int = 0
     """Of the newest order; a round of an older one is out of date."""
     serial: int = 0

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gputui.core import events
 from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
 
-from .claims import Absent, Claim, Claimed, Empty, Exited, FolderGone, Missing, Revoked, Unreadable
+from .claims import Absent, Claim, Claimed, Empty, FolderGone, Missing, Revoked, Unreadable, WrittenExit
 from .wrapper import CLAIM_FAILED, FOLDER_FAILED
 
 STARTED_BEFORE = "this attempt was started before"
@@ -18,14 +18,14 @@ STARTED_BEFORE = "this attempt was started before"
 _NO_FORK = re.compile(rb"\bfork\b")
 
 
-class Status(Struct, frozen=True):
+class WaitStatus(Struct, frozen=True):
     """How the wrapper ended: by itself with a code, or by a signal."""
 
     code: int | None = None
     signal: int | None = None
 
     @classmethod
-    def of(cls, result: os.waitid_result | None) -> Status | None:
+    def of(cls, result: os.waitid_result | None) -> WaitStatus | None:
         """None: it was not our child, so nobody told us."""
         if result is None:
             return None
@@ -34,11 +34,11 @@ class Status(Struct, frozen=True):
         return cls(signal=result.si_status)
 
 
-def outcome_of(claim: Claim, status: Status | None, folder: str | None, log_tail: bytes = b"") -> Outcome:
+def outcome_of(claim: Claim, status: WaitStatus | None, folder: str | None, log_tail: bytes = b"") -> Outcome:
     """What became of an attempt whose wrapper is dead. `folder` None: the job's, not known any more."""
     code = status.code if status is not None else None
     match claim:
-        case Exited(code=written):
+        case WrittenExit(code=written):
             return events.Exited(written)
         case FolderGone():
             return NotStarted(f"the folder {folder} is gone" if folder else "its folder is gone")
@@ -56,7 +56,7 @@ def outcome_of(claim: Claim, status: Status | None, folder: str | None, log_tail
     return Vanished(_how_it_died(status))
 
 
-def command_may_live(outcome: Outcome, status: Status | None) -> bool:
+def command_may_live(outcome: Outcome, status: WaitStatus | None) -> bool:
     """The wrapper was taken away from its command; one that ended by itself had waited for it."""
     return isinstance(outcome, Vanished) and (status is None or status.code is None)
 
@@ -69,7 +69,7 @@ def _without_exit_record(code: int, log_tail: bytes) -> Outcome:
     return events.Exited(code)
 
 
-def _how_it_died(status: Status | None) -> str:
+def _how_it_died(status: WaitStatus | None) -> str:
     if status is None:
         return "its wrapper was killed"
     if status.signal is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gputui.engines.protocol import Since
 
-from .claims import Absent, Claim, Claimed, Empty, Exited, FolderGone, Garbled, Missing, Revoked, Unreadable
+from .claims import Absent, Claim, Claimed, Empty, FolderGone, Garbled, Missing, Revoked, Unreadable, WrittenExit
 
 
 class Verdict(Enum):
@@ -45,7 +45,7 @@ _FINISHED, _ADOPT, _REVOKE = Verdict.FINISHED, Verdict.ADOPT, Verdict.REVOKE
 _REQUEUE, _LOST, _LOOK_AGAIN = Verdict.REQUEUE, Verdict.LOST, Verdict.LOOK_AGAIN
 
 TABLE: dict[type[Claim], Row] = {
-    Exited: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
+    WrittenExit: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     FolderGone: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     # Whoever creates the claim first has decided, so a late wrapper does no harm; one that runs already is found then.
     Absent: Row(alive=_REVOKE, dead=_REVOKE, unsure=_LOST),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gputui.process.event_loop import EventLoop
 
-from .live import LiveAttempt, Order
+from .live import LiveAttempt, TreeOrder
 from .stop_round import Round, carry_out
 
 BETWEEN_KILLS = 0.05
@@ -33,18 +33,18 @@ class Pursuer:
         self._gone = gone
         self._closed = False
 
-    def order(self, live: LiveAttempt, order: Order) -> None:
+    def order(self, live: LiveAttempt, order: TreeOrder) -> None:
         # A kill is final, and what an ended attempt left behind can only be killed.
-        if order is Order.KILL or (live.order is not Order.KILL and live.watch is not None):
+        if order is TreeOrder.KILL or (live.order is not TreeOrder.KILL and live.watch is not None):
             self._begin(live, order)
 
     def ended(self, live: LiveAttempt, may_live: bool) -> bool:
         """The wrapper is gone. Whether what it left behind is pursued, so that the end must wait."""
         live.ended_at = time.monotonic()
-        if live.order is Order.KILL or may_live:
-            self._begin(live, Order.KILL)
-        elif live.order is Order.TERMINATE:
-            self._begin(live, Order.TERMINATE)
+        if live.order is TreeOrder.KILL or may_live:
+            self._begin(live, TreeOrder.KILL)
+        elif live.order is TreeOrder.TERMINATE:
+            self._begin(live, TreeOrder.TERMINATE)
         else:
             live.serial += 1
             return False
@@ -53,8 +53,8 @@ class Pursuer:
     def close(self) -> None:
         self._closed = True
 
-    def _begin(self, live: LiveAttempt, order: Order) -> None:
-        if order is Order.KILL and live.order is not Order.KILL:
+    def _begin(self, live: LiveAttempt, order: TreeOrder) -> None:
+        if order is TreeOrder.KILL and live.order is not TreeOrder.KILL:
             live.killed_at = time.monotonic()
         live.order, live.rounds, live.lone_since = order, 0, None
         live.serial += 1
@@ -73,16 +73,16 @@ class Pursuer:
             self._after_the_end(live, serial, met)
         elif live.watch is None:
             self._again(live, serial, _growing_wait(live.rounds))
-        elif live.order is Order.KILL:
+        elif live.order is TreeOrder.KILL:
             self._look_after_wrapper(live, met)
             in_vain = met is not None and met.forbidden
             self._again(live, serial, _growing_wait(live.rounds) if in_vain else BETWEEN_KILLS)
-        elif live.order is not Order.RESUME and (met is None or not met.others):
+        elif live.order is not TreeOrder.RESUME and (met is None or not met.others):
             self._again(live, serial, _growing_wait(live.rounds))
 
     def _after_the_end(self, live: LiveAttempt, serial: int, met: Round | None) -> None:
         assert live.end is not None
-        stuck = live.order is Order.KILL and time.monotonic() - live.ended_at > UNKILLABLE_AFTER
+        stuck = live.order is TreeOrder.KILL and time.monotonic() - live.ended_at > UNKILLABLE_AFTER
         if stuck or (met is not None and (met.others == 0 or _given_up(live, met))):
             live.serial += 1
             live.end = replace(live.end, left=met.left if met is not None else ())

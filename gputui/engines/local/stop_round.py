@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gputui.core.job import Left
 from gputui.process.processes import Marks, Members, Stat, command_line, signal_member, signal_members, tree, user_of
 
-from .live import Order
+from .live import TreeOrder
 
 KILLING_TIME = 0.25
 """Seconds one round of kills may take before other work gets its turn."""
@@ -29,22 +29,22 @@ class Round(NamedTuple):
     """All that are left are another user's, and may not be signalled."""
 
 
-def carry_out(order: Order, marks: Marks, ended: bool) -> Round | None:
+def carry_out(order: TreeOrder, marks: Marks, ended: bool) -> Round | None:
     """None: it could not look."""
     try:
-        return _kill(marks) if order is Order.KILL else Round(_carry_out(order, marks, ended))
+        return _kill(marks) if order is TreeOrder.KILL else Round(_carry_out(order, marks, ended))
     except OSError:
         return None
 
 
-def _carry_out(order: Order, marks: Marks, ended: bool) -> int:
+def _carry_out(order: TreeOrder, marks: Marks, ended: bool) -> int:
     match order:
-        case Order.SUSPEND:
+        case TreeOrder.SUSPEND:
             return _suspend(marks)
-        case Order.TERMINATE if not ended:
+        case TreeOrder.TERMINATE if not ended:
             # A stopped process would not see its SIGTERM.
             return _signal_all(marks, (signal.SIGTERM, signal.SIGCONT))
-        case Order.RESUME:
+        case TreeOrder.RESUME:
             return _signal_all(marks, (signal.SIGCONT,))
     return len(_command_of(marks))
 

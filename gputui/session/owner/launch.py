@@ -101,6 +101,9 @@ class Launcher:
             environment=environment,
             out=self._folders.reached(files.out),
             err=self._folders.reached(files.err) if files.err is not None else None,
+            gpus=job.spec.request.gpus,
+            memory=job.spec.request.memory,
+            timeout=job.spec.timeout,
             lease=self._devices.lease_of(job.id),
         )
 

@@ -20,10 +20,11 @@ from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
 from gputui.core.views.outlook import goes_on
-from gputui.engines.protocol import Since
+from gputui.engines.protocol import EngineFactory, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.threads import NoThread, begin
 from gputui.session.devices.gpu_file import GpuFile
+from gputui.session.engine_choice import local_engine
 from gputui.session.errors import SessionError
 from gputui.session.files.layouts import Layout
 from gputui.session.files.paths import Paths
@@ -71,11 +72,12 @@ class Owner:
         places: bool = True,
         adopt: bool = False,
         on_change: Callable[[], None] = lambda: None,
+        make_engine: EngineFactory = local_engine,
     ) -> None:
         """`places`: False for a client that looks or changes the queue, but starts nothing."""
         self.paths, self.lock, self.kind, self.places, self.since = paths, lock, kind, places, time.time()
         opening = partial(open_session, paths, layout or Layout(), made_folder=made_folder, adopt=adopt)
-        self.parts = parts = Parts(paths, opening, lambda: self._turn.take(), looked_at=kind is OwnerKind.APP)
+        self.parts = parts = Parts(paths, opening, make_engine, self._take_turn, looked_at=kind is OwnerKind.APP)
         self.journal, self.ground, self.folders, self.loop = parts.journal, parts.ground, parts.folders, parts.loop
         self.scheduler, self.engine, self.devices = parts.scheduler, parts.engine, parts.devices
         self.notices = parts.opened.notices
@@ -224,12 +226,15 @@ class Owner:
         finally:
             self._let_go()
 
+    def _take_turn(self) -> None:
+        self._turn.take()
+
     def _recover(self, since: Since) -> None:
         reached(Step.RECOVERY_BEGUN)
         book = self.scheduler.book
         self.engine.recover(survivors(book, self.folders, since=since))
         self.engine.gc(all_dead=since is not Since.NOTHING)
-        for job, attempt in unnoted_ends(book, self.ground.paths.claims):
+        for job, attempt in unnoted_ends(book, self.engine.claimed()):
             self.parts.scribe.note(job, over=attempt)
         reached(Step.RECOVERED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from gputui.engines.local.engine import LocalEngine
+from gputui.engines.protocol import EngineFactory
 from gputui.session.devices.devices import Devices
 from gputui.session.files.folders import Folders
 from gputui.session.files.ground import Ground
@@ -24,7 +24,13 @@ class Parts:
     """Opened in the caller's thread, which gets the errors; what was opened before an error is closed again."""
 
     def __init__(
-        self, paths: Paths, opening: Callable[[], Opened], turn: Callable[[], None], *, looked_at: bool
+        self,
+        paths: Paths,
+        opening: Callable[[], Opened],
+        make_engine: EngineFactory,
+        turn: Callable[[], None],
+        *,
+        looked_at: bool,
     ) -> None:
         self.paths = paths
         self.journal = Journal(paths.log)
@@ -39,7 +45,10 @@ class Parts:
             undo.callback(self.loop.close)
             self.news = News(self.loop, turn)
             self._keep(self.opened)
-            self._work_on(self.opened.identity.uuid, looked_at=looked_at)
+            session = self.opened.identity.uuid
+            self.engine = make_engine(self.loop, self.ground.private, session, self.news.report)
+            undo.callback(self.engine.close)
+            self._work_on(session, looked_at=looked_at)
             undo.pop_all()
 
     def _keep(self, opened: Opened) -> None:
@@ -56,7 +65,6 @@ class Parts:
     def _work_on(self, session: str, *, looked_at: bool) -> None:
         """What does something to jobs and devices."""
         news = self.news
-        self.engine = LocalEngine(self.loop, self.ground.private, session, news.report)
         self.scribe = Scribe(self.folders, self.ground.paths.claims, self.engine.forget)
         self.devices = Devices(self.loop, session, self.engine.token, news.kick, looked_at=looked_at)
         self.launcher = Launcher(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 
 from gputui.core.book import Book
 from gputui.core.job import Job, JobId
@@ -12,24 +12,19 @@ from gputui.session.files.folders import Folders
 
 def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:
     """Every attempt that the store says is under way."""
-    found = []
+    under_way = []
     for job_id in sorted(book.active):
         job = book[job_id]
         assert job.active is not None
         out = folders.reached(folders.files(job, job.active.attempt).out)
-        found.append(Survivor(job=job_id, attempt=job.active.attempt, since=since, out=out))
-    return found
+        under_way.append(Survivor(job=job_id, attempt=job.active.attempt, since=since, out=out))
+    return under_way
 
 
-def unnoted_ends(book: Book, claims: str) -> list[tuple[Job, int]]:
+def unnoted_ends(book: Book, claimed: Iterable[tuple[JobId, int]]) -> list[tuple[Job, int]]:
     """A claim whose attempt has ended is an end that an earlier owner did not live to note."""
-    found = []
-    for job_id, attempt in _claims(claims):
+    ends = []
+    for job_id, attempt in claimed:
         if job_id in book and any(past.number == attempt for past in book[job_id].attempts):
-            found.append((book[job_id], attempt))
-    return found
-
-
-def _claims(folder: str) -> list[tuple[JobId, int]]:
-    names = (name.split(".") for name in os.listdir(folder))
-    return [(int(parts[0]), int(parts[1])) for parts in names if len(parts) == 2 and all(map(str.isdecimal, parts))]
+            ends.append((book[job_id], attempt))
+    return ends

@@ -12,8 +12,7 @@ import msgspec
 
 from gputui.core.job import JobId, Lost
 from gputui.core.scheduler import Scheduler
-from gputui.engines.local.adopt import LEFT_BEHIND
-from gputui.engines.protocol import Since
+from gputui.engines.protocol import LEFT_BEHIND, Since
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World, this_world
 from gputui.session.environment import captured, digest

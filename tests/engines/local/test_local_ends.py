@@ -11,26 +11,26 @@ from gputui.engines.local.claims import (
     Claim,
     Claimed,
     Empty,
-    Exited,
     FolderGone,
     Garbled,
     Missing,
     Revoked,
     Unreadable,
+    WrittenExit,
 )
-from gputui.engines.local.outcomes import Status, command_may_live, outcome_of
+from gputui.engines.local.outcomes import WaitStatus, command_may_live, outcome_of
 
-KILLED = Status(signal=9)
-CASES: list[tuple[Claim, Status | None, type[Outcome]]] = [
-    (Exited(3, 1.0), None, events.Exited),
-    (Exited(3, 1.0), KILLED, events.Exited),
-    (FolderGone(1.0), Status(code=126), NotStarted),
-    (Revoked(), Status(code=125), NeverRan),
-    (Absent(), Status(code=125), NoRoom),
-    (Empty(), Status(code=125), NoRoom),
-    (Absent(), Status(code=0), events.Exited),
-    (Empty(), Status(code=0), events.Exited),
-    (Missing(), Status(code=0), events.Exited),
+KILLED = WaitStatus(signal=9)
+CASES: list[tuple[Claim, WaitStatus | None, type[Outcome]]] = [
+    (WrittenExit(3, 1.0), None, events.Exited),
+    (WrittenExit(3, 1.0), KILLED, events.Exited),
+    (FolderGone(1.0), WaitStatus(code=126), NotStarted),
+    (Revoked(), WaitStatus(code=125), NeverRan),
+    (Absent(), WaitStatus(code=125), NoRoom),
+    (Empty(), WaitStatus(code=125), NoRoom),
+    (Absent(), WaitStatus(code=0), events.Exited),
+    (Empty(), WaitStatus(code=0), events.Exited),
+    (Missing(), WaitStatus(code=0), events.Exited),
     (Missing(), KILLED, Vanished),
     (Missing(), None, Vanished),
     (Absent(), None, Vanished),
@@ -38,31 +38,31 @@ CASES: list[tuple[Claim, Status | None, type[Outcome]]] = [
     (Empty(), KILLED, NeverRan),
     (Claimed(7), KILLED, Vanished),
     (Claimed(7), None, Vanished),
-    (Claimed(7), Status(code=42), events.Exited),
-    (Claimed(7), Status(code=125), Vanished),
-    (Garbled(), Status(code=0), Vanished),
-    (Unreadable("EIO"), Status(code=0), events.Exited),
-    (Unreadable("EIO"), Status(code=126), Vanished),
+    (Claimed(7), WaitStatus(code=42), events.Exited),
+    (Claimed(7), WaitStatus(code=125), Vanished),
+    (Garbled(), WaitStatus(code=0), Vanished),
+    (Unreadable("EIO"), WaitStatus(code=0), events.Exited),
+    (Unreadable("EIO"), WaitStatus(code=126), Vanished),
     (Unreadable("EIO"), None, Vanished),
 ]
 
 
 @pytest.mark.parametrize(("claim", "status", "kind"), CASES)
-def test_every_way_to_end_is_understood(claim: Claim, status: Status | None, kind: type[Outcome]) -> None:
+def test_every_way_to_end_is_understood(claim: Claim, status: WaitStatus | None, kind: type[Outcome]) -> None:
     assert type(outcome_of(claim, status, "/folder")) is kind
 
 
 def test_a_code_that_could_not_be_written_is_taken_from_the_wrapper() -> None:
-    assert outcome_of(Claimed(7), Status(code=42), None) == events.Exited(42)
+    assert outcome_of(Claimed(7), WaitStatus(code=42), None) == events.Exited(42)
 
 
 @pytest.mark.parametrize("complaint", [b"sh: 8: Cannot fork\n", b"x\nsh: fork: Resource temporarily unavailable\n"])
 def test_a_wrapper_that_could_not_fork_is_no_failure_of_the_job(complaint: bytes) -> None:
-    assert isinstance(outcome_of(Claimed(7), Status(code=2), None, complaint), NoRoom)
+    assert isinstance(outcome_of(Claimed(7), WaitStatus(code=2), None, complaint), NoRoom)
 
 
 def test_a_job_that_only_speaks_of_forks_has_failed() -> None:
-    assert outcome_of(Claimed(7), Status(code=2), None, b"train.py: no fork here\n") == events.Exited(2)
+    assert outcome_of(Claimed(7), WaitStatus(code=2), None, b"train.py: no fork here\n") == events.Exited(2)
 
 
 def test_the_sentence_names_the_folder_and_the_signal() -> None:
@@ -70,10 +70,10 @@ def test_the_sentence_names_the_folder_and_the_signal() -> None:
     assert outcome_of(Claimed(7), KILLED, None) == Vanished("its wrapper was killed by signal 9")
 
 
-@pytest.mark.parametrize(("status", "orphaned"), [(KILLED, True), (None, True), (Status(code=125), False)])
-def test_only_a_wrapper_that_was_taken_away_leaves_an_orphan(status: Status | None, orphaned: bool) -> None:
+@pytest.mark.parametrize(("status", "orphaned"), [(KILLED, True), (None, True), (WaitStatus(code=125), False)])
+def test_only_a_wrapper_that_was_taken_away_leaves_an_orphan(status: WaitStatus | None, orphaned: bool) -> None:
     assert command_may_live(outcome_of(Claimed(7), status, None), status) == orphaned
 
 
 def test_an_attempt_that_ended_by_itself_leaves_no_orphan() -> None:
-    assert not command_may_live(events.Exited(0), Status(code=0))
+    assert not command_may_live(events.Exited(0), WaitStatus(code=0))

@@ -11,19 +11,19 @@ from gputui.engines.local.claims import (
     Claim,
     Claimed,
     Empty,
-    Exited,
     FolderGone,
     Garbled,
     Missing,
     Revoked,
     Unreadable,
+    WrittenExit,
 )
 from gputui.engines.local.recovery_table import TABLE, Verdict, Wrapper, decide
 from gputui.engines.protocol import Since
 
 ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [
     # claim, wrapper alive, wrapper dead, another boot or a copy
-    (Exited(0, 1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
+    (WrittenExit(0, 1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
     (FolderGone(1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
     (Absent(), Verdict.REVOKE, Verdict.REVOKE, Verdict.LOST),
     (Revoked(), Verdict.ADOPT, Verdict.REQUEUE, Verdict.LOST),
@@ -52,5 +52,5 @@ def test_the_table_knows_every_kind_of_claim() -> None:
 @pytest.mark.parametrize("claim", [row[0] for row in ROWS])
 def test_nothing_that_may_have_run_is_queued_again(claim: Claim) -> None:
     verdicts = {decide(claim, Since.NOTHING, wrapper) for wrapper in Wrapper}
-    if isinstance(claim, Claimed | Exited | Missing | Garbled):
+    if isinstance(claim, Claimed | WrittenExit | Missing | Garbled):
         assert not verdicts & {Verdict.REVOKE, Verdict.REQUEUE}
