@@ -118,6 +118,46 @@ def test_stop_ends_everything_on_a_full_disk(disk: Path, tmp_path: Path) -> None
         assert state(home, 0) == "queued"
 
 
+def test_a_stop_on_a_full_disk_holds_until_somebody_resumes(disk: Path, tmp_path: Path) -> None:
+    with home_on(disk, tmp_path) as home:
+        waits = f"test -e {tmp_path}/gate || {LONG}"
+        home.begin(home.told(0, waits), home.told(1, waits), home.told(2))
+        home.resume()
+        until(lambda: home.runs() == {"0": 1, "1": 1}, "two of them run")
+        home.claim_pid(0)
+        home.claim_pid(1)
+        with full(disk):
+            done = gputui(home, "stop")
+            assert done.returncode == 0, done.stderr
+            assert "To go on: gputui resume" in done.stdout
+            home.gone()
+        (tmp_path / "gate").touch()
+        home.add(home.told(3))
+        home.gone("the keeper that was started for it has left again")
+        assert home.runs() == {"0": 1, "1": 1}, "nothing starts by itself"
+        assert home.ask("status")["scheduler"]["cause"]["kind"] == "stopped"
+        assert gputui(home, "resume").returncode == 0
+        until(lambda: home.runs() == {"0": 2, "1": 2, "2": 1, "3": 1}, "all of them ran")
+        home.gone()
+        assert home.ask("status")["scheduler"]["state"] == "running", "the next one is not stopped again"
+
+
+def test_a_stop_that_cannot_be_kept_at_all_says_so(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "disk", "2m") as disk, home_on(disk, tmp_path) as home:
+        home.begin(home.told(0, LONG))
+        home.resume()
+        until(lambda: home.runs() == {"0": 1}, "it runs")
+        home.claim_pid(0)
+        (home.private / "pause").unlink()
+        with full(disk):
+            done = gputui(home, "stop")
+            home.gone()
+        assert done.returncode == 1
+        assert "could not be stored: the next gputui goes on" in done.stderr
+        assert "gputui resume" not in done.stdout
+        assert home.ask("status")["scheduler"]["state"] == "running"
+
+
 def test_what_is_added_on_a_full_disk_is_refused_at_once_and_never_runs(disk: Path, tmp_path: Path) -> None:
     with home_on(disk, tmp_path) as home, run_of(home, home.told(0, LONG)) as owner:
         with full(disk):

@@ -113,8 +113,24 @@ def verified(client: Client, status: dict[str, Any], left: list[dict[str, Any]],
     if there or foreign:
         return 1
     wait = counted(status["waiting"], "job waits", "jobs wait")
+    if status["trouble"] is not None and not is_kept(client):
+        out(f"nothing of gputui runs here any more; {wait}")
+        say("that it is stopped could not be stored: the next gputui goes on. With room on the disk: gputui stop")
+        return 1
     out(f"nothing of gputui runs here any more; {wait}. To go on: gputui resume")
     return 0
+
+
+def is_kept(client: Client) -> bool:
+    """The next owner finds the session stopped, though its queue could not be written."""
+    from gputui.session.store.noted_pause import noted
+
+    if noted(client.private):
+        return True
+    try:
+        return bool(client.ask("status")["scheduler"]["state"] == "paused")
+    except ClientError:
+        return False
 
 
 def still_owning(owner: dict[str, Any] | None) -> list[tuple[int, str]]:

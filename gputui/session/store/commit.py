@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+from gputui.core.events import Drain, Pause, PauseKind
+from gputui.core.mode import LEFT_ON_PURPOSE, Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
 from gputui.session.errors import StoreDamaged, StoreTrouble
 from gputui.session.owner.journal import Journal
 from gputui.session.owner.ticket import Ticket
 
+from .noted_pause import note, noted, prepare
 from .source_record import SourceRecord
 from .store import Change, Identity, Store
 
@@ -33,6 +37,10 @@ class Saver:
         self._journal = journal
         self._record: Record | None = None
         self._sources = dict(sources)
+        self._private = os.path.dirname(store.path)
+        prepare(self._private)
+        self._noted = noted(self._private)
+        """The pause that the store does not know, but its next owner must."""
 
     def save(self, scheduler: Scheduler, sources: Sources, answered: Sequence[Ticket[Any]], now: float) -> bool:
         """False: nothing was made durable, so nothing may be done."""
@@ -50,6 +58,7 @@ class Saver:
         self._record, self._sources = scheduler.record(), dict(sources)
         self._saved_identity = self.identity
         self._out_of_trouble(scheduler)
+        self._note("")
         reached(Step.COMMITTED)
         return True
 
@@ -68,7 +77,7 @@ class Saver:
             record=record if record != self._record or self.trouble is not None else None,
             identity=self.identity if self.identity != self._saved_identity else None,
             sources=list(sources.values()) if sources != self._sources else None,
-            full=bool(answered),
+            full=bool(answered) or bool(self._noted),
         )
 
     def _in_trouble(self, scheduler: Scheduler, trouble: str) -> None:
@@ -77,9 +86,37 @@ class Saver:
         self.trouble = f"nothing new starts, running jobs go on: {trouble} ({self._store.path})"
         self.refusal = f"nothing was changed: {trouble} ({self._store.path}); try again when it can be"
         scheduler.stalled = f"nothing starts: {trouble}"
+        self._note(_pause_of(scheduler) or self._noted)
         self._store.make_room()
+
+    def _note(self, pause: str) -> None:
+        if pause != self._noted and note(self._private, pause):
+            self._noted = pause
 
     def _out_of_trouble(self, scheduler: Scheduler) -> None:
         if self.trouble is not None:
             self.trouble, scheduler.stalled = None, ""
             self._journal.write("the queue can be written again")
+
+
+DRAIN = "drain"
+
+
+def _pause_of(scheduler: Scheduler) -> str:
+    """What somebody asked for, in a word; a breaker's pause has more to tell."""
+    if scheduler.mode is Mode.DRAINING:
+        return DRAIN
+    if scheduler.cause is None:
+        return ""
+    if scheduler.cause.kind is PauseKind.CRASHES:
+        return PauseKind.STOPPED if scheduler.cause.left else ""
+    return scheduler.cause.kind
+
+
+def apply_noted_pause(scheduler: Scheduler, private: str, now: float) -> None:
+    """An earlier owner could not store it."""
+    word = noted(private)
+    if word == DRAIN:
+        scheduler.handle(Drain(), now)
+    elif word in LEFT_ON_PURPOSE or word == PauseKind.USER:
+        scheduler.handle(Pause(PauseKind(word)), now)

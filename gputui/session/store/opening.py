@@ -24,6 +24,7 @@ from gputui.session.files.paths import Paths
 from gputui.session.registry import remember
 
 from . import backup
+from .commit import apply_noted_pause
 from .info_reader import read_notes
 from .rebuild import LOST, begun_unknown, is_behind, read_claims, rebuild, session_of_running, settle_blocked
 from .residence import refuse_far, refuse_other_container, settled, since
@@ -70,6 +71,7 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
         raise
     if found is None or found.world.boot != world.boot:
         scheduler.clock = None  # what it was measured against began anew
+    apply_noted_pause(scheduler, paths.private, time.time())
     happened = since(found, world, folder) if found is not None else Since.NOTHING
     if happened is Since.COPY and scheduler.book.active:
         notices.append(f"{paths.root} is a copy: what ran when it was made goes on where it was copied from")
