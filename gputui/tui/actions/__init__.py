@@ -1,7 +1,7 @@
 """What keys do: `table` names every action with its key, the modules beside it hold one function for each.
 
 What may enter: asking the user where it must be asked, and sending what was seen along with what is wanted.
-An action is named in `table.TABLE`, done by a function that `ACTS` below points to, and nothing else binds keys.
+An action is named in `table.ACTIONS`, done by a function that `ACTS` below points to, and nothing else binds keys.
 Called by `tui.screens.main`.
 """
 
