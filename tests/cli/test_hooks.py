@@ -16,9 +16,9 @@ from gputui.core.events import PauseKind
 from gputui.core.job import Attempt, Crashed, Failed, Job, JobSpec, Queued
 from gputui.core.mode import Cause
 from gputui.session.config import Config
-from gputui.session.owner import hook_runner
-from gputui.session.owner.hook_runner import Hook, HookRunner
-from gputui.session.owner.hooks import Facts, Hooks
+from gputui.session.hooks import hook_runner
+from gputui.session.hooks.hook_runner import Hook, HookRunner
+from gputui.session.hooks.hooks import Facts, Hooks
 from gputui.session.owner.loop import Loop
 
 

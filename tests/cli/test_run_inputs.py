@@ -13,7 +13,7 @@ from support.waiting import until
 
 from gputui.cli.run.stdin_feed import CHUNK, MOST_WAITING
 from gputui.session.control.client import Client
-from gputui.session.owner.feed import AHEAD
+from gputui.session.feeds.feed import AHEAD
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from support.waiting import until
 
 from gputui.process.folder_id import FolderId
 from gputui.session.files.paths import Paths
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.loop import Callback, Loop, Timer
 from gputui.session.ownership import keeper as keeping
 from gputui.session.ownership.lock import OwnerKind

@@ -9,7 +9,7 @@ from support.owning import spec
 
 from gputui.core.job import Job, Queued
 from gputui.session.files.paths import Paths
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.loop import Loop
 from gputui.session.store import backup
 from gputui.session.store.backup import Backups

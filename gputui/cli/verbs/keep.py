@@ -17,7 +17,7 @@ from gputui.session.control.serving import Serving
 from gputui.session.errors import SessionError
 from gputui.session.files.ground import Ground
 from gputui.session.files.paths import Paths
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
 from gputui.session.ownership import lock as locks

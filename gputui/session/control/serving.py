@@ -13,8 +13,8 @@ from contextlib import suppress
 import msgspec
 
 from gputui.session import config
-from gputui.session.owner.hook_events import Reactions
-from gputui.session.owner.hooks import Hooks
+from gputui.session.hooks.hook_events import Reactions
+from gputui.session.hooks.hooks import Hooks
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.keeper import Waiter, spawn_keeper
 from gputui.session.ownership.lock import OwnerKind

@@ -10,7 +10,7 @@ from gputui.core.lanes import Lane
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import lanes
 from gputui.gpus.wanted import BadGpus, parse_gpus
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.loop import Loop
 
 LOOK_EVERY = 1.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputui.session.files.ground import Ground
+from gputui.session.journal import Journal
 
-from .journal import Journal
 from .loop import Loop
 
 LOOK_AROUND = 2.0

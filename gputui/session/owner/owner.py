@@ -26,6 +26,7 @@ from gputui.process.threads import NoThread, begin
 from gputui.session.devices.gpu_file import GpuFile
 from gputui.session.engine_choice import local_engine
 from gputui.session.errors import SessionError
+from gputui.session.feeds.feeds import Feeds
 from gputui.session.files.layouts import Layout
 from gputui.session.files.paths import Paths
 from gputui.session.ownership.lock import Lock, OwnerKind
@@ -35,7 +36,6 @@ from gputui.session.store.source_record import SourceRecord
 from gputui.session.store.store import Identity
 
 from .closing import take_all
-from .feeds import Feeds
 from .folder_check import FolderCheck
 from .parts import Parts
 from .publication import Publication

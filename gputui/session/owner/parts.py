@@ -10,11 +10,11 @@ from gputui.session.devices.devices import Devices
 from gputui.session.files.folders import Folders
 from gputui.session.files.ground import Ground
 from gputui.session.files.paths import Paths
+from gputui.session.journal import Journal
 from gputui.session.store.commit import Saver
 from gputui.session.store.opening import Opened
 
 from .info_writer import Scribe
-from .journal import Journal
 from .launch import Launcher
 from .loop import Loop
 from .news import News

@@ -16,12 +16,12 @@ from gputui.core.taking_back import TakenBack, to_now
 from gputui.core.views.standing import awaited
 from gputui.engines.protocol import Report
 from gputui.session.environment import digest
+from gputui.session.feeds.feed_request import Fed
 from gputui.session.files.layouts import Layout, in_the_way
 from gputui.session.store.source_record import SourceRecord
 
 from .clock import time_and_step
 from .crash_words import told_in_full
-from .feed_request import Fed
 from .folder_check import FolderCheck
 from .loop import Timer
 from .parts import Parts

@@ -14,7 +14,7 @@ from gputui.process.watch import Watch
 from gputui.session.control.client import ClientError, NoOwner, connected
 from gputui.session.environment import captured
 from gputui.session.files.paths import Paths
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.loop import Loop, Timer
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from gputui.session.errors import StoreDamaged, StoreTrouble
 from gputui.session.files.paths import Paths
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.loop import Loop
 
 from .peek import is_whole

@@ -11,7 +11,7 @@ from gputui.core.mode import LEFT_ON_PURPOSE, Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
 from gputui.session.errors import StoreDamaged, StoreTrouble
-from gputui.session.owner.journal import Journal
+from gputui.session.journal import Journal
 from gputui.session.owner.ticket import Ticket
 
 from .noted_pause import note, noted, prepare

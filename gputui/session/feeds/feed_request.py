@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from gputui.core.events import Refusal
 from gputui.core.job import JobId, JobSpec
 from gputui.session.files.outfiles import check_outfiles
+from gputui.session.owner.load_plan import plan
+from gputui.session.owner.ticket import Act, NotDurable, OwnerGone
 from gputui.session.store.source_record import SourceRecord
-
-from .load_plan import plan
-from .ticket import Act, NotDurable, OwnerGone
 
 
 class Given(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from gputui.session.store.source_record import SourceKind, SourceRecord
 from .feed import LOOK_EVERY, Feed, OnFed
 
 if TYPE_CHECKING:
-    from .owner import Owner
+    from gputui.session.owner.owner import Owner
 
 LAST_LINES = 1.0
 """Seconds that an owner who leaves may spend on what was just read."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
+from gputui.session.owner.ticket import NotDurable, OwnerGone
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.follow import Follower
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
@@ -15,10 +16,9 @@ from gputui.sources.user_python import python_of
 from gputui.sources.yielder import Yielder
 
 from .feed_request import Fed, Given
-from .ticket import NotDurable, OwnerGone
 
 if TYPE_CHECKING:
-    from .owner import Owner
+    from gputui.session.owner.owner import Owner
 
 OnFed = Callable[[SourceRecord, list[JobId], list[str]], None]
 """Told what became durable: the source, its jobs, and complaints."""
