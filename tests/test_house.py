@@ -43,7 +43,8 @@ ONLY_THERE = {  # what is heavy or dangerous is imported in these rooms alone
 }
 
 TWICE_FOR_NOW = {
-    "Cancel", "Change", "Column", "Connection", "Document", "Exited", "Following", "Held", "Highlighted",
+    "Cancel", "Line", "Verdict", "Change", "Column", "Connection", "Document", "Exited", "Following", "Held",
+    "Highlighted",
     "Holding", "Identity", "Job", "Layout", "Look", "Loop", "Mark", "Named", "NotDurable", "Note", "Opened",
     "Order", "Pattern", "Pick", "Progress", "Queued", "Read", "Reading", "Refused", "Request", "Running", "Seen",
     "Session", "Status", "Step", "Usage", "Watch", "Way", "Where",
