@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from gputui.session.files.paths import Paths
 from gputui.session.journal import Journal
 from gputui.session.owner.loop import Callback, Loop, Timer
 from gputui.session.ownership import keeper as keeping
+from gputui.session.ownership import lock as locks
+from gputui.session.ownership.acquisition import _asked_for_lock
 from gputui.session.ownership.lock import OwnerKind
 
 MOST_ABOVE_BARE = 20_000
@@ -125,3 +128,14 @@ def test_a_keeper_that_cannot_be_started_is_tried_less_and_less_eagerly(
     clock.run()
     clock.close()
     assert clock.pauses == [min(keeping.LONGEST_PAUSE, keeping.FIRST_PAUSE * 2**times) for times in range(12)]
+
+
+def test_an_owner_that_passes_the_session_on_is_not_taken_for_one_with_a_keeper(kept: Home) -> None:
+    """The keeper of a taker that dies at once would leave, and nobody would own."""
+    giver = kept.owner()
+    fd = _asked_for_lock(Paths(str(kept.root)), force=False)
+    assert fd is not None
+    signed = locks.holder(Paths(str(kept.root)))
+    os.close(fd)
+    assert signed is not None
+    assert (signed.pid, signed.kind) == (giver, OwnerKind.CLIENT)

@@ -100,6 +100,8 @@ class Serving:
             connection.close()  # another was faster, and can be asked next
             return
         self.handed_over = True
+        # Its own keeper goes now: the one that waits for the taker must not think that it is one too many.
+        self._owner.lock.sign(OwnerKind.CLIENT)
         taker = connection.release()
         self._owner.last_act = lambda: self._pass_lock(taker)
         self._owner.leave()
