@@ -39,13 +39,14 @@ VERBS = {  # each verb, and the module that knows it
 }
 
 
-OWNERS = ("run", "keep")
+TYPED = ("run", "keep", "add", "sweep")
+"""Those that need msgspec in any case."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if words and words[0] in VERBS:
-        if words[0] in OWNERS:
+        if words[0] in TYPED:
             _import_msgspec()
         # importlib itself would have to be imported
         module = __import__(f"gputui.cli.{VERBS[words[0]]}", fromlist=["main"])

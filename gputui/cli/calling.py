@@ -16,19 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from gputui.cli.parsing.syntax import Options, Verb
+    from gputui.cli.parsing.parser import Options, Parser
 
 INTERRUPTED = 130
 
 
-def carry_out(verb: Verb, words: list[str], work: Callable[[Options], int]) -> int:
+def carry_out(parser: Parser, words: list[str], work: Callable[[Options], int]) -> int:
     """The exit status: 0 all done, 1 refused or failed, 2 wrong usage."""
     try:
-        options = verb.read(words)
-        if options.help:
-            out(verb.help().rstrip("\n"))
-            return 0
-        status = work(options)
+        status = work(parser.parse_args(words))
         sys.stdout.flush()
         return status
     except Exit as leaving:

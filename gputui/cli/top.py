@@ -78,7 +78,7 @@ def _mistaken_verb(words: list[str]) -> str | None:
     import os
 
     from gputui.__main__ import VERBS
-    from gputui.cli.parsing.syntax import nearest
+    from gputui.cli.parsing.parser import nearest
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None

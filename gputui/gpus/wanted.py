@@ -43,7 +43,7 @@ _WITHIN_GROUP = "\0"
 Group = tuple[str, ...]
 
 
-class BadGpus(Exception):
+class BadGpus(ValueError):
     """A list of GPUs that means nothing, or not here; the message is the sentence the user reads."""
 
 

@@ -119,7 +119,8 @@ def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpe
 
 def _request(settings: JobSettings) -> Request:
     size, share = bytes_or_share(settings.memory) if settings.memory is not None else (None, None)
-    return Request(settings.gpus, settings.devices or (), size, share)
+    asked = Request(settings.gpus, settings.devices or (), size, share)
+    return _BLANK.request if asked == _BLANK.request else asked  # only the very default is left out when it travels
 
 
 def _path(folder: str, written: str) -> str:

@@ -146,7 +146,7 @@ def test_every_setting_is_listed_with_its_origin(gputui: Gputui) -> None:
 
 def test_a_flag_of_run_counts_more_than_any_setting() -> None:
     project_config("retries = 1\nprefix = 'p_'\ngpus = '0,1'\nlogin_shell = true\nkeeper = false\n")
-    options = parser("gputui run").parse_args(["--retries", "5"])
+    options = parser("run").parse_args(["--retries", "5"])
     settle(options)
     assert (options.retries, options.prefix, options.output_dir) == (5, "p_", "gputui_run")
     assert options.gpus == Named((("0",), ("1",)))

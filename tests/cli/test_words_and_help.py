@@ -1,4 +1,4 @@
-"""One table per verb: it parses, it helps, it completes."""
+"""One parser per verb: it reads, it helps, it completes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from support.sessions import GPUTUI, said
 
 from gputui.__main__ import VERBS
 from gputui.cli.output.words import Exit
-from gputui.cli.parsing.syntax import Flag, Verb
+from gputui.cli.parsing.parser import Parser, whole
 from gputui.cli.top import HELP
 from gputui.cli.verbs import completion
 
 OURS = [verb for verb in VERBS if verb not in ("app", "run", "keep", "report", "demo", "doctor")]
 
 
-def a_verb(**settings: object) -> Verb:
-    flags = (
-        Flag("-n", "--lines", value="N", convert=int, help="lines"),
-        Flag("-f", "--follow", help="follow"),
-        Flag("--env", value="K=V", many=True, help="variable"),
-    )
-    return Verb("test", "test", "A test.", "gputui test", flags, **settings)  # type: ignore[arg-type]
+def a_verb(words: str | None = "*", *, signed: bool = False) -> Parser:
+    made = Parser("test", "A test.", usage="test", examples="gputui test", signed=signed)
+    made.add_argument("words", nargs=words)
+    made.add_argument("-n", "--lines", metavar="N", type=whole, help="lines")
+    made.switch("-f", "--follow", help="follow")
+    made.add_argument("--env-var", metavar="K=V", action="append", default=[], help="variable")
+    return made
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def a_verb(**settings: object) -> Verb:
         (["--lines=3", "x"], 3, False, [], ["x"]),
         (["-fn3"], 3, True, [], []),
         (["x", "-f", "y"], None, True, [], ["x", "y"]),
-        (["--env", "a=1", "--env=b=2"], None, False, ["a=1", "b=2"], []),
+        (["--env-var", "a=1", "--env_var=b=2"], None, False, ["a=1", "b=2"], []),
         (["--", "-f", "--lines"], None, False, [], ["-f", "--lines"]),
         (["-"], None, False, [], ["-"]),
     ],
 )
 def test_words_are_read(words: list[str], lines: int | None, follow: bool, env: list[str], others: list[str]) -> None:
-    options = a_verb().read(words)
-    assert (options.lines, options.follow, options.env, options.words) == (lines, follow, env, others)
+    options = a_verb().parse_args(words)
+    assert (options.lines, options.follow, options.env_var, options.words) == (lines, follow, env, others)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,13 @@ def test_words_are_read(words: list[str], lines: int | None, follow: bool, env: 
         (["-n", "three"], "-n: "),
         (["--follow=yes"], "takes no value"),
         (["-x"], "has no -x"),
+        (["--line", "3"], "has no --line;"),
+        (["--follow", "x", "--flow"], "did you mean --follow?"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(words: list[str], sentence: str) -> None:
     with pytest.raises(Exit) as wrong:
-        a_verb().read(words)
+        a_verb().parse_args(words)
     assert sentence in str(wrong.value)
     assert wrong.value.status == 2
 
@@ -66,11 +68,11 @@ def test_what_is_wrong_is_one_sentence(words: list[str], sentence: str) -> None:
 def test_too_few_and_too_many_words_show_the_usage() -> None:
     for words in ([], ["a", "b"]):
         with pytest.raises(Exit, match="usage: gputui test"):
-            a_verb(words=(1, 1)).read(words)
+            a_verb(None).parse_args(words)
 
 
 def test_signed_words_are_no_flags_where_that_makes_sense() -> None:
-    assert a_verb(signed=True).read(["-5", "-6,7"]).words == ["-5", "-6,7"]
+    assert a_verb(signed=True).parse_args(["-5", "-6,7"]).words == ["-5", "-6,7"]
 
 
 @pytest.mark.parametrize("verb", OURS)

@@ -23,7 +23,7 @@ from .waiting import PATIENCE, until
 GPUTUI = (sys.executable, "-m", "gputui")
 VICTIM = (sys.executable, str(Path(__file__).parent.parent / "faults" / "victim.py"))
 MARKERS = ("SUCCESS", "FAILURE")
-ALONE = ("--no-keeper",) if "--no-keeper" in parser("gputui run").format_help() else ()
+ALONE = ("--no-keeper",) if "--no-keeper" in parser("run").format_help() else ()
 """Nobody takes a session over behind a test's back."""
 
 Done = subprocess.CompletedProcess[str]

@@ -56,7 +56,7 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def _work(verb: str, words: list[str]) -> int:
-    options = parser(f"gputui {verb}").parse_args(gathered(words))
+    options = parser(verb).parse_args(gathered(words))
     named = options.output_dir
     settle(options)
     return Opening(options, named).run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.cli.parsing.options import Parser
+from gputui.cli.parsing.parser import Parser
 from gputui.cli.parsing.session_flags import add_session_flags
 
 EXAMPLES = """\
@@ -17,8 +17,8 @@ All verbs: gputui help
 """
 
 
-def parser(prog: str) -> Parser:
-    made = Parser(prog=prog, description="GPU job queue on one screen.", epilog=EXAMPLES)
+def parser(verb: str) -> Parser:
+    made = Parser(verb, "GPU job queue on one screen.", epilog=EXAMPLES, allow_abbrev=True)
     made.add_argument("--session", metavar="DIR", help="open this session")
     made.add_argument("--read-only", action="store_true", help="only look: no key changes anything")
     made.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")

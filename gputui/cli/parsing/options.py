@@ -1,24 +1,13 @@
-"""Flags that several verbs share, and the spellings that argparse alone would not understand."""
+"""How GPUs and times stand on a command line."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from gputui.cli.output.words import refuse
-from gputui.gpus.wanted import BadGpus, looks_like_gpus, parse_gpus
-from gputui.sources.values import BadValue, duration
+from gputui.gpus.wanted import looks_like_gpus, parse_gpus
+from gputui.sources.values import duration
 
-
-class Parser(argparse.ArgumentParser):
-    """Help as written, and errors in one sentence."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
-
-    def error(self, message: str) -> Any:
-        refuse(f"{message} (see {self.prog} --help)")
+from .parser import checked
 
 
 def gathered(words: Sequence[str]) -> list[str]:
@@ -39,23 +28,5 @@ def gathered(words: Sequence[str]) -> list[str]:
     return joined
 
 
-def checked(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A converter whose own sentence reaches the user."""
-
-    def converter(written: str) -> Any:
-        try:
-            return convert(written)
-        except (BadValue, BadGpus) as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return converter
-
-
 seconds = checked(duration)
 gpus = checked(parse_gpus)
-
-
-def whole(written: str) -> int:
-    if not written.isdecimal():
-        raise argparse.ArgumentTypeError(f"{written!r} is not a whole number from 0 on")
-    return int(written)

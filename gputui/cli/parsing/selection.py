@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gputui.session.control.client import Client
 
-    from .syntax import Options
+    from .parser import Options
 
     Picked = dict[str, Any]
     """id, name, state, attempt and priority of a job, as seen."""

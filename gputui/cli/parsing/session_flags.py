@@ -6,24 +6,25 @@ import argparse
 
 from gputui.sources.kinds import PARSERS
 
-from .options import Parser, gpus, seconds, whole
+from .options import gpus, seconds
+from .parser import Parser, whole
 
 FORMATS = [str(kind) for kind in PARSERS]
 
 
 def add_session_flags(made: Parser) -> None:
     made.add_argument("jobs", nargs="*", metavar="JOBS", help="files of jobs (.txt .toml .yaml .esy .py), or -")
-    made.add_argument("--job-file", "--job_file", metavar="FILE", help="as gpu-hog: commands; the folder is hog_run")
-    made.add_argument("--job-yielder", "--job_yielder", metavar="FILE", help="Python whose yielder() gives the jobs")
+    made.add_argument("--job-file", metavar="FILE", help="as gpu-hog: commands; the folder is hog_run")
+    made.add_argument("--job-yielder", metavar="FILE", help="Python whose yielder() gives the jobs")
     made.add_argument("--follow", action="append", default=[], metavar="FILE", help="run what is appended to a file")
     made.add_argument("--format", choices=FORMATS, help="how JOBS and standard input are read, whatever their names")
     made.add_argument("--project", metavar="NAME", help="the group of these jobs; {project} in --job-dir")
     made.add_argument("--task", metavar="CLASS", help="for a config of GPUTaskScheduler: my_task.MyTask")
     made.add_argument("--gpus", "--gpu", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4")
     made.add_argument("--set", action="store_true", help=argparse.SUPPRESS)  # before, --gpus alone did not
-    made.add_argument("--output-dir", "--output_dir", metavar="DIR", help="the session's folder (gputui_run)")
+    made.add_argument("--output-dir", metavar="DIR", help="the session's folder (gputui_run)")
     made.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")
-    made.add_argument("--job-dir", "--job_dir", metavar="PATTERN", help="e.g. {project}/{name}/{id}")
+    made.add_argument("--job-dir", metavar="PATTERN", help="e.g. {project}/{name}/{id}")
     made.add_argument("--pause-after", type=whole, metavar="N", help="pause when N jobs in a row crash alike (3)")
     made.add_argument("--retries", type=whole, default=None, metavar="N", help="run a failed job again, up to N times")
     made.add_argument("--timeout", type=seconds, default=None, metavar="TIME", help="end a job after 90, 5m, 2h …")
@@ -33,7 +34,7 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--force-rerun", action="store_true", help="run everything in JOBS again")
     made.add_argument("--new", action="store_true", help="begin a fresh session; the old folder is kept beside it")
     made.add_argument("--adopt", action="store_true", help="go on with a session whose machine or container is gone")
-    made.add_argument("--gpu-file", "--gpu_file", metavar="FILE", help="a file with the list of GPUs, followed")
+    made.add_argument("--gpu-file", metavar="FILE", help="a file with the list of GPUs, followed")
     made.add_argument("--keep-free", type=whole, metavar="K", help="leave K GPUs to others")
     made.add_argument("--at-most", type=whole, metavar="M", help="use at most M GPUs at once")
     made.add_argument("--ignore-strangers", action="store_true", help="use GPUs that others are on")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from gputui.cli.owning import carried_out
-from gputui.cli.parsing.options import Parser, gathered
+from gputui.cli.parsing.options import gathered
+from gputui.cli.parsing.parser import Parser
 from gputui.cli.parsing.session_flags import add_session_flags
 
 EXAMPLES = """\
@@ -23,8 +24,8 @@ Loading a file again keeps what is done and reruns what failed. Exit status: 0 a
 """
 
 
-def parser(prog: str) -> Parser:
-    made = Parser(prog=prog, description="Run jobs without a screen.", epilog=EXAMPLES)
+def parser(verb: str) -> Parser:
+    made = Parser(verb, "Run jobs without a screen.", epilog=EXAMPLES, allow_abbrev=True)
     add_session_flags(made)
     made.add_argument("--task-bundle", help=argparse.SUPPRESS)
     made.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
@@ -39,7 +40,7 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def _work(verb: str, words: list[str]) -> int:
-    options = parser(f"gputui {verb}").parse_args(gathered(words))
+    options = parser(verb).parse_args(gathered(words))
     from .running import Running
     from .settled import settle
 

@@ -2,61 +2,49 @@
 
 from __future__ import annotations
 
+from argparse import Action
+
 from gputui.__main__ import VERBS as MODULES
 from gputui.cli.calling import carry_out
-from gputui.cli.output.words import out, refuse
-from gputui.cli.parsing.syntax import Flag, Options, Verb
+from gputui.cli.output.words import out
+from gputui.cli.parsing.parser import Options, Parser
 
 SHELLS = ("bash", "zsh", "fish")
 WITH_FILES = ("run", "keep", "config")
 """Verbs whose words are files."""
 
-VERBS = {
-    "completion": Verb(
-        "completion",
-        "completion bash|zsh|fish",
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Prints what makes your shell complete gputui's verbs and flags.",
-        'bash: eval "$(gputui completion bash)"       in ~/.bashrc\n'
+        usage="completion bash|zsh|fish",
+        examples='bash: eval "$(gputui completion bash)"       in ~/.bashrc\n'
         'zsh:  eval "$(gputui completion zsh)"        in ~/.zshrc, after compinit\n'
         "fish: gputui completion fish | source        in ~/.config/fish/config.fish",
-        words=(1, 1),
     )
-}
+    made.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
-    shell = options.words[0]
-    if shell not in SHELLS:
-        refuse(f"{shell!r}: choose one of {', '.join(SHELLS)}")
-    out({"bash": bash, "zsh": zsh, "fish": fish}[shell]())
+    out({"bash": bash, "zsh": zsh, "fish": fish}[options.shell]())
     return 0
 
 
-def flags_of(verb: str) -> tuple[Flag, ...]:
+def flags_of(verb: str) -> list[Action]:
     from importlib import import_module
 
-    module = import_module(f"gputui.cli.{MODULES[verb]}")
-    tables: dict[str, Verb] = getattr(module, "VERBS", {})
-    if verb in tables:
-        return tables[verb].flags
-    return _of_argparse(module.parser(f"gputui {verb}")) if hasattr(module, "parser") else ()
-
-
-def _of_argparse(parser: object) -> tuple[Flag, ...]:
-    actions = getattr(parser, "_actions", ())
-    return tuple(
-        Flag(*action.option_strings, help=action.help or "", value=(action.metavar or "V") if action.nargs != 0 else "")
-        for action in actions
-        if action.option_strings
-    )
+    made: Parser = import_module(f"gputui.cli.{MODULES[verb]}").parser(verb)
+    return [action for action in made._actions if action.option_strings]
 
 
 def names(verb: str) -> list[str]:
-    return [name for one in flags_of(verb) for name in one.names if "_" not in name]
+    return [name for one in flags_of(verb) for name in one.option_strings if "_" not in name]
 
 
 def bash() -> str:
@@ -108,9 +96,13 @@ def fish() -> str:
     return "\n".join(lines)
 
 
-def _fish_flag(one: Flag) -> str:
-    spelled = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in one.names if "_" not in name]
-    needs = " -r" if one.value else ""
+def _fish_flag(one: Action) -> str:
+    spelled = [
+        f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+        for name in one.option_strings
+        if "_" not in name
+    ]
+    needs = "" if one.nargs == 0 else " -r"
     choices = f" -fa '{' '.join(one.choices)}'" if one.choices else ""
-    explained = one.help.replace("\\", "\\\\").replace("'", "\\'")
+    explained = (one.help or "").replace("\\", "\\\\").replace("'", "\\'")
     return f"{' '.join(spelled)}{needs}{choices} -d '{explained}'"

@@ -5,24 +5,28 @@ from __future__ import annotations
 from gputui.cli.calling import carry_out, print_json
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out
-from gputui.cli.parsing.syntax import JSON, Flag, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.session.config import VARIABLES, load, user_file
 
-VERBS = {
-    "config": Verb(
-        "config",
-        "config [JOBS …] [--json] | config --schema",
-        "Shows every setting and where it was said: a GPUTUI_ variable, gputui.toml beside the job file (or here), or "
-        'your own config.toml, whose [host."NAME"] parts count on that machine. Flags stand above all of them.',
-        "gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
-        (Flag("--schema", help="the JSON schema of spec files (.toml, .yaml), for your editor"), JSON),
-    )
-}
 COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), Column("variable"))
 
 
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Shows every setting and where it was said: a GPUTUI_ variable, gputui.toml beside the job file (or here), or "
+        'your own config.toml, whose [host."NAME"] parts count on that machine. Flags stand above all of them.',
+        usage="config [JOBS …] [--json] | config --schema",
+        examples="gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
+    )
+    made.add_argument("words", nargs="*", metavar="JOBS", help="the job files beside which a gputui.toml would be")
+    made.switch("--schema", help="the JSON schema of spec files (.toml, .yaml), for your editor")
+    made.add_common("json")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from gputui.cli.output.words import out, refuse, say
-from gputui.cli.parsing.syntax import Flag, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,26 +21,24 @@ GPUS = 4
 GRACE = 5.0
 THEMES = ("dark", "light", "ansi", "ansi-light")
 
-VERBS = {
-    "demo": Verb(
-        "demo",
-        "demo [options]",
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Shows what gputui does: pretend trainings on simulated GPUs, some of which crash, and a hint for what to try "
         "next. It needs no GPU, lives in a temporary folder, and leaves nothing behind.",
-        "gputui demo\ngputui demo --speed 3",
-        (
-            Flag("--speed", value="N", convert=float, help="let the pretend trainings run N times as fast (1)"),
-            Flag("--theme", value="NAME", choices=THEMES, help="how it looks (dark)"),
-        ),
-        words=(0, 0),
+        usage="demo [options]",
+        examples="gputui demo\ngputui demo --speed 3",
     )
-}
+    made.add_argument("--speed", type=float, metavar="N", help="let the pretend trainings run N times as fast (1)")
+    made.add_argument("--theme", choices=THEMES, help="how it looks (dark)")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
     from gputui.cli.calling import carry_out
 
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

@@ -7,28 +7,28 @@ import shutil
 import sys
 
 from gputui.cli.output.words import out
-from gputui.cli.parsing.syntax import Verb
+from gputui.cli.parsing.parser import Parser
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once
 from gputui.session.devices.samplers import driver_present
 
-VERBS = {
-    "doctor": Verb(
-        "doctor",
-        "doctor",
-        "Looks at this machine: GPUs, driver, what survives a logout. Every finding says what to do.",
-        "gputui doctor",
-        (),
-    )
-}
 LOGIND = ("/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf")
+
+
+def parser(verb: str) -> Parser:
+    return Parser(
+        verb,
+        "Looks at this machine: GPUs, driver, what survives a logout. Every finding says what to do.",
+        usage="doctor",
+        examples="gputui doctor",
+    )
 
 
 def main(verb: str, words: list[str]) -> int:
     from gputui.cli.calling import carry_out
 
-    return carry_out(VERBS[verb], words, lambda options: report())
+    return carry_out(parser(verb), words, lambda options: report())
 
 
 def report() -> int:

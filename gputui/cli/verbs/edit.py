@@ -7,8 +7,8 @@ import os
 from gputui.cli.calling import agreed, carry_out, on_terminal, session
 from gputui.cli.output.states import WAITING
 from gputui.cli.output.words import Exit, say
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import seen
-from gputui.cli.parsing.syntax import SESSION, Options, Verb
 
 from .show import show
 
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 
     from gputui.session.control.client import Client
 
-VERBS = {
-    "edit": Verb(
-        "edit",
-        "edit JOB",
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Opens a waiting job's settings in $VISUAL or $EDITOR. What is wrong is said, and the text is kept.",
-        "gputui edit 12\nEDITOR=nano gputui edit baseline",
-        (SESSION,),
-        words=(1, 1),
+        usage="edit JOB",
+        examples="gputui edit 12\nEDITOR=nano gputui edit baseline",
     )
-}
+    made.add_job()
+    made.add_common("session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
     client = session(options)
-    shown = show(client, options.words[0])
+    shown = show(client, options.job)
     if shown["state"] not in WAITING:
         raise Exit(1, f"#{shown['id']} is {shown['state']}: only a waiting job can be edited")
     from .job_text import text_of

@@ -6,8 +6,8 @@ from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ACTIVE
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse, say
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import confirm, seen
-from gputui.cli.parsing.syntax import JSON, SESSION, YES, Flag, Options, Verb
 from gputui.session.control.client import NoSession
 
 from .pause_resume_drain import command
@@ -20,22 +20,26 @@ if TYPE_CHECKING:
 
     Lane = dict[str, Any]
 
-VERBS = {
-    "gpus": Verb(
-        "gpus",
-        "gpus [LIST | +LIST | -LIST [--now]] [--json]",
-        "Shows the lanes, or changes them: a list replaces them all, + adds, - takes away. A lane that is taken away "
-        "while its job runs goes when the job has ended; with --now the job goes back to the queue.",
-        "gputui gpus\ngputui gpus 0-3\ngputui gpus +6,7\ngputui gpus -6,7 --now\ngputui gpus cpu:4",
-        (Flag("--now", help="put the jobs on lanes that go back into the queue"), YES, JSON, SESSION),
-        signed=True,
-    )
-}
 COLUMNS = (Column("lane", right=True), Column("gpu"), Column("state"), Column("job", right=True))
 
 
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Shows the lanes, or changes them: a list replaces them all, + adds, - takes away. A lane that is taken away "
+        "while its job runs goes when the job has ended; with --now the job goes back to the queue.",
+        usage="gpus [LIST | +LIST | -LIST [--now]] [--json]",
+        examples="gputui gpus\ngputui gpus 0-3\ngputui gpus +6,7\ngputui gpus -6,7 --now\ngputui gpus cpu:4",
+        signed=True,
+    )
+    made.add_argument("words", nargs="*", metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
+    made.switch("--now", help="put the jobs on lanes that go back into the queue")
+    made.add_common("yes", "json", "session")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

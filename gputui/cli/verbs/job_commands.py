@@ -5,8 +5,8 @@ from __future__ import annotations
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.states import ACTIVE, ENDS, WAITING
 from gputui.cli.output.words import say
+from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import confirm, picked, report, seen
-from gputui.cli.parsing.syntax import NO_START, SELECTION, SESSION, YES, Flag, Options, Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,72 +15,53 @@ if TYPE_CHECKING:
     from gputui.cli.parsing.selection import Picked
     from gputui.session.control.client import Client
 
-COMMON = (*SELECTION, YES, SESSION)
-NOW = Flag("--now", help="without grace: SIGKILL at once")
-
-VERBS = {
-    verb.name: verb
-    for verb in (
-        Verb(
-            "hold",
-            "hold JOBS … [--all]",
-            "Keeps waiting jobs from starting until they are released. --all: every job that waits.",
-            "gputui hold 12\ngputui hold 3-9 baseline\ngputui hold --all -y",
-            COMMON,
-        ),
-        Verb(
-            "release",
-            "release JOBS … [--all]",
-            "Lets held jobs start again. --all: every held job.",
-            "gputui release 12\ngputui release --all -y",
-            (*COMMON, NO_START),
-        ),
-        Verb(
-            "suspend",
-            "suspend JOBS … [--all]",
-            "Stops running jobs where they are (SIGSTOP). Their GPU memory stays taken. --all: every running job.",
-            "gputui suspend 12\ngputui continue 12",
-            COMMON,
-        ),
-        Verb(
-            "continue",
-            "continue JOBS … [--all]",
-            "Lets suspended jobs go on. --all: every suspended job.",
-            "gputui continue 12\ngputui continue --all -y",
-            COMMON,
-        ),
-        Verb(
-            "kill",
-            "kill JOBS … [--now] [--all]",
-            "Ends jobs: SIGTERM to the whole tree, grace, then SIGKILL. A waiting job will not start any more. "
-            "--all: every job that runs; the queue stays.",
-            "gputui kill 12\ngputui kill 12 --now\ngputui kill --all -y",
-            (NOW, *COMMON),
-        ),
-        Verb(
-            "requeue",
-            "requeue JOBS … [--all]",
-            "Ends running jobs with grace and puts them back at their place in the queue, with the same checkpoint "
-            "folder. --all: every job that runs.",
-            "gputui requeue 12\ngputui requeue --all -y",
-            COMMON,
-        ),
-        Verb(
-            "rerun",
-            "rerun JOBS … | --failed | --all-failed",
-            "Runs ended jobs again, each as a new attempt with the environment of this shell. --all: every ended job.",
-            "gputui rerun 12\ngputui rerun --failed && gputui resume\ngputui rerun --all-failed -y",
-            (*COMMON, NO_START),
-        ),
-        Verb(
-            "rm",
-            "rm JOBS … | --succeeded",
-            "Takes jobs off the list; their files stay. --all: every ended job.",
-            "gputui rm 12\ngputui rm --succeeded -y",
-            (Flag("--succeeded", help="every job that succeeded"), *COMMON),
-        ),
-    )
+GIVES_WORK = ("rerun", "release")
+HELP = {
+    "hold": (
+        "hold JOBS … [--all]",
+        "Keeps waiting jobs from starting until they are released. --all: every job that waits.",
+        "gputui hold 12\ngputui hold 3-9 baseline\ngputui hold --all -y",
+    ),
+    "release": (
+        "release JOBS … [--all]",
+        "Lets held jobs start again. --all: every held job.",
+        "gputui release 12\ngputui release --all -y",
+    ),
+    "suspend": (
+        "suspend JOBS … [--all]",
+        "Stops running jobs where they are (SIGSTOP). Their GPU memory stays taken. --all: every running job.",
+        "gputui suspend 12\ngputui continue 12",
+    ),
+    "continue": (
+        "continue JOBS … [--all]",
+        "Lets suspended jobs go on. --all: every suspended job.",
+        "gputui continue 12\ngputui continue --all -y",
+    ),
+    "kill": (
+        "kill JOBS … [--now] [--all]",
+        "Ends jobs: SIGTERM to the whole tree, grace, then SIGKILL. A waiting job will not start any more. "
+        "--all: every job that runs; the queue stays.",
+        "gputui kill 12\ngputui kill 12 --now\ngputui kill --all -y",
+    ),
+    "requeue": (
+        "requeue JOBS … [--all]",
+        "Ends running jobs with grace and puts them back at their place in the queue, with the same checkpoint "
+        "folder. --all: every job that runs.",
+        "gputui requeue 12\ngputui requeue --all -y",
+    ),
+    "rerun": (
+        "rerun JOBS … | --failed | --all-failed",
+        "Runs ended jobs again, each as a new attempt with the environment of this shell. --all: every ended job.",
+        "gputui rerun 12\ngputui rerun --failed && gputui resume\ngputui rerun --all-failed -y",
+    ),
+    "rm": (
+        "rm JOBS … | --succeeded",
+        "Takes jobs off the list; their files stay. --all: every ended job.",
+        "gputui rm 12\ngputui rm --succeeded -y",
+    ),
 }
+"""Usage, summary and examples."""
+
 
 APPLIES_TO = {
     "hold": ("queued", "blocked", "delayed"),
@@ -104,8 +85,22 @@ DONE = {
 }
 
 
+def parser(verb: str) -> Parser:
+    usage, summary, examples = HELP[verb]
+    made = Parser(verb, summary, usage=usage, examples=examples)
+    made.add_jobs()
+    if verb == "kill":
+        made.switch("--now", help="without grace: SIGKILL at once")
+    if verb == "rm":
+        made.switch("--succeeded", help="every job that succeeded")
+    made.add_common(*SELECTION)
+    if verb in GIVES_WORK:
+        made.add_common("no_start")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
@@ -114,14 +109,14 @@ def work(options: Options) -> int:
     confirm(client, options, jobs, verb)
     outcomes = client.ask("commands", work=needs_engine(options, jobs), **request(options, jobs))
     status = report(outcomes, jobs, done(options, jobs))
-    if verb in ("rerun", "release"):
+    if verb in GIVES_WORK:
         say_if_paused(client)
     return status
 
 
 def needs_engine(options: Options, jobs: list[Picked]) -> bool:
     """Work is given, or a running job is meant."""
-    if options.verb in ("rerun", "release"):
+    if options.verb in GIVES_WORK:
         return not options.no_start
     return options.verb != "rm" and any(job["state"] in ACTIVE for job in jobs)
 

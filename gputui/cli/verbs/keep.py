@@ -9,12 +9,12 @@ import sys
 import time
 
 from gputui.cli.output.words import Exit, out, say
-from gputui.cli.parsing.options import Parser
+from gputui.cli.owning import carried_out
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.folder_id import FolderId
 from gputui.session.control.serving import Serving
-from gputui.session.errors import SessionError
 from gputui.session.files.ground import Ground
 from gputui.session.files.paths import Paths
 from gputui.session.journal import Journal
@@ -32,37 +32,37 @@ examples:
 """
 
 
+def parser(verb: str) -> Parser:
+    made = Parser(verb, "Own a session without a screen.", epilog=EXAMPLES, allow_abbrev=True)
+    made.add_argument("root", nargs="?", metavar="session", default="gputui_run", help="the session's folder")
+    made.switch("--foreground", help="stay in the foreground")
+    made.switch("--wait", help="sleep until the session's owner is gone")
+    made.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
+    made.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
+    made.switch("--start", help="go at once if the session has an owner")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    parser = Parser(prog=f"gputui {verb}", description="Own a session without a screen.", epilog=EXAMPLES)
-    parser.add_argument("session", nargs="?", default="gputui_run", help="the session's folder")
-    parser.add_argument("--foreground", action="store_true", help="stay in the foreground")
-    parser.add_argument("--wait", action="store_true", help="sleep until the session's owner is gone")
-    parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
-    parser.add_argument("--start", action="store_true", help="go at once if the session has an owner")
-    try:
-        options = parser.parse_args(words)
-        paths = Paths(options.session)
-        if not paths.exists():
-            raise Exit(1, f"there is no session in {paths.root}; begin one with: gputui run FILE")
-        paths.check()
-        for notice in paths.notices:
-            say(notice)
-        if options.wait or options.start or options.foreground:
-            return keep(
-                paths,
-                wait=options.wait,
-                quiet=not options.foreground,
-                starter=options.starter,
-                folder=options.folder,
-            )
-        return _in_background(paths)
-    except Exit as leaving:
-        say(str(leaving))
-        return leaving.status
-    except SessionError as error:
-        say(str(error))
-        return 2
+    return carried_out(lambda: _work(parser(verb).parse_args(words)))
+
+
+def _work(options: Options) -> int:
+    paths = Paths(options.root)
+    if not paths.exists():
+        raise Exit(1, f"there is no session in {paths.root}; begin one with: gputui run FILE")
+    paths.check()
+    for notice in paths.notices:
+        say(notice)
+    if options.wait or options.start or options.foreground:
+        return keep(
+            paths,
+            wait=options.wait,
+            quiet=not options.foreground,
+            starter=options.starter,
+            folder=options.folder,
+        )
+    return _in_background(paths)
 
 
 def _in_background(paths: Paths) -> int:

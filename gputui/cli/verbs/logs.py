@@ -8,7 +8,7 @@ from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ENDS
 from gputui.cli.output.tail import Log, sink
 from gputui.cli.output.words import Exit, refuse, say
-from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser, whole
 
 from .show import show
 
@@ -21,40 +21,32 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.2
 
 
-def number(written: str) -> int:
-    if not (written.isascii() and written.isdecimal()):
-        raise ValueError(f"{written!r} is not a whole number from 0 on")
-    return int(written)
-
-
-VERBS = {
-    "logs": Verb(
-        "logs",
-        "logs JOB [-f] [--err] [-n N] [--attempt A]",
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Prints what a job wrote. On a terminal, what could act on it is left out; elsewhere every byte is kept.",
-        "gputui logs 12\ngputui logs 12 -f -n 20\ngputui logs baseline --err | less\ngputui logs 12 --attempt 1",
-        (
-            Flag("-f", "--follow", help="go on until the job has ended for good, through its retries"),
-            Flag("--err", help="standard error instead of standard output"),
-            Flag("-n", "--lines", value="N", convert=number, help="only the last N lines"),
-            Flag("--attempt", value="A", convert=number, help="an earlier attempt"),
-            JSON,
-            SESSION,
-        ),
-        words=(1, 1),
+        usage="logs JOB [-f] [--err] [-n N] [--attempt A]",
+        examples="gputui logs 12\ngputui logs 12 -f -n 20\ngputui logs baseline --err | less\n"
+        "gputui logs 12 --attempt 1",
     )
-}
+    made.add_job()
+    made.switch("-f", "--follow", help="go on until the job has ended for good, through its retries")
+    made.switch("--err", help="standard error instead of standard output")
+    made.add_argument("-n", "--lines", type=whole, metavar="N", help="only the last N lines")
+    made.add_argument("--attempt", type=whole, metavar="A", help="an earlier attempt")
+    made.add_common("json", "session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
     if options.follow and (options.json or options.attempt is not None):
         refuse("-f follows the newest attempt as it comes: without --json and --attempt")
     client = session(options)
-    shown = show(client, options.words[0])
+    shown = show(client, options.job)
     if options.follow:
         return Following(client, shown, options).until_it_ended()
     path, attempt = file_of(shown, options)

@@ -9,8 +9,8 @@ from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, clock, out, refuse
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
-from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     Listing = dict[str, Any]
 
 STATE_HELP = "only these; failed: also crashed, timed_out, lost, refused; or waiting, active, ended"
-VERBS = {
-    "ls": Verb(
-        "ls",
-        "ls [-l] [JOBS …] [--state S] [--project P] [--watch] [--json]",
-        "Shows the jobs, the scheduler's state and why each job waits.",
-        "gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
-        (
-            Flag("--state", value="STATE", choices=(*ALL, "waiting", "active", "ended"), many=True, help=STATE_HELP),
-            Flag("--project", "--group", value="NAME", many=True, help="only jobs of this project; may be repeated"),
-            Flag("-l", "--long", help="with the pid of each command that runs, by which it can be signalled"),
-            Flag("-w", "--watch", help="redraw each second, until Ctrl-C"),
-            JSON,
-            SESSION,
-        ),
-    )
-}
 
 COLUMNS = (
     Column("id", right=True),
@@ -50,8 +34,32 @@ COLUMNS = (
 STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}" for state in ALL}
 
 
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Shows the jobs, the scheduler's state and why each job waits.",
+        usage="ls [-l] [JOBS …] [--state S] [--project P] [--watch] [--json]",
+        examples="gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
+    )
+    made.add_jobs()
+    states = (*ALL, "waiting", "active", "ended")
+    made.add_argument("--state", action="append", default=[], choices=states, metavar="STATE", help=STATE_HELP)
+    made.add_argument(
+        "--project",
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only jobs of this project; may be repeated",
+    )
+    made.switch("-l", "--long", help="with the pid of each command that runs, by which it can be signalled")
+    made.switch("-w", "--watch", help="redraw each second, until Ctrl-C")
+    made.add_common("json", "session")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

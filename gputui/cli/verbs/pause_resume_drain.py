@@ -8,7 +8,7 @@ import time
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.states import told
 from gputui.cli.output.words import Exit, counted, say
-from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,40 +20,35 @@ if TYPE_CHECKING:
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5
 GONE_NAP = 2.0
 """Between looks at a session that nobody owns: each look takes its lock for a moment."""
-
-VERBS = {
-    verb.name: verb
-    for verb in (
-        Verb(
-            "pause",
-            "pause",
-            "Starts no more jobs; those that run go on.",
-            "gputui pause\ngputui resume",
-            (SESSION,),
-            words=(0, 0),
-        ),
-        Verb(
-            "resume",
-            "resume",
-            "Lets the scheduler start jobs again, whatever paused it; starts a keeper when nobody owns the session.",
-            "gputui resume\ngputui rerun --failed && gputui resume",
-            (NO_START, SESSION),
-            words=(0, 0),
-        ),
-        Verb(
-            "drain",
-            "drain [--no-wait]",
-            "Starts nothing more, and waits until the jobs that run have ended.",
-            "gputui drain\ngputui drain --no-wait",
-            (Flag("--no-wait", help="come back at once"), SESSION),
-            words=(0, 0),
-        ),
-    )
+HELP = {
+    "pause": ("pause", "Starts no more jobs; those that run go on.", "gputui pause\ngputui resume"),
+    "resume": (
+        "resume",
+        "Lets the scheduler start jobs again, whatever paused it; starts a keeper when nobody owns the session.",
+        "gputui resume\ngputui rerun --failed && gputui resume",
+    ),
+    "drain": (
+        "drain [--no-wait]",
+        "Starts nothing more, and waits until the jobs that run have ended.",
+        "gputui drain\ngputui drain --no-wait",
+    ),
 }
+"""Usage, summary and examples."""
+
+
+def parser(verb: str) -> Parser:
+    usage, summary, examples = HELP[verb]
+    made = Parser(verb, summary, usage=usage, examples=examples)
+    if verb == "drain":
+        made.switch("--no-wait", help="come back at once")
+    if verb == "resume":
+        made.add_common("no_start")
+    made.add_common("session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, {"pause": pause, "resume": resume, "drain": drain}[verb])
+    return carry_out(parser(verb), words, {"pause": pause, "resume": resume, "drain": drain}[verb])
 
 
 def command(client: Client, event: dict[str, Any], *, work: bool = False) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.states import WAITING
 from gputui.cli.output.words import refuse
+from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import confirm, picked, report, seen
-from gputui.cli.parsing.syntax import SELECTION, SESSION, YES, Flag, Options, Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,45 +15,49 @@ if TYPE_CHECKING:
     from gputui.cli.parsing.selection import Picked
 
 LOWEST, HIGHEST = 0, 99
-COMMON = (*SELECTION, YES, SESSION)
 
-VERBS = {
-    verb.name: verb
-    for verb in (
-        Verb(
-            "priority",
-            "priority N|+N|-N JOBS …",
-            "Sets the priority of jobs (0 to 99, higher first, 30 unless said), or changes it. --all: all that wait.",
-            "gputui priority 50 12\ngputui priority +5 3-9\ngputui priority -5 baseline",
-            COMMON,
-            words=(1, None),
-            signed=True,
-        ),
-        Verb(
-            "move",
-            "move JOBS … --up | --down | --top | --bottom | --before ID",
-            "Moves waiting jobs within the queue, among jobs of the same priority.",
-            "gputui move 12 --top\ngputui move 3-5 --before 2",
-            (
-                Flag("--up", help="one place"),
-                Flag("--down", help="one place"),
-                Flag("--top", help="to the front"),
-                Flag("--bottom", help="to the end"),
-                Flag("--before", value="ID", help="right before this job"),
-                YES,
-                SESSION,
-            ),
-        ),
+
+def parser(verb: str) -> Parser:
+    return _priority_parser(verb) if verb == "priority" else _move_parser(verb)
+
+
+def _priority_parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Sets the priority of jobs (0 to 99, higher first, 30 unless said), or changes it. --all: all that wait.",
+        usage="priority N|+N|-N JOBS …",
+        examples="gputui priority 50 12\ngputui priority +5 3-9\ngputui priority -5 baseline",
+        signed=True,
     )
-}
+    made.add_argument("priority", metavar="N|+N|-N", help="0 to 99, or by how much")
+    made.add_jobs()
+    made.add_common(*SELECTION)
+    return made
+
+
+def _move_parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Moves waiting jobs within the queue, among jobs of the same priority.",
+        usage="move JOBS … --up | --down | --top | --bottom | --before ID",
+        examples="gputui move 12 --top\ngputui move 3-5 --before 2",
+    )
+    made.add_jobs()
+    made.switch("--up", help="one place")
+    made.switch("--down", help="one place")
+    made.switch("--top", help="to the front")
+    made.switch("--bottom", help="to the end")
+    made.add_argument("--before", metavar="ID", help="right before this job")
+    made.add_common("yes", "session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, {"priority": set_priority, "move": move}[verb])
+    return carry_out(parser(verb), words, {"priority": set_priority, "move": move}[verb])
 
 
 def set_priority(options: Options) -> int:
-    wanted = options.words.pop(0)
+    wanted = options.priority
     if not wanted.lstrip("+-").isdecimal():
         refuse(f"{wanted!r} is no priority; write 50, +5 or -5")
     client = session(options)

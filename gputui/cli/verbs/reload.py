@@ -6,7 +6,7 @@ import os
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, print_json, session
 from gputui.cli.output.words import Exit, out, say
-from gputui.cli.parsing.syntax import JSON, NO_START, SESSION, YES, Flag, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,30 +18,31 @@ if TYPE_CHECKING:
 SHOWN = 20
 """So many jobs of a kind are named; the rest is counted."""
 
-VERBS = {
-    "reload": Verb(
-        "reload",
-        "reload [-y] [--keep-gone] [--json] | reload --list | reload --forget FILE …",
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Reads the files that the session was loaded from again and shows what is new, changed, gone and done. Jobs "
         "are known by their command, not by their line. What you agree to is applied: new jobs are added, changed "
         "ones that wait are updated, gone ones that wait are removed. Nothing is rerun.",
-        "gputui reload\ngputui reload -y --keep-gone\ngputui reload --list\ngputui reload --forget gpu.queue",
-        (
-            YES,
-            Flag("--keep-gone", help="leave jobs that are no longer in a file where they are"),
-            Flag("--list", help="the files of this session: loaded, followed, yielders, and how far they were read"),
-            Flag("--forget", value="FILE", many=True, help="do not reload or follow this file any more; its jobs stay"),
-            JSON,
-            NO_START,
-            SESSION,
-        ),
-        words=(0, 0),
+        usage="reload [-y] [--keep-gone] [--json] | reload --list | reload --forget FILE …",
+        examples="gputui reload\ngputui reload -y --keep-gone\ngputui reload --list\ngputui reload --forget gpu.queue",
     )
-}
+    made.switch("--keep-gone", help="leave jobs that are no longer in a file where they are")
+    made.switch("--list", help="the files of this session: loaded, followed, yielders, and how far they were read")
+    made.add_argument(
+        "--forget",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="do not reload or follow this file any more; its jobs stay",
+    )
+    made.add_common("yes", "json", "no_start", "session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

@@ -8,7 +8,7 @@ from gputui.cli.calling import carry_out, print_json
 from gputui.cli.output.states import told
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out
-from gputui.cli.parsing.syntax import JSON, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.registry import remembered
 
@@ -16,21 +16,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VERBS = {
-    "sessions": Verb(
-        "sessions",
-        "sessions [--json]",
-        "Lists your sessions. Those that nobody owns are only named, not opened.",
-        "gputui sessions\ngputui ls --session DIR",
-        (JSON,),
-        words=(0, 0),
-    )
-}
 COLUMNS = (Column("host"), Column("scheduler"), Column("owner"), Column("jobs", least=10), Column("session", least=20))
 
 
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Lists your sessions. Those that nobody owns are only named, not opened.",
+        usage="sessions [--json]",
+        examples="gputui sessions\ngputui ls --session DIR",
+    )
+    made.add_common("json")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

@@ -8,8 +8,8 @@ from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ACTIVE, SIGNS, colour
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, clock, out
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
-from gputui.cli.parsing.syntax import JSON, SESSION, Flag, Options, Verb
 from gputui.logs.plain import plain
 
 from .ls import ending, took
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
     Shown = dict[str, Any]
 
-VERBS = {
-    "show": Verb(
-        "show",
-        "show JOB [--json] [--env]",
-        "Tells all about one job: its settings, why it waits, its attempts, its files and its story.",
-        "gputui show 12\ngputui show baseline --json\ngputui show 12 --env",
-        (Flag("--env", help="also the environment it was added with"), JSON, SESSION),
-        words=(1, 1),
-    )
-}
 SETTINGS = (
     "retries",
     "timeout",
@@ -47,13 +37,26 @@ SETTINGS = (
 )
 
 
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Tells all about one job: its settings, why it waits, its attempts, its files and its story.",
+        usage="show JOB [--json] [--env]",
+        examples="gputui show 12\ngputui show baseline --json\ngputui show 12 --env",
+    )
+    made.add_job()
+    made.switch("--env", help="also the environment it was added with")
+    made.add_common("json", "session")
+    return made
+
+
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
     client = session(options)
-    shown = show(client, options.words[0], environment=bool(options.env))
+    shown = show(client, options.job, environment=bool(options.env))
     if options.json:
         print_json(shown)
         return 0

@@ -6,7 +6,7 @@ import time
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.words import counted, out, say
-from gputui.cli.parsing.syntax import SESSION, Options, Verb
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.logs.plain import plain
 from gputui.session.control.client import ClientError
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since
@@ -27,21 +27,21 @@ OWNERS_GO_WITHIN = 10.0
 GIVEN_UP = ("held", "killed", "timed_out", "lost")
 """What a job is of which something could not be ended."""
 
-VERBS = {
-    "stop": Verb(
-        "stop",
-        "stop",
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Ends all running jobs with grace and puts them back into the queue, ends the owner, be it a screen, a run or "
         "a keeper, and verifies that nothing is left.",
-        "gputui stop\ngputui resume",
-        (SESSION,),
-        words=(0, 0),
+        usage="stop",
+        examples="gputui stop\ngputui resume",
     )
-}
+    made.add_common("session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+from msgspec.structs import replace
+
 from gputui.cli.calling import carry_out
 from gputui.cli.output.words import Exit, counted, out, refuse, say
-from gputui.cli.parsing.syntax import NO_START, SESSION, Flag, Options, Verb
+from gputui.cli.parsing.job_flags import add_job_flags, first_said, job_settings
+from gputui.cli.parsing.parser import Options, Parser, checked
+from gputui.sources.source import BadInput, Draft
+from gputui.sources.sweep import Sampling, Sweep, range_values
+from gputui.sources.values import count
 
-from .add import JOB_FLAGS, add_all
+from .add import add_all
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.sources.source import Draft
-    from gputui.sources.sweep import Sweep
-
-    Parameters = dict[str, list[str]]
+Parameters = dict[str, list[str]]
 
 MODES = ("shuffled_grid", "grid")
 ABBREVIATED = ("--sampling-mode", "--n-samples", "--seed", "--parameter")
@@ -26,47 +25,39 @@ PARAMETERS = ("-p", "--parameter", "-r", "--range")
 
 
 def _whole(written: str) -> int:
-    from gputui.sources.values import count
-
     return count(written, highest=10**15)
 
 
 def _seed(written: str) -> int:
-    from gputui.sources.values import count
-
     return count(written, lowest=-(10**17), highest=10**17)
 
 
-WITH_ADD = (
-    Flag("--name", value="PATTERN", help="with --add: how each job is called, e.g. 'lr{lr}'"),
-    Flag("--outfile", value="PATTERN", help="both streams of each job into a file, e.g. 'logs/{lr}.log'"),
-    *JOB_FLAGS,
-    NO_START,
-    SESSION,
-)
-VERBS = {
-    "sweep": Verb(
-        "sweep",
-        "sweep PATTERN -p NAME VALUE … [-r NAME RANGE …] [--n-samples N] [--seed S] [--add [options]]",
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Prints a command for each combination of parameters, in random order, or adds them as jobs. The pattern "
         "follows Python's format rules: {lr} is replaced by a value as it is, {lr!q} by the value quoted for the "
-        "shell, {{ and }} are braces. The same seed gives the same lines. Without --add nothing is added.",
-        "gputui sweep 'python train.py --lr {lr} --bs {bs}' -p lr 0.1 0.01 -p bs 32 64 | gputui run --gpus 0,1\n"
+        "shell, {{ and }} are braces. The same seed gives the same lines. Without --add nothing is added, and flags "
+        "of jobs are refused; --name and --outfile are patterns too: 'lr{lr}', 'logs/{lr}.log'.",
+        usage="sweep PATTERN -p NAME VALUE … [-r NAME RANGE …] [--n-samples N] [--seed S] [--add [options]]",
+        examples="gputui sweep 'python train.py --lr {lr} --bs {bs}' -p lr 0.1 0.01 -p bs 32 64 | gputui run\n"
         "gputui sweep 'python train.py --lr {lr}' -r lr log:1e-5:1e-1:5 --add --project lr\n"
         "gputui sweep 'python eval.py --seed {seed}' -r seed 0..9 --sampling-mode grid --add\n"
         "gputui sweep 'train {lr} {bs}' --n-samples 5 --seed 1 -p lr 1 2 3 -p bs a b c",
-        (
-            Flag("-p", "--parameter", value="NAME VALUE …", help="a parameter and its values, taken as they are"),
-            Flag("-r", "--range", value="NAME RANGE …", help="0..9 · 0..100..10 · lin:0:1:5 · log:1e-5:1e-1:5"),
-            Flag("--sampling-mode", value="MODE", choices=MODES, help="shuffled_grid (as it is) or grid, in order"),
-            Flag("--n-samples", value="N", convert=_whole, help="only so many of them"),
-            Flag("--seed", value="S", convert=_seed, help="the same order again"),
-            Flag("--add", help="add the jobs instead of printing them; prints their ids"),
-            *WITH_ADD,
-        ),
-        words=(0, 1),
     )
-}
+    made.add_argument("pattern", nargs="?", metavar="PATTERN", help="the command, with a {name} for each parameter")
+    # Taken out before, for their values may begin with a dash: here for the help and for shells.
+    made.add_argument("-p", "--parameter", metavar="NAME VALUE …", help="a parameter and its values, taken as they are")
+    made.add_argument("-r", "--range", metavar="NAME RANGE …", help="0..9 · 0..100..10 · lin:0:1:5 · log:1e-5:1e-1:5")
+    made.add_argument(
+        "--sampling-mode", choices=MODES, metavar="MODE", help="shuffled_grid (as it is) or grid, in order"
+    )
+    made.add_argument("--n-samples", type=checked(_whole), metavar="N", help="only so many of them")
+    made.add_argument("--seed", type=checked(_seed), metavar="S", help="the same order again")
+    made.switch("--add", help="add the jobs instead of printing them; prints their ids")
+    add_job_flags(made)
+    made.add_common("no_start", "session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -77,7 +68,7 @@ def main(verb: str, words: list[str]) -> int:
     except Exit as leaving:
         say(str(leaving))
         return leaving.status
-    return carry_out(VERBS[verb], others, lambda options: _work(options, parameters, ranges))
+    return carry_out(parser(verb), others, lambda options: _work(options, parameters, ranges))
 
 
 def _spelled_out(words: list[str]) -> list[str]:
@@ -122,29 +113,26 @@ def _is_value(word: str) -> bool:
 
 
 def _work(options: Options, parameters: Parameters, ranges: Parameters) -> int:
-    if not options.words:
+    if options.pattern is None:
         refuse("the pattern is missing; write it before -p and -r, or behind --")
     sweep = _sweep(options, parameters, ranges)
     if sweep.unused:
         say(f"{', '.join(sweep.unused)} is not in the pattern: equal commands come for each of its values")
     if options.add:
         return _add(options, sweep)
-    useless = next((one for one in WITH_ADD if getattr(options, one.key)), None)
+    useless = first_said(options) or ("--no-start" if options.no_start else "--session" if options.session else None)
     if useless is not None:
-        refuse(f"{useless.names[0]} is for jobs that are added; give --add too")
-    if "\n" in options.words[0]:
+        refuse(f"{useless} is for jobs that are added; give --add too")
+    if "\n" in options.pattern:
         say("the pattern has several lines: in a pipe each of them is a job; --add keeps them together")
     _print(sweep)
     return 0
 
 
 def _sweep(options: Options, parameters: Parameters, ranges: Parameters) -> Sweep:
-    from gputui.sources.source import BadInput
-    from gputui.sources.sweep import Sampling, Sweep, range_values
-
     try:
         return Sweep(
-            options.words[0],
+            options.pattern,
             {name: range_values(name, ranges[name]) if name in ranges else given for name, given in parameters.items()},
             sampling=Sampling(options.sampling_mode or Sampling.SHUFFLED),
             n_samples=options.n_samples,
@@ -157,20 +145,20 @@ def _sweep(options: Options, parameters: Parameters, ranges: Parameters) -> Swee
 
 
 def _add(options: Options, sweep: Sweep) -> int:
-    ids = add_all(options, map(_job, sweep), "sweep", group=f"sweep {' '.join(sweep.names)}")
+    common = replace(job_settings(options), name=None, outfile=None)
+    ids = add_all(options, map(_checked, sweep), common, "sweep", group=f"sweep {' '.join(sweep.names)}")
     for job in ids:
         out(str(job))
     say(f"{counted(len(ids), 'job', 'jobs')} added")
     return 0
 
 
-def _job(draft: Draft) -> dict[str, Any]:
+def _checked(draft: Draft) -> Draft:
     try:
         draft.command.encode()
     except UnicodeEncodeError:
         refuse(f"the command {draft.command!a} is not UTF-8")
-    settings = draft.settings
-    return {"command": draft.command, "params": draft.params, "name": settings.name, "outfile": settings.outfile}
+    return draft
 
 
 def _print(sweep: Sweep) -> None:

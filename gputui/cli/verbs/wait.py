@@ -8,8 +8,8 @@ from gputui.cli.calling import carry_out, session
 from gputui.cli.output.states import ACTIVE, ENDS, told
 from gputui.cli.output.states import counted as by_state
 from gputui.cli.output.words import Exit, counted, say
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
-from gputui.cli.parsing.syntax import SESSION, Flag, Options, Verb
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
 
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
     from gputui.session.control.client import Client
 
-VERBS = {
-    "wait": Verb(
-        "wait",
-        "wait [JOBS …] [--any]",
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
         "Waits until the jobs have ended, without any named: all jobs of the session. Exit status: 0 all succeeded, "
         "1 some did not.",
-        "gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9",
-        (Flag("--any", help="until one of them has ended; the status is that one's"), SESSION),
+        usage="wait [JOBS …] [--any]",
+        examples="gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9",
     )
-}
+    made.add_jobs()
+    made.switch("--any", help="until one of them has ended; the status is that one's")
+    made.add_common("session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carry_out(VERBS[verb], words, work)
+    return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
