@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ from gputui.core import steps
 from gputui.core.events import Exited, NoRoom, NotStarted, Vanished
 from gputui.core.steps import Step
 from gputui.process import processes
-
-
-@pytest.mark.parametrize("code", [0, 1, 42, 125, 126, 127, 128, 255])
-def test_the_exit_code_is_the_commands(machine: Machine, code: int) -> None:
-    assert machine.run(f"exit {code}") == Exited(code)
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
-def test_a_command_ended_by_a_signal_is_told_by_its_code(machine: Machine, number: int) -> None:
-    assert machine.run(f"kill -{number} $$; sleep 60") == Exited(128 + number)
 
 
 def test_a_start_is_reported_with_its_pid_before_its_end(machine: Machine) -> None:
@@ -42,17 +31,6 @@ def test_the_steps_are_reached_in_the_order_of_the_protocol(machine: Machine) ->
     finally:
         steps.watch(None)
     assert seen == [Step.SPAWNED, Step.WATCHED, Step.END_SEEN]
-
-
-def test_the_time_of_the_end_is_now(machine: Machine) -> None:
-    before = time.time()
-    machine.run("true")
-    assert before <= machine.ends()[0].at <= time.time()
-
-
-def test_the_command_reads_nothing(machine: Machine) -> None:
-    assert machine.run("readlink /proc/self/fd/0; cat") == Exited(0)
-    assert machine.out() == "/dev/null\n"
 
 
 @pytest.mark.parametrize("command", ["cat /proc/self/status", "cat /proc/self/status || exit 1"])
@@ -87,23 +65,6 @@ def test_the_wrapper_leads_a_session_of_its_own(machine: Machine) -> None:
     assert os.getsid(pid) == os.getpgid(pid) == pid
 
 
-def test_the_command_knows_its_token_and_no_other(machine: Machine) -> None:
-    machine.run("echo $GPUTUI_RUN", environment={**os.environ, "GPUTUI_RUN": "of an outer session"})
-    assert machine.out() == f"{machine.engine.token(0, 1)}\n"
-
-
-def test_streams_go_to_their_files(machine: Machine) -> None:
-    machine.run("echo out; echo err >&2")
-    assert machine.out() == "out\n"
-    assert (machine.folder / "0.1.ERR").read_text() == "err\n"
-
-
-def test_merged_streams_go_to_one_file_in_order(machine: Machine) -> None:
-    machine.run("echo 1; echo 2 >&2; echo 3", merged=True)
-    assert machine.out() == "1\n2\n3\n"
-    assert not (machine.folder / "0.1.ERR").exists()
-
-
 def test_a_log_that_is_emptied_while_the_job_runs_gets_no_hole(machine: Machine) -> None:
     machine.start("echo before; until [ -e go ]; do sleep 0.01; done; echo after")
     log = machine.folder / "0.1.OUT"
@@ -130,11 +91,6 @@ def test_an_attempt_whose_log_exists_is_not_run_again(machine: Machine, name: st
     assert machine.end_of() == Vanished("this attempt was started before")
     assert (machine.folder / name).read_text() == "of an earlier start\n"
     assert not (machine.work / "ran").exists()
-
-
-def test_a_folder_that_is_gone_is_named(machine: Machine) -> None:
-    missing = str(machine.folder / "it's gone")
-    assert machine.run("touch ran", cwd=missing) == NotStarted(f"the folder {missing} is gone")
 
 
 def test_a_command_too_long_for_the_machine_is_refused_in_words(machine: Machine) -> None:
@@ -233,24 +189,6 @@ def test_a_signal_to_the_whole_group_leaves_the_witness_alive(machine: Machine, 
     machine.pid_in("ready")
     os.killpg(machine.wrapper(), number)
     assert machine.end_of() == Exited(42)
-
-
-def test_forgetting_removes_the_claim(machine: Machine) -> None:
-    machine.run("true")
-    assert os.listdir(machine.folder / "claims") == ["0.1"]
-    machine.engine.forget(0, 1)
-    machine.engine.forget(0, 1)
-    assert os.listdir(machine.folder / "claims") == []
-
-
-def test_what_an_ended_job_left_running_can_be_found_and_killed(machine: Machine) -> None:
-    machine.run("setsid sleep 60 & echo $! >left")
-    left = machine.pid_in("left")
-    assert list(machine.tree()) == [left]
-    assert machine.tree(0, 11) == machine.tree(1, 1) == {}
-    machine.engine.kill_leftovers(0, 1)
-    machine.until(lambda: not alive(left))
-    assert machine.tree() == {}
 
 
 def test_two_hundred_at_once_all_end_as_they_should(machine: Machine) -> None:

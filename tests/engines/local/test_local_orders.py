@@ -6,9 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
+from support.engine_machine import stopped
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NeverRan, Outcome, Vanished
@@ -16,43 +16,10 @@ from gputui.engines.local import stop_round as rounds
 from gputui.engines.local import wrapper
 from gputui.process import processes
 
-ESCAPES = {
-    "child": "sleep 60 & echo $! >escaped; wait $!",
-    "other session": "setsid sh -c 'echo $$ >escaped; exec sleep 60' & wait $!",
-    "double fork": "(setsid sh -c 'echo $$ >escaped; exec sleep 60' &) ; sleep 60",
-    "no environment": "env -i sh -c 'echo $$ >escaped; sleep 60; :' ; true",
-    "neither environment nor session": "(env -i setsid sh -c 'echo $$ >escaped; exec sleep 60' &) ; sleep 60",
-    "own group": "set -m; sleep 60 & echo $! >escaped; wait $!",
-}
-
-
-def stopped(pid: int) -> bool:
-    stat = processes.stat_of(pid)
-    return stat is not None and stat.stopped
-
 
 def was_continued(child: int) -> bool:
     """As the kernel tells its parent, however soon after the stop it was."""
     return os.waitid(os.P_PID, child, os.WCONTINUED | os.WNOHANG) is not None
-
-
-@pytest.mark.parametrize("kind", ESCAPES)
-def test_a_kill_reaches_every_process_of_the_tree(machine: Machine, kind: str) -> None:
-    machine.start(ESCAPES[kind])
-    escaped = machine.pid_in("escaped")
-    machine.engine.kill(0, 1)
-    assert machine.end_of() == Exited(137)
-    assert not alive(escaped)
-    assert machine.tree() == {}
-
-
-@pytest.mark.parametrize("kind", ESCAPES)
-def test_a_terminate_reaches_every_process_of_the_tree(machine: Machine, kind: str) -> None:
-    machine.start(ESCAPES[kind])
-    escaped = machine.pid_in("escaped")
-    machine.engine.terminate(0, 1)
-    assert machine.end_of() == Exited(143)
-    assert not alive(escaped)
 
 
 def test_who_was_met_once_is_found_when_its_parent_and_its_environment_are_gone(machine: Machine) -> None:
@@ -92,48 +59,12 @@ def test_the_end_after_a_terminate_waits_for_all_of_the_tree(machine: Machine) -
     assert not alive(escaped)
 
 
-def test_a_job_that_ignores_sigterm_goes_on_until_it_is_killed(machine: Machine) -> None:
-    machine.start("trap '' TERM; echo $$ >ready; while :; do sleep 0.02; done")
-    command = machine.pid_in("ready")
-    machine.engine.terminate(0, 1)
-    seen: list[float] = []
-    machine.loop.call_later(0.2, lambda: seen.append(1.0))
-    machine.until(lambda: bool(seen))
-    assert alive(command)
-    machine.engine.kill(0, 1)
-    assert machine.end_of() == Exited(137)
-
-
-def test_a_job_may_clean_up_when_terminated(machine: Machine) -> None:
-    machine.start("trap 'echo saved; exit 7' TERM; echo $$ >ready; while :; do sleep 0.01; done")
-    machine.pid_in("ready")
-    machine.engine.terminate(0, 1)
-    assert machine.end_of() == Exited(7)
-    assert machine.out() == "saved\n"
-
-
-def test_a_suspended_job_stands_still_and_goes_on(machine: Machine) -> None:
-    machine.start("sleep 60 & echo $! >child; until [ -e go ]; do sleep 0.01; done; kill $!; exit 6")
-    child = machine.pid_in("child")
-    pid = machine.wrapper()
-    machine.engine.suspend(0, 1)
-    machine.until(lambda: all(stat.stopped for member, stat in machine.tree().items() if member != pid))
-    assert stopped(child)
-    assert not stopped(pid)
-    (machine.work / "go").touch()
-    machine.engine.resume(0, 1)
-    assert machine.end_of() == Exited(6)
-
-
-@pytest.mark.parametrize("order", ["kill", "terminate"])
-def test_a_suspended_job_can_be_stopped(machine: Machine, order: str) -> None:
+def test_the_wrapper_of_a_suspended_job_is_not_stopped(machine: Machine) -> None:
     machine.start("sleep 60")
-    command = machine.command()
+    command, shell = machine.command(), machine.wrapper()
     machine.engine.suspend(0, 1)
     machine.until(lambda: stopped(command))
-    getattr(machine.engine, order)(0, 1)
-    assert machine.end_of() in (Exited(137), Exited(143))
-    assert not alive(command)
+    assert not stopped(shell)
 
 
 def test_a_suspended_job_killed_from_outside_is_seen(machine: Machine) -> None:
@@ -191,45 +122,6 @@ def test_a_fork_storm_loses(machine: Machine) -> None:
     machine.engine.kill(0, 1)
     assert isinstance(machine.end_of(), Exited)
     assert machine.tree() == {}
-
-
-def test_orders_for_attempts_that_are_over_or_unknown_do_nothing(machine: Machine) -> None:
-    machine.run("true")
-    orders: list[Callable[[int, int], None]] = [
-        machine.engine.terminate,
-        machine.engine.kill,
-        machine.engine.suspend,
-        machine.engine.resume,
-    ]
-    for order in orders:
-        order(0, 1)
-        order(7, 3)
-    assert len(machine.ends()) == 1
-
-
-def test_a_kill_spares_other_attempts(machine: Machine) -> None:
-    for job in range(2):
-        machine.start("sleep 60", job=job)
-    machine.start("sleep 60", job=0, attempt=11)
-    spared = [machine.wrapper(1), machine.wrapper(0, 11)]
-    machine.engine.kill(0, 1)
-    machine.end_of(0)
-    assert all(alive(pid) for pid in spared)
-    assert alive(machine.command(1))
-    assert alive(machine.command(0, 11))
-
-
-def test_an_attempt_killed_many_times_ends_once(machine: Machine) -> None:
-    machine.start("sleep 60")
-    machine.wrapper()
-    for _ in range(5):
-        machine.engine.terminate(0, 1)
-        machine.engine.kill(0, 1)
-    machine.end_of()
-    settled: list[bool] = []
-    machine.loop.call_later(0.3, lambda: settled.append(True))
-    machine.until(lambda: bool(settled))
-    assert len(machine.ends()) == 1
 
 
 def test_trees_are_never_searched_in_the_owners_thread(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

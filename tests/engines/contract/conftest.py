@@ -1,0 +1,19 @@
+"""Lends each test a machine of every engine; another engine adds its kind here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.engine_machine import EngineMachine
+from support.local_machine import Machine
+
+KINDS: dict[str, type[EngineMachine]] = {"local": Machine}
+
+
+@pytest.fixture(params=KINDS)
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineMachine]:
+    machine = KINDS[request.param](tmp_path)
+    yield machine
+    machine.clear_away()

@@ -1,0 +1,121 @@
+"""Whatever the engine: what the user orders happens to the whole tree of an attempt, and to no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from support.engine_machine import EngineMachine, alive, stopped
+
+from gputui.core.events import Exited
+
+ESCAPES = {
+    "child": "sleep 60 & echo $! >escaped; wait $!",
+    "other session": "setsid sh -c 'echo $$ >escaped; exec sleep 60' & wait $!",
+    "double fork": "(setsid sh -c 'echo $$ >escaped; exec sleep 60' &) ; sleep 60",
+    "no environment": "env -i sh -c 'echo $$ >escaped; sleep 60; :' ; true",
+    "neither environment nor session": "(env -i setsid sh -c 'echo $$ >escaped; exec sleep 60' &) ; sleep 60",
+    "own group": "set -m; sleep 60 & echo $! >escaped; wait $!",
+}
+
+
+@pytest.fixture
+def suspending(machine: EngineMachine) -> EngineMachine:
+    if not machine.engine.abilities.can_suspend:
+        pytest.skip("this engine cannot suspend")
+    return machine
+
+
+@pytest.mark.parametrize("kind", ESCAPES)
+def test_a_kill_reaches_every_process_of_the_tree(machine: EngineMachine, kind: str) -> None:
+    machine.start(ESCAPES[kind])
+    escaped = machine.pid_in("escaped")
+    machine.engine.kill(0, 1)
+    assert machine.end_of() == Exited(137)
+    assert not alive(escaped)
+
+
+@pytest.mark.parametrize("kind", ESCAPES)
+def test_a_terminate_reaches_every_process_of_the_tree(machine: EngineMachine, kind: str) -> None:
+    machine.start(ESCAPES[kind])
+    escaped = machine.pid_in("escaped")
+    machine.engine.terminate(0, 1)
+    assert machine.end_of() == Exited(143)
+    assert not alive(escaped)
+
+
+def test_a_job_that_ignores_sigterm_goes_on_until_it_is_killed(machine: EngineMachine) -> None:
+    machine.start("trap '' TERM; echo $$ >ready; while :; do sleep 0.02; done")
+    command = machine.pid_in("ready")
+    machine.engine.terminate(0, 1)
+    seen: list[float] = []
+    machine.loop.call_later(0.2, lambda: seen.append(1.0))
+    machine.until(lambda: bool(seen))
+    assert alive(command)
+    machine.engine.kill(0, 1)
+    assert machine.end_of() == Exited(137)
+
+
+def test_a_job_may_clean_up_when_terminated(machine: EngineMachine) -> None:
+    machine.start("trap 'echo saved; exit 7' TERM; echo $$ >ready; while :; do sleep 0.01; done")
+    machine.pid_in("ready")
+    machine.engine.terminate(0, 1)
+    assert machine.end_of() == Exited(7)
+    assert machine.out() == "saved\n"
+
+
+def test_a_suspended_job_stands_still_and_goes_on(suspending: EngineMachine) -> None:
+    machine = suspending
+    machine.start("echo $$ >shell; sleep 60 & echo $! >child; until [ -e go ]; do sleep 0.01; done; kill $!; exit 6")
+    shell, child = machine.pid_in("shell"), machine.pid_in("child")
+    machine.engine.suspend(0, 1)
+    machine.until(lambda: stopped(shell) and stopped(child))
+    (machine.work / "go").touch()
+    machine.engine.resume(0, 1)
+    assert machine.end_of() == Exited(6)
+
+
+@pytest.mark.parametrize("order", ["kill", "terminate"])
+def test_a_suspended_job_can_be_stopped(suspending: EngineMachine, order: str) -> None:
+    machine = suspending
+    machine.start("echo $$ >ready; exec sleep 60")
+    command = machine.pid_in("ready")
+    machine.engine.suspend(0, 1)
+    machine.until(lambda: stopped(command))
+    getattr(machine.engine, order)(0, 1)
+    assert machine.end_of() in (Exited(137), Exited(143))
+    assert not alive(command)
+
+
+def test_orders_for_attempts_that_are_over_or_unknown_do_nothing(machine: EngineMachine) -> None:
+    machine.run("true")
+    engine = machine.engine
+    orders: list[Callable[[int, int], None]] = [engine.terminate, engine.kill, engine.suspend, engine.resume]
+    for order in orders:
+        order(0, 1)
+        order(7, 3)
+    assert len(machine.ends()) == 1
+
+
+def test_a_kill_spares_other_attempts(machine: EngineMachine) -> None:
+    spared = [(1, 1), (0, 11)]
+    for job, attempt in [(0, 1), *spared]:
+        machine.start(f"echo $$ >pid.{job}.{attempt}; exec sleep 60", job=job, attempt=attempt)
+    pids = [machine.pid_in(f"pid.{job}.{attempt}") for job, attempt in spared]
+    machine.engine.kill(0, 1)
+    machine.end_of()
+    assert all(alive(pid) for pid in pids)
+    assert not any(machine.has_ended(*key) for key in spared)
+
+
+def test_an_attempt_killed_many_times_ends_once(machine: EngineMachine) -> None:
+    machine.start("echo $$ >ready; exec sleep 60")
+    machine.pid_in("ready")
+    for _ in range(5):
+        machine.engine.terminate(0, 1)
+        machine.engine.kill(0, 1)
+    machine.end_of()
+    settled: list[bool] = []
+    machine.loop.call_later(0.3, lambda: settled.append(True))
+    machine.until(lambda: bool(settled))
+    assert len(machine.ends()) == 1

@@ -1,0 +1,139 @@
+"""An engine with a real loop and real jobs, for tests: start, wait for conditions, look at files.
+
+Each engine has a machine of its own kind; what is here holds for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputui.core.events import AttemptEnded, Outcome, Spawned
+from gputui.engines.protocol import Engine, Launch, Report, Since, Survivor
+from gputui.process import processes
+from gputui.session.owner.loop import Loop
+
+from .waiting import PATIENCE
+
+
+class EngineMachine(ABC):
+    """`session`: one that another process began in the same folder."""
+
+    def __init__(self, folder: Path, session: str | None = None) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir(exist_ok=True)
+        self.session = session or uuid.uuid4().hex
+        self._private = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        self.loop = Loop()
+        self.reports: list[Report] = []
+        self.engine = self.make_engine()
+
+    @abstractmethod
+    def make_engine(self) -> Engine: ...
+
+    @abstractmethod
+    def await_unwatched_end(self, job: int = 0, attempt: int = 1) -> None:
+        """Returns when an attempt that no engine watches is over and its end written."""
+
+    @abstractmethod
+    def kill_everything(self) -> None:
+        """Whatever of the session's attempts lives still."""
+
+    def launch(self, command: str, job: int = 0, attempt: int = 1, merged: bool = False, **changes: object) -> Launch:
+        settings: dict[str, object] = {
+            "shell": "",
+            "login_shell": False,
+            "cwd": str(self.work),
+            "environment": dict(os.environ),
+            **changes,
+        }
+        out, err = str(self.folder / f"{job}.{attempt}.OUT"), str(self.folder / f"{job}.{attempt}.ERR")
+        return Launch(
+            job=job, attempt=attempt, command=command, out=out, err=None if merged else err, **settings  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def start(self, command: str, job: int = 0, attempt: int = 1, **changes: object) -> None:
+        """Returns when the engine has reported the start, or why there was none."""
+        before = len(self.reports)
+        self.engine.start([self.launch(command, job, attempt, **changes)])  # type: ignore[arg-type]
+        self.until(lambda: any((new.job, new.attempt) == (job, attempt) for new in self.reports[before:]))
+
+    def run(self, command: str, job: int = 0, attempt: int = 1, **changes: object) -> Outcome:
+        self.start(command, job, attempt, **changes)
+        return self.end_of(job, attempt)
+
+    def end_of(self, job: int = 0, attempt: int = 1) -> Outcome:
+        self.until(lambda: self.has_ended(job, attempt))
+        return self.ends(job, attempt)[0].outcome
+
+    def has_ended(self, job: int = 0, attempt: int = 1) -> bool:
+        return bool(self.ends(job, attempt))
+
+    def ends(self, job: int = 0, attempt: int = 1) -> list[AttemptEnded]:
+        return [
+            report
+            for report in self.reports
+            if isinstance(report, AttemptEnded) and (report.job, report.attempt) == (job, attempt)
+        ]
+
+    def spawned(self) -> list[Spawned]:
+        return [report for report in self.reports if isinstance(report, Spawned)]
+
+    def pid_in(self, name: str) -> int:
+        """The pid that a job wrote into a file of its folder."""
+        file = self.work / name
+        self.until(lambda: file.exists() and file.read_text().endswith("\n"))
+        return int(file.read_text())
+
+    def out(self, job: int = 0, attempt: int = 1) -> str:
+        return (self.folder / f"{job}.{attempt}.OUT").read_text()
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        """Runs the loop until the condition holds; fails when it does not come to hold."""
+        late = [False]
+
+        def look() -> None:
+            if condition() or late[0]:
+                self.loop.stop()
+            else:
+                self.loop.call_later(0.002, look)
+
+        watchdog = self.loop.call_later(seconds, lambda: late.__setitem__(0, True))
+        look_at = self.loop.call_later(0, look)
+        self.loop.run()
+        watchdog.cancel()
+        look_at.cancel()
+        if late[0]:
+            pytest.fail(f"waited {seconds} s in vain; reports: {self.reports}")
+
+    def next_owner(self) -> None:
+        """The owner goes and touches nothing; another one comes."""
+        self.engine.close()
+        self.reports.clear()
+        self.engine = self.make_engine()
+
+    def recover(self, job: int = 0, attempt: int = 1, since: Since = Since.NOTHING) -> None:
+        out = str(self.folder / f"{job}.{attempt}.OUT")
+        self.engine.recover([Survivor(job=job, attempt=attempt, since=since, out=out)])
+
+    def clear_away(self) -> None:
+        self.engine.close()
+        self.loop.close()
+        os.close(self._private)
+        self.kill_everything()
+
+
+def alive(pid: int) -> bool:
+    stat = processes.stat_of(pid)
+    return stat is not None and stat.alive
+
+
+def stopped(pid: int) -> bool:
+    stat = processes.stat_of(pid)
+    return stat is not None and stat.stopped
