@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from gputui.cli.output.words import USAGE, Exit, out, say
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.session.control.client import Client, ClientError
-from gputui.session.control.light_json import dumps
 from gputui.session.errors import ConfigError
 from gputui.session.locate import NeedsSession, chosen
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gputui.cli.parsing.parser import Options, Parser
 
 INTERRUPTED = 130
 
@@ -73,8 +69,4 @@ def agreed(question: str, *, otherwise: bool = False) -> bool:
 
 def print_json(value: Any) -> None:
     """ASCII only, so that nothing in it can act on a terminal."""
-    if not sys.stdout.isatty():
-        return out(dumps(value))
-    import json
-
-    return out(json.dumps(value, indent=2))
+    out(json.dumps(value, indent=2 if sys.stdout.isatty() else None))

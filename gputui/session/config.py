@@ -7,13 +7,10 @@ values is imported when there is one.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from .errors import ConfigError as ConfigError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
 
 PROJECT_FILE = "gputui.toml"
 KEYMAP = "keys."
@@ -70,7 +67,7 @@ def _job_setting(key: str) -> Callable[[Any], Any]:
 
 JOB_SETTINGS = ("retries", "timeout", "shell", "login_shell")
 """Those of a job that may be said for all of them."""
-Reader = tuple["Callable[[Any], Any]", "Any"]
+Reader = tuple[Callable[[Any], Any], Any]
 KEYS: dict[str, Reader] = {
     "gpus": (_listed, None),
     "output_dir": (_text, "gputui_run"),
@@ -113,7 +110,7 @@ VARIABLES = {
 }
 """GPUTUI_JOB_DIR is taken: it tells a job its own folder."""
 
-Found = dict[str, "tuple[Any, str]"]
+Found = dict[str, tuple[Any, str]]
 
 
 class Config:

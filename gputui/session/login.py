@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 _LOGIN = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_ID", "STY", "WINDOW")
 _LOGIN_PREFIXES = ("SSH_", "TMUX")

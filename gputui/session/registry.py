@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
-
-from .control import light_json as json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 PRIVATE = ".gputui"
 TRIES = 50

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from gputui.core.views.signs import SIGNS as SIGNS
+from collections.abc import Iterable
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+from gputui.core.views.signs import SIGNS as SIGNS
 
 WAITING = ("queued", "held", "blocked", "delayed")
 ACTIVE = ("starting", "running", "suspended", "stopping")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 from gputui.logs.plain import plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GAP = "  "
 

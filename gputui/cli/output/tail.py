@@ -5,19 +5,17 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+from typing import Protocol
 
 from gputui.logs.plain import plain
 
 from .table import shortened
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Protocol
 
-    class Sink(Protocol):
-        def write(self, data: bytes) -> None: ...
+class Sink(Protocol):
+    def write(self, data: bytes) -> None: ...
 
-        def close(self) -> None: ...
+    def close(self) -> None: ...
 
 
 CHUNK = 1 << 16

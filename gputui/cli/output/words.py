@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import NoReturn
 
 from gputui.logs.plain import plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 USAGE = 2
 

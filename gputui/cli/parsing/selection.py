@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from gputui.cli.calling import agreed, on_terminal
 from gputui.cli.output.states import counted, told
 from gputui.cli.output.words import Exit, refuse, say
 from gputui.logs.plain import plain
+from gputui.session.control.client import Client
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from .parser import Options
 
-    from gputui.session.control.client import Client
-
-    from .parser import Options
-
-    Picked = dict[str, Any]
-    """id, name, state, attempt and priority of a job, as seen."""
+Picked = dict[str, Any]
+"""id, name, state, attempt and priority of a job, as seen."""
 
 
 BY_FLAG = ("failed", "all_failed", "all", "succeeded")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.parser import Options, Parser
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gputui.demo.stage import Stage
     from gputui.session.ownership.holding import Holding
     from gputui.tui.bridge import Bridge

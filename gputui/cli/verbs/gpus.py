@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ACTIVE
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import confirm, seen
-from gputui.session.control.client import NoSession
+from gputui.session.control.client import Client, NoSession
 
 from .pause_resume_drain import command
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
-
-    Lane = dict[str, Any]
+Lane = dict[str, Any]
 
 COLUMNS = (Column("lane", right=True), Column("gpu"), Column("state"), Column("job", right=True))
 

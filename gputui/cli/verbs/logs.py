@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ENDS
 from gputui.cli.output.tail import Log, sink
 from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.parser import Options, Parser, whole
+from gputui.session.control.client import Client
 
 from .show import show
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
 
 LOOK_EVERY = 0.2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
@@ -11,14 +12,9 @@ from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, clock, out, refuse
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.session.control.client import Client
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
-
-    Listing = dict[str, Any]
+Listing = dict[str, Any]
 
 STATE_HELP = "only these; failed: also crashed, timed_out, lost, refused; or waiting, active, ended"
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.states import told
 from gputui.cli.output.words import Exit, counted, say
 from gputui.cli.parsing.parser import Options, Parser
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gputui.session.control.client import Client
+from gputui.session.control.client import Client
 
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5
 GONE_NAP = 2.0

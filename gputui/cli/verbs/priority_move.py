@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.states import WAITING
 from gputui.cli.output.words import refuse
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
-from gputui.cli.parsing.selection import confirm, picked, report, seen
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.cli.parsing.selection import Picked
+from gputui.cli.parsing.selection import Picked, confirm, picked, report, seen
 
 LOWEST, HIGHEST = 0, 99
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, print_json, session
 from gputui.cli.output.words import Exit, out, say
 from gputui.cli.parsing.parser import Options, Parser
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
-    from gputui.session.store.source_record import SourceRecord
+from gputui.session.control.client import Client
+from gputui.session.store.source_record import SourceRecord
 
 SHOWN = 20
 """So many jobs of a kind are named; the rest is counted."""

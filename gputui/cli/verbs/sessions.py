@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from gputui.cli.calling import carry_out, print_json
 from gputui.cli.output.states import told
@@ -11,10 +12,6 @@ from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.registry import remembered
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 COLUMNS = (Column("host"), Column("scheduler"), Column("owner"), Column("jobs", least=10), Column("session", least=20))
 

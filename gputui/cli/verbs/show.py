@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import ACTIVE, SIGNS, colour
@@ -11,16 +12,11 @@ from gputui.cli.output.words import Exit, clock, out
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
 from gputui.logs.plain import plain
+from gputui.session.control.client import Client
 
 from .ls import ending, took
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
-
-    Shown = dict[str, Any]
+Shown = dict[str, Any]
 
 SETTINGS = (
     "retries",

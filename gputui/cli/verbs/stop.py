@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.words import counted, out, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.logs.plain import plain
-from gputui.session.control.client import ClientError
+from gputui.session.control.client import Client, ClientError
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since
 
 from .pause_resume_drain import Progress, command
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
-
-    Told = dict[tuple[int, int], float]
-    """When the attempts began that were told to stop, by job and number."""
+Told = dict[tuple[int, int], float]
+"""When the attempts began that were told to stop, by job and number."""
 
 NAP = 0.1
 OWNERS_GO_WITHIN = 10.0

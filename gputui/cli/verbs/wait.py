@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.states import ACTIVE, ENDS, told
@@ -10,14 +11,9 @@ from gputui.cli.output.states import counted as by_state
 from gputui.cli.output.words import Exit, counted, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.session.control.client import Client
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gputui.session.control.client import Client
 
 
 def parser(verb: str) -> Parser:

@@ -1,25 +1,21 @@
 """Talking to a session from any process: to its owner over the socket, or, with no owner, to the store itself.
 
-Loaded by every verb, so it imports next to nothing: requests and replies are plain JSON values here, typed on the
-owner's side. The session's code is loaded only when there is no owner to do the work.
+Requests and replies are plain JSON values here, typed on the owner's side. The session's code is loaded only when
+there is no owner to do the work.
 """
 
 from __future__ import annotations
 
-import _socket as socket  # the C half is all of it that is needed, and loads in no time
+import json
 import os
+import socket
 import struct
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from . import light_json as json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
-
-    A = TypeVar("A")
-    T = TypeVar("T")
+A = TypeVar("A")
+T = TypeVar("T")
 
 WIRE_VERSION = 1
 LARGEST_FRAME = 256 << 20

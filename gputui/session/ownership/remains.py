@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 
 def left_of(root: str) -> Iterator[tuple[int, str]]:
