@@ -25,6 +25,8 @@ _KIND_OF_CODE: dict[int | None, CrashKind] = {126: CrashKind.NOT_EXECUTABLE, 127
 """By which shells say that they could not start a command."""
 _TIMEOUT_CODE = 124
 _LAST_SURE_SIGNAL_CODE = 159
+_ASKED_TO_END = (1, 2, 9, 15)
+"""The signals by which jobs are cancelled; after others batch systems cancel what is left."""
 
 
 class Crash(NamedTuple):
@@ -85,7 +87,8 @@ def _found(logs: list[_Log], code: int | None) -> Found:
         return Found("exit code 0", None, CrashKind.NONE)
     number = signal_of(code)
     if code is not None and number is not None and code <= _LAST_SURE_SIGNAL_CODE:
-        return _first(logs, batch_verdict, cancelled) or by_signal([log.lines for log in logs], number)
+        asked = (cancelled,) if number in _ASKED_TO_END else ()
+        return _first(logs, batch_verdict, *asked) or by_signal([log.lines for log in logs], number)
     if code == _TIMEOUT_CODE:
         return _first(logs, batch_verdict) or Found(f"exit code {code}", None, CrashKind.TIME_LIMIT)
     if found := next(_causes(logs, code), None):

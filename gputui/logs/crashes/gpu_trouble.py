@@ -15,9 +15,7 @@ __all__ = ["common_words", "watchdog"]
 _CUDA_ERROR = re.compile(r"(?:CUDA|HIP) error: ([^.(]+?)(?= when calling|[.(]|: Assertion|$)")
 _ASSERTION = re.compile(r"Assertion (.{1,300}?) failed")
 _NCCL_ERROR = re.compile(r"NCCL error\b(?:[^,]*+,\s*+([a-z][a-z ]*+))?")
-_NCCL_REASON = re.compile(r"Last error: ?(.{1,200})")
 _NCCL_WATCHDOG = re.compile(r"[Ww]atchdog caught collective operation timeout")
-_OPERATION = re.compile(r"OpType=(\w{1,40})")
 
 
 def common_words(message: str) -> str | None:

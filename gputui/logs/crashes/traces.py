@@ -11,7 +11,7 @@ from .cleaning import Line
 
 __all__ = ["Trace", "traces_in"]
 
-HEADER = "Traceback (most recent call last)"
+_HEADER = "Traceback (most recent call last)"
 _FRAME = re.compile(r"[\s>│]*+File \"[^\"]{1,400}\", line \d{1,9}")
 _NAME = r"(?:[A-Za-z_<][\w<>]*+\.)*+[A-Za-z_]\w*+"
 _EXCEPTION = re.compile(rf"({_NAME})(?:\([\w.]*+\))?(?::(?=\s|$)|$)")
@@ -46,12 +46,6 @@ class Trace(Struct):
     """It was printed after the crash or in passing: in a destructor, at exit, with a warning."""
     linked: bool = False
     """It was raised because of the one before, or while that was handled."""
-    bare: bool = False
-    """No header and no frames, only the words of an exception."""
-
-    @property
-    def name(self) -> str:
-        return self.text.partition(":")[0].strip()
 
     @property
     def said(self) -> str:
@@ -96,7 +90,7 @@ class _Reader:
             above = text or above
 
     def _read(self, index: int, text: str, above: str) -> Trace | None:
-        if HEADER in text:
+        if _HEADER in text:
             self._begin(index, text)
         elif 'File "' in text and _FRAME.match(text):
             self._frame(index, text)
@@ -142,7 +136,6 @@ class _Reader:
         opened = self.open or _Open(index, self.beside, self.linked)
         trace = Trace(opened.first, index, text.strip(), self.source)
         trace.beside, trace.linked, trace.statement = opened.beside, opened.linked, opened.statement
-        trace.bare = self.open is None
         self.open, self.beside, self.linked = None, False, False
         self.done = trace
         return trace
