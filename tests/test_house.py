@@ -43,11 +43,11 @@ ONLY_THERE = {  # what is heavy or dangerous is imported in these rooms alone
 }
 
 TWICE_FOR_NOW = {
-    "Cancel", "Line", "Verdict", "Change", "Column", "Connection", "Document", "Exited", "Following", "Held",
+    "Line", "Change", "Column", "Connection", "Document", "Following", "Held",
     "Highlighted",
-    "Holding", "Identity", "Job", "Layout", "Look", "Loop", "Mark", "Named", "NotDurable", "Note", "Opened",
-    "Order", "Pattern", "Pick", "Progress", "Queued", "Read", "Reading", "Refused", "Request", "Running", "Seen",
-    "Session", "Status", "Step", "Usage", "Watch", "Way", "Where",
+    "Holding", "Identity", "Job", "Layout", "Look", "Mark", "Named", "Note", "Opened",
+    "Pattern", "Pick", "Progress", "Queued", "Read", "Reading", "Refused", "Request", "Running", "Seen",
+    "Session", "Status", "Step", "Usage", "Way", "Where",
 }  # fmt: skip
 """Names that are being mended; none may be added."""
 

@@ -61,12 +61,6 @@ class Child:
                 return newest
             newest = self._frames.feed(data) or newest
 
-    def set_interval(self, seconds: float) -> None:
-        try:
-            os.write(self._control, f"interval {seconds!r}\n".encode())
-        except OSError:
-            return  # it is going; its successor is started with the new interval
-
     def abandon(self) -> None:
         """Never waits: a process whose call hangs in the kernel ends when the kernel lets it."""
         with suppress(ProcessLookupError):

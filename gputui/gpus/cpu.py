@@ -66,10 +66,6 @@ class CpuSampler:
     def patience(self) -> float:
         return max(0.0, self._due - time.monotonic())
 
-    def set_interval(self, seconds: float) -> None:
-        self._interval = seconds
-        self._due = min(self._due, time.monotonic() + seconds)
-
     def close(self) -> None:
         pass
 

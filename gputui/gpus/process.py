@@ -75,11 +75,6 @@ class ProcessSampler:
                 return self._give(sample, now)
         return self._older_picture(now)
 
-    def set_interval(self, seconds: float) -> None:
-        self._interval = seconds
-        if self._child is not None:
-            self._child.set_interval(seconds)
-
     def close(self) -> None:
         child, self._child = self._child, None
         if child is not None:

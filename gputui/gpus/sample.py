@@ -161,8 +161,6 @@ class Sampler(Protocol):
     def read(self) -> Sample | None:
         """The newest sample that was not given yet."""
 
-    def set_interval(self, seconds: float) -> None: ...
-
     def close(self) -> None: ...
 
 

@@ -69,10 +69,6 @@ class SimulatedSampler:
     def patience(self) -> float:
         return max(0.0, self._due - self._now())
 
-    def set_interval(self, seconds: float) -> None:
-        self._interval = seconds
-        self._due = min(self._due, self._now() + seconds)
-
     def close(self) -> None:
         pass
 

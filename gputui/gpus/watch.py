@@ -5,37 +5,21 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable
-from typing import Protocol
+
+from gputui.process.event_loop import EventLoop
 
 from .sample import Sample, Sampler
 
 
-class Cancel(Protocol):
-    def cancel(self) -> None: ...
-
-
-class Loop(Protocol):
-    """The part of the owner's loop that is needed here."""
-
-    def add_reader(self, fd: int, callback: Callable[[], None]) -> None: ...
-
-    def remove_reader(self, fd: int) -> None: ...
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Cancel: ...
-
-
-class Watch:
+class SamplerWatch:
     """Delivers every new sample in the loop's thread until `close`, which closes the sampler too."""
 
-    def __init__(self, loop: Loop, sampler: Sampler, deliver: Callable[[Sample], None]) -> None:
+    def __init__(self, loop: EventLoop, sampler: Sampler, deliver: Callable[[Sample], None]) -> None:
         self._loop, self._sampler, self._deliver = loop, sampler, deliver
         self._fd = sampler.fileno()
         if self._fd is not None:
             loop.add_reader(self._fd, self._read)
         self._timer = loop.call_later(sampler.patience(), self._tick)
-
-    def set_interval(self, seconds: float) -> None:
-        self._sampler.set_interval(seconds)
 
     def close(self) -> None:
         self._timer.cancel()

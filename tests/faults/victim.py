@@ -22,7 +22,7 @@ from support.late_wrappers import UNTIL_CLAIMED, late
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
 from gputui.engines.local import wrapper
-from gputui.engines.local.adopt import Takeover
+from gputui.engines.local.adopt import Adoption
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Survivor
 from gputui.process import mounts
@@ -104,13 +104,13 @@ def elsewhen(boot: str) -> None:
     setattr(opening, "this_world", lambda: replace(this_world(), boot=boot))  # noqa: B010 - a function is replaced
 
 
-def not_seeking(self: Takeover, survivor: Survivor, wait: float) -> None:
+def not_seeking(self: Adoption, survivor: Survivor, wait: float) -> None:
     self._findings.revoked(survivor)
 
 
 def without_exclusion() -> None:
     """And nobody looks whether an attempt runs whose claim does not say so."""
-    setattr(Takeover, "_seek_wrapper", not_seeking)  # noqa: B010 - a method is replaced
+    setattr(Adoption, "_seek_wrapper", not_seeking)  # noqa: B010 - a method is replaced
     text = wrapper.TEXT.replace("set -C\n", "")
     assert text != wrapper.TEXT
     wrapper.TEXT = text

@@ -17,7 +17,7 @@ from support.waiting import until as wait_for
 import gputui.gpus.process as process_module
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Status, TroubleKind
-from gputui.gpus.watch import Watch, sample_once
+from gputui.gpus.watch import SamplerWatch, sample_once
 from gputui.session.owner.loop import Loop
 
 Start = Callable[..., ProcessSampler]
@@ -156,17 +156,6 @@ def test_a_program_that_is_not_there_is_a_sentence_not_a_traceback() -> None:
     sampler.close()
 
 
-def test_the_rate_can_be_changed(nvml: Any, start: Start, until: Until) -> None:
-    pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-    nvml.set([{}])
-    sampler = start(nvml, 30.0)
-    first = until(sampler, lambda sample: sample.devices)
-    sampler.set_interval(0.1)
-    second = until(sampler, lambda sample: sample.taken > first.taken)
-    third = until(sampler, lambda sample: sample.taken > second.taken)
-    assert third.taken - second.taken < 15.0
-
-
 def test_an_owner_that_does_not_read_for_long_finds_a_fresh_sample(nvml: Any, start: Start, until: Until) -> None:
     pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     nvml.set([{"procs": [f"{100_000 + number} 1M C" for number in range(400)]}])
@@ -188,7 +177,7 @@ def test_an_owners_loop_gets_every_sample(nvml: Any) -> None:
         if len(seen) == 3:
             loop.stop()
 
-    watch = Watch(loop, ProcessSampler(0.1, environment=nvml.environment), deliver)
+    watch = SamplerWatch(loop, ProcessSampler(0.1, environment=nvml.environment), deliver)
     guard = loop.call_later(60, loop.stop)
     loop.run()
     guard.cancel()

@@ -67,7 +67,7 @@ def test_run_says_in_one_sentence_that_the_scheduler_failed(tmp_path: Path) -> N
     assert session.runs() == {"0": 1}
 
 
-@pytest.mark.parametrize("part", ["engine", "devices", "scribe", "loop", "store"])
+@pytest.mark.parametrize("part", ["engine", "devices", "info_writer", "loop", "store"])
 def test_whatever_fails_at_its_closing_the_owner_answers_everybody_and_ends(tmp_path: Path, part: str) -> None:
     def fail() -> None:
         raise RuntimeError("a defect in closing")
@@ -112,7 +112,7 @@ def test_an_owner_that_never_began_answers_everybody_and_holds_nothing(tmp_path:
     assert not [name for name in open_files() if name.startswith(str(tmp_path))]
 
 
-@pytest.mark.parametrize("part", ["News", "Scribe", "Devices", "Launcher"])
+@pytest.mark.parametrize("part", ["News", "InfoWriter", "Devices", "Launcher"])
 def test_an_owner_of_whom_a_part_cannot_be_made_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

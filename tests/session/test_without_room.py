@@ -18,7 +18,7 @@ from gputui.core.views.why import why
 from gputui.session.errors import StoreTrouble
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands, Forget, Load
-from gputui.session.owner.ticket import NotDurable
+from gputui.session.owner.ticket import CommitFailed
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.session.store.store import Change, Store
 
@@ -80,7 +80,7 @@ def test_jobs_that_met_the_full_disk_are_refused_and_never_run(tmp_path: Path) -
     with owned(tmp_path / "s") as owner:
         with full(owner):
             for _ in range(2):
-                with pytest.raises(NotDurable, match="nothing was changed: the queue cannot be written"):
+                with pytest.raises(CommitFailed, match="nothing was changed: the queue cannot be written"):
                     add(owner, spec(f"echo again >>{tmp_path}/ran", occurrence=0))
             assert owner.snapshot.counts == {}
             assert "nothing new starts" in (owner.snapshot.trouble or "")
@@ -97,7 +97,7 @@ def test_jobs_that_met_the_full_disk_are_refused_and_never_run(tmp_path: Path) -
 def test_an_outfile_of_jobs_that_were_taken_back_is_free_again(tmp_path: Path) -> None:
     with owned(tmp_path / "s") as owner:
         wanted = spec("echo x", cwd=str(tmp_path), outfile="result")
-        with full(owner), pytest.raises(NotDurable):
+        with full(owner), pytest.raises(CommitFailed):
             add(owner, wanted)
         until(lambda: owner.snapshot.trouble is None, "the trouble is over")
         [job] = add(owner, wanted)
@@ -203,12 +203,12 @@ def test_a_rerun_that_was_taken_back_leaves_the_job_and_its_marker_as_they_were(
 def test_a_source_is_remembered_only_if_that_is_durable(tmp_path: Path) -> None:
     source = SourceRecord(kind=SourceKind.FILE, path=str(tmp_path / "jobs.txt"), cwd="/")
     with owned(tmp_path / "s") as owner:
-        with full(owner), pytest.raises(NotDurable):
+        with full(owner), pytest.raises(CommitFailed):
             owner.do(Load((), dict(os.environ), "test", sources=(source,))).result(PATIENCE)
         until(lambda: owner.snapshot.trouble is None, "the trouble is over")
         assert owner.sources == {}
         owner.do(Load((), dict(os.environ), "test", sources=(source,))).result(PATIENCE)
-        with full(owner), pytest.raises(NotDurable):
+        with full(owner), pytest.raises(CommitFailed):
             owner.do(Forget((source.path,))).result(PATIENCE)
         assert list(owner.sources) == [source.key]
 

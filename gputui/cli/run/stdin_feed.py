@@ -11,7 +11,7 @@ from gputui.core.events import Refusal
 from gputui.process.threads import begin
 from gputui.session.control import client
 from gputui.session.control.client import ClientError
-from gputui.session.owner.ticket import NotDurable, OwnerGone
+from gputui.session.owner.ticket import CommitFailed, OwnerGone
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft
 
@@ -87,7 +87,7 @@ class Feeder:
         try:
             if batch:
                 self._offer(batch)
-        except NotDurable:
+        except CommitFailed:
             raise
         except Refusal:
             if len(batch) == 1:
@@ -101,6 +101,6 @@ class Feeder:
         while True:
             try:
                 return self._add(batch)
-            except (NotDurable, client.NotDurable):
+            except (CommitFailed, client.NotDurable):
                 if self.to_its_end.wait(OFFERED_EVERY):
                     raise

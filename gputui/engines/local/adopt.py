@@ -15,7 +15,7 @@ from gputui.process.watch import Watch
 
 from .claims import Claim, Claimed, Claims, Empty, FolderGone, Garbled, Missing, Revoked, WrittenExit
 from .outcomes import outcome_of
-from .recovery_table import Verdict, Wrapper, decide
+from .recovery_table import Decision, Wrapper, decide
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
@@ -47,7 +47,7 @@ class Findings(Protocol):
     def lost(self, survivor: Survivor, wrapper: int | None, why: str) -> None: ...
 
 
-class Takeover:
+class Adoption:
     """`private`: the folder that every wrapper of this session holds."""
 
     def __init__(self, loop: EventLoop, claims: Claims, private: FolderId, findings: Findings) -> None:
@@ -121,14 +121,14 @@ class Takeover:
 
     def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
         match decide(claim, survivor.since, wrapper):
-            case Verdict.FINISHED:
+            case Decision.FINISHED:
                 at = claim.at if isinstance(claim, WrittenExit | FolderGone) else None
                 self._findings.over(survivor, outcome_of(claim, None, None), at)
-            case Verdict.REVOKE:
+            case Decision.REVOKE:
                 self._revoke(survivor, wait)
-            case Verdict.REQUEUE:
+            case Decision.REQUEUE:
                 self._findings.revoked(survivor)
-            case Verdict.LOOK_AGAIN:
+            case Decision.LOOK_AGAIN:
                 self._look_later(survivor, wait)
             case _:
                 self._give_up(survivor, claim)

@@ -16,14 +16,14 @@ from gputui.process.folder_id import FolderId
 from gputui.process.watch import Watch
 
 from . import spawn, wrapper
-from .adopt import Takeover
+from .adopt import Adoption
 from .claims import Claimed, Claims, Revoked, Unreadable
 from .crew import Crew
 from .live import Key, LiveAttempt, TreeOrder
 from .outcomes import WaitStatus, command_may_live, outcome_of
-from .stop import Pursuer
+from .stop import Stopper
 from .stop_round import carry_out
-from .stopped_wrappers import Nurse
+from .stopped_wrappers import StoppedWrappers
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
 """How often a claim is read that the disk does not give, before the end counts as unseen."""
@@ -49,9 +49,9 @@ class LocalEngine:
         """Survivors that could not be judged yet, with what was ordered meanwhile."""
         self._revoked: set[Key] = set()
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
-        self._pursuer = Pursuer(loop, self._report_end)
-        self._takeover = Takeover(loop, self._claims, FolderId.of(private), self)
-        self._nurse = Nurse(loop, self._live.values)
+        self._stopper = Stopper(loop, self._report_end)
+        self._adoption = Adoption(loop, self._claims, FolderId.of(private), self)
+        self._stopped_wrappers = StoppedWrappers(loop, self._live.values)
 
     def start(self, launches: Iterable[Launch]) -> None:
         self._claims.make_folder()
@@ -85,7 +85,7 @@ class LocalEngine:
     def recover(self, survivors: list[Survivor]) -> None:
         self._undecided.update({(survivor.job, survivor.attempt): TreeOrder.NONE for survivor in survivors})
         for survivor in survivors:
-            self._takeover.decide(survivor)
+            self._adoption.decide(survivor)
 
     def terminate(self, job: JobId, attempt: int) -> None:
         self._order((job, attempt), TreeOrder.TERMINATE)
@@ -124,16 +124,16 @@ class LocalEngine:
 
     def close(self) -> None:
         self._crew.close()
-        self._takeover.close()
-        self._pursuer.close()
-        self._nurse.close()
+        self._adoption.close()
+        self._stopper.close()
+        self._stopped_wrappers.close()
         for live in self._live.values():
             if live.watch is not None:
                 live.watch.close()
         self._live.clear()
         self._undecided.clear()
 
-    # What a takeover found
+    # What an adoption found
 
     def token(self, job: JobId, attempt: int) -> str:
         return f"{self._session}.{job}.{attempt}"
@@ -171,7 +171,7 @@ class LocalEngine:
     def _watch(self, live: LiveAttempt) -> None:
         assert live.watch is not None
         self._live[live.key] = live
-        self._nurse.begin()
+        self._stopped_wrappers.begin()
         live.watch.begin(self._loop, lambda: self._wrapper_ended(live))
 
     def _wrapper_ended(self, live: LiveAttempt) -> None:
@@ -200,7 +200,7 @@ class LocalEngine:
 
     def _settle(self, live: LiveAttempt, outcome: Outcome, command_may_live: bool) -> None:
         live.end = _ended(live.key, outcome, None, live.asked)
-        if not self._pursuer.ended(live, command_may_live):
+        if not self._stopper.ended(live, command_may_live):
             self._report_end(live)
 
     def _report_end(self, live: LiveAttempt) -> None:
@@ -214,7 +214,7 @@ class LocalEngine:
 
     def _order(self, key: Key, order: TreeOrder) -> None:
         if key in self._live:
-            self._pursuer.order(self._live[key], order)
+            self._stopper.order(self._live[key], order)
         elif key in self._undecided:
             self._undecided[key] = order
 

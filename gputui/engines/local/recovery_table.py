@@ -10,7 +10,7 @@ from gputui.engines.protocol import Since
 from .claims import Absent, Claim, Claimed, Empty, FolderGone, Garbled, Missing, Revoked, Unreadable, WrittenExit
 
 
-class Verdict(Enum):
+class Decision(Enum):
     FINISHED = auto()
     """Its end is written down."""
     ADOPT = auto()
@@ -36,13 +36,13 @@ class Row(NamedTuple):
     """The verdicts on one kind of claim; `unsure` where neither processes nor an absent claim tell anything: after a
     reboot, and in a copy."""
 
-    alive: Verdict
-    dead: Verdict
-    unsure: Verdict
+    alive: Decision
+    dead: Decision
+    unsure: Decision
 
 
-_FINISHED, _ADOPT, _REVOKE = Verdict.FINISHED, Verdict.ADOPT, Verdict.REVOKE
-_REQUEUE, _LOST, _LOOK_AGAIN = Verdict.REQUEUE, Verdict.LOST, Verdict.LOOK_AGAIN
+_FINISHED, _ADOPT, _REVOKE = Decision.FINISHED, Decision.ADOPT, Decision.REVOKE
+_REQUEUE, _LOST, _LOOK_AGAIN = Decision.REQUEUE, Decision.LOST, Decision.LOOK_AGAIN
 
 TABLE: dict[type[Claim], Row] = {
     WrittenExit: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
@@ -60,7 +60,7 @@ TABLE: dict[type[Claim], Row] = {
 }
 
 
-def decide(claim: Claim, since: Since, wrapper: Wrapper) -> Verdict:
+def decide(claim: Claim, since: Since, wrapper: Wrapper) -> Decision:
     row = TABLE[type(claim)]
     if since in (Since.REBOOT, Since.COPY):
         return row.unsure

@@ -25,7 +25,7 @@ UNKILLABLE_AFTER = 5.0
 _LONGEST_WAIT = 1.0
 
 
-class Pursuer:
+class Stopper:
     """Calls `gone` for an attempt that has ended and of which nothing lives any more."""
 
     def __init__(self, loop: EventLoop, gone: Callable[[LiveAttempt], None]) -> None:

@@ -15,7 +15,7 @@ LOOK_EVERY = 2.0
 """Seconds: the kernel tells nobody but a parent, and an adopted wrapper is no child of ours."""
 
 
-class Nurse:
+class StoppedWrappers:
     """Looks at the wrappers as long as there are any. A command that was stopped stays stopped."""
 
     def __init__(self, loop: EventLoop, attempts: Callable[[], Iterable[LiveAttempt]]) -> None:

@@ -56,7 +56,6 @@ class Publisher:
         self._asked: list[Worker] = []
         self._over = False
         self._unwritten = b""
-        self._orders = b""
         self._foreign = foreign_pids()
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
@@ -73,7 +72,7 @@ class Publisher:
                 os.eventfd_read(self._wake)
             if self._data in ready:
                 self._write()
-            owned = self._control not in ready or self._obey()
+            owned = self._control not in ready or self._is_owned()
             self._step(time.monotonic())
         self._write_last()
 
@@ -171,21 +170,13 @@ class Publisher:
             self._poll.poll(50)
             self._write()
 
-    def _obey(self) -> bool:
-        """Reads orders; False when the owner has gone."""
+    def _is_owned(self) -> bool:
+        """False: the owner has gone, and its end of the pipe with it."""
         try:
             data = os.read(self._control, 4096)
         except BlockingIOError:
             return True
-        *lines, self._orders = (self._orders + data).split(b"\n")
-        for line in lines:
-            if line.startswith(b"interval "):
-                self._set_interval(float(line.split()[1]))
         return bool(data)
-
-    def _set_interval(self, seconds: float) -> None:
-        self._interval = clamped(seconds)
-        self._next_round = min(self._next_round, time.monotonic() + self._interval)
 
 
 def clamped(seconds: float) -> float:

@@ -18,7 +18,7 @@ from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
 from gputui.session.owner.reload_plan import reload_plan
 from gputui.session.owner.requests import Begin, Commands, Forget, Load
-from gputui.session.owner.ticket import NotDurable, OwnerGone, Ticket
+from gputui.session.owner.ticket import CommitFailed, OwnerGone, Ticket
 
 from . import wire
 from .json_shapes import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
@@ -216,7 +216,7 @@ class Desk:
 def _answer(ticket: Ticket[Any]) -> bytes:
     try:
         return wire.ok(ticket.outcome())
-    except NotDurable as not_durable:
+    except CommitFailed as not_durable:
         return wire.no("not_durable", str(not_durable))
     except Refusal as refusal:
         return wire.no("refused", str(refusal))

@@ -24,7 +24,7 @@ from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import DeviceSample, Sample
 from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
 from gputui.gpus.usage import UsageMeter
-from gputui.gpus.watch import Watch
+from gputui.gpus.watch import SamplerWatch
 from gputui.gpus.words import why_not
 from gputui.session.owner.loop import Loop
 
@@ -70,7 +70,7 @@ class Devices:
         self._held: dict[JobId, int] = {}
         """Descriptors of leases that no wrapper holds yet."""
         self._lanes: tuple[Lane, ...] | None = None
-        self._watch: Watch | None = None
+        self._watch: SamplerWatch | None = None
         self._wanted: Wanted | None = None
         self._strangers = Strangers()
         self._meter = UsageMeter()
@@ -125,7 +125,7 @@ class Devices:
             self._watch.close()
         self._wanted, self._watch, self.sample = wanted, None, None
         if wanted is not None:
-            self._watch = Watch(self._loop, sampler_for(wanted, scheduler), self._deliver)
+            self._watch = SamplerWatch(self._loop, sampler_for(wanted, scheduler), self._deliver)
 
     def _deliver(self, sample: Sample) -> None:
         self.sample = sample

@@ -9,7 +9,7 @@ from gputui.core.lanes import DeviceKind
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
-from gputui.gpus.watch import Watch
+from gputui.gpus.watch import SamplerWatch
 from gputui.process.threads import begin
 from gputui.session.owner.loop import Loop
 
@@ -38,7 +38,7 @@ class Monitor:
             self._thread.join()
 
     def _run(self) -> None:
-        watch = Watch(self._loop, self._sampler(), self._deliver)
+        watch = SamplerWatch(self._loop, self._sampler(), self._deliver)
         try:
             self._loop.run()
         finally:

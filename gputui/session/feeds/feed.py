@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
-from gputui.session.owner.ticket import NotDurable, OwnerGone
+from gputui.session.owner.ticket import CommitFailed, OwnerGone
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.follow import Follower
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
@@ -106,7 +106,7 @@ class Feed(threading.Thread):
         while True:
             try:
                 return self._owner.do(fed).result()
-            except NotDurable:
+            except CommitFailed:
                 if self._stopped.wait(LOOK_EVERY):
                     raise OwnerGone("told to stop") from None
 

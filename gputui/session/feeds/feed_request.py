@@ -11,7 +11,7 @@ from gputui.core.events import Refusal
 from gputui.core.job import JobId, JobSpec
 from gputui.session.files.outfiles import check_outfiles
 from gputui.session.owner.load_plan import plan
-from gputui.session.owner.ticket import Act, NotDurable, OwnerGone
+from gputui.session.owner.ticket import Act, CommitFailed, OwnerGone
 from gputui.session.store.source_record import SourceRecord
 
 
@@ -45,7 +45,7 @@ class Fed(msgspec.Struct, frozen=True):
         """An add is refused before it changes anything; then each job is taken for itself."""
         try:
             return self._take(act, self.specs), []
-        except NotDurable:
+        except CommitFailed:
             raise
         except Refusal:
             pass

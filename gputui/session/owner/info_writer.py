@@ -26,7 +26,7 @@ GATHER = 0.1
 """Seconds in which notes gather: a job that has ended by then is noted once, and the owner wakes nobody for it."""
 
 
-class Scribe:
+class InfoWriter:
     """Keeps only the newest state of each job to be noted: a short job is written once."""
 
     def __init__(self, folders: Folders, claims: str, forget: Callable[[JobId, int], None]) -> None:
@@ -56,7 +56,7 @@ class Scribe:
     def _begin(self) -> None:
         """Where the machine gives no thread, what is there is written at once."""
         try:
-            self._thread = begin(self._work, "gputui-scribe")
+            self._thread = begin(self._work, "gputui-info")
         except NoThread:
             for _ in range(len(self._pending)):
                 self._note_next()

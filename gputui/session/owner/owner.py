@@ -235,7 +235,7 @@ class Owner:
         self.engine.recover(survivors(book, self.folders, since=since))
         self.engine.gc(all_dead=since is not Since.NOTHING)
         for job, attempt in unnoted_ends(book, self.engine.claimed()):
-            self.parts.scribe.note(job, over=attempt)
+            self.parts.info_writer.note(job, over=attempt)
         reached(Step.RECOVERED)
 
     def _begin_placing(self) -> None:

@@ -14,7 +14,7 @@ from gputui.session.journal import Journal
 from gputui.session.store.commit import Saver
 from gputui.session.store.opening import Opened
 
-from .info_writer import Scribe
+from .info_writer import InfoWriter
 from .launch import Launcher
 from .loop import Loop
 from .news import News
@@ -65,16 +65,16 @@ class Parts:
     def _work_on(self, session: str, *, looked_at: bool) -> None:
         """What does something to jobs and devices."""
         news = self.news
-        self.scribe = Scribe(self.folders, self.ground.paths.claims, self.engine.forget)
+        self.info_writer = InfoWriter(self.folders, self.ground.paths.claims, self.engine.forget)
         self.devices = Devices(self.loop, session, self.engine.token, news.kick, looked_at=looked_at)
         self.launcher = Launcher(
-            self.paths, self.folders, self.store, self.engine, news.report, self.scribe.note, self.devices
+            self.paths, self.folders, self.store, self.engine, news.report, self.info_writer.note, self.devices
         )
 
     def closers(self) -> tuple[Callable[[], None], ...]:
         """Each is to be called, whatever became of the ones before; the ground is left last of all."""
-        return (self.engine.close, self.devices.close, self.scribe.close, self.loop.close, self.store.close)
+        return (self.engine.close, self.devices.close, self.info_writer.close, self.loop.close, self.store.close)
 
     def leave_ground(self) -> None:
-        if self.scribe.ended:
+        if self.info_writer.ended:
             self.ground.close()

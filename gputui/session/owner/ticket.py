@@ -38,7 +38,7 @@ class OwnerGone(Exception):
     """The owner ended before it could answer; whether the request was carried out must be looked up."""
 
 
-class NotDurable(Refusal):
+class CommitFailed(Refusal):
     """The queue cannot be written now, so nothing came of the request; it can be made again later."""
 
 

@@ -26,7 +26,7 @@ from .folder_check import FolderCheck
 from .loop import Timer
 from .parts import Parts
 from .publication import Publication
-from .ticket import NotDurable, Ticket
+from .ticket import CommitFailed, Ticket
 from .without_room import needs_room, orders_of, take_back, write_down
 
 RETRY_COMMIT = 0.5
@@ -40,7 +40,7 @@ class Turn:
     ) -> None:
         self.scheduler, self.sources, self.now = parts.scheduler, parts.sources, now
         self._news, self._saver, self._loop = parts.news, parts.saver, parts.loop
-        self._engine, self._launcher, self._scribe = parts.engine, parts.launcher, parts.scribe
+        self._engine, self._launcher, self._info_writer = parts.engine, parts.launcher, parts.info_writer
         self._devices, self._folders, self._root = parts.devices, parts.folders, parts.paths.root
         self._publication, self._folder, self._places = publication, folder, places
         self._asked_for = 0
@@ -54,7 +54,7 @@ class Turn:
 
     def handle(self, event: Event) -> None:
         if self._saver.trouble is not None and needs_room(event, self.scheduler.book):
-            raise NotDurable(self._saver.refusal)
+            raise CommitFailed(self._saver.refusal)
         self._asked_for += 1
         self._outbox += self.scheduler.handle(event, self.now)
 
@@ -136,7 +136,7 @@ class Turn:
                     self._devices.lease(start.job.id, start.job.active.gpus)
         for start in starts:
             if start.job.issued > 1:
-                self._scribe.begin_anew(start.job)
+                self._info_writer.begin_anew(start.job)
         self._outbox += starts
         reached(Step.MARKERS_REMOVED)
 
@@ -157,7 +157,7 @@ class Turn:
         self._launcher.carry_out(outbox, self.scheduler.board.lanes)
         ended, self._ended = self._ended, []
         for job_id, attempt in ended:
-            self._scribe.note(self.scheduler.book[job_id], over=attempt)
+            self._info_writer.note(self.scheduler.book[job_id], over=attempt)
 
     def _publish(self) -> None:
         snapshot = self._publication.renew(self.scheduler, self.now, self._saver.trouble, self._awaited)

@@ -16,7 +16,7 @@ from gputui.core.job import Stopping
 from gputui.engines.protocol import Engine
 
 from .requests import Commands
-from .ticket import NotDurable, Ticket
+from .ticket import CommitFailed, Ticket
 
 
 def needs_room(event: Event, book: Book) -> bool:
@@ -32,7 +32,7 @@ def take_back(ticket: Ticket[Any], book: Book, sentence: str) -> None:
         outcomes = zip(ticket.work.events, ticket.outcome(), strict=True)
         ticket.answer([each if _stands(event, book) else _refused(each, sentence) for event, each in outcomes])
     else:
-        ticket.fail(NotDurable(sentence))
+        ticket.fail(CommitFailed(sentence))
 
 
 def _stands(event: UserCommand, book: Book) -> bool:

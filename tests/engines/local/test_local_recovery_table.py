@@ -18,25 +18,25 @@ from gputui.engines.local.claims import (
     Unreadable,
     WrittenExit,
 )
-from gputui.engines.local.recovery_table import TABLE, Verdict, Wrapper, decide
+from gputui.engines.local.recovery_table import TABLE, Decision, Wrapper, decide
 from gputui.engines.protocol import Since
 
-ROWS: list[tuple[Claim, Verdict, Verdict, Verdict]] = [
+ROWS: list[tuple[Claim, Decision, Decision, Decision]] = [
     # claim, wrapper alive, wrapper dead, another boot or a copy
-    (WrittenExit(0, 1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
-    (FolderGone(1.0), Verdict.FINISHED, Verdict.FINISHED, Verdict.FINISHED),
-    (Absent(), Verdict.REVOKE, Verdict.REVOKE, Verdict.LOST),
-    (Revoked(), Verdict.ADOPT, Verdict.REQUEUE, Verdict.LOST),
-    (Empty(), Verdict.LOOK_AGAIN, Verdict.REQUEUE, Verdict.LOST),
-    (Claimed(7), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
-    (Missing(), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
-    (Garbled(), Verdict.ADOPT, Verdict.LOST, Verdict.LOST),
-    (Unreadable("EIO"), Verdict.LOOK_AGAIN, Verdict.LOOK_AGAIN, Verdict.LOOK_AGAIN),
+    (WrittenExit(0, 1.0), Decision.FINISHED, Decision.FINISHED, Decision.FINISHED),
+    (FolderGone(1.0), Decision.FINISHED, Decision.FINISHED, Decision.FINISHED),
+    (Absent(), Decision.REVOKE, Decision.REVOKE, Decision.LOST),
+    (Revoked(), Decision.ADOPT, Decision.REQUEUE, Decision.LOST),
+    (Empty(), Decision.LOOK_AGAIN, Decision.REQUEUE, Decision.LOST),
+    (Claimed(7), Decision.ADOPT, Decision.LOST, Decision.LOST),
+    (Missing(), Decision.ADOPT, Decision.LOST, Decision.LOST),
+    (Garbled(), Decision.ADOPT, Decision.LOST, Decision.LOST),
+    (Unreadable("EIO"), Decision.LOOK_AGAIN, Decision.LOOK_AGAIN, Decision.LOOK_AGAIN),
 ]
 
 
 @pytest.mark.parametrize(("claim", "alive", "dead", "other"), ROWS)
-def test_each_claim_has_its_verdict(claim: Claim, alive: Verdict, dead: Verdict, other: Verdict) -> None:
+def test_each_claim_has_its_verdict(claim: Claim, alive: Decision, dead: Decision, other: Decision) -> None:
     assert decide(claim, Since.NOTHING, Wrapper.ALIVE) is alive
     assert decide(claim, Since.NOTHING, Wrapper.DEAD) is dead
     for wrapper in Wrapper:
@@ -53,4 +53,4 @@ def test_the_table_knows_every_kind_of_claim() -> None:
 def test_nothing_that_may_have_run_is_queued_again(claim: Claim) -> None:
     verdicts = {decide(claim, Since.NOTHING, wrapper) for wrapper in Wrapper}
     if isinstance(claim, Claimed | WrittenExit | Missing | Garbled):
-        assert not verdicts & {Verdict.REVOKE, Verdict.REQUEUE}
+        assert not verdicts & {Decision.REVOKE, Decision.REQUEUE}

@@ -1,4 +1,4 @@
-"""The scribe: notes ends off the critical path, never marks an attempt that is over as the newest, waits for room."""
+"""The writer of INFO: notes ends off the critical path, marks the newest attempt only, waits for room."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gputui.core.job import Attempt, End, Failed, Job, Placed, Queued, Running, 
 from gputui.session.files.folders import Folders
 from gputui.session.files.job_folder import JobFolder
 from gputui.session.owner import info_writer as scribes
-from gputui.session.owner.info_writer import Scribe
+from gputui.session.owner.info_writer import InfoWriter
 
 
 class Desk:
-    """A scribe with its folders, and what it forgot."""
+    """A writer with its folders, and what it forgot."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         (root / "claims").mkdir()
         self.folders = Folders(str(root))
         self.forgotten: list[tuple[int, int]] = []
-        self.scribe = Scribe(
+        self.writer = InfoWriter(
             self.folders, str(root / "claims"), lambda job, number: self.forgotten.append((job, number))
         )
 
@@ -41,7 +41,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     desk = Desk(tmp_path)
     desk.folders.prepare(job(), 1)
     yield desk
-    desk.scribe.close()
+    desk.writer.close()
 
 
 def job(id: int = 0) -> Job:
@@ -58,7 +58,7 @@ def running(number: int) -> Job:
 
 
 def test_an_end_is_noted_and_then_its_claim_is_forgotten(desk: Desk) -> None:
-    desk.scribe.note(ended(Succeeded()), over=1)
+    desk.writer.note(ended(Succeeded()), over=1)
     until(lambda: desk.forgotten == [(0, 1)], "the claim is forgotten")
     assert desk.markers() == ["SUCCESS"]
     assert "state: succeeded" in (desk.root / "job_0/INFO").read_text()
@@ -67,14 +67,14 @@ def test_an_end_is_noted_and_then_its_claim_is_forgotten(desk: Desk) -> None:
 def test_a_quick_rerun_leaves_no_marker_of_the_attempt_before(desk: Desk) -> None:
     """However the end's note and the next attempt's begin fall together."""
     for number in range(1, 60):
-        desk.scribe.note(ended(Failed(1), number), over=number)
+        desk.writer.note(ended(Failed(1), number), over=number)
         if number % 3 == 0:
             until(lambda: desk.markers() == ["FAILURE"], "it is noted")
-        desk.scribe.begin_anew(running(number + 1))
+        desk.writer.begin_anew(running(number + 1))
         assert desk.markers() == []
-        desk.scribe.note(running(number + 1))
+        desk.writer.note(running(number + 1))
     assert desk.markers() == []
-    desk.scribe.close()
+    desk.writer.close()
     assert desk.markers() == []
     assert [number for _, number in sorted(desk.forgotten)] == list(range(1, 60))
     assert "attempt: 60" in (desk.root / "job_0/INFO").read_text()
@@ -88,10 +88,10 @@ def test_the_owner_does_not_wait_for_git(desk: Desk, monkeypatch: pytest.MonkeyP
         answer.wait(60)
         return ""
 
-    monkeypatch.setattr(desk.scribe._git, "of", slow)
-    desk.scribe.note(ended(Failed(1)), over=1)
+    monkeypatch.setattr(desk.writer._git, "of", slow)
+    desk.writer.note(ended(Failed(1)), over=1)
     assert asked.wait(60)
-    beginner = threading.Thread(target=lambda: desk.scribe.begin_anew(running(2)))
+    beginner = threading.Thread(target=lambda: desk.writer.begin_anew(running(2)))
     beginner.start()
     beginner.join(10)
     blocked = beginner.is_alive()
@@ -114,7 +114,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_forgotten_meanwhile(
         write(folder, text)
 
     monkeypatch.setattr(JobFolder, "write_info", full)
-    desk.scribe.note(ended(Succeeded()), over=1)
+    desk.writer.note(ended(Succeeded()), over=1)
     until(lambda: desk.forgotten == [(0, 1)], "there was room")
     assert len(tries) == 5
     assert desk.markers() == ["SUCCESS"]
@@ -125,21 +125,21 @@ def test_on_a_full_disk_it_still_leaves_and_the_claim_stays(desk: Desk, monkeypa
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(JobFolder, "write_info", full)
-    desk.scribe.note(ended(Succeeded()), over=1)
-    desk.scribe.close(patience=60)
-    assert desk.scribe._thread is not None
-    assert not desk.scribe._thread.is_alive()
+    desk.writer.note(ended(Succeeded()), over=1)
+    desk.writer.close(patience=60)
+    assert desk.writer._thread is not None
+    assert not desk.writer._thread.is_alive()
     assert desk.forgotten == []
 
 
 def test_a_folder_that_was_taken_away_is_not_made_again(desk: Desk) -> None:
     (desk.root / "job_0").rmdir()
-    desk.scribe.note(ended(Succeeded()), over=1)
+    desk.writer.note(ended(Succeeded()), over=1)
     until(lambda: desk.forgotten == [(0, 1)], "it went on")
     assert not (desk.root / "job_0").exists()
 
 
 def test_closing_writes_what_is_there(desk: Desk) -> None:
-    desk.scribe.note(ended(Failed(1)), over=1)
-    desk.scribe.close(patience=60)
+    desk.writer.note(ended(Failed(1)), over=1)
+    desk.writer.close(patience=60)
     assert desk.markers() == ["FAILURE"]
