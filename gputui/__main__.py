@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 VERBS = {  # each verb, and the module that knows it
@@ -44,6 +45,10 @@ TYPED = ("run", "keep", "add", "sweep")
 
 
 def main(arguments: list[str] | None = None) -> int:
+    if "_ARGCOMPLETE" in os.environ:
+        from gputui.cli.tab import complete
+
+        complete()
     words = sys.argv[1:] if arguments is None else arguments
     if words and words[0] in VERBS:
         if words[0] in TYPED:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -13,7 +12,6 @@ from gputui.__main__ import VERBS
 from gputui.cli.output.words import Exit
 from gputui.cli.parsing.parser import Parser, whole
 from gputui.cli.top import HELP
-from gputui.cli.verbs import completion
 
 OURS = [verb for verb in VERBS if verb not in ("app", "run", "keep", "report", "demo", "doctor")]
 
@@ -92,39 +90,6 @@ def test_the_overview_names_every_verb() -> None:
 
 def test_a_verb_with_a_slip_names_the_nearest(gputui: Gputui) -> None:
     assert "gputui resume" in gputui("resme").err
-
-
-@pytest.mark.parametrize("shell", completion.SHELLS)
-def test_completions_are_valid_scripts(gputui: Gputui, shell: str) -> None:
-    told = gputui("completion", shell)
-    assert told.status == 0
-    for word in ("rerun", "no-start", "watch", "force-rerun"):
-        assert word in told.out
-    program = shutil.which(shell)
-    if program is None:
-        return
-    subprocess.run([program, "-n"], input=told.out, text=True, check=True)
-
-
-def test_bash_completes_verbs_and_flags(gputui: Gputui) -> None:
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("no bash")
-    script = gputui("completion", "bash").out
-
-    def completed(*words: str) -> list[str]:
-        line = " ".join(f"'{word}'" for word in ("gputui", *words))
-        asked = f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _gputui; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        return subprocess.run([bash, "-c", asked], text=True, capture_output=True, check=True).stdout.split()
-
-    assert completed("rer") == ["rerun"]
-    assert completed("kill", "--n") == ["--now"]
-
-
-def test_an_unknown_shell_lists_the_known(gputui: Gputui) -> None:
-    told = gputui("completion", "tcsh")
-    assert told.status == 2
-    assert "zsh" in told.err
 
 
 def test_a_word_that_is_no_verb_and_no_file_is_named_with_or_without_a_terminal() -> None:

@@ -19,7 +19,7 @@ def parser(verb: str) -> Parser:
         usage="config [JOBS …] [--json] | config --schema",
         examples="gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
     )
-    made.add_argument("words", nargs="*", metavar="JOBS", help="the job files beside which a gputui.toml would be")
+    made.add_argument("files", nargs="*", metavar="JOBS", help="the job files beside which a gputui.toml would be")
     made.switch("--schema", help="the JSON schema of spec files (.toml, .yaml), for your editor")
     made.add_common("json")
     return made
@@ -32,7 +32,7 @@ def main(verb: str, words: list[str]) -> int:
 def work(options: Options) -> int:
     if options.schema:
         return _print_schema()
-    config = load(options.words)
+    config = load(options.files)
     if options.json:
         values = {key: dict(zip(("value", "from"), config.effective(key), strict=True)) for key in config}
         print_json({"settings": values, "user_file": user_file()})
