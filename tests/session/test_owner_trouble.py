@@ -20,7 +20,9 @@ from gputui.session.owner import parts
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Commands
 from gputui.session.owner.ticket import Act, OwnerGone
+from gputui.session.ownership import holding
 from gputui.session.ownership import lock as locks
+from gputui.session.ownership.lock import OwnerKind
 
 
 def broken(owner: Owner) -> None:
@@ -124,6 +126,22 @@ def test_an_owner_of_whom_a_part_cannot_be_made_holds_nothing(
         pass
     gone = [name for name in open_files() if name.startswith(str(tmp_path))]
     assert gone == [str(tmp_path / "s/.gputui/lock")]  # which is the caller's
+
+
+def test_a_session_that_cannot_be_served_is_let_go_with_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no socket can be made")
+
+    monkeypatch.setattr(holding, "Serving", fail)
+    paths = Paths(str(tmp_path / "s"))
+    with pytest.raises(OSError, match="no socket"):
+        holding.Holding(paths, OwnerKind.RUN, keeper=False)
+    assert not [name for name in open_files() if name.startswith(str(tmp_path))]
+    lock = locks.take(paths)
+    assert lock is not None
+    lock.release()
 
 
 def test_whoever_fails_at_hearing_the_answer_keeps_it_from_nobody(tmp_path: Path) -> None:
