@@ -366,7 +366,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("line", ORDINARY, ids=["work", "warnings", "ranks"])
 def test_a_long_tail_is_read_in_milliseconds(line: bytes) -> None:
-    """2 to 3 ms on an idle core; the bound leaves room for a machine that does much else."""
+    """A few milliseconds; the bound leaves room for a machine that does much else."""
     tail = (line * LONG)[:LONG]
 
     def once() -> float:
