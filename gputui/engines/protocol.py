@@ -40,6 +40,9 @@ class Launch(Struct, frozen=True, kw_only=True):
     out: str
     err: str | None
     """None: both streams into `out`."""
+    folder: int | None = None
+    """The descriptor of the folder that `out` and `err` are in, where others could put another in its place. Whoever
+    starts it closes it."""
     gpus: int | None = None
     """How many devices it asked for; None: one lane, whatever that holds."""
     memory: int | None = None

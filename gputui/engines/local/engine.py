@@ -65,9 +65,12 @@ class LocalEngine:
         environment = wrapper.variables(launch.environment, self.token(*key))
         held = {spawn.SESSION: self._private} | ({} if launch.lease is None else {spawn.LEASE: launch.lease})
         try:
-            return spawn.spawn(arguments, environment, launch.out, launch.err, held)
+            return spawn.spawn(arguments, environment, *_logs(launch), held)
         except spawn.SpawnError as error:
             return error
+        finally:
+            if launch.folder is not None:
+                os.close(launch.folder)
 
     def _started(self, launch: Launch, started: int | spawn.SpawnError) -> None:
         key = (launch.job, launch.attempt)
@@ -222,6 +225,15 @@ class LocalEngine:
 def _ended(key: Key, outcome: Outcome, at: float | None = None, asked: Purpose | None = None) -> AttemptEnded:
     at = time.time() if at is None else at
     return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, asked=asked)
+
+
+def _logs(launch: Launch) -> tuple[str, str | None]:
+    """Where its logs are made: in the very folder that was looked at, if that is held."""
+    if launch.folder is None:
+        return launch.out, launch.err
+    folder = f"/proc/self/fd/{launch.folder}"
+    err = os.path.join(folder, os.path.basename(launch.err)) if launch.err is not None else None
+    return os.path.join(folder, os.path.basename(launch.out)), err
 
 
 def _failed_start(error: spawn.SpawnError) -> Outcome:

@@ -15,6 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from gputui.core.job import Job
+from gputui.python.user_code.own_files import OTHERS_WRITE
 from gputui.session.errors import NotOurs
 
 from . import own_folders
@@ -112,6 +113,23 @@ class Folders:
                 own_folders.keep_others_out(folder.fd)
             if attempt > 1 and job.spec.outfile is None:
                 folder.begin(os.path.basename(folder.path), attempt)
+
+    def held(self, job: Job, attempt: int) -> int | None:
+        """The folder that the attempt writes to, where others could put another in its place before it does."""
+        if job.spec.outfile is not None or not self._others_may_swap(job):
+            return None
+        folder = self.enter(job)
+        if attempt == 1:
+            return folder.fd
+        with folder:
+            return folder.attempt(attempt)
+
+    def _others_may_swap(self, job: Job) -> bool:
+        """Also what is between the root and the job's folder may be anybody's."""
+        if self._held is None or self._layout(job).job_dir:
+            return True
+        root = os.fstat(self._held)
+        return root.st_uid != os.getuid() or bool(root.st_mode & OTHERS_WRITE)
 
     def enter(self, job: Job, *, make: bool = False) -> JobFolder:
         """NotOurs if something else stands in its place. `make`: what is missing on the way there."""

@@ -78,6 +78,15 @@ class JobFolder:
         for name in ("OUT", "ERR"):
             self._point(f"{stem}.{name}", os.path.join(ATTEMPTS, str(attempt), name))
 
+    def attempt(self, attempt: int) -> int:
+        """The descriptor of the folder of an attempt after the first."""
+        attempts = os.path.join(self.path, ATTEMPTS)
+        above = own_folders.enter(attempts, self.fd)
+        try:
+            return own_folders.enter(os.path.join(attempts, str(attempt)), above)
+        finally:
+            os.close(above)
+
     def _set_aside_first(self, now: str, then: str, attempts: str, above: int) -> None:
         try:
             if not stat.S_ISREG(os.stat(now, dir_fd=self.fd, follow_symlinks=False).st_mode):

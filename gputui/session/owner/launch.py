@@ -76,13 +76,14 @@ class Launcher:
             assert job.active is not None
             try:
                 self._folders.prepare(job, job.active.attempt)
+                held = self._folders.held(job, job.active.attempt)
             except (OSError, NotOurs) as error:
                 self._report(_not_launched(job, job.active.attempt, error))
                 continue
             reached(Step.FOLDER_MADE)
-            yield self._launch(job, job.active, lanes)
+            yield self._launch(job, job.active, lanes, held)
 
-    def _launch(self, job: Job, placed: Placed, lanes: tuple[Lane, ...]) -> Launch:
+    def _launch(self, job: Job, placed: Placed, lanes: tuple[Lane, ...], held: int | None) -> Launch:
         files = self._folders.files(job, placed.attempt)
         own = self._base(placed, lanes)
         environment = {
@@ -101,6 +102,7 @@ class Launcher:
             environment=environment,
             out=self._folders.reached(files.out),
             err=self._folders.reached(files.err) if files.err is not None else None,
+            folder=held,
             gpus=job.spec.request.gpus,
             memory=job.spec.request.memory,
             timeout=job.spec.timeout,
