@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -21,3 +22,12 @@ def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE)
         if waited > seconds:
             raise AssertionError(f"waited {seconds:g} s in vain until {what}")
         time.sleep(min(max(waited / 10, SHORTEST), LONGEST))
+
+
+async def until_then(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """The same in an app's own loop, which goes on meanwhile."""
+    begun = time.monotonic()
+    while not condition():
+        if time.monotonic() - begun > seconds:
+            raise AssertionError(f"waited {seconds:g} s in vain until {what}")
+        await asyncio.sleep(0.01)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from support.devices import GIB, NOW, gpu, held, idle, mig, picture, process, running, shown, silent, snapshot
+from support.waiting import until_then
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -250,7 +251,7 @@ def test_processes_are_listed_below_their_device_while_there_is_room() -> None:
         assert [row.split()[0] for row in app.rows()] == ["0", "5", "1"]
         assert app.rows()[1].split() == ["5", "alice", "10.0G", "1", "min", "/usr/bin/python", "train.py"]
         await pilot.resize_terminal(120, 2)
-        assert [row.split()[0] for row in app.rows()] == ["0", "1"]
+        await until_then(lambda: [row.split()[0] for row in app.rows()] == ["0", "1"], "only devices are listed")
 
     on_screen(story, processes=True)
 

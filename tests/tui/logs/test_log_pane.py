@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from support.log_pane_host import Files, Host, numbered, piloted
+from support.waiting import until_then
 from textual.app import ComposeResult
 from textual.events import MouseScrollDown
 from textual.geometry import Region
@@ -195,11 +196,11 @@ async def test_another_size_of_the_screen_keeps_the_end_in_sight(host: Host, pil
     files.out.write_text(numbered(100))
     host.pane.show(files.job())
     await pilot.resize_terminal(30, 5)
-    assert host.rows() == LAST_TEN[-5:]
+    await until_then(lambda: host.rows() == LAST_TEN[-5:], "the end is in sight")
     host.pane.toggle_wrap()
     await pilot.resize_terminal(5, 5)
     await pilot.resize_terminal(60, 10)
-    assert host.rows() == LAST_TEN
+    await until_then(lambda: host.rows() == LAST_TEN, "the end is in sight again")
     assert host.pane.following
 
 
