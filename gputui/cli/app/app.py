@@ -26,7 +26,7 @@ from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
 from gputui.session.locate import NAMES, chosen
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Begun
+from gputui.session.owner.requests import Open, Opened
 from gputui.session.owner.ticket import Ticket
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
@@ -80,7 +80,7 @@ class Opening:
         self._force = False
         self._paths = self._session(named)
         self._found = self._paths is not None
-        self._begun: Ticket[Begun] | None = None
+        self._opened: Ticket[Opened] | None = None
         # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
         self._begin = replace(begin_request(options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
 
@@ -124,9 +124,18 @@ class Opening:
             force=self._force,
             on_change=on_change,
         )
-        if self._begun is None and self._found:
-            self._begun = holding.owner.do(self._begin)  # before its first turn, which would use the lanes it had
+        if self._opened is None and self._found:
+            self._opened = self._ask_first(holding)
         return holding
+
+    def _ask_first(self, holding: Holding) -> Ticket[Opened]:
+        """Before its first turn, which would use the lanes it had; what runs need not wait for a screen."""
+        try:
+            loads = self._inputs.loads(holding.owner.paths.root, self._environment)
+        except BaseException:
+            holding.let_go(without_successor=True)
+            raise
+        return holding.owner.do(Open(self._begin, loads))
 
     def _take(self, bridge: Bridge) -> list[str]:
         try:
@@ -184,14 +193,14 @@ class Opening:
         return status or app.return_code or 0
 
     def _first(self, main: MainScreen, notices: list[str]) -> None:
-        """With the screen there: lanes, jobs, and what must be said."""
+        """With the screen there: what must be said."""
         from .loading import AppLoading
 
         for notice in [*notices, *self._inputs.notices]:
             main.say(notice)
-        if self._begun is not None:
+        if self._opened is not None:
             loading = AppLoading(main, self._inputs, self._environment, self._pipe)
-            loading.begin(self._begun, self._begin, self._given.notice)
+            loading.tell(self._opened, self._begin, self._given.notice)
 
     def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
         from gputui.tui.farewell import Way, farewell

@@ -1,4 +1,4 @@
-"""What the app does first, with its screen already there: lanes, jobs, and what must be said."""
+"""What the app does first, with its screen already there: says what became of its jobs, and reads on for more."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, BinaryIO
 from gputui.cli.run.stdin_feed import Feeder
 from gputui.cli.run.wishes import told_of_lanes
 from gputui.core.job import StateName
-from gputui.session.errors import SessionError
-from gputui.session.owner.requests import Begin, Begun, Load, Loaded
+from gputui.session.owner.requests import Begin, Load, Loaded, Opened
 from gputui.session.owner.ticket import Ticket
 from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.screens.main import MainScreen
 
 if TYPE_CHECKING:
-    from gputui.cli.run.inputs import Inputs, Source
+    from gputui.cli.run.inputs import Inputs
 
 
 class AppLoading:
-    """One after the other, each when the one before is durable."""
+    """Tells what the owner answered to the request that opened the session; then standard input goes on giving jobs."""
 
     def __init__(
         self, main: MainScreen, inputs: Inputs, environment: dict[str, str], pipe: BinaryIO | None = None
@@ -30,39 +29,26 @@ class AppLoading:
         self._environment = environment
         self._pipe = pipe if inputs.follows_stdin else None
 
-    def begin(self, ticket: Ticket[Begun], begin: Begin, lane_notice: str | None) -> None:
+    def tell(self, ticket: Ticket[Opened], begin: Begin, lane_notice: str | None) -> None:
         """`ticket`: what the owner was asked first, before there was a screen."""
 
-        def begun(answer: Begun) -> None:
-            told = told_of_lanes(answer, lane_notice)
+        def opened(answer: Opened) -> None:
+            told = told_of_lanes(answer.begun, lane_notice)
             if told is not None:
                 self._main.say(told)
-            self._main.asks_which_gpus = not begin.given and not answer.kept and not self._main.read_only
-            self._load_all()
+            self._main.asks_which_gpus = not begin.given and not answer.begun.kept and not self._main.read_only
+            for loaded in answer.loaded:
+                self._loaded(loaded)
+            if answer.refused is not None:
+                self._refused(answer.refused)
+            self._read_on()
 
-        self._main.bridge.ask(lambda owner: ticket, begun, self._refused)
+        self._main.bridge.ask(lambda owner: ticket, opened, self._refused)
 
-    def _load_all(self) -> None:
-        for source in self._inputs.sources:
-            self._load_source(source)
-        if self._inputs.lasting:
-            self._load(Load((), self._environment, "", sources=tuple(self._inputs.lasting)))
+    def _read_on(self) -> None:
         if self._pipe is not None:
             self._feeder = Feeder(self._pipe.fileno(), self._feed, self._waiting, self._fed)
             self._feeder.start()
-
-    def _load_source(self, source: Source) -> None:
-        root = self._main.bridge.root
-        assert root is not None  # lanes were begun in it
-        try:
-            load = source.load(root, self._environment, self._inputs.again)
-        except SessionError as error:
-            self._refused(str(error))
-        else:
-            self._load(load)
-
-    def _load(self, load: Load) -> None:
-        self._main.bridge.do(load, self._loaded, self._refused)
 
     def _loaded(self, loaded: Loaded) -> None:
         """What failed before is not run again by itself: the user is told which key does it."""

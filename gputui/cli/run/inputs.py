@@ -99,6 +99,12 @@ class Inputs:
     def nothing(self) -> bool:
         return not (self.sources or self.lasting or self.follows_stdin)
 
+    def loads(self, root: str, environment: dict[str, str]) -> tuple[Load, ...]:
+        """The requests that add all of it to the session in `root`, in their order."""
+        given = [source.load(root, environment, self.again) for source in self.sources]
+        lasting = [Load((), environment, "", self.again, tuple(self.lasting))] if self.lasting else []
+        return (*given, *lasting)
+
     def _read(self, name: str) -> Source | None:
         if name == "-":
             return self._stdin()

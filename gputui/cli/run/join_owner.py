@@ -52,13 +52,13 @@ class Following:
 
     def run(self) -> int:
         signal.signal(signal.SIGINT, lambda *_: self._left.set())
-        again = self._inputs.again
         for notice in self._inputs.notices:
             say(notice)
-        for source in self._inputs.sources:
-            say(self._load(source.load(self._client.root, self._environment, again)).sentence)
+        for load in self._inputs.loads(self._client.root, self._environment):
+            sentence = self._load(load).sentence
+            if load.origin:  # an owner of an earlier version words that too
+                say(sentence)
         if self._inputs.lasting:
-            self._load(Load((), self._environment, "", again, tuple(self._inputs.lasting)))
             say(f"{', '.join(one.path for one in self._inputs.lasting)}: read there from now on")
         feeder = Feeder(STDIN, self._feed, lambda: len(self._unfinished))
         if self._inputs.follows_stdin:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gputui.cli.output.progress_lines import EventLines, ProgressLine, draws_progress
 from gputui.cli.output.words import Exit, refuse
-from gputui.core.events import PauseKind
+from gputui.core.events import PauseKind, Refusal
 from gputui.core.job import Ended
 from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
@@ -22,14 +22,14 @@ from gputui.session.environment import captured, digest
 from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Commands, Load
+from gputui.session.owner.requests import Commands, Load, Open, Opened
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
 from gputui.sources.source import Draft
 
-from .inputs import STDIN, Inputs, Named, Source
+from .inputs import STDIN, Inputs, Named
 from .interrupts import Behind, Leaving, Way, announced, ask, events_of
 from .lasting_sources import Lasting
 from .layouts import check_layout as check_layout
@@ -126,17 +126,13 @@ class Running:
         if options.no_keeper:
             self._charges.welcome(owner.scheduler.book.next_id)
         self._reporter.seen(opened)
-        begun = owner.do(begin_request(options, given))  # before its first turn, which would use the lanes it had
-        owner.start()
-        told = told_of_lanes(self._answer(begun), given.notice)
-        if told is not None:
-            self._reporter.say(told)
-        for source in inputs.sources:
-            self._load(source)
         if self._lasting.wait_for(inputs.lasting):
             self._lasting.listen(owner.paths.yielder_log, self._reporter.copy)
-            self._asked(Load((), self._environment, "", sources=tuple(inputs.lasting)))
-            self._lasting.announce()
+        request = Open(begin_request(options, given), inputs.loads(owner.paths.root, self._environment))
+        ticket = owner.do(request)  # before its first turn, which would use the lanes it had
+        owner.start()
+        self._tell_opened(self._answer(ticket), given)
+        self._lasting.announce()
         if inputs.nothing:
             self._adopt_all(opened)
         feed, waiting = lambda drafts: self._feed(inputs, drafts), lambda: owner.snapshot.waiting
@@ -171,10 +167,14 @@ class Running:
         if self._owner.snapshot.active:
             self._idle.wait(GATHER)
 
-    def _load(self, source: Source) -> None:
-        loaded = self._asked(source.load(self._owner.paths.root, self._environment, self._named().again))
-        self._reporter.say(loaded.sentence)
-        self._charges.own(loaded.jobs)
+    def _tell_opened(self, opened: Opened, given: GivenLanes) -> None:
+        for loaded in opened.loaded:
+            self._charges.own(loaded.jobs)
+        for sentence in [told_of_lanes(opened.begun, given.notice), *(loaded.sentence for loaded in opened.loaded)]:
+            if sentence:
+                self._reporter.say(sentence)
+        if opened.refused is not None:
+            raise Refusal(opened.refused)
 
     def _feed(self, inputs: Inputs, drafts: list[Draft]) -> None:
         load = Load(inputs.from_drafts(drafts), self._environment, "standard input")

@@ -15,7 +15,7 @@ from gputui.session.files.outfiles import check_outfiles
 from gputui.session.store.source_record import SourceKind, SourceRecord
 
 from .load_plan import NO_RESULTS, Again, Results, plan
-from .ticket import Act
+from .ticket import Act, NotDurable
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
 
@@ -65,6 +65,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """All jobs that the load names, new or known."""
     new: int
     sentence: str
+    """Empty where there is no origin to tell of: a source that is only remembered."""
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
@@ -85,7 +86,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
         planned = plan(book, specs, self.again, self.results, act.now)
         check_outfiles(book, planned.new)
         first = book.next_id
-        sentence = planned.sentence(self.origin)
+        sentence = planned.sentence(self.origin) if self.origin else ""
         for event in planned.events():
             act.handle(event)
         for source in self.sources:
@@ -166,6 +167,31 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
         if cause is None:
             return mode is Mode.DRAINING
         return cause.kind in CLEARED_BY_RUN and not (cause.kind is PauseKind.CRASHES and self.keeps_crash_pause)
+
+
+class Opened(msgspec.Struct, frozen=True):
+    begun: Begun
+    loaded: list[Loaded]
+    """Of each load, up to the one that was refused."""
+    refused: str | None = None
+
+
+class Open(msgspec.Struct, frozen=True):
+    """A session as whoever opens it wants it, and its jobs, in one turn: none is added where the rest is refused."""
+
+    begin: Begin
+    loads: tuple[Load, ...] = ()
+
+    def __call__(self, act: Act) -> Opened:
+        begun, loaded = self.begin(act), []
+        for load in self.loads:
+            try:
+                loaded.append(load(act))
+            except NotDurable:
+                raise
+            except Refusal as refusal:
+                return Opened(begun, loaded, str(refusal))
+        return Opened(begun, loaded)
 
 
 def devices_of(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:
