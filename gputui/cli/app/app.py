@@ -26,7 +26,7 @@ from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
 from gputui.session.locate import NAMES, chosen
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Open, Opened
+from gputui.session.owner.requests import Open, OpenedWithJobs
 from gputui.session.owner.ticket import Ticket
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
@@ -80,7 +80,7 @@ class Opening:
         self._force = False
         self._paths = self._session(named)
         self._found = self._paths is not None
-        self._opened: Ticket[Opened] | None = None
+        self._opened: Ticket[OpenedWithJobs] | None = None
         # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
         self._begin = replace(begin_request(options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
 
@@ -128,7 +128,7 @@ class Opening:
             self._opened = self._ask_first(holding)
         return holding
 
-    def _ask_first(self, holding: Holding) -> Ticket[Opened]:
+    def _ask_first(self, holding: Holding) -> Ticket[OpenedWithJobs]:
         """Before its first turn, which would use the lanes it had; what runs need not wait for a screen."""
         try:
             loads = self._inputs.loads(holding.owner.paths.root, self._environment)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from gputui.cli.run.stdin_feed import Feeder
 from gputui.cli.run.wishes import told_of_lanes
 from gputui.core.job import StateName
-from gputui.session.owner.requests import Begin, Load, Loaded, Opened
+from gputui.session.owner.requests import Begin, Load, Loaded, OpenedWithJobs
 from gputui.session.owner.ticket import Ticket
 from gputui.sources.source import Draft
 from gputui.tui.model.rows import BAD_ENDS
@@ -29,10 +29,10 @@ class AppLoading:
         self._environment = environment
         self._pipe = pipe if inputs.follows_stdin else None
 
-    def tell(self, ticket: Ticket[Opened], begin: Begin, lane_notice: str | None) -> None:
+    def tell(self, ticket: Ticket[OpenedWithJobs], begin: Begin, lane_notice: str | None) -> None:
         """`ticket`: what the owner was asked first, before there was a screen."""
 
-        def opened(answer: Opened) -> None:
+        def opened(answer: OpenedWithJobs) -> None:
             told = told_of_lanes(answer.begun, lane_notice)
             if told is not None:
                 self._main.say(told)

@@ -22,7 +22,7 @@ from gputui.session.environment import captured, digest
 from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Commands, Load, Open, Opened
+from gputui.session.owner.requests import Commands, Load, Open, OpenedWithJobs
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
@@ -167,7 +167,7 @@ class Running:
         if self._owner.snapshot.active:
             self._idle.wait(GATHER)
 
-    def _tell_opened(self, opened: Opened, given: GivenLanes) -> None:
+    def _tell_opened(self, opened: OpenedWithJobs, given: GivenLanes) -> None:
         for loaded in opened.loaded:
             self._charges.own(loaded.jobs)
         for sentence in [told_of_lanes(opened.begun, given.notice), *(loaded.sentence for loaded in opened.loaded)]:

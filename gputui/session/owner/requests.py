@@ -15,7 +15,7 @@ from gputui.session.files.outfiles import check_outfiles
 from gputui.session.store.source_record import SourceKind, SourceRecord
 
 from .load_plan import NO_RESULTS, Again, Results, plan
-from .ticket import Act, NotDurable
+from .ticket import Act, CommitFailed
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
 
@@ -169,7 +169,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
         return cause.kind in CLEARED_BY_RUN and not (cause.kind is PauseKind.CRASHES and self.keeps_crash_pause)
 
 
-class Opened(msgspec.Struct, frozen=True):
+class OpenedWithJobs(msgspec.Struct, frozen=True):
     begun: Begun
     loaded: list[Loaded]
     """Of each load, up to the one that was refused."""
@@ -182,16 +182,16 @@ class Open(msgspec.Struct, frozen=True):
     begin: Begin
     loads: tuple[Load, ...] = ()
 
-    def __call__(self, act: Act) -> Opened:
+    def __call__(self, act: Act) -> OpenedWithJobs:
         begun, loaded = self.begin(act), []
         for load in self.loads:
             try:
                 loaded.append(load(act))
-            except NotDurable:
+            except CommitFailed:
                 raise
             except Refusal as refusal:
-                return Opened(begun, loaded, str(refusal))
-        return Opened(begun, loaded)
+                return OpenedWithJobs(begun, loaded, str(refusal))
+        return OpenedWithJobs(begun, loaded)
 
 
 def devices_of(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:
