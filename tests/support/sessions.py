@@ -158,9 +158,12 @@ class Session:
 
     def sweep(self) -> None:
         """Ends what is left of this session's jobs, by its own mark in their environment."""
-        for pid in self.processes():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        found = self.processes()
+        # Numbers wrap around: a command may come before its wrapper, which must not live to note its end.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
 
 def finished(process: Process, given: str | None = None, seconds: float = PATIENCE * 2) -> Done:

@@ -26,7 +26,7 @@ from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
 from gputui.session.locate import NAMES, chosen
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Open, OpenedWithJobs
+from gputui.session.owner.requests import OpenedWithJobs, OpenSession
 from gputui.session.owner.ticket import Ticket
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
@@ -135,7 +135,7 @@ class Opening:
         except BaseException:
             holding.let_go(without_successor=True)
             raise
-        return holding.owner.do(Open(self._begin, loads))
+        return holding.owner.do(OpenSession(self._begin, loads))
 
     def _take(self, bridge: Bridge) -> list[str]:
         try:

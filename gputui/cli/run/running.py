@@ -22,7 +22,7 @@ from gputui.session.environment import captured, digest
 from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Commands, Load, Open, OpenedWithJobs
+from gputui.session.owner.requests import Commands, Load, OpenedWithJobs, OpenSession
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
@@ -128,7 +128,7 @@ class Running:
         self._reporter.seen(opened)
         if self._lasting.wait_for(inputs.lasting):
             self._lasting.listen(owner.paths.yielder_log, self._reporter.copy)
-        request = Open(begin_request(options, given), inputs.loads(owner.paths.root, self._environment))
+        request = OpenSession(begin_request(options, given), inputs.loads(owner.paths.root, self._environment))
         ticket = owner.do(request)  # before its first turn, which would use the lanes it had
         owner.start()
         self._tell_opened(self._answer(ticket), given)
