@@ -68,7 +68,7 @@ class SetPriority(JobCommand, frozen=True, tag="priority"):
     priority: int
 
 
-class Where(StrEnum):
+class MoveTarget(StrEnum):
     UP = "up"
     DOWN = "down"
     TOP = "top"
@@ -77,7 +77,7 @@ class Where(StrEnum):
 
 
 class Move(JobCommand, frozen=True, tag="move"):
-    where: Where
+    where: MoveTarget
     before: JobId | None = None
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gputui.core.structures.order import Place, place_of
 
-from .events import Move, Refusal, Where
+from .events import Move, MoveTarget, Refusal
 from .instructions import Instruction
 from .job import Job, JobId, Waiting
 
@@ -23,17 +23,17 @@ def move(scheduler: Scheduler, job: Job, event: Move, now: float) -> list[Instru
     place = place_of(job)
     line = scheduler.book.line
     match event.where:
-        case Where.UP:
+        case MoveTarget.UP:
             _swap(scheduler, job, line.before(place), "first", now)
-        case Where.DOWN:
+        case MoveTarget.DOWN:
             _swap(scheduler, job, line.after(place), "last", now)
-        case Where.TOP:
+        case MoveTarget.TOP:
             first = line.after(Place(place.urgency, float("-inf"), -1))
             _put_at(scheduler, job, (first.position if first else 0.0) - 1, now, "to the top")
-        case Where.BOTTOM:
+        case MoveTarget.BOTTOM:
             last = line.before(Place(place.urgency + 1, float("-inf"), -1))
             _put_at(scheduler, job, (last.position if last else 0.0) + 1, now, "to the bottom")
-        case Where.BEFORE:
+        case MoveTarget.BEFORE:
             _move_before(scheduler, job, event.before, now)
     return []
 

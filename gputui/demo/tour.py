@@ -13,7 +13,7 @@ FIRST_JOB = 0
 
 
 @dataclass
-class Seen:
+class TourProgress:
     """What has happened so far."""
 
     acts: set[str] = field(default_factory=set)
@@ -26,29 +26,29 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Step:
+class TourStep:
     hint: str
-    done: Callable[[Seen], bool]
+    done: Callable[[TourProgress], bool]
 
 
-def _used(*acts: str) -> Callable[[Seen], bool]:
+def _used(*acts: str) -> Callable[[TourProgress], bool]:
     return lambda seen: not seen.acts.isdisjoint(acts)
 
 
-CRASH = Step(
+CRASH = TourStep(
     "vit jobs miss a file; the demo just put it there: R, then Enter",
     lambda seen: seen.crashed and not seen.paused,
 )
 BEFORE_CRASH = "look around: soon the vit jobs will crash, all in the same way"
 STEPS = (
-    Step("j and k move through the queue, and the log follows", lambda seen: seen.moved),
-    Step("l shows the log on the whole screen, and l again the queue", _used("full_log")),
-    Step("on a waiting job, + raises its priority: it starts next", _used("priority_up", "move_top")),
-    Step("on a running job, K ends it, and asks before it does", _used("kill")),
+    TourStep("j and k move through the queue, and the log follows", lambda seen: seen.moved),
+    TourStep("l shows the log on the whole screen, and l again the queue", _used("full_log")),
+    TourStep("on a waiting job, + raises its priority: it starts next", _used("priority_up", "move_top")),
+    TourStep("on a running job, K ends it, and asks before it does", _used("kill")),
     CRASH,
-    Step("a adds a job; A adds a whole sweep, with a preview as you type", _used("add", "sweep")),
-    Step("1 goes to the GPUs, 2 to the queue, 3 to the log; Enter tells more", _used("focus_gpus", "next_pane")),
-    Step("that was the tour. ? shows all keys, q ends and removes the demo", lambda seen: False),
+    TourStep("a adds a job; A adds a whole sweep, with a preview as you type", _used("add", "sweep")),
+    TourStep("1 goes to the GPUs, 2 to the queue, 3 to the log; Enter tells more", _used("focus_gpus", "next_pane")),
+    TourStep("that was the tour. ? shows all keys, q ends and removes the demo", lambda seen: False),
 )
 
 
@@ -56,7 +56,7 @@ class Tour:
     """`mend` is called when the crashes have paused the scheduler: it puts their cause right."""
 
     def __init__(self, mend: Callable[[], None]) -> None:
-        self.seen = Seen()
+        self.seen = TourProgress()
         self._mend = mend
 
     def look(self, snapshot: Snapshot, cursor: int | None) -> str:

@@ -16,7 +16,7 @@ from .wanted import (
     BadGpus,
     Cpu,
     Group,
-    Named,
+    NamedDevices,
     Simulated,
     Wanted,
     looks_like_gpus,
@@ -24,7 +24,7 @@ from .wanted import (
 )
 
 __all__ = [
-    "MOST_LANES", "All", "BadGpus", "Cpu", "GivenLanes", "Named", "Simulated", "Wanted",
+    "MOST_LANES", "All", "BadGpus", "Cpu", "GivenLanes", "NamedDevices", "Simulated", "Wanted",
     "lanes", "looks_like_gpus", "parse_gpus",
 ]  # fmt: skip
 
@@ -47,7 +47,7 @@ def lanes(wanted: Wanted, hardware: Hardware) -> GivenLanes:
             return GivenLanes(_cpu_lanes(count))
         case Simulated(lanes=count):
             return GivenLanes(_lanes(((str(index),) for index in range(count)), DeviceKind.SIMULATED))
-        case Named(groups=groups):
+        case NamedDevices(groups=groups):
             return _named_lanes(groups, hardware)
 
 

@@ -50,7 +50,7 @@ class Free(Struct, frozen=True, tag="free"):
     """Nobody else is on it."""
 
 
-class Held(Struct, frozen=True, tag="held"):
+class HeldByStrangers(Struct, frozen=True, tag="held"):
     """Strangers are on it, the largest first."""
 
     by: tuple[Stranger, ...]
@@ -70,7 +70,7 @@ class Unusable(Struct, frozen=True, tag="unusable"):
     why: str
 
 
-Verdict = Free | Held | Resting | Unusable
+Verdict = Free | HeldByStrangers | Resting | Unusable
 
 _Identity = tuple[int, int | None]
 
@@ -115,12 +115,12 @@ class Strangers:
         state.looked = True
         return self._hold(state) if state.strangers else self._release(state, before, now)
 
-    def _hold(self, state: _Device) -> Held:
+    def _hold(self, state: _Device) -> HeldByStrangers:
         by = tuple(sorted(state.strangers.values(), key=lambda stranger: -(stranger.memory or 0)))
         first = min(stranger.since for stranger in by)
         state.held_since = first if state.held_since is None else min(state.held_since, first)
         state.rests_until, state.last = None, by[0]
-        return Held(by, state.held_since)
+        return HeldByStrangers(by, state.held_since)
 
     def _release(self, state: _Device, before: dict[_Identity, Stranger], now: float) -> Free | Resting:
         if before and state.held_since is not None:

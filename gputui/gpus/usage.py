@@ -17,7 +17,7 @@ _LONGEST_GAP = 10.0
 """Seconds between two samples that still count as seen; a sampler that was away saw nothing."""
 
 
-class Holding(Struct, frozen=True):
+class DeviceHolding(Struct, frozen=True):
     """An attempt under way, and the keys of the devices it was given."""
 
     job: JobId
@@ -27,7 +27,7 @@ class Holding(Struct, frozen=True):
     """When it was given them."""
 
 
-class Usage(Struct, frozen=True):
+class MeasuredUsage(Struct, frozen=True):
     """Of one attempt so far; stored at its end, or given to the next owner."""
 
     gpu_seconds: float = 0.0
@@ -54,27 +54,27 @@ class Usage(Struct, frozen=True):
 class UsageMeter:
     """Adds up what the samples show. `now` is one clock throughout; Unix time if usages outlive the process."""
 
-    def __init__(self, earlier: Mapping[tuple[JobId, int], Usage] | None = None) -> None:
+    def __init__(self, earlier: Mapping[tuple[JobId, int], MeasuredUsage] | None = None) -> None:
         self._usages = dict(earlier or {})
         self._seen_at: float | None = None
 
-    def observe(self, sample: Sample, holdings: list[Holding], pids: Mapping[int, JobId], now: float) -> None:
+    def observe(self, sample: Sample, holdings: list[DeviceHolding], pids: Mapping[int, JobId], now: float) -> None:
         """`pids` tells our processes in the sample, as for strangers."""
         seconds = 0.0 if self._seen_at is None else min(max(0.0, now - self._seen_at), _LONGEST_GAP)
         self._seen_at = now
         shared = _shared_devices(holdings)
         for holding in holdings:
             look = _look(sample, holding, pids, shared)
-            before = self._usages.get((holding.job, holding.attempt), Usage())
+            before = self._usages.get((holding.job, holding.attempt), MeasuredUsage())
             its_part = min(seconds, max(0.0, now - holding.since))
             self._usages[holding.job, holding.attempt] = _added(before, look, len(holding.devices), its_part, now)
 
-    def usage(self, job: JobId, attempt: int) -> Usage:
-        return self._usages.get((job, attempt), Usage())
+    def usage(self, job: JobId, attempt: int) -> MeasuredUsage:
+        return self._usages.get((job, attempt), MeasuredUsage())
 
-    def end(self, job: JobId, attempt: int) -> Usage:
+    def end(self, job: JobId, attempt: int) -> MeasuredUsage:
         """The last word on an attempt; it is forgotten here."""
-        return self._usages.pop((job, attempt), Usage())
+        return self._usages.pop((job, attempt), MeasuredUsage())
 
 
 class _Look(Struct):
@@ -84,7 +84,7 @@ class _Look(Struct):
     memory: int | None = None
 
 
-def _look(sample: Sample, holding: Holding, pids: Mapping[int, JobId], shared: set[str]) -> _Look:
+def _look(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], shared: set[str]) -> _Look:
     look = _Look()
     for key in holding.devices:
         device = sample.device(key)
@@ -115,9 +115,9 @@ def _memory(device: DeviceSample, job: JobId, pids: Mapping[int, JobId], alone: 
     return device.memory_used if alone and not device.memory_shared else None
 
 
-def _added(usage: Usage, look: _Look, devices: int, seconds: float, now: float) -> Usage:
+def _added(usage: MeasuredUsage, look: _Look, devices: int, seconds: float, now: float) -> MeasuredUsage:
     measured, peaks = len(look.utilizations), [usage.peak_utilization, *look.utilizations]
-    return Usage(
+    return MeasuredUsage(
         gpu_seconds=usage.gpu_seconds + devices * seconds,
         measured_seconds=usage.measured_seconds + measured * seconds,
         busy_seconds=usage.busy_seconds + sum(look.utilizations) / 100 * seconds,
@@ -127,7 +127,7 @@ def _added(usage: Usage, look: _Look, devices: int, seconds: float, now: float) 
     )
 
 
-def _idle_since(usage: Usage, look: _Look, now: float) -> float | None:
+def _idle_since(usage: MeasuredUsage, look: _Look, now: float) -> float | None:
     """A look that shows nothing changes nothing: not knowing is neither idling nor working."""
     if not look.utilizations:
         return usage.idle_since
@@ -141,7 +141,7 @@ def _highest(values: list[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _shared_devices(holdings: list[Holding]) -> set[str]:
+def _shared_devices(holdings: list[DeviceHolding]) -> set[str]:
     seen: set[str] = set()
     shared: set[str] = set()
     for key in (key for holding in holdings for key in holding.devices):

@@ -12,7 +12,7 @@ __all__ = [
     "All",
     "BadGpus",
     "Cpu",
-    "Named",
+    "NamedDevices",
     "Simulated",
     "Wanted",
     "looks_like_gpus",
@@ -59,12 +59,12 @@ class Simulated(Struct, frozen=True, tag="sim"):
     lanes: int
 
 
-class Named(Struct, frozen=True, tag="named"):
+class NamedDevices(Struct, frozen=True, tag="named"):
     groups: tuple[Group, ...]
     """One lane for each, in this order; most hold a single device."""
 
 
-Wanted = All | Cpu | Simulated | Named
+Wanted = All | Cpu | Simulated | NamedDevices
 
 
 def parse_gpus(text: str) -> Wanted:
@@ -77,7 +77,7 @@ def parse_gpus(text: str) -> Wanted:
     if match := _STAND_IN.fullmatch(compact.lower()):
         lanes = _within(match[2], 1, MOST_LANES, text, f"{match[1]}:{match[2]}")
         return Cpu(lanes) if match[1] == "cpu" else Simulated(lanes)
-    return Named(_groups(compact, text))
+    return NamedDevices(_groups(compact, text))
 
 
 def looks_like_gpus(word: str) -> bool:

@@ -6,7 +6,7 @@ import unicodedata
 from functools import lru_cache
 
 from .sample import DeviceSample
-from .strangers import Free, Held, Resting, Stranger, Unusable, Verdict
+from .strangers import Free, HeldByStrangers, Resting, Stranger, Unusable, Verdict
 
 _GIB = 1024**3
 _MIB = 1024**2
@@ -35,7 +35,7 @@ def why_not(device: DeviceSample, verdict: Verdict, now: float) -> str | None:
     match verdict:
         case Free():
             return None
-        case Held(by=by):
+        case HeldByStrangers(by=by):
             more = f" and {len(by) - 1} more" if len(by) > 1 else ""
             return f"{name} is held by {_person(by[0], now)}{more}"
         case Resting(until=until, after=after):

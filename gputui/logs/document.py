@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .ansi import Line, decoded
-from .line_index import Change, LineIndex
+from .line_index import FileChange, LineIndex
 
 __all__ = ["Document", "Section"]
 
@@ -55,14 +55,14 @@ class Document:
     def complete(self) -> bool:
         return all(section.index.complete for section in self.sections)
 
-    def look(self, *, at_end: bool) -> Change:
+    def look(self, *, at_end: bool) -> FileChange:
         """Takes in what was written; whoever watches the end must not wait for what lies before it."""
         changes = [section.index.look() for section in self.sections]
         for section in self.sections:
             if at_end and section.index.unread > TOO_FAR_BEHIND:
                 section.index.jump_to_end()
-                changes.append(Change.ANEW)
-        return max(changes, key=lambda change: change.value, default=Change.NOTHING)
+                changes.append(FileChange.ANEW)
+        return max(changes, key=lambda change: change.value, default=FileChange.NOTHING)
 
     def extend(self, seconds: float) -> bool:
         """Makes more lines known towards the beginning, those at the end first; True when all are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Layout", "Top"]
+__all__ = ["LineLayout", "Top"]
 
 
 class Top(NamedTuple):
@@ -18,7 +18,7 @@ class Top(NamedTuple):
     part: int = 0
 
 
-class Layout:
+class LineLayout:
     """`rows` lines on a screen that is `height` high; `parts` tells how many rows a line takes there."""
 
     def __init__(self, rows: int, height: int, parts: Callable[[int], int]) -> None:

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from .newlines import BLOCK, Newlines
 
-__all__ = ["Change", "LineIndex", "RawLine"]
+__all__ = ["FileChange", "LineIndex", "RawLine"]
 
 LONGEST_READ = 1 << 16
 FIRST_LOOK = 4 * BLOCK
 
 
-class Change(Enum):
+class FileChange(Enum):
     """What a look at the file found."""
 
     NOTHING = auto()
@@ -90,18 +90,18 @@ class LineIndex:
         """Bytes at the file's end that have not been counted yet."""
         return self.size - self._counted
 
-    def look(self, seconds: float = 0.02) -> Change:
+    def look(self, seconds: float = 0.02) -> FileChange:
         """Takes in what was written since the last look, for at most about this long."""
         change = self._find_file()
         if self._file is None:
             return change
         size = os.fstat(self._file).st_size
-        if size < self._counted or change is Change.ANEW:
+        if size < self._counted or change is FileChange.ANEW:
             self._restart(size)
-            change = Change.ANEW
+            change = FileChange.ANEW
         self.size = size
-        if self._count_on(seconds) and change is Change.NOTHING:
-            change = Change.GREW
+        if self._count_on(seconds) and change is FileChange.NOTHING:
+            change = FileChange.GREW
         while self._begin > 0 and self._counted - self._begin < FIRST_LOOK:
             self._count_block_before()
         return change
@@ -198,20 +198,20 @@ class LineIndex:
         self._begin -= BLOCK
         self._before.append(self._before[-1] + self.read(self._begin, BLOCK).count(b"\n"))
 
-    def _find_file(self) -> Change:
+    def _find_file(self) -> FileChange:
         """Opens what the path names now; a file that was removed is shown on from its descriptor."""
         try:
             status = os.stat(self._path)
         except (OSError, ValueError):
-            return Change.NOTHING
+            return FileChange.NOTHING
         identity = (status.st_dev, status.st_ino)
         if identity == self._identity or not stat.S_ISREG(status.st_mode):
-            return Change.NOTHING
+            return FileChange.NOTHING
         try:
             # Between the two calls the job may put a FIFO there: opening must not wait for a writer.
             file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            return Change.NOTHING
+            return FileChange.NOTHING
         self.close()
         self._file, self._identity = file, identity
-        return Change.ANEW
+        return FileChange.ANEW

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from gputui.core.crash_kind import CrashKind
 
-from .crashes.cleaning import Line, cleaned
+from .crashes.cleaning import CleanLine, cleaned
 from .crashes.complaints import Found, aftermath, batch_verdict, cancelled, complaint, shell_refusal
-from .crashes.consequences import Verdict, judged
+from .crashes.consequences import CrashReading, judged
 from .crashes.gpu_trouble import common_words, watchdog
 from .crashes.kinds import kind_in
 from .crashes.last_words import farewell, last_words
@@ -38,8 +38,8 @@ class Crash(NamedTuple):
 
 
 class _Log(NamedTuple):
-    lines: list[Line]
-    verdict: Verdict
+    lines: list[CleanLine]
+    verdict: CrashReading
     for_errors: bool
 
 
@@ -99,7 +99,7 @@ def _found(logs: list[_Log], code: int | None) -> Found:
     return Found(words, None, CrashKind.EXIT_ONLY)
 
 
-def _first(logs: list[_Log], *finders: Callable[[list[Line]], Found | None]) -> Found | None:
+def _first(logs: list[_Log], *finders: Callable[[list[CleanLine]], Found | None]) -> Found | None:
     return next((found for find in finders for log in logs if (found := find(log.lines))), None)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 
-class Open(NamedTuple):
+class OpenedPath(NamedTuple):
     """Opened by the child or for it, so that whoever starts it needs no descriptor."""
 
     path: str
@@ -23,11 +23,11 @@ class Same(NamedTuple):
     number: int
 
 
-Descriptors = Mapping[int, int | Open | Same]
+Descriptors = Mapping[int, int | OpenedPath | Same]
 """The child's numbers; a plain int is a descriptor of ours."""
 
-NOTHING_TO_READ = Open(os.devnull, os.O_RDONLY)
-NOWHERE = Open(os.devnull, os.O_WRONLY)
+NOTHING_TO_READ = OpenedPath(os.devnull, os.O_RDONLY)
+NOWHERE = OpenedPath(os.devnull, os.O_WRONLY)
 STANDARD: Descriptors = {0: NOTHING_TO_READ, 1: NOWHERE, 2: NOWHERE}
 
 

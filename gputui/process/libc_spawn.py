@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .descriptors import Descriptors, Open, Same
+from .descriptors import Descriptors, OpenedPath, Same
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 _ROOM = 1024
@@ -52,7 +52,7 @@ def _variables(environment: Mapping[str, str]) -> list[str]:
 def _arrange(actions: Any, descriptors: Descriptors) -> None:
     """Opens before copies, for a path may lead through a descriptor of ours that a copy would replace."""
     for number, to in descriptors.items():
-        if isinstance(to, Open):
+        if isinstance(to, OpenedPath):
             path = os.fsencode(to.path)
             _checked(_libc.posix_spawn_file_actions_addopen(actions, number, path, to.flags, to.mode))
     for number, to in descriptors.items():

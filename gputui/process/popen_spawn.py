@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from .descriptors import Descriptors, Open, Same
+from .descriptors import Descriptors, OpenedPath, Same
 
 _ARRANGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "arrange.py")
 
@@ -40,7 +40,7 @@ def popen_spawn(arguments: Sequence[str], environment: Mapping[str, str], descri
     return process.pid
 
 
-def _ours(to: int | Open, opened: ExitStack) -> int:
+def _ours(to: int | OpenedPath, opened: ExitStack) -> int:
     if isinstance(to, int):
         return to
     fd = os.open(to.path, to.flags | os.O_CLOEXEC, to.mode)

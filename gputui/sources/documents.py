@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from .source import BadInput, shown
 
-__all__ = ["Document", "Place", "parse_toml", "parse_yaml", "read_document"]
+__all__ = ["Place", "SpecDocument", "parse_toml", "parse_yaml", "read_document"]
 
 LARGEST = 64 << 20
 Place = tuple[str | int, ...]
 
 
-class Document(Struct, frozen=True):
+class SpecDocument(Struct, frozen=True):
     origin: str
     value: object
     line_of: Callable[[Place], int | None]
@@ -29,7 +29,7 @@ class Document(Struct, frozen=True):
         return None
 
 
-def read_document(path: str) -> Document:
+def read_document(path: str) -> SpecDocument:
     from .command_list import unreadable
 
     try:
@@ -47,7 +47,7 @@ def read_document(path: str) -> Document:
     return (parse_toml if path.endswith(".toml") else parse_yaml)(text, path)
 
 
-def parse_toml(text: str, origin: str) -> Document:
+def parse_toml(text: str, origin: str) -> SpecDocument:
     import tomllib
 
     from .toml_lines import line_of
@@ -58,10 +58,10 @@ def parse_toml(text: str, origin: str) -> Document:
         raise BadInput(f"{shown(origin)} is no TOML: {error}") from None
     except (RecursionError, ValueError) as error:
         raise BadInput(f"{shown(origin)} cannot be read: {error}") from None
-    return Document(origin, value, lambda place: line_of(text, place))
+    return SpecDocument(origin, value, lambda place: line_of(text, place))
 
 
-def parse_yaml(text: str, origin: str) -> Document:
+def parse_yaml(text: str, origin: str) -> SpecDocument:
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -80,7 +80,7 @@ def parse_yaml(text: str, origin: str) -> Document:
         raise BadInput(
             f"{shown(origin)} is no YAML: {str(error).splitlines()[0] if str(error) else 'bad value'}"
         ) from None
-    return Document(origin, value, lambda place: _yaml_line(node, place))
+    return SpecDocument(origin, value, lambda place: _yaml_line(node, place))
 
 
 def _yaml_line(node: Any, place: Place) -> int | None:

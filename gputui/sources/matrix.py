@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from .documents import Place
 from .job_table import JobTable, checked_command, read_table, table_schema
-from .pattern import Pattern
+from .pattern import CommandPattern
 from .ranges import values_of
 from .settings import JobSettings, Scalar, written
 from .source import BadInput, Draft
@@ -74,7 +74,7 @@ def drafts_of(matrix: Matrix, defaults: JobTable, line: int) -> Iterator[Draft]:
         yield _draft(params, patterns, base, line)
 
 
-def _draft(params: Params, patterns: dict[str, Pattern], base: JobSettings, line: int) -> Draft:
+def _draft(params: Params, patterns: dict[str, CommandPattern], base: JobSettings, line: int) -> Draft:
     filled = {key: _fill(pattern, params, key) for key, pattern in patterns.items()}
     command = checked_command(filled.pop("command"))
     variables = {key[4:]: filled.pop(key) for key in list(filled) if key.startswith("env.")}
@@ -84,20 +84,20 @@ def _draft(params: Params, patterns: dict[str, Pattern], base: JobSettings, line
     return Draft(command, line, replace(base, **changes), params)
 
 
-def _patterns(settings: JobSettings, command: str, names: Iterable[str]) -> dict[str, Pattern]:
+def _patterns(settings: JobSettings, command: str, names: Iterable[str]) -> dict[str, CommandPattern]:
     texts = {key: value for key in _FILLED if (value := getattr(settings, key)) is not None}
     texts |= {f"env.{key}": value for key, value in (settings.variables or {}).items()}
     return {key: _pattern(value, names, key) for key, value in {"command": command, **texts}.items()}
 
 
-def _pattern(text: str, names: Iterable[str], key: str) -> Pattern:
+def _pattern(text: str, names: Iterable[str], key: str) -> CommandPattern:
     try:
-        return Pattern(text, names)
+        return CommandPattern(text, names)
     except BadInput as bad:
         raise BadTable(f"{key}: {bad}", (key,)) from None
 
 
-def _fill(pattern: Pattern, params: Params, key: str) -> str:
+def _fill(pattern: CommandPattern, params: Params, key: str) -> str:
     missing = pattern.used - params.keys()
     if missing:
         raise BadTable(f"{key}: a combination has no {min(missing)}; give it one", ("include",))

@@ -12,13 +12,13 @@ from gputui.core.views.parameters import given
 from .command_list import LONGEST_COMMAND
 from .source import BadInput, shown
 
-__all__ = ["Pattern", "pattern_of", "with_field"]
+__all__ = ["CommandPattern", "pattern_of", "with_field"]
 
 _NUMBER = re.compile(r"[0-9]+")
 _PARTS = re.compile(r"[.\[]")
 
 
-class Pattern:
+class CommandPattern:
     """Checked when it is made; `fill` makes a command of it."""
 
     def __init__(self, text: str, names: Iterable[str]) -> None:

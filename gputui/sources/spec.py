@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .documents import Document, Place, read_document
+from .documents import Place, SpecDocument, read_document
 from .job_table import JobTable, checked_command, read_table, table_schema
 from .matrix import drafts_of, matrix_schema, read_matrix
 from .source import BadInput, Draft, shown
@@ -29,7 +29,7 @@ def read_spec(path: str) -> list[Draft]:
     return parse_spec(read_document(path))
 
 
-def parse_spec(document: Document) -> list[Draft]:
+def parse_spec(document: SpecDocument) -> list[Draft]:
     try:
         drafts = list(_drafts(converted(document.value or {}, SpecFile), document))
     except BadTable as bad:
@@ -39,7 +39,7 @@ def parse_spec(document: Document) -> list[Draft]:
     return drafts
 
 
-def _drafts(spec: SpecFile, document: Document) -> Iterator[Draft]:
+def _drafts(spec: SpecFile, document: SpecDocument) -> Iterator[Draft]:
     defaults = read_table(spec.defaults, ("defaults",))
     for number, value in enumerate(spec.job):
         place: Place = ("job", number)

@@ -13,7 +13,7 @@ from math import prod
 
 from msgspec.structs import replace
 
-from .pattern import Pattern
+from .pattern import CommandPattern
 from .ranges import values_of
 from .settings import NO_SETTINGS
 from .source import BadInput, Draft, shown
@@ -49,9 +49,9 @@ class Sweep:
         _check(parameters)
         if n_samples is not None and n_samples < 0:
             raise BadInput(f"{n_samples} samples cannot be drawn; give a number from 0 on")
-        self._pattern = Pattern(pattern, parameters)
+        self._pattern = CommandPattern(pattern, parameters)
         said = {"name": name, "outfile": outfile}
-        self._settings = {key: Pattern(text, parameters) for key, text in said.items() if text is not None}
+        self._settings = {key: CommandPattern(text, parameters) for key, text in said.items() if text is not None}
         self.names = tuple(parameters)
         self._values = tuple(tuple(values) for values in parameters.values())
         self._sampling = sampling

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
-from gputui.python.user_code.result_folder import STARTED, Note, is_at_work
+from gputui.python.user_code.result_folder import STARTED, ResultNote, is_at_work
 from gputui.python.user_code.scheduler_log import SchedulerLog
 
 from .guarded import advice
@@ -180,7 +180,7 @@ def _gpus(entries: list[str], origin: str) -> str:
 def _before(work_dir: str) -> Before:
     if not os.path.lexists(work_dir):
         return Before.NOTHING
-    note = Note(work_dir).read()
+    note = ResultNote(work_dir).read()
     if note is None:
         return Before.FOREIGN
     if note == STARTED:

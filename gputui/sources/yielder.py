@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from gputui.process.descriptors import Open
+from gputui.process.descriptors import OpenedPath
 from gputui.process.spawn import spawn
 from gputui.python.user_code.places import USER_CODE
 
@@ -36,7 +36,7 @@ class Yielder:
             self.pid = spawn(
                 ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, python, "-u", CALLER, path],
                 {**environment, **NO_GPUS},
-                {0: asked, 1: answered, 2: Open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)},
+                {0: asked, 1: answered, 2: OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)},
             )
         finally:
             os.close(asked)

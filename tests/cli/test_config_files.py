@@ -14,7 +14,7 @@ from gputui.cli.run.run import parser
 from gputui.cli.run.settled import settle
 from gputui.core.events import Settings
 from gputui.core.job import JobSpec
-from gputui.gpus.wanted import Named
+from gputui.gpus.wanted import NamedDevices
 from gputui.session import config
 from gputui.session.config import KEYS, VARIABLES, ConfigError, load
 
@@ -149,7 +149,7 @@ def test_a_flag_of_run_counts_more_than_any_setting() -> None:
     options = parser("run").parse_args(["--retries", "5"])
     settle(options)
     assert (options.retries, options.prefix, options.output_dir) == (5, "p_", "gputui_run")
-    assert options.gpus == Named((("0",), ("1",)))
+    assert options.gpus == NamedDevices((("0",), ("1",)))
     assert options.login_shell
     assert options.no_keeper
 

@@ -19,12 +19,12 @@ from gputui.core.events import (
     Hold,
     Kill,
     Move,
+    MoveTarget,
     Release,
     Remove,
     Rerun,
     SetPriority,
     Spawned,
-    Where,
 )
 from gputui.core.job import JobId
 from gputui.core.scheduler import Record, Scheduler
@@ -76,14 +76,14 @@ def change_priority(scheduler: Scheduler) -> None:
 
 def move_about(scheduler: Scheduler) -> None:
     job = waiting(scheduler)
-    for where in (Where.DOWN, Where.UP, Where.TOP, Where.BOTTOM, Where.BEFORE):
+    for where in (MoveTarget.DOWN, MoveTarget.UP, MoveTarget.TOP, MoveTarget.BOTTOM, MoveTarget.BEFORE):
         scheduler.handle(Move(job=job, where=where, before=job + 4), 1.0)
 
 
 def move_a_hundred_times_between_two(scheduler: Scheduler) -> None:
     first = waiting(scheduler)
     for number in range(100):
-        scheduler.handle(Move(job=first + number % 2, where=Where.BEFORE, before=first + 2), 1.0)
+        scheduler.handle(Move(job=first + number % 2, where=MoveTarget.BEFORE, before=first + 2), 1.0)
 
 
 def kill_waiting_and_rerun(scheduler: Scheduler) -> None:

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from support.core_world import World, is_sentence, spec
 
-from gputui.core.events import Edit, Hold, Kill, Move, Requeue, SetPriority, Where
+from gputui.core.events import Edit, Hold, Kill, Move, MoveTarget, Requeue, SetPriority
 
 
-def moved(world: World, job: int, where: Where, before: int | None = None) -> list[int]:
+def moved(world: World, job: int, where: MoveTarget, before: int | None = None) -> list[int]:
     world.do(Move(job=job, where=where, before=before))
     return world.line()
 
@@ -47,19 +47,19 @@ def test_a_priority_out_of_range_is_refused(priority: int) -> None:
 def test_rows_move_up_down_to_the_top_to_the_bottom_and_before_another() -> None:
     world = World()
     world.add_many(4)
-    assert moved(world, 2, Where.UP) == [0, 2, 1, 3]
-    assert moved(world, 2, Where.DOWN) == [0, 1, 2, 3]
-    assert moved(world, 2, Where.TOP) == [2, 0, 1, 3]
-    assert moved(world, 0, Where.BOTTOM) == [2, 1, 3, 0]
-    assert moved(world, 0, Where.BEFORE, before=1) == [2, 0, 1, 3]
-    assert moved(world, 3, Where.BEFORE, before=2) == [3, 2, 0, 1]
+    assert moved(world, 2, MoveTarget.UP) == [0, 2, 1, 3]
+    assert moved(world, 2, MoveTarget.DOWN) == [0, 1, 2, 3]
+    assert moved(world, 2, MoveTarget.TOP) == [2, 0, 1, 3]
+    assert moved(world, 0, MoveTarget.BOTTOM) == [2, 1, 3, 0]
+    assert moved(world, 0, MoveTarget.BEFORE, before=1) == [2, 0, 1, 3]
+    assert moved(world, 3, MoveTarget.BEFORE, before=2) == [3, 2, 0, 1]
 
 
 def test_a_job_added_after_moves_stands_last() -> None:
     world = World()
     world.add_many(3)
-    moved(world, 0, Where.BOTTOM)
-    moved(world, 1, Where.BOTTOM)
+    moved(world, 0, MoveTarget.BOTTOM)
+    moved(world, 1, MoveTarget.BOTTOM)
     world.add()
     assert world.line() == [2, 0, 1, 3]
 
@@ -67,16 +67,16 @@ def test_a_job_added_after_moves_stands_last() -> None:
 def test_moving_stays_within_the_priority() -> None:
     world = World()
     world.add(spec(priority=50), spec(), spec(), spec(priority=1))
-    assert moved(world, 2, Where.TOP) == [0, 2, 1, 3]
-    assert moved(world, 2, Where.BOTTOM) == [0, 1, 2, 3]
-    assert world.refused(Move(job=1, where=Where.UP)) == "#1 is already the first of its priority (30)"
-    assert world.refused(Move(job=2, where=Where.DOWN)) == "#2 is already the last of its priority (30)"
+    assert moved(world, 2, MoveTarget.TOP) == [0, 2, 1, 3]
+    assert moved(world, 2, MoveTarget.BOTTOM) == [0, 1, 2, 3]
+    assert world.refused(Move(job=1, where=MoveTarget.UP)) == "#1 is already the first of its priority (30)"
+    assert world.refused(Move(job=2, where=MoveTarget.DOWN)) == "#2 is already the last of its priority (30)"
 
 
 def test_a_job_put_before_another_takes_its_priority() -> None:
     world = World()
     world.add(spec(priority=50), spec())
-    assert moved(world, 1, Where.BEFORE, before=0) == [1, 0]
+    assert moved(world, 1, MoveTarget.BEFORE, before=0) == [1, 0]
     assert world.job(1).priority == 50
 
 
@@ -88,7 +88,7 @@ def test_two_hundred_moves_between_the_same_two_keep_the_order_right_and_the_res
     for job in range(2, 202):
         expected.remove(job)
         expected.insert(expected.index(1), job)
-        assert moved(world, job, Where.BEFORE, before=1) == expected
+        assert moved(world, job, MoveTarget.BEFORE, before=1) == expected
     assert {job: world.job(job).position for job in places} == places
     assert world.add() == [300]
     assert world.line() == [*expected, 300]
@@ -98,7 +98,7 @@ def test_two_hundred_moves_to_the_end_between_the_last_two() -> None:
     world = World()
     world.add_many(202)
     for job in range(200):
-        moved(world, job, Where.BEFORE, before=201)
+        moved(world, job, MoveTarget.BEFORE, before=201)
     assert world.line() == [200, *range(200), 201]
 
 
@@ -106,15 +106,15 @@ def _equal_positions(world: World) -> None:
     """#0 runs while #2 is put on top, where #0 stood; then #0 comes back to its place."""
     world.add_many(3)
     world.start()
-    world.do(Move(job=2, where=Where.TOP))
+    world.do(Move(job=2, where=MoveTarget.TOP))
     world.do(Requeue(job=0))
     world.end(0, 143)
     assert world.job(0).position == world.job(2).position
     assert world.line() == [0, 2, 1]
 
 
-@pytest.mark.parametrize(("job", "where"), [(2, Where.UP), (0, Where.DOWN)])
-def test_rows_that_came_to_share_a_position_still_move(job: int, where: Where) -> None:
+@pytest.mark.parametrize(("job", "where"), [(2, MoveTarget.UP), (0, MoveTarget.DOWN)])
+def test_rows_that_came_to_share_a_position_still_move(job: int, where: MoveTarget) -> None:
     world = World()
     _equal_positions(world)
     assert moved(world, job, where) == [2, 0, 1]
@@ -126,15 +126,15 @@ def test_nothing_is_put_before_what_does_not_wait(before: int | None) -> None:
     world.add_many(3)
     world.start()
     world.do(Kill(job=1))
-    assert is_sentence(world.refused(Move(job=2, where=Where.BEFORE, before=before)))
+    assert is_sentence(world.refused(Move(job=2, where=MoveTarget.BEFORE, before=before)))
 
 
 def test_held_and_blocked_jobs_can_be_moved_and_keep_their_place() -> None:
     world = World()
     world.add(spec(), spec(after=(0,)), spec())
     world.do(Hold(job=2))
-    assert moved(world, 2, Where.TOP) == [2, 0, 1]
-    assert moved(world, 1, Where.UP) == [2, 1, 0]
+    assert moved(world, 2, MoveTarget.TOP) == [2, 0, 1]
+    assert moved(world, 1, MoveTarget.UP) == [2, 1, 0]
 
 
 def test_any_moves_give_the_order_of_a_plain_list() -> None:
@@ -143,8 +143,8 @@ def test_any_moves_give_the_order_of_a_plain_list() -> None:
     expected = world.line()
     for _ in range(500):
         job, before = chance.sample(range(12), 2)
-        where = chance.choice([Where.TOP, Where.BOTTOM, Where.BEFORE])
+        where = chance.choice([MoveTarget.TOP, MoveTarget.BOTTOM, MoveTarget.BEFORE])
         expected.remove(job)
-        at = {Where.TOP: 0, Where.BOTTOM: 11, Where.BEFORE: expected.index(before)}[where]
+        at = {MoveTarget.TOP: 0, MoveTarget.BOTTOM: 11, MoveTarget.BEFORE: expected.index(before)}[where]
         expected.insert(at, job)
         assert moved(world, job, where, before) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from support.core_world import World, spec
 
-from gputui.core.events import Kill, Move, Remove, Rerun, SetPriority, Where
+from gputui.core.events import Kill, Move, MoveTarget, Remove, Rerun, SetPriority
 from gputui.core.job import Job, StateName
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
@@ -32,7 +32,7 @@ def test_a_snapshot_names_what_changed_since_the_one_before() -> None:
     assert world.scheduler.snapshot().changed == {0, 1, 2, 3}
     assert world.scheduler.snapshot().changed == frozenset()
     world.do(SetPriority(job=2, priority=31))
-    world.do(Move(job=1, where=Where.UP))
+    world.do(Move(job=1, where=MoveTarget.UP))
     snapshot = world.scheduler.snapshot()
     assert snapshot.changed == {0, 1, 2}
     assert snapshot.version == 3

@@ -17,6 +17,7 @@ from gputui.core.events import (
     JobCommand,
     Kill,
     Move,
+    MoveTarget,
     Release,
     Remove,
     Requeue,
@@ -25,7 +26,6 @@ from gputui.core.events import (
     SetPriority,
     Suspend,
     UserCommand,
-    Where,
 )
 from gputui.core.instructions import Start
 from gputui.core.job import (
@@ -47,7 +47,7 @@ JOB_COMMANDS = [kind for kind in get_args(UserCommand) if issubclass(kind, JobCo
 
 COMMANDS: list[UserCommand] = [
     *(kind(job=0) for kind in (Hold, Release, Kill, Suspend, Continue, Requeue, Rerun, Remove)),
-    *(Move(job=0, where=where, before=1) for where in Where),
+    *(Move(job=0, where=where, before=1) for where in MoveTarget),
     SetPriority(job=0, priority=50),
     Edit(job=0, spec=spec("other")),
 ]
@@ -128,7 +128,7 @@ def test_what_cannot_be_done_is_refused_with_the_state_and_a_reason(name: StateN
 
 def _carried_out_or_refused(world: World, command: UserCommand) -> None:
     waits_for_a_failure = isinstance(world.job(0).state, Skipped) and isinstance(command, Rerun)
-    at_the_end = isinstance(command, Move) and command.where is not Where.TOP
+    at_the_end = isinstance(command, Move) and command.where is not MoveTarget.TOP
     if waits_for_a_failure or at_the_end:
         return
     assert not any(isinstance(each, Start) for each in world.do(command))

@@ -16,7 +16,7 @@ from gputui.gpus.lanes import (
     All,
     BadGpus,
     Cpu,
-    Named,
+    NamedDevices,
     Simulated,
     Wanted,
     lanes,
@@ -83,7 +83,7 @@ GROUPS = [
 @pytest.mark.parametrize(("text", "groups"), GROUPS)
 def test_every_way_to_name_gpus(text: str, groups: list[str]) -> None:
     wanted = parse_gpus(text)
-    assert isinstance(wanted, Named)
+    assert isinstance(wanted, NamedDevices)
     assert [",".join(group) for group in wanted.groups] == groups
 
 
@@ -211,7 +211,7 @@ def test_any_text_is_lanes_or_a_sentence(text: str) -> None:
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=5, unique=True), min_size=1, max_size=9))
 def test_groups_in_brackets_come_back_as_written(groups: list[list[int]]) -> None:
     text = ",".join("[" + ",".join(map(str, group)) + "]" for group in groups)
-    assert parse_gpus(text) == Named(tuple(tuple(map(str, group)) for group in groups))
+    assert parse_gpus(text) == NamedDevices(tuple(tuple(map(str, group)) for group in groups))
 
 
 @given(WRITTEN)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Status
-from gputui.gpus.strangers import Free, Held, Ours, Resting, Rules, Strangers, Unusable, Verdict, ours_in
+from gputui.gpus.strangers import Free, HeldByStrangers, Ours, Resting, Rules, Strangers, Unusable, Verdict, ours_in
 from gputui.gpus.words import why_not
 
 GPU = "GPU-a"
@@ -37,7 +37,7 @@ def one(sample: Sample, ours: Ours = NOBODY_OURS, rules: Rules | None = None) ->
 
 def test_a_process_of_somebody_else_holds_the_device() -> None:
     verdict = one(seen(process(7)))
-    assert isinstance(verdict, Held)
+    assert isinstance(verdict, HeldByStrangers)
     assert (verdict.by[0].pid, verdict.by[0].user, verdict.by[0].memory) == (7, "alice", 4 * GIB)
 
 
@@ -46,7 +46,7 @@ def test_our_own_process_does_not() -> None:
 
 
 def test_the_users_own_notebook_is_a_stranger_too() -> None:
-    assert isinstance(one(seen(process(7, user="me"), process(8)), Ours({8: 1})), Held)
+    assert isinstance(one(seen(process(7, user="me"), process(8)), Ours({8: 1})), HeldByStrangers)
 
 
 def test_a_display_server_is_no_stranger() -> None:
@@ -57,12 +57,12 @@ def test_a_process_that_has_not_allocated_yet_does_not_count_until_it_has() -> N
     strangers, small, large = Strangers(), process(7, memory=255 * 1024**2), process(7, memory=256 * 1024**2)
     first, second = verdicts(strangers, (0, seen(small), NOBODY_OURS), (1, seen(large), NOBODY_OURS))
     assert first == Free()
-    assert isinstance(second, Held)
+    assert isinstance(second, HeldByStrangers)
 
 
 def test_where_sizes_of_processes_are_unknown_the_whole_device_decides() -> None:
     unknown = process(7, memory=None)
-    assert isinstance(one(seen(unknown, memory_used=2 * GIB)), Held)
+    assert isinstance(one(seen(unknown, memory_used=2 * GIB)), HeldByStrangers)
     assert one(seen(unknown, memory_used=1024)) == Free()
 
 
@@ -80,7 +80,7 @@ def test_our_pid_may_linger_after_its_job_has_ended() -> None:
 def test_a_pid_given_out_anew_is_not_ours_any_more() -> None:
     reused = process(7, born=99_999)
     *_, last = verdicts(Strangers(), (0, seen(process(7)), Ours({7: 1})), (1, seen(reused), NOBODY_OURS))
-    assert isinstance(last, Held)
+    assert isinstance(last, HeldByStrangers)
 
 
 def test_an_adopted_job_is_ours_from_the_first_sample_on() -> None:
@@ -98,12 +98,14 @@ def test_in_a_foreign_pid_namespace_all_on_our_device_is_ours() -> None:
     busy = Ours(busy=frozenset({GPU}))
     history = [(0.0, seen(unknown, foreign=True), busy), (1.0, seen(unknown, foreign=True), NOBODY_OURS)]
     assert verdicts(Strangers(), *history) == [Free(), Free()], "also while it lingers"
-    assert isinstance(one(seen(unknown, foreign=True)), Held), "on a device without a job of ours it is a stranger"
+    assert isinstance(one(seen(unknown, foreign=True)), HeldByStrangers), (
+        "on a device without a job of ours it is a stranger"
+    )
 
 
 def test_in_a_foreign_pid_namespace_our_pids_mean_nothing() -> None:
     unknown = process(7, alive=False, born=None)
-    assert isinstance(one(seen(unknown, foreign=True), Ours({7: 1})), Held)
+    assert isinstance(one(seen(unknown, foreign=True), Ours({7: 1})), HeldByStrangers)
 
 
 def test_a_short_visit_costs_five_seconds() -> None:
@@ -112,7 +114,7 @@ def test_a_short_visit_costs_five_seconds() -> None:
     history = [(10.0, seen(process(7)), NOBODY_OURS), (20.0, seen(), NOBODY_OURS)]
     history += [(24.9, seen(), NOBODY_OURS), (25.0, seen(), NOBODY_OURS)]
     held, left, resting, free = verdicts(strangers, *history)
-    assert isinstance(held, Held)
+    assert isinstance(held, HeldByStrangers)
     assert isinstance(left, Resting)
     assert isinstance(resting, Resting)
     assert (left.until, resting.until, free) == (25.0, 25.0, Free())
@@ -138,7 +140,7 @@ def test_a_colleagues_loop_of_short_jobs_counts_as_one_stay() -> None:
 
 def test_who_was_there_before_us_has_been_there_since_it_started() -> None:
     verdict = Strangers().observe(seen(process(7, started=400.0)), NOBODY_OURS, 1000.0)[GPU]
-    assert isinstance(verdict, Held)
+    assert isinstance(verdict, HeldByStrangers)
     assert verdict.since == 400.0
 
 
@@ -163,7 +165,7 @@ def test_ignored_are_users_programs_and_pids() -> None:
     sample = seen(process(7, user="bob", command="/opt/bin/exporter --all"))
     for word in ("bob", "exporter", "7"):
         assert one(sample, rules=Rules(ignored=frozenset({word}))) == Free()
-    assert isinstance(one(sample, rules=Rules(ignored=frozenset({"alice"}))), Held)
+    assert isinstance(one(sample, rules=Rules(ignored=frozenset({"alice"}))), HeldByStrangers)
     assert one(sample, rules=Rules(ignore_all=True)) == Free()
 
 
@@ -181,7 +183,7 @@ def test_a_device_is_free_only_after_it_rested(steps: list[tuple[float, bool]]) 
     for seconds, held in steps:
         now += seconds
         verdict = strangers.observe(seen(process(7)) if held else seen(), NOBODY_OURS, now)[GPU]
-        assert isinstance(verdict, Held) == held
+        assert isinstance(verdict, HeldByStrangers) == held
         last_held = now if held else last_held
         if verdict == Free() and last_held is not None:
             assert now - last_held >= 5.0

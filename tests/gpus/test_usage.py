@@ -8,7 +8,7 @@ import pytest
 
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Status
-from gputui.gpus.usage import Holding, Usage, UsageMeter
+from gputui.gpus.usage import DeviceHolding, MeasuredUsage, UsageMeter
 
 GIB = 1024**3
 
@@ -25,7 +25,7 @@ def seen(*devices: DeviceSample) -> Sample:
     return Sample(kind=DeviceKind.GPU, taken=0.0, devices=devices)
 
 
-ALONE = [Holding(1, 1, ("a",))]
+ALONE = [DeviceHolding(1, 1, ("a",))]
 
 
 def test_the_mean_is_weighted_by_time_and_the_peaks_are_kept() -> None:
@@ -35,11 +35,11 @@ def test_the_mean_is_weighted_by_time_and_the_peaks_are_kept() -> None:
     usage = meter.end(1, 1)
     assert usage.mean_utilization == pytest.approx((100 + 3 * 20 + 20) / 5)
     assert (usage.peak_utilization, usage.peak_memory, usage.gpu_seconds) == (100, 6 * GIB, 5.0)
-    assert meter.usage(1, 1) == Usage(), "forgotten at its end"
+    assert meter.usage(1, 1) == MeasuredUsage(), "forgotten at its end"
 
 
 def test_two_devices_are_two_gpu_seconds_a_second() -> None:
-    meter, both = UsageMeter(), [Holding(1, 1, ("a", "b"))]
+    meter, both = UsageMeter(), [DeviceHolding(1, 1, ("a", "b"))]
     for now in (0, 1):
         sample = seen(device("a", 100, process(7, 2)), device("b", 0, process(8, 3)))
         meter.observe(sample, both, {7: 1, 8: 1}, now)
@@ -67,7 +67,7 @@ def test_a_stale_device_adds_nothing_but_its_time() -> None:
 
 
 def test_jobs_that_share_a_device_are_told_apart_by_their_processes() -> None:
-    meter, both = UsageMeter(), [Holding(1, 1, ("a",)), Holding(2, 1, ("a",))]
+    meter, both = UsageMeter(), [DeviceHolding(1, 1, ("a",)), DeviceHolding(2, 1, ("a",))]
     for now in (0, 1):
         meter.observe(seen(device("a", 90, process(7, 1, 60), process(8, 2, 30))), both, {7: 1, 8: 2}, now)
     assert (meter.usage(1, 1).mean_utilization, meter.usage(2, 1).mean_utilization) == (60, 30)
@@ -83,7 +83,7 @@ def test_where_processes_are_not_listed_a_device_of_its_own_counts_whole() -> No
 def test_an_attempt_that_began_between_two_samples_gets_only_its_part() -> None:
     meter = UsageMeter()
     meter.observe(seen(device("a", 0)), [], {}, 10.0)
-    meter.observe(seen(device("a", 50)), [Holding(1, 1, ("a",), since=10.75)], {}, 11.0)
+    meter.observe(seen(device("a", 50)), [DeviceHolding(1, 1, ("a",), since=10.75)], {}, 11.0)
     assert meter.usage(1, 1).gpu_seconds == 0.25
 
 

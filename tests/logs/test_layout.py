@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.logs.layout import Layout, Top
+from gputui.logs.layout import LineLayout, Top
 
 PARTS = st.lists(st.integers(1, 5), max_size=12)
 
@@ -17,7 +17,7 @@ def all_rows(parts: list[int]) -> list[Top]:
 @given(PARTS, st.integers(1, 8), st.integers(0, 60), st.integers(-70, 70))
 def test_moving_is_moving_on_a_long_sheet_of_rows(parts: list[int], height: int, start: int, by: int) -> None:
     rows = all_rows(parts)
-    layout = Layout(len(parts), height, parts.__getitem__)
+    layout = LineLayout(len(parts), height, parts.__getitem__)
     last = max(0, len(rows) - height)
     assert layout.last_top() == (rows[last] if rows else Top(0))
     place = min(start, last)
@@ -34,7 +34,7 @@ def test_only_lines_near_the_screen_are_asked_for() -> None:
         asked.append(row)
         return 2
 
-    layout = Layout(10_000_000, 40, parts)
+    layout = LineLayout(10_000_000, 40, parts)
     assert layout.last_top() == Top(9_999_980)
     layout.moved(Top(5_000_000), -39)
     list(layout.visible(Top(5_000_000)))

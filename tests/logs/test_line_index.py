@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputui.logs import line_index
-from gputui.logs.line_index import Change, LineIndex
+from gputui.logs.line_index import FileChange, LineIndex
 from gputui.logs.newlines import BLOCK
 
 MB = 1 << 20
@@ -86,7 +86,7 @@ def test_the_tail_of_a_long_file_is_known_at_once(tmp_path: Path) -> None:
         return real(offset, length)
 
     index.read = counting  # type: ignore[method-assign]
-    assert index.look() is Change.ANEW
+    assert index.look() is FileChange.ANEW
     assert index.line(index.end - 1).shown == b"last"
     assert index.line(index.end - 2).shown == b"last but one"
     assert not index.complete
@@ -105,11 +105,11 @@ def test_what_is_appended_is_found(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"one\nhal")
     index = opened(path)
-    assert index.look() is Change.NOTHING
+    assert index.look() is FileChange.NOTHING
     with path.open("ab") as file:
         file.write(b"f\nnext")
         file.flush()
-        assert index.look() is Change.GREW
+        assert index.look() is FileChange.GREW
         assert lines_of(index) == [b"one", b"half", b"next"]
         file.write(b"\n" + b"y\n" * BLOCK)
         file.flush()
@@ -120,10 +120,10 @@ def test_what_is_appended_is_found(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_yet_has_no_lines_until_it_is(tmp_path: Path) -> None:
     index = LineIndex(tmp_path / "log")
-    assert index.look() is Change.NOTHING
+    assert index.look() is FileChange.NOTHING
     assert index.first == index.end
     (tmp_path / "log").write_bytes(b"here\n")
-    assert index.look() is Change.ANEW
+    assert index.look() is FileChange.ANEW
     assert lines_of(index) == [b"here"]
 
 
@@ -133,7 +133,7 @@ def test_a_truncated_file_is_read_anew(tmp_path: Path) -> None:
     index = opened(path)
     path.write_bytes(b"new\n")
     assert lines_of(index) is not None, "lines asked for before the next look are at worst empty"
-    assert index.look() is Change.ANEW
+    assert index.look() is FileChange.ANEW
     assert lines_of(index) == [b"new"]
 
 
@@ -142,11 +142,11 @@ def test_a_file_put_in_its_place_is_read_instead(tmp_path: Path) -> None:
     path.write_bytes(b"old\n")
     index = opened(path)
     path.rename(tmp_path / "log.1")
-    assert index.look() is Change.NOTHING
+    assert index.look() is FileChange.NOTHING
     assert lines_of(index) == [b"old"], "until there is another, the old one is shown"
     path.write_bytes(b"newer and longer\n")
     descriptors = len(os.listdir("/proc/self/fd"))
-    assert index.look() is Change.ANEW
+    assert index.look() is FileChange.ANEW
     assert len(os.listdir("/proc/self/fd")) == descriptors
     assert lines_of(index) == [b"newer and longer"]
 
@@ -155,7 +155,7 @@ def test_a_fifo_or_a_folder_in_its_place_is_not_waited_for(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", tmp_path, tmp_path / "nul\0byte"):
         index = LineIndex(path)
-        assert index.look() is Change.NOTHING
+        assert index.look() is FileChange.NOTHING
         assert index.end == index.first
 
 

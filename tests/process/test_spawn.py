@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gputui.process import libc_spawn
-from gputui.process.descriptors import Open, Same
+from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.spawn import spawn
 
 LOG = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
@@ -52,7 +52,7 @@ def shown(folder: Path, text: str, descriptors: dict[int, Any] | None = None) ->
     """What the shell text printed, started with these descriptors."""
     out = folder / "shown"
     out.unlink(missing_ok=True)
-    pid = spawn(["/bin/sh", "-c", text], dict(os.environ), {1: Open(str(out), LOG, 0o600), **(descriptors or {})})
+    pid = spawn(["/bin/sh", "-c", text], dict(os.environ), {1: OpenedPath(str(out), LOG, 0o600), **(descriptors or {})})
     assert ended(pid) == 0
     return out.read_text()
 
@@ -116,7 +116,7 @@ def test_it_leads_a_session_and_has_default_signals_and_no_mask(tmp_path: Path) 
 def test_a_file_that_must_not_be_there_is_told_apart(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with pytest.raises(FileExistsError):
-        spawn(["/bin/true"], {}, {1: Open(str(tmp_path / "log"), LOG, 0o600)})
+        spawn(["/bin/true"], {}, {1: OpenedPath(str(tmp_path / "log"), LOG, 0o600)})
 
 
 def test_a_program_that_is_not_there_is_told_at_once() -> None:
@@ -137,7 +137,7 @@ def test_its_end_is_left_for_us_to_collect() -> None:
 def test_paths_may_lead_through_our_own_descriptors(tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        assert ended(spawn(["/bin/echo", "here"], {}, {1: Open(f"/proc/self/fd/{folder}/log", LOG, 0o600)})) == 0
+        assert ended(spawn(["/bin/echo", "here"], {}, {1: OpenedPath(f"/proc/self/fd/{folder}/log", LOG, 0o600)})) == 0
     finally:
         os.close(folder)
     assert (tmp_path / "log").read_text() == "here\n"

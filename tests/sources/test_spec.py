@@ -198,10 +198,10 @@ tables = st.dictionaries(st.sampled_from(KEYS) | words, values | st.just("x {a}"
 
 @given(st.dictionaries(st.sampled_from(("job", "defaults", "matrix")), tables | st.lists(tables, max_size=2) | values))
 def test_any_document_is_read_or_refused(value: dict[str, object]) -> None:
-    from gputui.sources.documents import Document
+    from gputui.sources.documents import SpecDocument
 
     with suppress(BadInput):
-        specs(parse_spec(Document("f", value, lambda _: None)), cwd="/w", environment="e")
+        specs(parse_spec(SpecDocument("f", value, lambda _: None)), cwd="/w", environment="e")
 
 
 @given(st.text() | st.lists(st.sampled_from([*TOML.splitlines(), "'''", '"""', "[", "]]"])).map("\n".join))

@@ -16,6 +16,7 @@ from gputui.core.events import (
     Hold,
     Kill,
     Move,
+    MoveTarget,
     NeverRan,
     NoRoom,
     NotStarted,
@@ -33,7 +34,6 @@ from gputui.core.events import (
     Suspend,
     UserCommand,
     Vanished,
-    Where,
 )
 from gputui.core.job import Job, JobId, JobSpec, Request, StateName
 from gputui.core.transitions import TRANSITIONS
@@ -97,7 +97,7 @@ def any_command(chance: Random, job: Job, end: JobId) -> UserCommand:
         *(kind(**about) for kind in (Hold, Release, Suspend, Continue, Requeue, Remove)),
         Kill(**about, now=chance.random() < 0.3),
         Rerun(**about, environment=chance.choice([None, "e3"])),
-        Move(**about, where=chance.choice(list(Where)), before=chance.randrange(end)),
+        Move(**about, where=chance.choice(list(MoveTarget)), before=chance.randrange(end)),
         SetPriority(**about, priority=chance.choice([-1, 0, 30, 99])),
         _any_edit(chance, job, end, about),
     ]

@@ -27,7 +27,7 @@ class Host(App[None]):
     def pane(self) -> LogPane:
         return self.query_one(LogPane)
 
-    def on_log_pane_note(self, message: LogPane.Note) -> None:
+    def on_log_pane_noticed(self, message: LogPane.Noticed) -> None:
         self.notes.append(message.text)
 
     def on_log_pane_title_changed(self, message: LogPane.TitleChanged) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from gputui.process.descriptors import Open, Same
+from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.spawn import spawn as spawn_process
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
@@ -66,8 +66,11 @@ def spawn(
         raise _explained(error, arguments, out) from error
 
 
-def _logs(out: str, err: str | None) -> dict[int, Open | Same]:
-    return {1: Open(out, LOG_FLAGS, LOG_MODE), 2: Same(1) if err is None else Open(err, LOG_FLAGS, LOG_MODE)}
+def _logs(out: str, err: str | None) -> dict[int, OpenedPath | Same]:
+    return {
+        1: OpenedPath(out, LOG_FLAGS, LOG_MODE),
+        2: Same(1) if err is None else OpenedPath(err, LOG_FLAGS, LOG_MODE),
+    }
 
 
 def _remove_own_logs(out: str, err: str | None, begun: int) -> None:

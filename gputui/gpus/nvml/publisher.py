@@ -33,7 +33,7 @@ _REOPEN_AFTER = 15.0
 _LAST_WRITE_PATIENCE = 1.0
 
 
-class Opened(Struct, frozen=True):
+class OpenedDriver(Struct, frozen=True):
     """A driver that answered; made in the opening thread."""
 
     workers: list[Worker]
@@ -48,7 +48,7 @@ class Publisher:
     def __init__(self, control: int, data: int, interval: float) -> None:
         self._control, self._data, self._interval = control, data, interval
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._opened: Opened | Trouble | None = None
+        self._opened: OpenedDriver | Trouble | None = None
         self._began = time.monotonic()
         self._next_round = self._began
         self._round_ends: float | None = None
@@ -89,7 +89,7 @@ class Publisher:
 
     def _step(self, now: float) -> None:
         opened = self._opened
-        if isinstance(opened, Opened):
+        if isinstance(opened, OpenedDriver):
             self._step_round(opened, now)
         elif isinstance(opened, Trouble):
             self._publish(Sample(kind=DeviceKind.GPU, taken=time.time(), trouble=opened))
@@ -98,7 +98,7 @@ class Publisher:
             self._next_round = now + self._interval
             self._publish(self._still_opening(now - self._began))
 
-    def _step_round(self, opened: Opened, now: float) -> None:
+    def _step_round(self, opened: OpenedDriver, now: float) -> None:
         """A round asks all idle devices, and ends when all have answered or its time is up."""
         if self._round_ends is not None:
             if now >= self._round_ends or not any(worker.busy for worker in self._asked):
@@ -112,7 +112,7 @@ class Publisher:
             for worker in self._asked:
                 worker.ask()
 
-    def _picture(self, opened: Opened, now: float) -> Sample:
+    def _picture(self, opened: OpenedDriver, now: float) -> Sample:
         devices = identity.in_bus_order(worker.devices(now) for worker in opened.workers)
         devices = identity.restricted(identity.completed(devices, opened.listed), os.environ)
         self._judge(all(device.status is Status.ERROR for device in devices), now)
@@ -183,7 +183,7 @@ def clamped(seconds: float) -> float:
     return min(max(seconds, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
-def open_driver(notify: Callable[[], None]) -> Opened | Trouble:
+def open_driver(notify: Callable[[], None]) -> OpenedDriver | Trouble:
     """May take long or for ever: cards that nobody keeps open must wake up first."""
     try:
         driver = Driver()
@@ -193,7 +193,7 @@ def open_driver(notify: Callable[[], None]) -> Opened | Trouble:
         table = ProcessTable(foreign=foreign_pids())
         readers = [DeviceReader(driver, index, table) for index in range(count)]
         workers = [Worker(index, reader, notify) for index, reader in enumerate(readers)]
-        return Opened(workers, driver.version(), find_hardware().gpus)
+        return OpenedDriver(workers, driver.version(), find_hardware().gpus)
     except CannotOpen as error:
         return error.trouble
     except DriverError as error:

@@ -20,7 +20,7 @@ SLOW_PERIOD = 5.0
 _RETRY_PERIOD = 2.0
 
 
-class Identity(Struct, frozen=True):
+class DeviceIdentity(Struct, frozen=True):
     """What a device keeps telling as long as it is the same card; kept when it is lost."""
 
     uuid: str = ""
@@ -42,7 +42,7 @@ class DeviceReader:
     def __init__(self, driver: Driver, nvml_index: int, table: ProcessTable) -> None:
         self._driver, self._nvml_index, self._table = driver, nvml_index, table
         self._lists = ProcessLists(driver)
-        self._identity = Identity()
+        self._identity = DeviceIdentity()
         self._handle: Handle = None
         self._metrics: Metrics | None = None
         self._slow: _Slow | None = None
@@ -73,7 +73,7 @@ class DeviceReader:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", self._nvml_index)
         self._handle = handle
         metrics = Metrics(self._driver, handle, self._lists, self._table)
-        self._identity = Identity(
+        self._identity = DeviceIdentity(
             uuid=text(self._driver.call("nvmlDeviceGetUUID", handle)),
             name=metrics.ask("name", lambda: text(self._driver.call("nvmlDeviceGetName", handle))) or "unknown GPU",
             bus_id=metrics.ask("bus", lambda: text(self._driver.call("nvmlDeviceGetPciInfo", handle).busId)),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gputui.logs.plain import plain, without_escapes
 
-__all__ = ["Line", "cleaned", "mentioned"]
+__all__ = ["CleanLine", "cleaned", "mentioned"]
 
 _LONGEST_LINE = 1000
 _MOST_LINES = 2000
@@ -23,7 +23,7 @@ _LABELLED_TRACE = re.compile(r"^ {0,4}\d{1,5}: Traceback \(", re.MULTILINE)
 _GROUP_MARGIN = re.compile(r"\s*+(?:\|(?: |$)|\+ (?=Exception Group)|\+-[-+0-9 ]*+$)")
 
 
-class Line(NamedTuple):
+class CleanLine(NamedTuple):
     text: str
     source: str = ""
     """The rank or process that a launcher says it is from."""
@@ -31,7 +31,7 @@ class Line(NamedTuple):
     """It was drawn again and again, as bars are."""
 
 
-def cleaned(tail: bytes) -> list[Line]:
+def cleaned(tail: bytes) -> list[CleanLine]:
     text = tail.decode("utf-8", "replace")
     if "\x1b" in text or not text.isascii():
         text = without_escapes(text)
@@ -41,7 +41,7 @@ def cleaned(tail: bytes) -> list[Line]:
     return [_without_margin(line) for line in lines] if grouped else lines
 
 
-def _line(raw: str, labelled: bool) -> Line:
+def _line(raw: str, labelled: bool) -> CleanLine:
     rewritten = False
     if not raw.isprintable():
         before, _, raw = raw.rstrip("\r \t").rpartition("\r")
@@ -49,18 +49,18 @@ def _line(raw: str, labelled: bool) -> Line:
         raw = plain(raw[:_LONGEST_LINE].replace("\t", "    "))
     text = raw[:_LONGEST_LINE].rstrip()
     if text.startswith(("[", "(")) and (mark := _MARK.match(text)):
-        return Line(text[mark.end() :], mark["rank"] or mark["mpi"] or mark["pid"], rewritten)
+        return CleanLine(text[mark.end() :], mark["rank"] or mark["mpi"] or mark["pid"], rewritten)
     if labelled and (mark := _LABEL.match(text)):
-        return Line(text[mark.end() :], mark[1], rewritten)
-    return Line(text, "", rewritten)
+        return CleanLine(text[mark.end() :], mark[1], rewritten)
+    return CleanLine(text, "", rewritten)
 
 
-def _without_margin(line: Line) -> Line:
+def _without_margin(line: CleanLine) -> CleanLine:
     margin = _GROUP_MARGIN.match(line.text)
     return line._replace(text=line.text[margin.end() :]) if margin else line
 
 
-def mentioned(lines: list[Line], marks: tuple[str, ...]) -> bool:
+def mentioned(lines: list[CleanLine], marks: tuple[str, ...]) -> bool:
     """Whether any of the marks occurs at all: most logs are told by this alone."""
     text = "\n".join([line.text for line in lines])
     return any(mark in text for mark in marks)

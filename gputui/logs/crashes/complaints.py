@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gputui.core.crash_kind import CrashKind
 
-from .cleaning import Line, mentioned
+from .cleaning import CleanLine, mentioned
 from .kinds import kind_in
 from .noise import is_aftermath, is_noise, is_work
 
@@ -91,7 +91,7 @@ _CLUES = (
 )  # fmt: skip
 
 
-def batch_verdict(lines: list[Line]) -> Found | None:
+def batch_verdict(lines: list[CleanLine]) -> Found | None:
     """Why the kernel or the batch system ended the job: nothing else needs to be asked then."""
     for line in lines if mentioned(lines, _BATCH_CLUES) else ():
         if any(clue in line.text for clue in _BATCH_CLUES):
@@ -101,14 +101,14 @@ def batch_verdict(lines: list[Line]) -> Found | None:
     return None
 
 
-def cancelled(lines: list[Line]) -> Found | None:
+def cancelled(lines: list[CleanLine]) -> Found | None:
     for line in lines if mentioned(lines, _CANCELLED_CLUES) else ():
         if _CANCELLED.match(line.text):
             return Found(line.text, "cancelled", CrashKind.INTERRUPTED)
     return None
 
 
-def shell_refusal(lines: list[Line], code: int | None) -> Found | None:
+def shell_refusal(lines: list[CleanLine], code: int | None) -> Found | None:
     """Why a shell or an interpreter could not start what it was given."""
     for line in reversed(lines):
         if found := _refusal(line.text, code):
@@ -128,7 +128,7 @@ def _refusal(text: str, code: int | None) -> Found | None:
     return None
 
 
-def complaint(lines: list[Line], claimed: frozenset[int], code: int | None) -> Found | None:
+def complaint(lines: list[CleanLine], claimed: frozenset[int], code: int | None) -> Found | None:
     """The last line that calls itself an error, or that tells of trouble in words which leave no doubt."""
     for index in islice(_suspects(lines, claimed), _MOST_SUSPECTS):
         text = lines[index].text
@@ -141,7 +141,7 @@ def complaint(lines: list[Line], claimed: frozenset[int], code: int | None) -> F
     return None
 
 
-def _suspects(lines: list[Line], claimed: frozenset[int]) -> Iterator[int]:
+def _suspects(lines: list[CleanLine], claimed: frozenset[int]) -> Iterator[int]:
     """The lines that are worth a closer look, the last first."""
     first = max(0, len(lines) - _FARTHEST)
     low = [line.text.lower() for line in lines[first:]]
@@ -152,7 +152,7 @@ def _suspects(lines: list[Line], claimed: frozenset[int]) -> Iterator[int]:
             yield index
 
 
-def _complaint(lines: list[Line], index: int, code: int | None) -> Found | None:
+def _complaint(lines: list[CleanLine], index: int, code: int | None) -> Found | None:
     text = lines[index].text
     if found := _refusal(text, code):
         return found
@@ -174,7 +174,7 @@ def _complaint(lines: list[Line], index: int, code: int | None) -> Found | None:
     return Found(_spoken(text), None, _with_usage(kind, lines, index))
 
 
-def _with_usage(kind: CrashKind | None, lines: list[Line], index: int) -> CrashKind:
+def _with_usage(kind: CrashKind | None, lines: list[CleanLine], index: int) -> CrashKind:
     if kind in (None, CrashKind.USAGE) and any(_USAGE.match(line.text) for line in lines[max(0, index - 60) : index]):
         return CrashKind.USAGE
     return kind or CrashKind.EXCEPTION
@@ -184,14 +184,14 @@ def _spoken(text: str) -> str:
     return text.strip().removeprefix("what():").strip()
 
 
-def _unboxed(lines: list[Line], index: int) -> str:
+def _unboxed(lines: list[CleanLine], index: int) -> str:
     for line in lines[index + 1 : index + 4]:
         if inside := line.text.strip("│ ╰─╯"):
             return inside
     return lines[index].text.strip("╭─╮ ")
 
 
-def aftermath(lines: list[Line]) -> Found | None:
+def aftermath(lines: list[CleanLine]) -> Found | None:
     """What launchers say of a program whose own words are not there."""
     for line in lines:
         if line.text.startswith(_LAUNCHERS) and is_aftermath(line.text):

@@ -6,11 +6,11 @@ import re
 
 from msgspec import Struct
 
-from .cleaning import Line, mentioned
+from .cleaning import CleanLine, mentioned
 from .noise import is_work
 from .traces import Trace
 
-__all__ = ["Verdict", "judged"]
+__all__ = ["CrashReading", "judged"]
 
 # Only says that another process failed.
 _WRAPPER = re.compile(
@@ -30,7 +30,7 @@ _ROOT_SIGNAL = re.compile(r"\s*traceback\s*: (Signal (\d{1,2}) \(\w+\) received 
 _LOST_RANK = re.compile(r".{0,300}?(failed \(exitcode: -(\d{1,2})\) local_rank: .*)")
 
 
-class Verdict(Struct):
+class CrashReading(Struct):
     """What the traces of one log amount to."""
 
     cause: Trace | None = None
@@ -49,8 +49,8 @@ class Verdict(Struct):
         return self.cause is None and (self.victim is not None or self.wrapper is not None)
 
 
-def judged(lines: list[Line], traces: list[Trace]) -> Verdict:
-    verdict = Verdict(claimed=_claimed(traces))
+def judged(lines: list[CleanLine], traces: list[Trace]) -> CrashReading:
+    verdict = CrashReading(claimed=_claimed(traces))
     launched = mentioned(lines, _LAUNCHERS)
     if launched:
         verdict.signal, verdict.signal_line = _root_signal(lines)
@@ -70,7 +70,7 @@ def _claimed(traces: list[Trace]) -> frozenset[int]:
     return frozenset(i for t in traces for i in range(t.first, t.last + 1 + len(t.block)))
 
 
-def _unsurvived(lines: list[Line], traces: list[Trace]) -> list[Trace]:
+def _unsurvived(lines: list[CleanLine], traces: list[Trace]) -> list[Trace]:
     """Without those after which the work went on: whoever printed them had caught them."""
     if not traces:
         return traces
@@ -94,12 +94,12 @@ def _telling(causes: list[Trace], root: str | None) -> Trace | None:
     return None
 
 
-def _root_rank(lines: list[Line]) -> str | None:
+def _root_rank(lines: list[CleanLine]) -> str | None:
     below = _below_root_cause(lines)
     return next((match[1] for line in below if (match := _ROOT_RANK.match(line.text))), None)
 
 
-def _root_signal(lines: list[Line]) -> tuple[int | None, str]:
+def _root_signal(lines: list[CleanLine]) -> tuple[int | None, str]:
     for line in _below_root_cause(lines):
         if match := _ROOT_SIGNAL.match(line.text):
             return int(match[2]), match[1]
@@ -110,7 +110,7 @@ def _root_signal(lines: list[Line]) -> tuple[int | None, str]:
     return None, ""
 
 
-def _below_root_cause(lines: list[Line]) -> list[Line]:
+def _below_root_cause(lines: list[CleanLine]) -> list[CleanLine]:
     for index in range(len(lines) - 1, -1, -1):
         if _ROOT_CAUSE in lines[index].text:
             return lines[index + 1 : index + 9]

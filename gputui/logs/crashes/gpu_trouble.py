@@ -6,7 +6,7 @@ import re
 
 from gputui.core.crash_kind import CrashKind
 
-from .cleaning import Line
+from .cleaning import CleanLine
 from .complaints import Found
 from .kinds import kind_in
 
@@ -32,7 +32,7 @@ def common_words(message: str) -> str | None:
     return None
 
 
-def watchdog(lines: list[Line]) -> Found | None:
+def watchdog(lines: list[CleanLine]) -> Found | None:
     """The first rank that waited in vain for the others."""
     for line in lines:
         if "atchdog" in line.text and _NCCL_WATCHDOG.search(line.text):

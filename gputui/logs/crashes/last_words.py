@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .cleaning import Line
+from .cleaning import CleanLine
 from .noise import is_aftermath, is_noise
 
 __all__ = ["farewell", "last_words"]
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS_OF_A_REASON = 3
 
 
-def last_words(lines: list[Line], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
+def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
     """The last line, if it is a sentence; in OUT, which is for news, it must sound like an end."""
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
@@ -38,7 +38,7 @@ def last_words(lines: list[Line], meant_for_errors: bool, claimed: frozenset[int
     return None
 
 
-def farewell(lines: list[Line]) -> str | None:
+def farewell(lines: list[CleanLine]) -> str | None:
     """The last line, if it ends the program for a reason of its own: a trace above it was survived."""
     text = next((line.text for line in reversed(lines) if line.text.strip() and not is_aftermath(line.text)), "")
     if text.startswith(" ") or not _FAREWELL.search(text) or _OF_THE_TRACE.search(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .cleaning import Line
+from .cleaning import CleanLine
 from .traces import Trace
 
 __all__ = ["device_assertion", "named"]
@@ -17,7 +17,7 @@ _ASSERTION = re.compile(r".{0,200}?\.cuh?:\d+: .{0,400}Assertion .{1,300} failed
 _GENERIC_ASSERT = "device-side assert"
 
 
-def named(trace: Trace, lines: list[Line]) -> str:
+def named(trace: Trace, lines: list[CleanLine]) -> str:
     """The exception in one line that says which, where and how much."""
     text = trace.text
     if not trace.said and trace.statement.startswith("assert"):
@@ -28,7 +28,7 @@ def named(trace: Trace, lines: list[Line]) -> str:
     return f"{text} {below}" if below else text.rstrip(": ")
 
 
-def device_assertion(lines: list[Line]) -> str:
+def device_assertion(lines: list[CleanLine]) -> str:
     """The assertion that a kernel failed: it is printed by each thread, long before anybody notices."""
     for line in reversed(lines):
         if "Assertion" in line.text and _ASSERTION.match(line.text):

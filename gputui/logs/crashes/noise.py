@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .cleaning import Line
+from .cleaning import CleanLine
 
 __all__ = ["is_aftermath", "is_noise", "is_work"]
 
@@ -56,7 +56,7 @@ _AFTERMATH = re.compile(
 )
 
 
-def is_work(line: Line) -> bool:
+def is_work(line: CleanLine) -> bool:
     """The line shows that the program went on with what it had to do."""
     text = line.text
     if not text or is_aftermath(text):
@@ -70,7 +70,7 @@ def is_work(line: Line) -> bool:
     )
 
 
-def is_noise(line: Line) -> bool:
+def is_noise(line: CleanLine) -> bool:
     """The line is no error: news, warnings, and lines that only go on from such ones."""
     text = line.text
     return bool(

@@ -8,7 +8,7 @@ import signal
 from gputui.core.crash_kind import CrashKind
 from gputui.logs.likeness import alike
 
-from .cleaning import Line
+from .cleaning import CleanLine
 from .complaints import Found
 from .gpu_trouble import common_words, watchdog
 from .kinds import kind_in
@@ -51,7 +51,7 @@ def signal_of(code: int | None) -> int | None:
     return None
 
 
-def by_signal(logs: list[list[Line]], number: int) -> Found:
+def by_signal(logs: list[list[CleanLine]], number: int) -> Found:
     """Earlier tracebacks are left alone: whoever printed them lived on until the signal came."""
     words = _words(number)
     kind = _KINDS.get(number, CrashKind.SIGNAL)
@@ -74,7 +74,7 @@ def _words(number: int) -> str:
     return f"killed by signal {number} ({name})"
 
 
-def _told(lines: list[Line], number: int) -> str | None:
+def _told(lines: list[CleanLine], number: int) -> str | None:
     mark = _TOLD.get(number)
     for line in reversed(lines) if mark else ():
         if mark and mark in line.text and not line.text.startswith(" "):
@@ -82,7 +82,7 @@ def _told(lines: list[Line], number: int) -> str | None:
     return None
 
 
-def _last_gasp(lines: list[Line]) -> str:
+def _last_gasp(lines: list[CleanLine]) -> str:
     """What a program said before it gave itself SIGABRT."""
     if found := watchdog(lines):
         return found.text

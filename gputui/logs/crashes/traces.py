@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from .cleaning import Line
+from .cleaning import CleanLine
 
 __all__ = ["Trace", "traces_in"]
 
@@ -63,7 +63,7 @@ class _Open(Struct):
     headless: bool = False
 
 
-def traces_in(lines: list[Line]) -> list[Trace]:
+def traces_in(lines: list[CleanLine]) -> list[Trace]:
     """All of them in the order in which they ended, those of interleaved ranks too."""
     rows: dict[str, list[tuple[int, str]]] = {}
     for index, line in enumerate(lines):

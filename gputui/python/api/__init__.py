@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from gputui.session.control.client import ClientError as SessionError
 
-from .jobs import Job, JobFailed, Result, Stuck
+from .jobs import JobFailed, Result, Stuck
+from .jobs import JobHandle as Job
 from .options import JobOptions
-from .queued import Queued, job
+from .queued import QueuedFunction as Queued
+from .queued import job
 from .session import Session
 
 __all__ = ["Job", "JobFailed", "JobOptions", "Queued", "Result", "Session", "SessionError", "Stuck", "job"]

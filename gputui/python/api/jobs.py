@@ -31,7 +31,7 @@ class Stuck(Exception):
     """None of the jobs waited for starts by itself: the scheduler is paused, or they are held."""
 
 
-class Job(Generic[R_co]):
+class JobHandle(Generic[R_co]):
     """A job in a session."""
 
     def __init__(self, session: Session, id: int) -> None:

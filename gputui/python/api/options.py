@@ -14,11 +14,11 @@ from gputui.sources.settings import SETTINGS, JobSettings
 from gputui.sources.source import Draft, specs
 from gputui.sources.tables import BadTable
 
-from .jobs import Job
+from .jobs import JobHandle
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
-Earlier = Job[Any] | int | str
+Earlier = JobHandle[Any] | int | str
 
 
 class JobOptions(TypedDict, total=False):

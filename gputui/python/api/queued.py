@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
-from .jobs import Job
+from .jobs import JobHandle
 from .options import JobOptions, checked
 from .session import current
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Queued(Generic[P, R]):
+class QueuedFunction(Generic[P, R]):
     """A function whose calls are queued. `local` calls it here and now."""
 
     def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
@@ -22,7 +22,7 @@ class Queued(Generic[P, R]):
         self._options = checked(options)
         functools.update_wrapper(self, function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Queues the call in the current session; the job's `result()` waits for what it returns."""
         return current().submit(self._gputui_original, args, kwargs, self._options)
 
@@ -30,17 +30,17 @@ class Queued(Generic[P, R]):
         """An ordinary call, in this process."""
         return self._gputui_original(*args, **kwargs)
 
-    def options(self, **options: Unpack[JobOptions]) -> Queued[P, R]:
+    def options(self, **options: Unpack[JobOptions]) -> QueuedFunction[P, R]:
         """The same function with other options for its calls: `train.options(priority=50)(lr=0.1)`."""
         changed: JobOptions = {**self._options, **options}
-        return Queued(self._gputui_original, changed)
+        return QueuedFunction(self._gputui_original, changed)
 
 
-def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Queued[P, R]]:
+def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], QueuedFunction[P, R]]:
     """`@gputui.job(gpus=1)` before a function of a module: calling it queues the call and returns its `Job`."""
     checked(options)
 
-    def decorate(function: Callable[P, R]) -> Queued[P, R]:
-        return Queued(function, options)
+    def decorate(function: Callable[P, R]) -> QueuedFunction[P, R]:
+        return QueuedFunction(function, options)
 
     return decorate

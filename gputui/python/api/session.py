@@ -18,7 +18,7 @@ from gputui.session.errors import SessionError
 from gputui.session.locate import chosen
 from gputui.session.login import captured
 
-from .jobs import Job, Result, Stuck
+from .jobs import JobHandle, Result, Stuck
 from .options import JobOptions, spec
 
 P = ParamSpec("P")
@@ -49,7 +49,7 @@ class Session:
         self._gpus = gpus
         self._start = start
         self._client: Client | None = None
-        self._added: dict[int, Job[Any]] = {}
+        self._added: dict[int, JobHandle[Any]] = {}
 
     @property
     def path(self) -> str:
@@ -72,18 +72,18 @@ class Session:
 
     # Adding
 
-    def add(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> Job[None]:
+    def add(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> JobHandle[None]:
         """Queues a command: a line for the shell, or its words. It runs here, in this environment."""
         line = command if isinstance(command, str) else shlex.join(command)
         return self._add(spec(line, options))
 
-    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Queues a call of a function that stands at the top of a module."""
         return self.submit(function, args, kwargs, {})
 
     def submit(
         self, function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: JobOptions
-    ) -> Job[R]:
+    ) -> JobHandle[R]:
         """The same with options. ValueError: no job could find it; TypeError: its arguments cannot be passed on."""
         from gputui.session.files.attachments import keep
 
@@ -96,21 +96,21 @@ class Session:
             keep(client.root, name, packed_call(function, args, kwargs))
         return self._add(made)
 
-    def _add(self, made: dict[str, Any]) -> Job[Any]:
+    def _add(self, made: dict[str, Any]) -> JobHandle[Any]:
         environment = captured()
         answer = self._ask("load", specs=[made], environment=environment, origin="Python", again={})
-        job: Job[Any] = Job(self, answer["jobs"][0])
+        job: JobHandle[Any] = JobHandle(self, answer["jobs"][0])
         self._added[job.id] = job
         return job
 
     # Looking
 
     @property
-    def jobs(self) -> tuple[Job[Any], ...]:
+    def jobs(self) -> tuple[JobHandle[Any], ...]:
         """Those that were added through this object, in their order."""
         return tuple(self._added.values())
 
-    def wait(self, *jobs: Job[Any] | int, timeout: float | None = None) -> list[Result[Any]]:
+    def wait(self, *jobs: JobHandle[Any] | int, timeout: float | None = None) -> list[Result[Any]]:
         """Blocks until these jobs have ended, without any named all that were added through this object.
 
         TimeoutError when `timeout` seconds pass first; Stuck when none of them goes on without somebody's help.
@@ -137,7 +137,7 @@ class Session:
             raise Stuck(f"{why}; {len(left)} jobs wait (gputui ls --session {shlex.quote(self.path)})")
         return left
 
-    def results(self, *jobs: Job[Any] | int) -> list[Result[Any]]:
+    def results(self, *jobs: JobHandle[Any] | int) -> list[Result[Any]]:
         """These jobs as they are now, without any named all of the session."""
         ids = _ids(jobs)
         listed = self._opened().ask("listing", jobs=ids if jobs else None)["jobs"]
@@ -161,7 +161,7 @@ class Session:
             session=self,
         )
 
-    def folder(self, job: Job[Any] | int) -> str:
+    def folder(self, job: JobHandle[Any] | int) -> str:
         """A job's own folder."""
         shown = self._opened().ask("show", job=_ids((job,))[0])
         folder: str = shown["folder"]
@@ -235,7 +235,7 @@ def _told() -> Iterator[None]:
         raise ClientError(str(error)) from error
 
 
-def _ids(jobs: Sequence[Job[Any] | int]) -> list[int]:
+def _ids(jobs: Sequence[JobHandle[Any] | int]) -> list[int]:
     return [job if isinstance(job, int) else job.id for job in jobs]
 
 

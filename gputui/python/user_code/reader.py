@@ -21,11 +21,11 @@ from .sentences import sentence
 LOOKED_FOR = ("config", "yielder")
 
 
-class Refused(Exception):
+class FileRefused(Exception):
     """An order that cannot be carried out; the message is the sentence the user reads."""
 
 
-class Read:
+class LoadedFile:
     """A file that was loaded."""
 
     def __init__(self, path: str) -> None:
@@ -63,7 +63,7 @@ def _serve(path: str, asked: Any, told: Any) -> int:
         told.flush()
 
     try:
-        read = Read(path)
+        read = LoadedFile(path)
         tell({"ok": {"defines": read.defines()}})
     except BaseException as error:
         tell({"error": sentence(error, path)})
@@ -72,18 +72,18 @@ def _serve(path: str, asked: Any, told: Any) -> int:
         order = json.loads(line)
         try:
             tell({"ok": _ANSWERS[order.pop("do")](read, order)})
-        except Refused as refused:
+        except FileRefused as refused:
             tell({"error": str(refused)})
         except BaseException as error:
             tell({"error": sentence(error, path)})
     return 0
 
 
-def _config(read: Read, order: dict[str, Any]) -> Any:
+def _config(read: LoadedFile, order: dict[str, Any]) -> Any:
     from .task_files import described
 
     return described(read, order)
 
 
-_ANSWERS: dict[str, Callable[[Read, dict[str, Any]], Any]] = {"config": _config}
+_ANSWERS: dict[str, Callable[[LoadedFile, dict[str, Any]], Any]] = {"config": _config}
 """How each order is answered; what it needs is imported then."""

@@ -12,7 +12,7 @@ NOTE = ".gputui-task"
 STARTED, SUCCEEDED = "started", "succeeded"
 
 
-class Note:
+class ResultNote:
     """What gputui knows about a result folder; one without a note was made by another tool."""
 
     def __init__(self, folder: str) -> None:
@@ -84,12 +84,12 @@ def make_folder(path: str) -> None:
         os.makedirs(parent, exist_ok=True)
         fresh = tempfile.mkdtemp(prefix=".gputui-", dir=parent)
         os.chmod(fresh, 0o777 & ~_umask())
-        Note(fresh).started()
+        ResultNote(fresh).started()
         os.rename(fresh, folder)
         occupy(folder)
     else:
         occupy(folder)
-        Note(folder).started()
+        ResultNote(folder).started()
 
 
 def _umask() -> int:

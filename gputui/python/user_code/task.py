@@ -13,7 +13,7 @@ from . import bundle as bundles
 from .modules import NotFound, found, load_main
 from .old_names import lend_old_names
 from .places import keepsake
-from .result_folder import Note, follow_log, make_folder, occupy
+from .result_folder import ResultNote, follow_log, make_folder, occupy
 from .scheduler_log import SchedulerLog
 from .tracebacks import told
 
@@ -66,7 +66,7 @@ def _run(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: str
     sys.argv = [bundle["task"].get("file") or bundle["task"]["name"]]
     lend_old_names()
     task = _task(bundle, instance, name, begun)
-    with _noted(Note(instance["work_dir"])):
+    with _noted(ResultNote(instance["work_dir"])):
         task.main()
 
 
@@ -107,7 +107,7 @@ def _start_over(task: Any, variables: dict[str, str], name: str) -> None:
 
 
 @contextmanager
-def _noted(note: Note) -> Iterator[None]:
+def _noted(note: ResultNote) -> Iterator[None]:
     """Whoever leaves by sys.exit(0) has succeeded as well."""
     try:
         yield

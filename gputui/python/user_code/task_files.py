@@ -10,21 +10,21 @@ from typing import Any
 from . import bundle
 from .configs import QuietConfigManager
 from .modules import MAIN, NotFound, whereabouts
-from .reader import Read, Refused
+from .reader import FileRefused, LoadedFile
 
 BASE = "GPUTask"
 LARGEST_FILE = 1 << 20
 
 
-def described(read: Read, order: dict[str, Any]) -> dict[str, Any]:
+def described(read: LoadedFile, order: dict[str, Any]) -> dict[str, Any]:
     """`task`: the class that the user named, if one was named."""
     try:
         return bundle.made(_manager(read), _task(read, order.get("task")))
     except (bundle.BadConfig, NotFound) as error:
-        raise Refused(f"{os.path.basename(read.path)}: {error}") from None
+        raise FileRefused(f"{os.path.basename(read.path)}: {error}") from None
 
 
-def _manager(read: Read) -> QuietConfigManager:
+def _manager(read: LoadedFile) -> QuietConfigManager:
     if read.reached is not None:
         manager: QuietConfigManager = read.reached.scheduler._config_manager
         return manager
@@ -40,7 +40,7 @@ def _manager(read: Read) -> QuietConfigManager:
 _NAMES = {"scheduler_config": "a dictionary", "global_config": "a dictionary", "test_config": "a list of dictionaries"}
 
 
-def _task(read: Read, named: str | None) -> dict[str, Any]:
+def _task(read: LoadedFile, named: str | None) -> dict[str, Any]:
     if named is not None:
         return _named(named)
     if read.reached is not None:
@@ -57,7 +57,7 @@ def _task(read: Read, named: str | None) -> dict[str, Any]:
     raise bundle.BadConfig(f"no class derived from {BASE} is in it or beside it; name yours: --task MODULE.CLASS")
 
 
-def _of_script(read: Read, cls: type) -> dict[str, Any]:
+def _of_script(read: LoadedFile, cls: type) -> dict[str, Any]:
     """A class of the script itself is found by loading it as a script: as a module it would start its tasks."""
     if cls.__module__ != read.module.__name__:
         return whereabouts(cls)

@@ -33,11 +33,11 @@ class ClientError(Exception):
     """The message is the sentence the user reads."""
 
 
-class Refused(ClientError):
+class RequestRefused(ClientError):
     """The owner understood and said no."""
 
 
-class NotDurable(Refused):
+class NotDurable(RequestRefused):
     """The owner cannot write the queue now; the same can be asked again later."""
 
 
@@ -165,7 +165,7 @@ def stopped_sentence(pid: int) -> str:
 
 def refused(reply: dict[str, Any]) -> ClientError:
     """What a reply that says no is raised as."""
-    kinds = {"refused": Refused, "not_durable": NotDurable}
+    kinds = {"refused": RequestRefused, "not_durable": NotDurable}
     return kinds.get(reply["kind"], ClientError)(reply["message"])
 
 

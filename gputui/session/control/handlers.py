@@ -48,7 +48,7 @@ class Desk:
             return
         self.answer_request(request, reply)
 
-    def answer_request(self, request: wire.Request, reply: Reply) -> None:
+    def answer_request(self, request: wire.SocketRequest, reply: Reply) -> None:
         if request.v != wire.VERSION:
             reply(wire.no("bad_request", f"the owner (gputui {__version__}) speaks another version"))
             return
@@ -96,7 +96,7 @@ class Desk:
         match ask:
             case wire.Show():
                 return self._show(ask)
-            case wire.Pick():
+            case wire.PickJobs():
                 return self._pick(ask)
             case wire.Lanes():
                 devices = self._owner.devices
@@ -183,7 +183,7 @@ class Desk:
             "trouble": snapshot.trouble,
         }
 
-    def _pick(self, ask: wire.Pick) -> dict[str, Any]:
+    def _pick(self, ask: wire.PickJobs) -> dict[str, Any]:
         snapshot = self._owner.snapshot
         picked: dict[JobId, Job] = {}
         missing: list[str] = []
@@ -200,7 +200,7 @@ class Desk:
         picked.update({job.id: job for job in self._by_state(ask, snapshot)})
         return {"jobs": [_brief(picked[id]) for id in sorted(picked)], "missing": missing}
 
-    def _by_state(self, ask: wire.Pick, snapshot: Snapshot) -> list[Job]:
+    def _by_state(self, ask: wire.PickJobs, snapshot: Snapshot) -> list[Job]:
         found: list[Job] = []
         crashed = snapshot.cause.jobs if snapshot.cause is not None else ()
         if ask.failed:

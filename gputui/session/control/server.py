@@ -27,7 +27,7 @@ BACKLOG = 1024
 REST = 0.1
 """Seconds until we look again after the machine had no descriptor or no room for a socket."""
 
-Answer = Callable[[bytes, "Connection"], None]
+Answer = Callable[[bytes, "ClientConnection"], None]
 
 
 class Server:
@@ -38,7 +38,7 @@ class Server:
         self._answer = answer
         self._tell = tell
         self._paths = paths
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self.last_request = time.monotonic()
         self._socket: socket.socket | None = None
         self._resting: Timer | None = None
@@ -76,7 +76,7 @@ class Server:
         self._loop.remove_reader(self._socket.fileno())
         self._resting = self._loop.call_later(REST, self._listen)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ClientConnection) -> None:
         self._connections.discard(connection)
 
     def _accept(self) -> None:
@@ -96,7 +96,7 @@ class Server:
             return
         if len(self._connections) >= MOST_CONNECTIONS:
             self._put_out_the_idlest()
-        self._connections.add(Connection(self._loop, self, made, self._take))
+        self._connections.add(ClientConnection(self._loop, self, made, self._take))
 
     def _put_out_the_idlest(self) -> None:
         """Whoever has owed us a request for longest; a client that meant to send one connects again."""
@@ -104,7 +104,7 @@ class Server:
         if idlest.waiting_since != float("inf"):
             idlest.close()
 
-    def _take(self, body: bytes, connection: Connection) -> None:
+    def _take(self, body: bytes, connection: ClientConnection) -> None:
         self.last_request = time.monotonic()
         self._answer(body, connection)
 
@@ -115,7 +115,7 @@ class Server:
         self._loop.call_later(SWEEP_EVERY, self._sweep)
 
 
-class Connection:
+class ClientConnection:
     """One client: reads a request, hands it on, writes the reply, and reads the next."""
 
     def __init__(self, loop: Loop, server: Server, made: socket.socket, take: Answer) -> None:

@@ -21,7 +21,7 @@ from gputui.session.ownership.lock import OwnerKind
 
 from . import wire
 from .handlers import Desk
-from .server import Connection, Server
+from .server import ClientConnection, Server
 
 QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)
 """Seconds without work and without a request after which an owning keeper goes; fewer in tests, which wait for it."""
@@ -70,7 +70,7 @@ class Serving:
     def keeper_pid(self) -> int | None:
         return self._waiter.pid if self._waiter is not None else None
 
-    def _answer(self, body: bytes, connection: Connection) -> None:
+    def _answer(self, body: bytes, connection: ClientConnection) -> None:
         """Whatever a request brings about, the owner survives it."""
         try:
             self._answer_request(wire.decode(body), connection)
@@ -80,7 +80,7 @@ class Serving:
             self._owner.journal.write(traceback.format_exc())
             connection.reply(wire.no("internal", f"the owner failed at this: {error!r}"))
 
-    def _answer_request(self, request: wire.Request, connection: Connection) -> None:
+    def _answer_request(self, request: wire.SocketRequest, connection: ClientConnection) -> None:
         match request.ask:
             case wire.HandOver(force=force):
                 self._hand_over(connection, force=force)
@@ -91,7 +91,7 @@ class Serving:
 
     # Going
 
-    def _hand_over(self, connection: Connection, *, force: bool) -> None:
+    def _hand_over(self, connection: ClientConnection, *, force: bool) -> None:
         """The lock is never let go: the next owner gets the very descriptor that holds it."""
         if self._owner.kind is not OwnerKind.KEEPER and not force:
             connection.reply(wire.no("refused", f"the session is open in gputui {self._owner.kind}"))
@@ -118,7 +118,7 @@ class Serving:
                 spawn_keeper(self._owner.paths.root, wait=True, folder=self._owner.ground.id)
         taker.close()
 
-    def _leave(self, connection: Connection, *, stop: bool) -> None:
+    def _leave(self, connection: ClientConnection, *, stop: bool) -> None:
         if self._owner.kind is not OwnerKind.KEEPER and not stop:
             connection.reply(wire.no("refused", f"the session is open in gputui {self._owner.kind}; leave it there"))
         elif self._owner.goes_on():

@@ -32,7 +32,7 @@ class Show(msgspec.Struct, frozen=True, tag="show"):
     environment: bool = False
 
 
-class Pick(msgspec.Struct, frozen=True, tag="pick"):
+class PickJobs(msgspec.Struct, frozen=True, tag="pick"):
     """Which jobs a user's words mean."""
 
     ids: list[tuple[JobId, JobId]] = []
@@ -44,7 +44,7 @@ class Pick(msgspec.Struct, frozen=True, tag="pick"):
     all: bool = False
 
 
-class Status(msgspec.Struct, frozen=True, tag="status"):
+class StatusQuestion(msgspec.Struct, frozen=True, tag="status"):
     pass
 
 
@@ -83,7 +83,7 @@ class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
 
 
 Write = Commands | Load | Begin | Forget
-Read = Listing | Show | Pick | Status | Lanes | Follow | Sources | Reload
+Read = Listing | Show | PickJobs | StatusQuestion | Lanes | Follow | Sources | Reload
 Ask = (
     Commands
     | Load
@@ -91,8 +91,8 @@ Ask = (
     | Forget
     | Listing
     | Show
-    | Pick
-    | Status
+    | PickJobs
+    | StatusQuestion
     | Lanes
     | Follow
     | Sources
@@ -102,17 +102,17 @@ Ask = (
 )
 
 
-class Request(msgspec.Struct, frozen=True):
+class SocketRequest(msgspec.Struct, frozen=True):
     v: int
     uuid: str
     ask: Ask
 
 
-_decode = msgspec.json.Decoder(Request).decode
+_decode = msgspec.json.Decoder(SocketRequest).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def decode(body: bytes) -> Request:
+def decode(body: bytes) -> SocketRequest:
     """Raises msgspec.MsgspecError."""
     return _decode(body)
 

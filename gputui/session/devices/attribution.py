@@ -10,7 +10,7 @@ from gputui.gpus.identity import find
 from gputui.gpus.picture import Leftover
 from gputui.gpus.sample import Sample
 from gputui.gpus.strangers import ours_in
-from gputui.gpus.usage import Holding
+from gputui.gpus.usage import DeviceHolding
 
 
 def ours(scheduler: Scheduler, sample: Sample, token: Callable[[JobId, int], str]) -> dict[int, JobId]:
@@ -37,12 +37,12 @@ def left_behind(sample: Sample, session: str, ours: dict[int, JobId]) -> tuple[L
     return tuple(left.values())
 
 
-def holdings(scheduler: Scheduler, sample: Sample) -> list[Holding]:
+def holdings(scheduler: Scheduler, sample: Sample) -> list[DeviceHolding]:
     """Every attempt under way with the devices it was given, whether it uses them or not."""
     found = []
     for job_id in scheduler.book.active:
         placed = scheduler.book[job_id].active
         assert placed is not None
         keys = tuple(device.key for word in placed.gpus if (device := find(sample.devices, word)) is not None)
-        found.append(Holding(job_id, placed.attempt, keys, placed.since))
+        found.append(DeviceHolding(job_id, placed.attempt, keys, placed.since))
     return found

@@ -29,7 +29,7 @@ from gputui.gpus.words import why_not
 from gputui.session.owner.loop import Loop
 
 from .attribution import holdings, left_behind, ours
-from .picture_builder import Known, Session, pictured
+from .picture_builder import Known, SessionLanes, pictured
 from .samplers import Wanted, kind_of, sampler_for, wanted_for
 
 NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
@@ -77,7 +77,7 @@ class Devices:
         self._unread = False
         self._verdicts: dict[str, Verdict] = {}
         self._blocked: dict[str, str] = {}
-        self._drawn: tuple[Sample | None, Session, dict[str, str]] | None = None
+        self._drawn: tuple[Sample | None, SessionLanes, dict[str, str]] | None = None
         """What the picture was made from."""
 
     @property
@@ -210,7 +210,7 @@ class Devices:
             return
         if self._wanted is not None and self._wanted.kind is DeviceKind.SIMULATED:
             self._measure_simulated(scheduler, now)
-        session = Session.of(snapshot, self.taken_off)
+        session = SessionLanes.of(snapshot, self.taken_off)
         drawn = (self.sample, session, self._blocked)
         if self._drawn is not None and drawn[0] is self._drawn[0] and drawn[1:] == self._drawn[1:]:
             return

@@ -12,10 +12,10 @@ from gputui.core.snapshot import Snapshot
 from gputui.gpus.identity import find
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, Sample, Status
-from gputui.gpus.strangers import Held, Resting, Verdict
+from gputui.gpus.strangers import HeldByStrangers, Resting, Verdict
 
 
-class Session(Struct, frozen=True):
+class SessionLanes(Struct, frozen=True):
     """The lanes of a session at one moment, and those that were drained."""
 
     lanes: tuple[Lane, ...]
@@ -24,7 +24,7 @@ class Session(Struct, frozen=True):
     taken_off: tuple[Lane, ...] = ()
 
     @classmethod
-    def of(cls, snapshot: Snapshot, taken_off: tuple[Lane, ...]) -> Session:
+    def of(cls, snapshot: Snapshot, taken_off: tuple[Lane, ...]) -> SessionLanes:
         return cls(snapshot.lanes, snapshot.leaving, snapshot.holders, taken_off)
 
     def all_lanes(self) -> tuple[Lane, ...]:
@@ -51,7 +51,7 @@ def without_session(sample: Sample | None, kind: DeviceKind) -> DevicesPicture:
 
 
 def pictured(
-    kind: DeviceKind, sample: Sample | None, session: Session, known: Known, *, looking: bool
+    kind: DeviceKind, sample: Sample | None, session: SessionLanes, known: Known, *, looking: bool
 ) -> DevicesPicture:
     """Every device of the sample, and a stand-in for each that the session has and no sample shows."""
     devices = sample.devices if sample is not None else ()
@@ -100,7 +100,7 @@ def _devices_of(
 
 
 def _device(
-    sample: DeviceSample, lanes: Iterable[Lane], session: Session, known: Known, blocked: str | None
+    sample: DeviceSample, lanes: Iterable[Lane], session: SessionLanes, known: Known, blocked: str | None
 ) -> DevicePicture:
     ids = {lane.id for lane in session.lanes}
     here = tuple(lane for lane in dict.fromkeys(lanes) if lane.id in ids or lane in session.leaving)
@@ -114,7 +114,7 @@ def _device(
         lanes=here,
         taken_off=tuple(lane for lane in dict.fromkeys(lanes) if lane in session.taken_off),
         blocked=blocked,
-        strangers=verdict.by if isinstance(verdict, Held) else (),
+        strangers=verdict.by if isinstance(verdict, HeldByStrangers) else (),
         free_at=verdict.until if isinstance(verdict, Resting) else None,
         leftovers=tuple(each for each in known.leftovers if each.pid in on_it),
     )

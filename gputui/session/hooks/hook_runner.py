@@ -15,7 +15,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from gputui.process.descriptors import Open, Same
+from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.event_loop import Cancel, EventLoop
 from gputui.process.spawn import spawn
 from gputui.process.watch import Watch
@@ -160,7 +160,7 @@ def spawned(hook: Hook, log: str) -> int | str:
     """The pid of a new session's leader, or the sentence why there is none."""
     try:
         _make_room(log)
-        output = Open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        output = OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return spawn(["/bin/sh", "-c", hook.command], {**captured(), **hook.variables}, {1: output, 2: Same(1)})
     except (OSError, ValueError) as error:
         return f"could not be started: {error}"

@@ -70,7 +70,7 @@ def rebuild(
     touched = 0
     for job_id in sorted({*notes, *claims, *begun}):
         before = jobs.get(job_id)
-        seen = Seen(notes.get(job_id), claims.get(job_id, 0), begun.get(job_id, 0))
+        seen = DiskTraces(notes.get(job_id), claims.get(job_id, 0), begun.get(job_id, 0))
         after = _caught_up(before, job_id, seen, lanes, environment, lost)
         touched += after is not before
         jobs[job_id] = after
@@ -141,7 +141,7 @@ def session_of_running(claims: str, private: FolderId) -> str | None:
     return None
 
 
-class Seen(NamedTuple):
+class DiskTraces(NamedTuple):
     """What is on the disk of a job: its note, and the newest attempts with a claim and with a log."""
 
     note: Note | None
@@ -157,7 +157,9 @@ def _compared(attempt: Attempt, why: str) -> Attempt:
     return replace(attempt, signature=crash.signature, kind=crash.kind)
 
 
-def _caught_up(job: Job | None, job_id: JobId, seen: Seen, lanes: _FreeLanes, environment: str, lost: Lost) -> Job:
+def _caught_up(
+    job: Job | None, job_id: JobId, seen: DiskTraces, lanes: _FreeLanes, environment: str, lost: Lost
+) -> Job:
     note, claim, log = seen
     known = job.issued if job is not None else 0
     newest = max(note.attempt if note else 0, claim, log)

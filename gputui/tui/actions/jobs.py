@@ -10,6 +10,7 @@ from gputui.core.events import (
     Hold,
     Kill,
     Move,
+    MoveTarget,
     Release,
     Remove,
     Requeue,
@@ -18,7 +19,6 @@ from gputui.core.events import (
     SetPriority,
     Suspend,
     UserCommand,
-    Where,
 )
 from gputui.core.job import (
     HIGHEST_PRIORITY,
@@ -224,18 +224,18 @@ def _change_priority(main: MainScreen, by: int) -> None:
     _each(main, jobs, make, keeps_marks=True)
 
 
-def _mover(where: Where) -> Callable[[MainScreen], None]:
+def _mover(where: MoveTarget) -> Callable[[MainScreen], None]:
     """Moving several keeps their order among themselves."""
 
     def move(main: MainScreen) -> None:
         jobs = _chosen(
             main, lambda job: isinstance(job.state, Waiting), "does not wait, so it has no place to move from"
         )
-        jobs.sort(key=lambda job: job.position, reverse=where in (Where.DOWN, Where.TOP))
+        jobs.sort(key=lambda job: job.position, reverse=where in (MoveTarget.DOWN, MoveTarget.TOP))
         _each(main, jobs, lambda job, seen: Move(job=job.id, seen=seen, where=where), keeps_marks=True)
 
     return move
 
 
-move_up, move_down = _mover(Where.UP), _mover(Where.DOWN)
-move_top, move_bottom = _mover(Where.TOP), _mover(Where.BOTTOM)
+move_up, move_down = _mover(MoveTarget.UP), _mover(MoveTarget.DOWN)
+move_top, move_bottom = _mover(MoveTarget.TOP), _mover(MoveTarget.BOTTOM)

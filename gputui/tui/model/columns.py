@@ -38,7 +38,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Column:
+class QueueColumn:
     title: str
     width: int
     text: Callable[[Job, Told], str]
@@ -56,8 +56,8 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Layout:
-    columns: tuple[Column, ...]
+class ColumnLayout:
+    columns: tuple[QueueColumn, ...]
     spills: bool = False
     """The last column is a note: where there is none, the column before it has its room too."""
 
@@ -72,12 +72,12 @@ class Layout:
     def header(self, rows: Rows) -> str:
         return " " + " ".join(column.cell(self._title(column, rows)) for column in self.columns)
 
-    def _title(self, column: Column, rows: Rows) -> str:
+    def _title(self, column: QueueColumn, rows: Rows) -> str:
         if column.sort != rows.sort or rows.sort == QUEUE_ORDER:
             return column.title
         return column.title[: max(0, column.width - 1)] + ("▴" if rows.reverse else "▾")
 
-    def column_at(self, x: int) -> Column | None:
+    def column_at(self, x: int) -> QueueColumn | None:
         """The column under a click."""
         left = 1
         for column in self.columns:
@@ -87,45 +87,47 @@ class Layout:
         return None
 
 
-def layout(width: int, rows: Rows, highest_id: int, longest_name: int, *, progress: bool = False) -> Layout:
+def layout(width: int, rows: Rows, highest_id: int, longest_name: int, *, progress: bool = False) -> ColumnLayout:
     """`longest_name`: of the rows in sight. Every line is exactly `width` cells wide."""
     fixed = _fixed(width, highest_id, progress=progress)
     left = width - 1 - sum(column.width + 1 for column in fixed)
     parameters = _parameters(rows, left)
     if parameters:
         left -= sum(column.width + 1 for column in parameters)
-        return Layout((*fixed, *parameters, Column("", left, _rest)))
+        return ColumnLayout((*fixed, *parameters, QueueColumn("", left, _rest)))
     name = min(max(LEAST_NAME, longest_name), left * 3 // 5)
     if name < LEAST_NAME or left - name - 1 < LEAST_NOTE:
-        return Layout((*fixed, Column("job", left, _name, "name")))
-    return Layout((*fixed, Column("job", name, _name, "name"), Column("", left - name - 1, _note)), spills=True)
+        return ColumnLayout((*fixed, QueueColumn("job", left, _name, "name")))
+    return ColumnLayout(
+        (*fixed, QueueColumn("job", name, _name, "name"), QueueColumn("", left - name - 1, _note)), spills=True
+    )
 
 
-def _fixed(width: int, highest_id: int, *, progress: bool) -> list[Column]:
+def _fixed(width: int, highest_id: int, *, progress: bool) -> list[QueueColumn]:
     """Those that are as wide as they are; a narrow line does without the ones that matter least."""
     id_width = min(max(3, len(str(highest_id))), max(1, width - 3))
-    columns = [Column("id", id_width, lambda job, _: str(job.id), "id", right=True)]
+    columns = [QueueColumn("id", id_width, lambda job, _: str(job.id), "id", right=True)]
     if width >= WIDE_ENOUGH_FOR_STATE + id_width:
-        columns.append(Column("state", LONGEST_STATE, lambda job, _: state_words(job), "state"))
+        columns.append(QueueColumn("state", LONGEST_STATE, lambda job, _: state_words(job), "state"))
     elif width >= id_width + 5:
-        columns.append(Column("", 1, lambda job, _: SIGNS[job.state.name], "state"))
+        columns.append(QueueColumn("", 1, lambda job, _: SIGNS[job.state.name], "state"))
     if width >= WIDE_ENOUGH_FOR_PRIORITY:
-        columns.append(Column("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
+        columns.append(QueueColumn("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
     if width >= WIDE_ENOUGH_FOR_GPU:
-        columns.append(Column("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)))
+        columns.append(QueueColumn("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)))
     if width >= WIDE_ENOUGH_FOR_TIME + id_width:
-        columns.append(Column("time", 8, lambda job, told: time_of(job, told.now), TIME, right=True))
+        columns.append(QueueColumn("time", 8, lambda job, told: time_of(job, told.now), TIME, right=True))
     if progress and width >= WIDE_ENOUGH_FOR_PRIORITY:
-        columns.append(Column("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
+        columns.append(QueueColumn("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
     return columns
 
 
-def _parameters(rows: Rows, left: int) -> list[Column]:
+def _parameters(rows: Rows, left: int) -> list[QueueColumn]:
     """Columns of their own for parameters, when all of them fit in half the room."""
     made = []
     for name, longest in rows.params.items():
         width = min(MOST_PARAMETER, max(cell_len(plain(name)) + 1, longest))
-        made.append(Column(plain(name), width, _parameter(name), PARAMETER + name))
+        made.append(QueueColumn(plain(name), width, _parameter(name), PARAMETER + name))
     return made if made and sum(column.width + 1 for column in made) <= left // 2 else []
 
 

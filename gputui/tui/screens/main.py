@@ -181,8 +181,8 @@ class MainScreen(Screen[None]):
     def _clicked(self, event: Footer.Clicked) -> None:
         self.action_act(event.action)
 
-    @on(QueueTable.Opened)
-    @on(GpuPane.Opened)
+    @on(QueueTable.JobOpened)
+    @on(GpuPane.DeviceOpened)
     def _opened(self) -> None:
         self.action_act("details")
 
@@ -301,8 +301,8 @@ class MainScreen(Screen[None]):
     def _log_title(self, event: LogPane.TitleChanged) -> None:
         self.log_pane.border_title = Text(f"3 {plain(event.title)}")
 
-    @on(LogPane.Note)
-    def _log_note(self, event: LogPane.Note) -> None:
+    @on(LogPane.Noticed)
+    def _log_note(self, event: LogPane.Noticed) -> None:
         self.say(event.text)
 
     @on(Resize)

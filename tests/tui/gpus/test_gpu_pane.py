@@ -48,10 +48,10 @@ class Host(App[None]):
     def compose(self) -> ComposeResult:
         yield self.pane
 
-    def on_gpu_pane_highlighted(self, message: GpuPane.Highlighted) -> None:
+    def on_gpu_pane_device_highlighted(self, message: GpuPane.DeviceHighlighted) -> None:
         self.messages.append(f"highlighted {message.device.sample.index}")
 
-    def on_gpu_pane_opened(self, message: GpuPane.Opened) -> None:
+    def on_gpu_pane_device_opened(self, message: GpuPane.DeviceOpened) -> None:
         self.messages.append(f"opened {message.device.sample.index}")
 
     def show(self, seen: DevicesPicture, now: float = NOW) -> None:

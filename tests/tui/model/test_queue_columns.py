@@ -11,13 +11,13 @@ from support.queues import NOW, STATES, TEXTS, Queue, job, jobs
 from gputui.core.job import Job
 from gputui.core.views.naming import Names
 from gputui.logs.plain import FORBIDDEN, plain
-from gputui.tui.model.columns import Layout, Told, layout
+from gputui.tui.model.columns import ColumnLayout, Told, layout
 from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, Rows
 
 NARROWEST, WIDEST = 17, 250
 
 
-def laid_out(width: int, *of: Job, sort: str = QUEUE_ORDER, progress: bool = False) -> tuple[Layout, Told, Rows]:
+def laid_out(width: int, *of: Job, sort: str = QUEUE_ORDER, progress: bool = False) -> tuple[ColumnLayout, Told, Rows]:
     names = Names()
     rows = Rows(names)
     rows.sort = sort

@@ -22,7 +22,7 @@ from gputui.gpus.sample import DeviceSample
 from .history import History
 from .layout import GAP, LONGEST_SPARK, columns_for, fields_for
 from .occupants import View
-from .rows import Cell, Device, Entry, Look, cell, entries
+from .rows import Cell, CellLook, Device, Entry, cell, entries
 
 
 class GpuPane(ScrollView, can_focus=True):
@@ -47,14 +47,14 @@ class GpuPane(ScrollView, can_focus=True):
         Binding("enter", "open", "Device", show=False),
     ]
 
-    class Highlighted(Message):
+    class DeviceHighlighted(Message):
         """The cursor came to this device."""
 
         def __init__(self, device: DevicePicture) -> None:
             super().__init__()
             self.device = device
 
-    class Opened(Message):
+    class DeviceOpened(Message):
         """The user wants to know more of this device, or do something about it."""
 
         def __init__(self, device: DevicePicture) -> None:
@@ -72,7 +72,7 @@ class GpuPane(ScrollView, can_focus=True):
         self._columns, self._rows = 1, 0
         self._cursor: str | None = None
         """The key of a device."""
-        self._styles: dict[Look | str, Style] | None = None
+        self._styles: dict[CellLook | str, Style] | None = None
 
     # What is shown
 
@@ -146,7 +146,7 @@ class GpuPane(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         styles = self._styles = self._styles or self._looks()
         width, row = self.scrollable_content_region.width, y + self.scroll_offset.y
-        plain = styles[Look.PLAIN]
+        plain = styles[CellLook.PLAIN]
         segments: list[Segment] = []
         for index in range(row, len(self._cells), max(1, self._rows)) if row < self._rows else ():
             if segments:
@@ -161,9 +161,11 @@ class GpuPane(ScrollView, can_focus=True):
         entry, device = self._entries[index], self.device
         return isinstance(entry, Device) and device is not None and entry.picture.sample.key == device.sample.key
 
-    def _looks(self) -> dict[Look | str, Style]:
-        names: list[Look | str] = [Look.BUSY, Look.QUIET, Look.TROUBLE, "cursor"]
-        return {Look.PLAIN: self.rich_style} | {name: self.get_component_rich_style(f"gpus--{name}") for name in names}
+    def _looks(self) -> dict[CellLook | str, Style]:
+        names: list[CellLook | str] = [CellLook.BUSY, CellLook.QUIET, CellLook.TROUBLE, "cursor"]
+        return {CellLook.PLAIN: self.rich_style} | {
+            name: self.get_component_rich_style(f"gpus--{name}") for name in names
+        }
 
     # The cursor
 
@@ -180,7 +182,7 @@ class GpuPane(ScrollView, can_focus=True):
 
     def action_open(self) -> None:
         if self.device is not None:
-            self.post_message(self.Opened(self.device))
+            self.post_message(self.DeviceOpened(self.device))
 
     def _put_cursor(self, key: str) -> None:
         if self.selected is not None and key == self.selected.key:
@@ -192,7 +194,7 @@ class GpuPane(ScrollView, can_focus=True):
             self._repaint(y)
         self._keep_in_sight(after)
         if self.device is not None:
-            self.post_message(self.Highlighted(self.device))
+            self.post_message(self.DeviceHighlighted(self.device))
 
     def _row_of_cursor(self) -> int:
         found = (index for index in range(len(self._entries)) if self._under_cursor(index))

@@ -27,7 +27,7 @@ _ROOM_BESIDE_TIME = 15
 """Cells that a job's name must have before its time is shown."""
 
 
-class Look(StrEnum):
+class CellLook(StrEnum):
     """How a piece is shown; the pane has a style for each."""
 
     PLAIN = "plain"
@@ -36,7 +36,7 @@ class Look(StrEnum):
     TROUBLE = "trouble"
 
 
-Piece = tuple[str, Look]
+Piece = tuple[str, CellLook]
 Cell = tuple[Piece, ...]
 
 
@@ -48,9 +48,9 @@ class Host(Struct, frozen=True):
     host: HostSample
 
 
-class Note(Struct, frozen=True):
+class DeviceNote(Struct, frozen=True):
     text: str
-    look: Look = Look.PLAIN
+    look: CellLook = CellLook.PLAIN
 
 
 class Process(Struct, frozen=True):
@@ -60,15 +60,15 @@ class Process(Struct, frozen=True):
     owner: str
 
 
-Entry = Device | Host | Note | Process
+Entry = Device | Host | DeviceNote | Process
 
 
 def entries(view: View, *, processes: bool = False) -> Iterator[Entry]:
     """All there is to show, in order."""
     sample = view.picture.sample
     if sample is not None and sample.trouble is not None:
-        yield Note(f"! {plain(sample.trouble.message)}", Look.TROUBLE)
-        yield Note(f"  {plain(sample.trouble.advice)}")
+        yield DeviceNote(f"! {plain(sample.trouble.message)}", CellLook.TROUBLE)
+        yield DeviceNote(f"  {plain(sample.trouble.advice)}")
     if view.picture.host is not None:
         yield Host(view.picture.host)
     for device in view.picture.devices:
@@ -76,7 +76,7 @@ def entries(view: View, *, processes: bool = False) -> Iterator[Entry]:
         if processes:
             yield from (Process(each, owner_of(view, device, each)) for each in device.sample.processes)
     if not view.picture.devices and (sample is None or (sample.trouble is None and sample.host is None)):
-        yield Note("looking at the GPUs …" if view.picture.looking else "no devices", Look.QUIET)
+        yield DeviceNote("looking at the GPUs …" if view.picture.looking else "no devices", CellLook.QUIET)
 
 
 def cell(entry: Entry, view: View, history: History, fields: Fields, columns: int) -> Cell:
@@ -85,10 +85,10 @@ def cell(entry: Entry, view: View, history: History, fields: Fields, columns: in
             drawn = _device(device, view, history, fields)
         case Host(host=host):
             drawn = _host(host, history, fields)
-        case Note(text=text, look=look):
+        case DeviceNote(text=text, look=look):
             drawn = [(text, look)]
         case Process(process=process, owner=owner):
-            drawn = [(f"    {process_line(process, owner, view.now)}", Look.QUIET)]
+            drawn = [(f"    {process_line(process, owner, view.now)}", CellLook.QUIET)]
     return _fitted(drawn, columns)
 
 
@@ -96,7 +96,7 @@ def _device(device: DevicePicture, view: View, history: History, fields: Fields)
     sample = device.sample
     who = occupant(view, device)
     off = device.state is LaneState.OFF and not device.strangers
-    head = (_head(_number(sample), device_name(sample), fields), Look.QUIET if off else Look.PLAIN)
+    head = (_head(_number(sample), device_name(sample), fields), CellLook.QUIET if off else CellLook.PLAIN)
     if sample.status is not Status.OK:
         return [head, *_trouble(sample, who, fields)]
     return [head, *_figures(sample, history.of(sample.key), fields), *_tail(who, fields)]
@@ -114,15 +114,15 @@ def _number(sample: DeviceSample) -> str:
 
 def _figures(sample: DeviceSample, values: list[int | None], fields: Fields) -> list[Piece]:
     load = sample.utilization
-    look = Look.QUIET if load is None or load < IDLE else Look.BUSY if load >= BUSY else Look.PLAIN
-    pieces = [(_load(load, values, fields), look), (_memory(sample, fields), Look.PLAIN)]
+    look = CellLook.QUIET if load is None or load < IDLE else CellLook.BUSY if load >= BUSY else CellLook.PLAIN
+    pieces = [(_load(load, values, fields), look), (_memory(sample, fields), CellLook.PLAIN)]
     if fields.temperature:
         hot = sample.temperature is not None and sample.temperature >= HOT
         text = figures.temperature(sample.temperature, brief=fields.brief, hot=hot)
-        pieces.append((f"{fields.gap}{text:>{fields.temperature}}", Look.TROUBLE if hot else Look.PLAIN))
+        pieces.append((f"{fields.gap}{text:>{fields.temperature}}", CellLook.TROUBLE if hot else CellLook.PLAIN))
     if fields.power:
         watts = figures.power(sample.power, sample.power_limit)
-        pieces.append((f"{fields.gap}{watts:>{fields.power}}", Look.PLAIN))
+        pieces.append((f"{fields.gap}{watts:>{fields.power}}", CellLook.PLAIN))
     return pieces
 
 
@@ -143,7 +143,7 @@ def _memory(sample: DeviceSample | HostSample, fields: Fields) -> str:
 
 
 def _tail(who: Occupant, fields: Fields) -> list[Piece]:
-    look = Look.QUIET if who.quiet else Look.PLAIN
+    look = CellLook.QUIET if who.quiet else CellLook.PLAIN
     room = fields.occupant - len(who.time) - 1
     if not who.time or room < _ROOM_BESIDE_TIME:
         return [(f"{fields.gap}{clipped(who.what, fields.occupant)}", look)]
@@ -155,19 +155,19 @@ def _trouble(sample: DeviceSample, who: Occupant, fields: Fields) -> list[Piece]
     age = f" · {duration(sample.age)}" if sample.age >= 1 and sample.status is not Status.STALE else ""
     text = f"! {sample.status.value}: {plain(sample.message)}{age}"
     if who.quiet:
-        return [(text, Look.TROUBLE)]
-    return [(padded(text, fields.figures), Look.TROUBLE), *_tail(who, fields)]
+        return [(text, CellLook.TROUBLE)]
+    return [(padded(text, fields.figures), CellLook.TROUBLE), *_tail(who, fields)]
 
 
 def _host(host: HostSample, history: History, fields: Fields) -> list[Piece]:
     load = None if host.utilization is None else round(host.utilization)
-    look = Look.BUSY if load is not None and load >= BUSY else Look.PLAIN
+    look = CellLook.BUSY if load is not None and load >= BUSY else CellLook.PLAIN
     what = f"{host.cores} cores{f', {short(host.name)}' if host.name else ''}"
     head = len(_head("", "", fields))
     return [
-        (padded("CPU", head), Look.PLAIN),
+        (padded("CPU", head), CellLook.PLAIN),
         (_load(load, history.of(HOST), fields), look),
-        (_memory(host, fields), Look.PLAIN),
+        (_memory(host, fields), CellLook.PLAIN),
         *_tail(Occupant(what, quiet=True), fields),
     ]
 
@@ -185,4 +185,4 @@ def _fitted(pieces: list[Piece], columns: int) -> Cell:
             fitted.append((text, look))
     if room > 0 and fitted:
         fitted[-1] = (fitted[-1][0] + " " * room, fitted[-1][1])
-    return tuple(fitted) or ((" " * columns, Look.PLAIN),)
+    return tuple(fitted) or ((" " * columns, CellLook.PLAIN),)

@@ -13,13 +13,13 @@ from textual.worker import Worker
 
 from gputui.logs.document import Document
 from gputui.logs.finding import Finding, all_known, find_above, find_below, find_nearest
-from gputui.logs.line_index import Change
+from gputui.logs.line_index import FileChange
 from gputui.logs.plain import plain
 from gputui.logs.search import Needle
 
 from .job_log import JobLog
 from .moving import MovableView
-from .reading import Reading
+from .reading import LogReading
 from .turns import TURN, in_turns
 
 __all__ = ["LogPane"]
@@ -40,7 +40,7 @@ class LogPane(MovableView):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LogPane.TitleChanged)
 
-    class Note(Message):
+    class Noticed(Message):
         """A sentence for the user."""
 
         def __init__(self, text: str) -> None:
@@ -49,7 +49,7 @@ class LogPane(MovableView):
 
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        self._reading = Reading()
+        self._reading = LogReading()
         self._note = ""
         self._busy = ""
         """What a worker does at present, in words."""
@@ -79,12 +79,12 @@ class LogPane(MovableView):
             return
         unsettled = document.unsettled()
         change = self._reading.look(at_end=self.following)
-        if change is Change.ANEW:
+        if change is FileChange.ANEW:
             self._turn_to_other_lines()
         elif not document.complete and not self._busy:
             document.extend(TURN)
             self.take_in(unsettled)
-        elif change is Change.GREW:
+        elif change is FileChange.GREW:
             self.take_in(unsettled)
         self._tell()
 
@@ -98,7 +98,7 @@ class LogPane(MovableView):
         if self._reading.cycle_stream():
             self._turn_to_other_lines()
         elif self._reading.attempt is not None:
-            self.post_message(self.Note("both streams of this job are in one file"))
+            self.post_message(self.Noticed("both streams of this job are in one file"))
         self._tell()
 
     def attempt_earlier(self) -> None:
@@ -129,9 +129,9 @@ class LogPane(MovableView):
         """What is searched, for what, and from where; without any of it a sentence says so: no key is silent."""
         key = self._search_from()
         if self._needle is None:
-            self.post_message(self.Note("nothing is searched for: 3 goes to the log, / searches there"))
+            self.post_message(self.Noticed("nothing is searched for: 3 goes to the log, / searches there"))
         elif self._document is None or key is None:
-            self.post_message(self.Note("there is nothing to search in"))
+            self.post_message(self.Noticed("there is nothing to search in"))
         else:
             return self._document, self._needle, key
         return None
@@ -152,7 +152,7 @@ class LogPane(MovableView):
         if self._reading.step_attempt(by):
             self._turn_to_other_lines()
         else:
-            self.post_message(self.Note(otherwise))
+            self.post_message(self.Noticed(otherwise))
         self._tell()
 
     def _turn_to_other_lines(self) -> None:
@@ -179,7 +179,7 @@ class LogPane(MovableView):
 
         def found(key: int | None) -> None:
             if key is None:
-                self.post_message(self.Note(f"{otherwise} for '{plain(sought)}'"))
+                self.post_message(self.Noticed(f"{otherwise} for '{plain(sought)}'"))
             else:
                 self._hit = key
                 self.go_to(key)

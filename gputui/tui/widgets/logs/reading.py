@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gputui.logs.document import Document
-from gputui.logs.line_index import Change
+from gputui.logs.line_index import FileChange
 from gputui.logs.plain import plain
 
 from .job_log import AttemptLog, JobLog, Stream, size_and_time, stream_to_show
 
-__all__ = ["Reading"]
+__all__ = ["LogReading"]
 
 
-class Reading:
+class LogReading:
     """What the user chose is kept: an attempt for its job, a stream for every job that wrote to it."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Reading:
         ended = was.live and not now.live
         return ended and may_turn and self._turn()
 
-    def look(self, *, at_end: bool) -> Change:
+    def look(self, *, at_end: bool) -> FileChange:
         if self.document is None:
-            return Change.NOTHING
+            return FileChange.NOTHING
         if self.document.empty and self.attempt is not None and self._turn():
-            return Change.ANEW
+            return FileChange.ANEW
         return self.document.look(at_end=at_end)
 
     def cycle_stream(self) -> bool:

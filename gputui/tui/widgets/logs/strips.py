@@ -15,14 +15,14 @@ from textual.strip import Strip
 from gputui.logs.ansi import Line, Run
 from gputui.logs.sgr import Colour, Look
 
-__all__ = ["Mark", "breaks", "column_of", "fitting", "painted", "strip_of"]
+__all__ = ["HighlightedText", "breaks", "column_of", "fitting", "painted", "strip_of"]
 
 CUT = "›"
 """In the last column: the line goes on to the right."""
 _MORE = Look(dim=True)
 
 
-class Mark(NamedTuple):
+class HighlightedText(NamedTuple):
     """Characters of a line that are to stand out."""
 
     start: int
@@ -58,7 +58,9 @@ def column_of(text: str, cells: int) -> int:
     return 0 if cells <= 0 else min(len(text), cells) if text.isascii() else fitting(text, 0, cells)
 
 
-def strip_of(runs: tuple[Run, ...], start: int, stop: int, marks: list[Mark], width: int, base: Style) -> Strip:
+def strip_of(
+    runs: tuple[Run, ...], start: int, stop: int, marks: list[HighlightedText], width: int, base: Style
+) -> Strip:
     """The characters `start … stop - 1` of a line in a row of the screen; plain text is one segment."""
     segments: list[Segment] = []
     for text, style in _pieces(runs, start, stop, marks, base):
@@ -75,7 +77,9 @@ def strip_of(runs: tuple[Run, ...], start: int, stop: int, marks: list[Mark], wi
     return strip if blank >= 0 else strip.crop(0, width)
 
 
-def _pieces(runs: tuple[Run, ...], start: int, stop: int, marks: list[Mark], base: Style) -> list[tuple[str, Style]]:
+def _pieces(
+    runs: tuple[Run, ...], start: int, stop: int, marks: list[HighlightedText], base: Style
+) -> list[tuple[str, Style]]:
     """The runs cut at the ends of the row and of the marks."""
     edges = sorted({edge for mark in marks for edge in (mark.start, mark.stop)})
     pieces = []

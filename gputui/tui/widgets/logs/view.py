@@ -19,12 +19,12 @@ from textual.widget import Widget
 
 from gputui.logs.ansi import Run
 from gputui.logs.document import Document
-from gputui.logs.layout import Layout, Top
+from gputui.logs.layout import LineLayout, Top
 from gputui.logs.plain import plain
 from gputui.logs.search import Needle
 from gputui.logs.sgr import PLAIN
 
-from .strips import CUT, Mark, breaks, column_of, fitting, painted, strip_of
+from .strips import CUT, HighlightedText, breaks, column_of, fitting, painted, strip_of
 
 __all__ = ["DocumentView"]
 
@@ -229,15 +229,15 @@ class DocumentView(ScrollView, can_focus=True):
         start = column_of(text, self._left)
         return start, fitting(text, start, width) if start < len(text) else start
 
-    def _marks(self, text: str, key: int) -> list[Mark]:
+    def _marks(self, text: str, key: int) -> list[HighlightedText]:
         marks = []
         if self._needle is not None:
             style = self.get_component_rich_style("log--match")
-            marks += [Mark(start, stop, style) for start, stop in self._needle.spans(text)]
+            marks += [HighlightedText(start, stop, style) for start, stop in self._needle.spans(text)]
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(key)) is not None:
             style = self.screen.get_component_rich_style("screen--selection")
-            marks.append(Mark(span[0], len(text) if span[1] == -1 else span[1], style))
+            marks.append(HighlightedText(span[0], len(text) if span[1] == -1 else span[1], style))
         return marks
 
     def _heading(self, stream: str, width: int) -> str:
@@ -249,16 +249,16 @@ class DocumentView(ScrollView, can_focus=True):
         style = self.get_component_rich_style("log--note")
         return strip_of((Run(text, PLAIN),), 0, width, [], width, style if text else base)
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> LineLayout:
         rows = self._document.rows if self._document is not None else 0
-        return Layout(rows, self.size.height, self._parts)
+        return LineLayout(rows, self.size.height, self._parts)
 
     def _parts(self, row: int) -> int:
         if not self._wrapped or self._document is None:
             return 1
         return len(breaks(self._text(self._document.key(row)), self.width))
 
-    def _top(self, layout: Layout) -> Top:
+    def _top(self, layout: LineLayout) -> Top:
         last = layout.last_top()
         if self._following or self._document is None:
             return last

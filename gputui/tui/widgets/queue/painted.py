@@ -20,7 +20,7 @@ from textual.timer import Timer
 from gputui.core.job import Active, Job, JobId, StateName, Waiting
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.naming import Names
-from gputui.tui.model.columns import Layout, Told, layout
+from gputui.tui.model.columns import ColumnLayout, Told, layout
 from gputui.tui.model.rows import BAD_ENDS, Rows, Tab
 
 HEADER = 1
@@ -43,7 +43,7 @@ class PaintedRows(ScrollView, can_focus=True):
         self.rows = Rows(names)
         self.marks: set[JobId] = set()
         self._row = 0
-        self._layout: Layout | None = None
+        self._layout: ColumnLayout | None = None
         self._has_progress = False
         """Some job told how far it is: the column stays, so that the others do not jump."""
         self._styles: dict[str, Style] = {}
@@ -138,7 +138,7 @@ class PaintedRows(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self._layout = None
 
-    def laid_out(self) -> Layout:
+    def laid_out(self) -> ColumnLayout:
         if self._layout is None:
             names = [len(self.told.names.of(job)) for job in self.visible_jobs()]
             highest = self.snapshot.first_id + len(self.snapshot.jobs)

@@ -47,7 +47,7 @@ class QueueTable(PaintedRows):
             super().__init__()
             self.job = job
 
-    class Opened(Message):
+    class JobOpened(Message):
         """A job was chosen, by a double click."""
 
     class ViewChanged(Message):
@@ -267,4 +267,4 @@ class QueueTable(PaintedRows):
         if row < len(self.rows):
             self._go(row)
             if event.chain == 2:
-                self.post_message(self.Opened())
+                self.post_message(self.JobOpened())
