@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputui.logs import search
@@ -27,7 +27,6 @@ def result(work: Generator[None, None, Result]) -> Result:
             return value
 
 
-@settings(deadline=None)
 @given(st.text("abA", max_size=60), st.text("abA", min_size=1, max_size=4), st.integers(0, 60), st.integers(1, 9))
 def test_pieces_do_not_hide_a_match(text: str, sought: str, start: int, piece: int) -> None:
     data, needle = text.encode(), Needle(sought)

@@ -48,7 +48,7 @@ def test_lines_are_those_between_newlines(tmp_path: Path, data: bytes) -> None:
     assert lines_of(finished(tmp_path / "log")) == expected(data)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(), size=st.integers(0, 3 * BLOCK), share=st.sampled_from([0.0, 0.0001, 0.01, 0.5]))
 def test_all_lines_are_found_across_blocks(
     tmp_path_factory: pytest.TempPathFactory, seed: int, size: int, share: float

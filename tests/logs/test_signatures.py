@@ -312,7 +312,6 @@ CODES = st.one_of(st.none(), st.integers(0, 255))
 
 @given(TAILS, CODES)
 @example(b"ValueError: " + b"x" * 5000, 1)
-@settings(deadline=None)
 def test_any_tail_gives_one_short_harmless_line(tail: bytes, code: int | None) -> None:
     crash = crash_of(tail, code)
     assert (crash.kind is CrashKind.NONE) == (code == 0)
@@ -347,7 +346,7 @@ def test_no_tail_takes_long(piece: bytes, code: int) -> None:
 
 
 @given(st.lists(PIECES, min_size=1, max_size=6), CODES)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_no_pattern_that_repeats_takes_long(pieces: list[str], code: int | None) -> None:
     pattern = "".join(pieces).encode()
     tail = (pattern * (LONG // len(pattern) + 1))[:LONG]

@@ -34,7 +34,7 @@ def shown(*sequences: str) -> object:
 
 
 @given(st.lists(pieces, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_small_steps_lead_to_the_same_picture_as_drawing_it_at_once(
     steps: list[tuple[int, list[tuple[str, Style | None]]]],
 ) -> None:

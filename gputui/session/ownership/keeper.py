@@ -20,7 +20,8 @@ from gputui.session.owner.loop import Loop, Timer
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 LIVED_WELL = 10.0
 """A keeper that waited so long did not die of being started."""
-STARTED_WITHIN = 15.0
+STARTED_WITHIN = 60.0
+"""On a machine that does much else a Python takes seconds to start; one that cannot start says so at once."""
 
 
 def spawn_keeper(root: str, *, wait: bool, folder: FolderId | None = None) -> int:

@@ -33,7 +33,7 @@ def lines(width: int, *of: Job, **whys: str) -> list[str]:
     return [made.line(each, told).rstrip() for each in of]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_every_line_is_exactly_as_wide_as_asked(data: st.DataObject) -> None:
     width = data.draw(st.integers(NARROWEST, WIDEST))

@@ -32,7 +32,7 @@ def ids(rows: Rows) -> list[int]:
     return list(rows.jobs())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_rows_that_follow_every_change_equal_rows_built_anew(data: st.DataObject) -> None:
     queue = Queue([data.draw(jobs(number)) for number in range(data.draw(st.integers(0, 8)))])
