@@ -72,7 +72,6 @@ def test_it_inherits_nothing_that_is_not_named(tmp_path: Path) -> None:
 CHANGED_PLACES = """
 import os, sys
 from gputui.process import libc_spawn
-from gputui.process.descriptors import Open
 from gputui.process.spawn import spawn
 if sys.argv[1] == "ancient_c_library":
     del libc_spawn.posix_spawn
