@@ -133,7 +133,10 @@ def test_a_keeper_that_lost_the_race_to_one_who_leaves_is_started_again(home: Ho
     assert home.owner() != first
 
 
-def test_a_keeper_that_is_asked_to_leave_goes_only_when_nothing_is_left(home: Home) -> None:
+def test_a_keeper_that_is_asked_to_leave_goes_only_when_nothing_is_left(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUTUI_KEEPER_QUIET", "600")  # or it goes before it is asked
     home.begin("sleep 600")
     home.resume()
     keeper = home.owner()

@@ -164,7 +164,7 @@ def _waiter_of(home: Home, starter: int) -> subprocess.Popen[bytes]:
 def test_two_runs_that_start_at_once_both_get_their_jobs_done(home: Home) -> None:
     good = home.write(*(home.told(f"good{number}") for number in range(10)), name="good.txt")
     bad = home.write(*(home.told(f"bad{number}", f"exit {number % 2}") for number in range(10)), name="bad.txt")
-    first, second = home.start(good), home.start("--pause-after", "0", bad)
+    first, second = (home.start("--pause-after", "0", file) for file in (good, bad))
     first.communicate()
     second.communicate()
     assert (first.returncode, second.returncode) == (0, 1)

@@ -28,10 +28,11 @@ def in_a_shell(folder: Path, before: str = "", *words: str) -> Iterator[tuple[Ap
 
 def is_stopped(home: AppHome, terminal: RecordedTerminal, app: int) -> None:
     """The shell has its screen, the keeper the session."""
+    state = Path(f"/proc/{app}/stat")
+    until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
     terminal.shows("Stopped")
     assert not terminal.emulator.alternate
     home.owner()
-    assert Path(f"/proc/{app}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def is_usable(terminal: RecordedTerminal) -> None:

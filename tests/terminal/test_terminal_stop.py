@@ -29,9 +29,9 @@ def stopped(pid: int) -> bool:
 
 
 def has_left_the_screen(host: Hosted) -> None:
+    until(lambda: stopped(host.pid), "it is stopped")
     host.terminal.shows("Stopped")
     assert not host.terminal.emulator.alternate
-    assert stopped(host.pid)
 
 
 def is_back(host: Hosted, times: int) -> None:
