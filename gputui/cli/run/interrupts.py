@@ -24,7 +24,7 @@ DEAF_FOR = 1.0
 """A second SIGINT without a terminal counts only after so many seconds: some tools send two at once."""
 
 
-class Way(StrEnum):
+class WayToLeave(StrEnum):
     """What the user wants."""
 
     DETACH = "detach"
@@ -33,12 +33,22 @@ class Way(StrEnum):
     STOP = "stop"
 
 
+MENU = {
+    "d": WayToLeave.DETACH,
+    "r": WayToLeave.DRAIN,
+    "k": WayToLeave.KILL,
+    "\x03": WayToLeave.DETACH,
+    "": WayToLeave.DETACH,
+}
+"""What each key of the Ctrl-C menu means; any other goes on."""
+
+
 class Leaving:
     """Turns signals into a wish; the main loop reads `take`."""
 
     def __init__(self, wakeup: Wakeup) -> None:
         self._wake = wakeup.set
-        self._wish: Way | None = None
+        self._wish: WayToLeave | None = None
         self._interrupted_at: float | None = None
         self.menu_wanted = False
         self.status: int | None = None
@@ -56,16 +66,16 @@ class Leaving:
 
     def dismiss(self) -> None:
         """The user stopped the session from elsewhere; called in any thread."""
-        self._want(Way.STOP, 128 + signal.SIGTERM)
+        self._want(WayToLeave.STOP, 128 + signal.SIGTERM)
 
     def wanted(self) -> bool:
         return self._wish is not None
 
-    def take(self) -> Way | None:
+    def take(self) -> WayToLeave | None:
         wish, self._wish = self._wish, None
         return wish
 
-    def _want(self, way: Way, status: int | None) -> None:
+    def _want(self, way: WayToLeave, status: int | None) -> None:
         self._wish = way
         self.status = status if status is not None else self.status
         self._wake()
@@ -75,26 +85,26 @@ class Leaving:
         since = now - self._interrupted_at if self._interrupted_at is not None else None
         if at_terminal():
             if since is not None and since < SECOND_THOUGHT:
-                self._want(Way.DETACH, 130)
+                self._want(WayToLeave.DETACH, 130)
             else:
                 self.menu_wanted = True
                 self._wake()
         elif since is None:
-            self._want(Way.DRAIN, 130)
+            self._want(WayToLeave.DRAIN, 130)
         elif since >= DEAF_FOR:
-            self._want(Way.KILL, 130)
+            self._want(WayToLeave.KILL, 130)
         else:
             return
         self._interrupted_at = now
 
     def _terminate(self, number: int, frame: Any) -> None:
-        self._want(Way.STOP, 143)
+        self._want(WayToLeave.STOP, 143)
 
     def _drain(self, number: int, frame: Any) -> None:
-        self._want(Way.DRAIN, None)
+        self._want(WayToLeave.DRAIN, None)
 
     def _hang_up(self, number: int, frame: Any) -> None:
-        self._want(Way.DETACH, 129)
+        self._want(WayToLeave.DETACH, 129)
 
 
 def at_terminal() -> bool:
@@ -109,26 +119,26 @@ def at_terminal() -> bool:
     return False
 
 
-def events_of(way: Way, snapshot: Snapshot) -> list[UserCommand]:
+def events_of(way: WayToLeave, snapshot: Snapshot) -> list[UserCommand]:
     """What must be durable before anything ends, so that nobody undoes it."""
     match way:
-        case Way.DRAIN:
+        case WayToLeave.DRAIN:
             return [Drain()]
-        case Way.KILL:
+        case WayToLeave.KILL:
             return [Pause(PauseKind.INTERRUPTED), *(Kill(job=job) for job in snapshot.active)]
-        case Way.STOP:
+        case WayToLeave.STOP:
             running = (job for job in snapshot.active if not isinstance(snapshot[job].state, Stopping))
             return [Pause(PauseKind.STOPPED), *(Requeue(job=job) for job in running)]
     return []
 
 
-def announced(way: Way, running: int) -> str | None:
+def announced(way: WayToLeave, running: int) -> str | None:
     match way:
-        case Way.DRAIN:
+        case WayToLeave.DRAIN:
             return f"draining: {running} running jobs go on, nothing new starts"
-        case Way.KILL:
+        case WayToLeave.KILL:
             return f"killing {running} running jobs"
-        case Way.STOP:
+        case WayToLeave.STOP:
             return f"stopping: {running} running jobs are ended and wait again"
     return None
 
@@ -148,9 +158,9 @@ class Behind:
         session = f" --session {shlex.quote(folder)}" if elsewhere else ""
         self._back = f"Back: gputui{session} · Stop: gputui stop{session}"
 
-    def told(self, way: Way | None) -> str | None:
+    def told(self, way: WayToLeave | None) -> str | None:
         snapshot = self._snapshot
-        if way is Way.DETACH and self._goes_on:
+        if way is WayToLeave.DETACH and self._goes_on:
             return self._detached()
         if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
             return (
@@ -171,7 +181,7 @@ class Behind:
         return f"detached: {counts}; {self._keeper} schedules on. {self._back}"
 
 
-def ask(running: int, overtaken: Callable[[], bool]) -> Way | None:
+def ask(running: int, overtaken: Callable[[], bool]) -> WayToLeave | None:
     """The Ctrl-C menu; None: go on, or something else was wanted before a key was pressed."""
 
     def menu() -> None:
@@ -180,8 +190,4 @@ def ask(running: int, overtaken: Callable[[], bool]) -> Way | None:
 
     key = answer(menu, overtaken)
     sys.stderr.write("\n")
-    return (
-        None
-        if key is None
-        else {"d": Way.DETACH, "r": Way.DRAIN, "k": Way.KILL, "\x03": Way.DETACH, "": Way.DETACH}.get(key)
-    )
+    return MENU.get(key) if key is not None else None

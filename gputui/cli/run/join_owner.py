@@ -25,7 +25,7 @@ LOOK_EVERY = 0.2
 AT_ONCE = 2000
 
 
-class Following:
+class JoinedRun:
     """Its jobs are those it named; its exit status covers them alone."""
 
     def __init__(

@@ -41,8 +41,8 @@ def main(verb: str, words: list[str]) -> int:
 
 def _work(verb: str, words: list[str]) -> int:
     options = parser(verb).parse_args(gathered(words))
-    from .running import Running
+    from .running import RunOfJobs
     from .settled import settle
 
     settle(options)
-    return Running(options).run()
+    return RunOfJobs(options).run()

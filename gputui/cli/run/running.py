@@ -30,7 +30,7 @@ from gputui.session.ownership.lock import OwnerKind
 from gputui.sources.source import Draft
 
 from .inputs import STDIN, Inputs, Named
-from .interrupts import Behind, Leaving, Way, announced, ask, events_of
+from .interrupts import Behind, Leaving, WayToLeave, announced, ask, events_of
 from .lasting_sources import Lasting
 from .layouts import check_layout as check_layout
 from .run_jobs import Charges
@@ -49,7 +49,7 @@ INPUT_DRIES_UP = 1.0
 """Seconds without a line after which a user who leaves need not wait for the producer."""
 
 
-class Running:
+class RunOfJobs:
     """One run. Its jobs are those it loaded; without any, all that the session still has to do."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -62,7 +62,7 @@ class Running:
         self._reporter = ProgressLine() if draws_progress(options) else EventLines()
         self._lasting = Lasting(self._reporter.say, self._wake.set)
         self._environment = captured()
-        self._way: Way | None = None
+        self._way: WayToLeave | None = None
         self._paused_told = False
         self._trouble_told: str | None = None
 
@@ -77,11 +77,11 @@ class Running:
         try:
             self._holding = self._open(paths)
         except Owned as owned:
-            from .join_owner import Following
+            from .join_owner import JoinedRun
 
             for notice in paths.notices:
                 self._reporter.say(notice)
-            return Following(options, inputs, self._environment, owned, named_request(options, given)).run()
+            return JoinedRun(options, inputs, self._environment, owned, named_request(options, given)).run()
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake)
         self._holding.serving.dismissed = self._leaving.dismiss
@@ -228,7 +228,7 @@ class Running:
         snapshot = self._owner.snapshot
         if self._way is not None:
             dry = self._feeder.ended.is_set() or self._feeder.quiet_for(INPUT_DRIES_UP)
-            return dry and (self._way is Way.DETACH or not snapshot.active)
+            return dry and (self._way is WayToLeave.DETACH or not snapshot.active)
         if not snapshot.active.isdisjoint(self._charges.unfinished) or not self._feeder.ended.is_set():
             return False
         if self._lasting.more_may_come(snapshot, self._owner.sources):
@@ -255,7 +255,7 @@ class Running:
         if way is not None:
             self._go(way)
 
-    def _go(self, way: Way) -> None:
+    def _go(self, way: WayToLeave) -> None:
         """Leaving on purpose is durable before anything ends, so that nobody undoes it."""
         self._way = way
         self._feeder.to_its_end.set()

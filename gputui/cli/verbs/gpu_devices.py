@@ -17,7 +17,7 @@ PATIENCE = 0.9
 """A driver that hangs delays nobody: what has answered by then is shown."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LookAtDevices(msgspec.Struct, frozen=True):
     sample: Sample | None
     pids: dict[int, JobId]
 
@@ -29,14 +29,14 @@ class Seen(msgspec.Struct, frozen=True):
         return text_table(self.sample, width, self.pids) if self.sample is not None else ""
 
 
-def seen(reply: dict[str, Any] | None, lanes: int) -> Seen:
+def seen(reply: dict[str, Any] | None, lanes: int) -> LookAtDevices:
     """`reply`: what a session's owner said; None where there is no session."""
     if reply is not None and reply.get("sample") is not None:
         pids = {int(pid): job for pid, job in reply["pids"].items()}
-        return Seen(msgspec.convert(reply["sample"], Sample), pids)
+        return LookAtDevices(msgspec.convert(reply["sample"], Sample), pids)
     sampler: Sampler = ProcessSampler() if driver_present() else _processors(max(1, lanes))
     try:
-        return Seen(sample_once(sampler, PATIENCE), {})
+        return LookAtDevices(sample_once(sampler, PATIENCE), {})
     finally:
         sampler.close()
 

@@ -44,7 +44,7 @@ def work(options: Options) -> int:
     client = session(options)
     shown = show(client, options.job)
     if options.follow:
-        return Following(client, shown, options).until_it_ended()
+        return FollowedLog(client, shown, options).until_it_ended()
     path, attempt = file_of(shown, options)
     if options.json:
         return as_json(shown, path, attempt, options)
@@ -95,7 +95,7 @@ def as_json(shown: dict[str, Any], path: str, attempt: int, options: Options) ->
     return 0
 
 
-class Following:
+class FollowedLog:
     """Reads one attempt to its end, then the next, until the job has ended for good."""
 
     def __init__(self, client: Client, shown: dict[str, Any], options: Options) -> None:

@@ -99,7 +99,7 @@ def watched(
     client: Client, over: Callable[[dict[str, Any]], bool], line: Callable[[dict[str, Any]], str]
 ) -> dict[str, Any]:
     """Looks at the status, ever less often, until it is over; tells how it goes on a terminal."""
-    progress = Progress()
+    progress = DrainProgress()
     nap = FIRST_NAP
     try:
         while True:
@@ -113,7 +113,7 @@ def watched(
         progress.clear()
 
 
-class Progress:
+class DrainProgress:
     """One line on a terminal, rewritten when it changes; nothing elsewhere."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from gputui.logs.plain import plain
 from gputui.session.control.client import Client, ClientError
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since
 
-from .pause_resume_drain import Progress, command
+from .pause_resume_drain import DrainProgress, command
 
 Told = dict[tuple[int, int], float]
 """When the attempts began that were told to stop, by job and number."""
@@ -56,7 +56,7 @@ def work(options: Options) -> int:
 
 def until_nothing_runs(client: Client) -> tuple[dict[str, Any], Told]:
     """Tells each running job to stop, once, and counts down what is left of their grace."""
-    progress = Progress()
+    progress = DrainProgress()
     told: Told = {}
     begun = time.monotonic()
     try:

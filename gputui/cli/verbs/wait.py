@@ -13,7 +13,7 @@ from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
 from gputui.session.control.client import Client
 
-from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, Progress
+from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, DrainProgress
 
 
 def parser(verb: str) -> Parser:
@@ -47,7 +47,7 @@ class Wait:
     """Looks at the jobs, ever less often, and says once what keeps them from going on."""
 
     def __init__(self, client: Client, options: Options) -> None:
-        self.progress = Progress()
+        self.progress = DrainProgress()
         self._client = client
         self._any = bool(options.any)
         ids, names = parted(options.words)
