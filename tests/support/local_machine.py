@@ -37,8 +37,14 @@ class Machine(EngineMachine):
     def command(self, job: int = 0, attempt: int = 1) -> int:
         """The pid of the one process that the command is, once it runs."""
         wrapper = self.wrapper(job, attempt)
-        self.until(lambda: len(self.tree(job, attempt).keys() - {wrapper}) == 1)
-        [command] = self.tree(job, attempt).keys() - {wrapper}
+
+        def begun() -> list[int]:
+            """Before it has become its own program it is a copy of the wrapper, which may wait for it in the kernel."""
+            others = self.tree(job, attempt).keys() - {wrapper}
+            return [pid for pid in others if _program(pid) not in ("", _program(wrapper))]
+
+        self.until(lambda: len(begun()) == 1)
+        [command] = begun()
         return command
 
     def await_unwatched_end(self, job: int = 0, attempt: int = 1) -> None:
@@ -62,3 +68,11 @@ class Machine(EngineMachine):
 
     def _pids(self) -> list[int]:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _program(pid: int) -> str:
+    """As /proc calls it; empty: it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
