@@ -71,7 +71,8 @@ class Bridge:
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
         """From now on `on_news` is called in the screen's thread after every change."""
         self._post, self._on_news = post, on_news
-        self._news_posted = False  # what was posted before went nowhere
+        self._news_posted = False
+        self._changed()  # what was posted before went nowhere, perhaps that the owner is gone
 
     # The session's life
 
@@ -156,7 +157,7 @@ class Bridge:
         return self._holding.owner.take_changed() if self._holding is not None else set()
 
     def _changed(self) -> None:
-        """In the owner's thread. One message under way is enough, for whoever reads it sees the newest; but one that
+        """From any thread. One message under way is enough, for whoever reads it sees the newest; but one that
         is read and not painted yet would not tell that the owner is gone."""
         if not self._news_posted or self.why_gone() is not None:
             self._news_posted = True
