@@ -1,0 +1,11 @@
+"""Results that jobs print: numbers under a name, and how far a job is. Pure: bytes come in, readings come out.
+
+What may enter: what training programs print and how it is told from all else they print. No files, no clock, no store.
+Called by whoever reads logs; `MetricReader` is the door.
+"""
+
+from .reader import MetricReader
+from .reading import Reading
+from .wanted import Wanted, wanted_of
+
+__all__ = ["MetricReader", "Reading", "Wanted", "wanted_of"]

@@ -1,0 +1,78 @@
+"""Bytes as they come, as finished lines: nothing of a line or of a bar's frame that has not ended leaves here.
+
+A frame ends at a carriage return, and a tqdm bar with its closing bracket, whatever is glued to it. Knows no names.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gputui.logs.plain import without_escapes
+
+__all__ = ["LONGEST", "Frames"]
+
+LONGEST = 1 << 14
+"""Bytes of a line; a longer one is left out, for a part of it could say something false."""
+_ENDS = re.compile(rb"[\r\n]+")
+_METER = re.compile(rb"%\|[^|]{0,600}\|[^\[|]{0,80}\[")
+_BRACKETS = re.compile(rb"[\[\]]")
+_WIPED = re.compile("\x08{3,}")
+
+
+class Frames:
+    """Cuts what a job writes into lines; `rest` is what waits for its end."""
+
+    def __init__(self, rest: bytes = b"", dropping: bool = False) -> None:
+        self.rest = rest
+        self.dropping = dropping
+        """The line under way is left out: it was too long, or its beginning was not seen."""
+
+    def gap(self) -> None:
+        """Something was not read: what comes next begins inside a line."""
+        self.rest, self.dropping = b"", True
+
+    def feed(self, data: bytes) -> list[str]:
+        pieces = _ENDS.split(self.rest + data)
+        self.rest = pieces.pop()
+        lines: list[str] = []
+        for piece in pieces:
+            if not self.dropping and len(left := self._bars(piece, lines)) <= LONGEST:
+                lines += _texts(left)
+            self.dropping = False
+        if not self.dropping:
+            self.rest = self._bars(self.rest, lines)
+        if self.dropping or len(self.rest) > LONGEST:
+            self.gap()
+        return lines
+
+    def finish(self) -> list[str]:
+        """What stands there when the file has ended is a line, too."""
+        lines = [] if self.dropping else list(_texts(self.rest))
+        self.rest, self.dropping = b"", False
+        return lines
+
+    def _bars(self, piece: bytes, lines: list[str]) -> bytes:
+        """Takes the whole bars at its beginning; what is left."""
+        while b"%|" in piece and 0 < (end := _end_of_bar(piece)) <= LONGEST:
+            lines += _texts(piece[:end])
+            piece = piece[end:]
+        return piece
+
+
+def _end_of_bar(piece: bytes) -> int:
+    meter = _METER.search(piece)
+    depth = 1
+    for bracket in _BRACKETS.finditer(piece, meter.end()) if meter is not None else ():
+        depth += 1 if bracket[0] == b"[" else -1
+        if not depth:
+            return bracket.end()
+    return 0
+
+
+def _texts(piece: bytes) -> list[str]:
+    if not piece or piece.isspace():
+        return [""] if piece else []
+    text = piece.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = without_escapes(text)
+    return [frame.replace("\b", "") for frame in _WIPED.split(text)] if "\b" in text else [text]

@@ -1,0 +1,88 @@
+"""Results and progress of one log file, read as it grows. Pure: bytes come in, readings come out."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from .exact import MARK, told_in
+from .frames import Frames
+from .pairs import readings_in
+from .reading import Reading
+from .wanted import Wanted
+
+__all__ = ["MetricReader"]
+
+MOST_NAMES = 64
+
+
+class _Kept(Struct):
+    """All that a next owner needs to go on in the middle."""
+
+    rest: bytes = b""
+    dropping: bool = False
+    names: list[str] = []
+    progress: float | None = None
+    note: str | None = None
+    wanted: Wanted | None = None
+
+
+class MetricReader:
+    """One for each log file; its memory does not grow with the file."""
+
+    def __init__(self, wanted: Wanted | None = None) -> None:
+        self._kept = _Kept(wanted=wanted)
+        self._frames = Frames()
+
+    @property
+    def progress(self) -> float | None:
+        return self._kept.progress
+
+    @property
+    def note(self) -> str | None:
+        return self._kept.note
+
+    def feed(self, data: bytes) -> list[Reading]:
+        """What the lines say that are now complete."""
+        return self._take(self._frames.feed(data))
+
+    def finish(self) -> list[Reading]:
+        """The file has ended: its last line is complete."""
+        return self._take(self._frames.finish())
+
+    def gap(self) -> None:
+        """Bytes were left out: what is fed next begins inside a line."""
+        self._frames.gap()
+
+    def state(self) -> bytes:
+        kept = msgspec.structs.replace(self._kept, rest=self._frames.rest, dropping=self._frames.dropping)
+        return msgspec.msgpack.encode(kept)
+
+    @classmethod
+    def resume(cls, state: bytes) -> MetricReader:
+        """Goes on where the reader was whose state this is; ValueError when it is none."""
+        reader = cls()
+        try:
+            reader._kept = msgspec.msgpack.decode(state, type=_Kept)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"not the state of a reader of results: {error}") from None
+        reader._frames = Frames(reader._kept.rest, reader._kept.dropping)
+        return reader
+
+    def _take(self, lines: list[str]) -> list[Reading]:
+        return [reading for line in lines for reading in self._line(line) if self._has_room(reading.name)]
+
+    def _line(self, line: str) -> list[Reading]:
+        if MARK not in line:
+            return readings_in(line)
+        told = told_in(line)
+        if told is None:
+            return []
+        self._kept.progress = self._kept.progress if told.progress is None else told.progress
+        self._kept.note = self._kept.note if told.note is None else told.note
+        return list(told.readings)
+
+    def _has_room(self, name: str) -> bool:
+        if name not in self._kept.names and len(self._kept.names) < MOST_NAMES:
+            self._kept.names.append(name)
+        return name in self._kept.names

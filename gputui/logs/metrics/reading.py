@@ -1,0 +1,18 @@
+"""What the reader of results gives: one number under a name, at a step."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["Reading"]
+
+
+class Reading(Struct, frozen=True):
+    """A number that a job printed under a name."""
+
+    name: str
+    value: float
+    step: float | None = None
+    """A step that does not begin again with each epoch, else the epoch; None where neither was printed."""
+    exact: bool = False
+    """The job said it in so many words: `::gputui metric …::`."""
