@@ -1,82 +1,15 @@
-"""What is known of a result by its name alone: its words, and which direction is good. Pure."""
+"""What jobs printed as numbers under a name: the shapes that every room uses. How they are read is not known here."""
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
-from functools import lru_cache
 
-__all__ = ["Direction", "direction_of", "words_of"]
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+__all__ = ["Direction"]
 
 
 class Direction(StrEnum):
-    """Which values of a metric are good."""
+    """Which way of a metric is the good one."""
 
-    DOWN = "down"
-    UP = "up"
+    DOWN = "min"
+    UP = "max"
     UNKNOWN = "unknown"
-
-
-_DOWN = _set(
-    """loss losses nll cost err error errors mse rmse mae mape smape msle rmsle ppl perplexity wer cer ter per der eer
-    fid kid lpips hd hd95 brier ece regret xent bpc bpb l1 l2 nmse logloss mlogloss crossentropy rmspe mpe mase crps
-    objective energy residual divergence aic bic distortion inertia violations mcd fvd epe ate rpe chamfer"""
-)
-_UP = _set(
-    """acc accuracy prec precision recall f1 fscore fbeta auc auroc auprc roc ap map iou miou giou dice bleu sacrebleu
-    rouge rouge1 rouge2 rougel meteor psnr ssim r2 ndcg mrr hit hits top1 top5 reward rewards rew return returns ret
-    score success elo elbo variance correct kappa mcc jaccard specificity sensitivity pck pq likelihood loglik em mfu
-    winrate lddt gdt ar pass cider spice bertscore pearson spearman corr correlation silhouette margins"""
-)
-_NEITHER = _set(
-    """lr rate norm gnorm kl entropy length len lengths time seconds scale weight weights std size count memory temp
-    temperature epoch step iter"""
-)
-_DECIDES_AT_THE_END = frozenset({"rate", "std", "epoch", "step", "iter", "weight", "weights"})
-"""They tell nothing beside a word that does: `error_rate`, `train_loss_step`."""
-_OPPOSITE = frozenset({"neg", "negative"})
-_GLUED = ("loss", "error", "accuracy", "reward", "score", "acc", "rmse", "precision", "recall", "entropy")
-
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
-_APART = re.compile(r"[^0-9A-Za-z]+")
-
-
-@lru_cache(maxsize=4096)
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case: `valLoss`, `val_loss` and `Val. Loss` have the same."""
-    return tuple(word.lower() for word in _APART.split(_CAMEL.sub(" ", name)) if word)
-
-
-@lru_cache(maxsize=4096)
-def direction_of(name: str) -> Direction:
-    """The last telling word decides: `val_loss` falls, `loss_acc` rises, of `lr` nobody can say."""
-    if name.startswith("-"):
-        return _turned(direction_of(name[1:]))
-    words = words_of(name)
-    told = [(number, direction) for number, word in enumerate(words) if (direction := _of_word(word)) is not None]
-    if not told:
-        return Direction.UNKNOWN
-    sure = [one for one in told if words[one[0]] not in _DECIDES_AT_THE_END]
-    number, direction = (sure or told)[-1]
-    if words[number] == "entropy" and "cross" in words[:number]:
-        direction = Direction.DOWN
-    return _turned(direction) if _OPPOSITE.intersection(words[:number]) else direction
-
-
-def _of_word(word: str) -> Direction | None:
-    for form in (word, word.rstrip("0123456789"), next((end for end in _GLUED if word.endswith(end)), "")):
-        if form in _DOWN:
-            return Direction.DOWN
-        if form in _UP:
-            return Direction.UP
-        if form in _NEITHER:
-            return Direction.UNKNOWN
-    return None
-
-
-def _turned(direction: Direction) -> Direction:
-    return {Direction.UP: Direction.DOWN, Direction.DOWN: Direction.UP}.get(direction, direction)

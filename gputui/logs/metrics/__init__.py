@@ -5,7 +5,7 @@ Called by whoever reads logs; `MetricReader` is the door.
 """
 
 from .reader import MetricReader
-from .reading import Reading
-from .wanted import Wanted, wanted_of
+from .reading import MetricReading
+from .wanted import WantedMetric, wanted_of
 
-__all__ = ["MetricReader", "Reading", "Wanted", "wanted_of"]
+__all__ = ["MetricReader", "MetricReading", "WantedMetric", "wanted_of"]

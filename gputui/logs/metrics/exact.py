@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from gputui.logs.plain import plain
 
-from .reading import Reading
+from .reading import MetricReading
 
-__all__ = ["MARK", "Told", "told_in"]
+__all__ = ["MARK", "Announcement", "told_in"]
 
 MARK = "::gputui "
 LONGEST_NOTE = 80
@@ -18,15 +18,15 @@ _LINE = re.compile(r"::gputui\s+(?P<body>(?:[^\":]|\"[^\"]*\"|:(?!:))*)::")
 _PAIR = re.compile(r"(?P<name>[^\s=\"]{1,80})\s*=\s*(?:\"(?P<text>[^\"]*)\"|(?P<word>[^\s\"]{1,80}))")
 
 
-class Told(Struct, frozen=True):
+class Announcement(Struct, frozen=True):
     """What one line told in so many words."""
 
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[MetricReading, ...] = ()
     progress: float | None = None
     note: str | None = None
 
 
-def told_in(line: str) -> Told | None:
+def told_in(line: str) -> Announcement | None:
     """None when the line is no such line, or one that is not well formed."""
     match = _LINE.search(line)
     if match is None:
@@ -37,9 +37,11 @@ def told_in(line: str) -> Told | None:
     note = pairs.pop("note", None)
     step = _number(pairs.pop("step", None))
     readings = tuple(
-        Reading(name, value, step, exact=True) for name, word in pairs.items() if (value := _number(word)) is not None
+        MetricReading(name, value, step, exact=True)
+        for name, word in pairs.items()
+        if (value := _number(word)) is not None
     )
-    return Told(
+    return Announcement(
         readings if is_metric else (),
         progress if progress is not None and 0 <= progress <= 1 else None,
         plain(note)[:LONGEST_NOTE] if note is not None else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .reading import Reading
+from .reading import MetricReading
 
 __all__ = ["readings_in"]
 
@@ -13,5 +13,5 @@ _PAIR = re.compile(
 )
 
 
-def readings_in(line: str) -> list[Reading]:
-    return [Reading(one["name"], float(one["value"]), None) for one in _PAIR.finditer(line)]
+def readings_in(line: str) -> list[MetricReading]:
+    return [MetricReading(one["name"], float(one["value"]), None) for one in _PAIR.finditer(line)]

@@ -8,8 +8,8 @@ from msgspec import Struct
 from .exact import MARK, told_in
 from .frames import Frames
 from .pairs import readings_in
-from .reading import Reading
-from .wanted import Wanted
+from .reading import MetricReading
+from .wanted import WantedMetric
 
 __all__ = ["MetricReader"]
 
@@ -24,13 +24,13 @@ class _Kept(Struct):
     names: list[str] = []
     progress: float | None = None
     note: str | None = None
-    wanted: Wanted | None = None
+    wanted: WantedMetric | None = None
 
 
 class MetricReader:
     """One for each log file; its memory does not grow with the file."""
 
-    def __init__(self, wanted: Wanted | None = None) -> None:
+    def __init__(self, wanted: WantedMetric | None = None) -> None:
         self._kept = _Kept(wanted=wanted)
         self._frames = Frames()
 
@@ -42,11 +42,11 @@ class MetricReader:
     def note(self) -> str | None:
         return self._kept.note
 
-    def feed(self, data: bytes) -> list[Reading]:
+    def feed(self, data: bytes) -> list[MetricReading]:
         """What the lines say that are now complete."""
         return self._take(self._frames.feed(data))
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[MetricReading]:
         """The file has ended: its last line is complete."""
         return self._take(self._frames.finish())
 
@@ -69,10 +69,10 @@ class MetricReader:
         reader._frames = Frames(reader._kept.rest, reader._kept.dropping)
         return reader
 
-    def _take(self, lines: list[str]) -> list[Reading]:
+    def _take(self, lines: list[str]) -> list[MetricReading]:
         return [reading for line in lines for reading in self._line(line) if self._has_room(reading.name)]
 
-    def _line(self, line: str) -> list[Reading]:
+    def _line(self, line: str) -> list[MetricReading]:
         if MARK not in line:
             return readings_in(line)
         told = told_in(line)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Reading"]
+__all__ = ["MetricReading"]
 
 
-class Reading(Struct, frozen=True):
+class MetricReading(Struct, frozen=True):
     """A number that a job printed under a name."""
 
     name: str

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from gputui.core.results import Direction
 
-__all__ = ["Wanted", "wanted_of"]
+__all__ = ["WantedMetric", "wanted_of"]
 
 LONGEST_PATTERN = 500
 _ENDS = {"max": Direction.UP, "up": Direction.UP, "min": Direction.DOWN, "down": Direction.DOWN}
 _FORM = re.compile(r"\s*(?P<name>[^/\s]\S*)?\s*(?:/(?P<pattern>.+)/)?\s*(?P<end>max|min|up|down)?\s*", re.DOTALL)
 
 
-class Wanted(Struct, frozen=True):
+class WantedMetric(Struct, frozen=True):
     """The metric that matters to the user, and how it is found."""
 
     name: str | None = None
@@ -25,7 +25,7 @@ class Wanted(Struct, frozen=True):
     """Its group `value`, else its first one, is the number; a group `name` names it."""
 
 
-def wanted_of(text: str) -> Wanted:
+def wanted_of(text: str) -> WantedMetric:
     """Of `val_acc`, `val_acc max`, `/best: ([0-9.]+)/` or `score /best: (.+)/ max`; ValueError says what is wrong."""
     match = _FORM.fullmatch(text)
     if match is None or not (match["name"] or match["pattern"]):
@@ -35,7 +35,7 @@ def wanted_of(text: str) -> Wanted:
         raise ValueError(f"{text!r} names no metric; write its name before {name}")
     if pattern is not None:
         _check(pattern)
-    return Wanted(name, _ENDS[end] if end else None, pattern)
+    return WantedMetric(name, _ENDS[end] if end else None, pattern)
 
 
 def _check(pattern: str) -> None:
