@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from .job import JobId, Request
 
-_GIB = 1024**3
-
 
 class DeviceFacts(Struct, frozen=True):
     """One device as the last sample showed it."""
@@ -79,7 +77,3 @@ class Cards:
         if request.memory_share is None or total is None:
             return None
         return int(request.memory_share * total)
-
-
-def gigabytes(count: int) -> str:
-    return f"{count / _GIB:.1f} GB"

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
+from gputui.core.views.amounts import memory
 
 from .leases import SHARED_FOLDERS, shared_folder
 from .sample import DeviceSample, Sample, Status, TroubleKind
-from .words import label, plain, size
+from .words import label, plain
 
 
 class Finding(Struct, frozen=True):
@@ -69,7 +70,7 @@ def _device(device: DeviceSample) -> list[Finding]:
     if device.mig_enabled:
         findings.append(Finding(True, f"{label(device)} is cut into MIG instances; jobs get those"))
     if device.memory_shared and device.bus_id is not None:
-        total = size(device.memory_total)
+        total = memory(device.memory_total)
         findings.append(Finding(True, f"{label(device)} shares the machine's memory ({total})"))
     unseen = [process for process in device.processes if process.compute and process.alive and process.born is None]
     if unseen:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gputui.core.job import JobId
+from gputui.core.views.amounts import memory, memory_of
+from gputui.core.views.cells import cut, width
 
 from .sample import DeviceSample, ProcessSample, Sample, Status
-from .words import clipped, plain, size, width
+from .words import plain
 
 _GAP = "  "
 _NARROWEST_NAME = 8
@@ -94,7 +96,7 @@ def text_table(sample: Sample, columns: int = 80, jobs: Mapping[int, JobId] | No
     lines = [f"{sample.trouble.message}: {sample.trouble.advice}"] if sample.trouble else []
     lines += _devices(sample.devices, columns, jobs or {})
     lines += sample.notes
-    return "\n".join(clipped(plain(line), columns) for line in lines)
+    return "\n".join(cut(plain(line), columns) for line in lines)
 
 
 def _devices(devices: tuple[DeviceSample, ...], columns: int, jobs: Mapping[int, JobId]) -> list[str]:
@@ -106,7 +108,7 @@ def _devices(devices: tuple[DeviceSample, ...], columns: int, jobs: Mapping[int,
     name_width = max(_NARROWEST_NAME, min(room, max(map(width, names), default=0)))
     lines = []
     for device, name, row in zip(devices, names, cells, strict=True):
-        lines.append(_line(device, _padded(clipped(name, name_width), name_width), row, widths, shown))
+        lines.append(_line(device, _padded(cut(name, name_width), name_width), row, widths, shown))
         lines += [f"      {_process(process, jobs)}" for process in device.processes]
     return lines
 
@@ -126,7 +128,7 @@ def _cells(device: DeviceSample) -> list[str]:
     shared = " shared" if device.memory_shared else ""
     return [
         utilization,
-        f"{size(device.memory_used)}/{size(device.memory_total)}{shared}",
+        f"{memory_of(device.memory_used, device.memory_total)}{shared}",
         "" if device.temperature is None else f"{device.temperature}°C",
         "" if device.power is None else f"{device.power:.0f}/{_watts(device.power_limit)}W",
         "" if device.fan is None else f"fan {device.fan}%",
@@ -149,7 +151,7 @@ def _process(process: ProcessSample, jobs: Mapping[int, JobId]) -> str:
     owner = f"#{job}" if job is not None else (process.user or "?")
     kind = "" if process.compute else " graphics"
     what = process.command or ("not visible here" if process.alive else "no such process here")
-    return f"{owner} {process.pid}{kind} {size(process.memory)} {what}"
+    return f"{owner} {process.pid}{kind} {memory(process.memory)} {what}"
 
 
 def _fitting(widths: list[int], room: int) -> list[int]:

@@ -15,8 +15,9 @@ from support.homes import Home
 from support.schemas import valid
 
 from gputui.cli.output import table
-from gputui.cli.output.table import Column, Paper, shortened, width
+from gputui.cli.output.table import Column, Paper
 from gputui.cli.verbs import ls as listing
+from gputui.core.views.cells import cut, width
 
 
 def on_paper(columns: int | None, *, colour: bool = False) -> Paper:
@@ -36,7 +37,7 @@ def a_listing(*jobs: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def test_a_row_tells_id_state_priority_gpu_time_and_name(owner: FakeOwner, gputui: Gputui) -> None:
     owner.jobs = {12: job(12, "succeeded", name="lr=0.1", gpus=["0", "1"])}
     row = gputui("ls").out.splitlines()[-1]
-    assert row.split() == ["12", "✓", "succeeded", "30", "0,1", "0:01:00", "lr=0.1"]
+    assert row.split() == ["12", "✓", "succeeded", "30", "0,1", "1:00", "lr=0.1"]
 
 
 def test_a_job_without_a_name_shows_its_command(owner: FakeOwner, gputui: Gputui) -> None:
@@ -205,8 +206,8 @@ def test_a_name_that_several_jobs_have_is_no_answer(owner: FakeOwner, gputui: Gp
 
 @pytest.mark.parametrize("size", range(8))
 def test_shortened_text_has_the_size_wanted(size: int) -> None:
-    assert width(shortened("名前名前", size)) <= size
-    assert width(shortened("abcdefghijk", size)) == size
+    assert width(cut("名前名前", size)) <= size
+    assert width(cut("abcdefghijk", size)) == size
 
 
 def test_a_column_that_may_not_be_cut_stays() -> None:

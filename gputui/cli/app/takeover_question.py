@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 from gputui.cli.output.one_key import answer
-from gputui.cli.output.words import clock, elapsed, say
+from gputui.cli.output.words import say
+from gputui.core.views.amounts import duration_words, moment
 from gputui.session.control.client import Client, ClientError
 from gputui.session.ownership.acquisition import Owned
 
@@ -26,10 +28,12 @@ def sentence(root: str, owned: Owned) -> str:
     """Who has it, where, since when, and whether anybody seems to be there."""
     who = _owner(root)
     where = f" on {who['terminal']}" if who.get("terminal") else ""
-    since = f" since {clock(who['since'])}" if "since" in who else ""
+    since = f" since {moment(who['since'], time.time())}" if "since" in who else ""
     words = f"{root} is open in gputui {owned.kind} (pid {owned.pid}){where}{since}"
     silent = who.get("silent_for")
-    return f"{words}; its terminal has taken nothing for {elapsed(silent)}" if silent and silent > QUIET else words
+    return (
+        f"{words}; its terminal has taken nothing for {duration_words(silent)}" if silent and silent > QUIET else words
+    )
 
 
 def _owner(root: str) -> dict[str, Any]:

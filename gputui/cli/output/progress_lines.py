@@ -10,10 +10,11 @@ from typing import Protocol
 
 from gputui.core.job import Attempt, Ended, Job, JobId, StateName, Succeeded
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.amounts import duration_words, moment
 from gputui.core.views.standing import Word, standing
 from gputui.logs.plain import plain
 
-from .words import clock, elapsed, out, say
+from .words import out, say
 
 TIMES_A_SECOND = 5
 TOLD = (Word.WAITING, Word.PAUSED, Word.DRAINING)
@@ -86,7 +87,7 @@ def beginning(job: Job, gpus: tuple[str, ...]) -> str:
 
 
 def ending(job: Job, attempt: Attempt) -> str:
-    took = elapsed(attempt.ended - attempt.started)
+    took = duration_words(attempt.ended - attempt.started, tenths=True)
     number = f" (attempt {attempt.number})" if attempt.number > 1 else ""
     why = "" if isinstance(attempt.end, Succeeded) or not attempt.said else f": {plain(attempt.said)}"
     return f"#{job.id} {attempt.end.name} after {took}{number}{why}"
@@ -159,5 +160,7 @@ def progress(snapshot: Snapshot) -> str:
     stands = standing(snapshot)
     parts += [f"{stands.word}: {plain(stands.awaits)}" if stands.awaits else stands.word] if stands.word in TOLD else []
     parts += [snapshot.trouble] if snapshot.trouble else []
-    parts += [f"done ≈ {clock(snapshot.eta)}"] if snapshot.eta and snapshot.waiting + snapshot.running else []
+    parts += (
+        [f"done ≈ {moment(snapshot.eta, time.time())}"] if snapshot.eta and snapshot.waiting + snapshot.running else []
+    )
     return " · ".join(parts)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gputui.core.views.signs import SIGNS as SIGNS
+from gputui.core.states import ACTIVE, ALL, BAD_ENDS, ENDS, FAILURES, WAITING
 
-WAITING = ("queued", "held", "blocked", "delayed")
-ACTIVE = ("starting", "running", "suspended", "stopping")
-BAD_ENDS = ("failed", "crashed", "timed_out", "lost", "refused", "skipped")
-ENDS = ("succeeded", "killed", *BAD_ENDS)
-ALL = (*WAITING, *ACTIVE, *ENDS)
 GROUPS = {
     "waiting": WAITING,
     "active": ACTIVE,
-    "failed": ("failed", "crashed", "timed_out", "lost", "refused"),
+    "failed": FAILURES,
     "ended": ENDS,
 }
 """Words that stand for several states; `failed` is what --all-failed means."""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gputui.core.views.cells import cut, width
 from gputui.logs.plain import plain
 
 GAP = "  "
@@ -32,7 +33,7 @@ class Paper:
         self.colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def cut(self, text: str) -> str:
-        return shortened(text, self.width) if self.width is not None else text
+        return cut(text, self.width) if self.width is not None else text
 
     def painted(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if code and self.colour else text
@@ -87,26 +88,6 @@ def _is_ascii(cells: Sequence[str]) -> bool:
 
 
 def _shaped(cell: str, size: int, right: bool) -> str:
-    text = shortened(cell, size)
+    text = cut(cell, size)
     blanks = " " * (size - width(text))
     return blanks + text if right else text + blanks
-
-
-def shortened(text: str, size: int) -> str:
-    if width(text) <= size:
-        return text
-    if size <= 0:
-        return ""
-    kept = min(size - 1, len(text))
-    while width(text[:kept]) > size - 1:
-        kept -= 1
-    return text[:kept] + "…"
-
-
-def width(text: str) -> int:
-    """Terminal cells; most text is ASCII and needs no table for that."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)

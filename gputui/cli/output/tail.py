@@ -7,9 +7,8 @@ import os
 import sys
 from typing import Protocol
 
+from gputui.core.views.cells import cut
 from gputui.logs.plain import plain
-
-from .table import shortened
 
 
 class Sink(Protocol):
@@ -59,7 +58,7 @@ class Plain:
     def _show_rest(self) -> None:
         if self._rest:
             columns = os.get_terminal_size(sys.stdout.fileno()).columns or UNKNOWN_WIDTH
-            sys.stdout.write(shortened(_as_left(self._rest), columns - 1))
+            sys.stdout.write(cut(_as_left(self._rest), columns - 1))
             self._shown = True
 
     def _clear(self) -> None:

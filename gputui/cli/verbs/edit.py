@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, session
-from gputui.cli.output.states import WAITING
 from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import seen
+from gputui.core.states import WAITING
 from gputui.session.control.client import Client
 
 from .show import show

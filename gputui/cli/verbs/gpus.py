@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import ACTIVE
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import confirm, seen
+from gputui.core.states import ACTIVE
 from gputui.session.control.client import Client, NoSession
 
 from .pause_resume_drain import command

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gputui.cli.calling import carry_out, session
-from gputui.cli.output.states import ACTIVE, ENDS, WAITING
 from gputui.cli.output.words import say
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import Picked, confirm, picked, report, seen
+from gputui.core.states import ACTIVE, ENDS, WAITING
 from gputui.session.control.client import Client
 
 GIVES_WORK = ("rerun", "release")

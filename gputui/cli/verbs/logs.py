@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import ENDS
 from gputui.cli.output.tail import Log, sink
 from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.parser import Options, Parser, whole
+from gputui.core.states import ENDS
 from gputui.session.control.client import Client
 
 from .show import show

@@ -7,11 +7,14 @@ import time
 from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import ACTIVE, ALL, SIGNS, WAITING, colour, meant, told
+from gputui.cli.output.states import colour, meant, told
 from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import Exit, clock, out, refuse
+from gputui.cli.output.words import Exit, out, refuse
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.core.states import ACTIVE, ALL, WAITING
+from gputui.core.views.amounts import duration_cell, moment
+from gputui.core.views.signs import SIGNS
 from gputui.session.control.client import Client
 
 Listing = dict[str, Any]
@@ -139,7 +142,7 @@ def header(listing: Listing) -> list[tuple[str, str]]:
     who = f"{owner['kind']} {owner['pid']}" if owner else "no owner"
     parts = [plain(listing["session"]), standing(scheduler).upper(), told(listing["counts"]), who]
     if listing.get("eta") and standing(scheduler) == "running" and listing["eta"] > time.time():
-        parts.append(f"done ≈ {clock(listing['eta'])}")
+        parts.append(f"done ≈ {moment(listing['eta'], time.time())}")
     lines = [(" · ".join(part for part in parts if part), "1")]
     if scheduler.get("awaits"):
         lines.append((f"  {standing(scheduler)}: {plain(scheduler['awaits'])}", "33"))
@@ -172,8 +175,7 @@ def row(job: dict[str, Any], now: float, *, project: bool = False) -> list[str]:
 def took(job: dict[str, Any], now: float) -> str:
     if job.get("started") is None or job["state"] in WAITING:
         return ""
-    seconds = max(0, int((job["ended"] if job["ended"] is not None else now) - job["started"]))
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return duration_cell((job["ended"] if job["ended"] is not None else now) - job["started"])
 
 
 def ending(job: dict[str, Any]) -> str:

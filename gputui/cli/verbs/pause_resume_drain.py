@@ -9,8 +9,9 @@ from typing import Any
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.states import told
-from gputui.cli.output.words import Exit, counted, say
+from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
 
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5

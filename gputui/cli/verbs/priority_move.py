@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gputui.cli.calling import carry_out, session
-from gputui.cli.output.states import WAITING
 from gputui.cli.output.words import refuse
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import Picked, confirm, picked, report, seen
+from gputui.core.states import WAITING
 
 LOWEST, HIGHEST = 0, 99
 

@@ -6,11 +6,14 @@ import time
 from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import ACTIVE, SIGNS, colour
+from gputui.cli.output.states import colour
 from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import Exit, clock, out
+from gputui.cli.output.words import Exit, out
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.core.states import ACTIVE
+from gputui.core.views.amounts import moment
+from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client
 
@@ -85,7 +88,7 @@ def described(shown: Shown, paper: Paper, now: float) -> list[str]:
     lines += [f"  {name:<10} {plain(str(value))}" for name, value in facts(shown, now) if value not in (None, "")]
     lines += _attempts(shown, paper, now)
     lines += ["", "story:"] if shown["story"] else []
-    lines += [f"  {moment(told['time'])}  {plain(told['text'])}" for told in shown["story"]]
+    lines += [f"  {moment(told['time'], now, seconds=True)}  {plain(told['text'])}" for told in shown["story"]]
     if shown.get("environment"):
         lines += ["", "environment:"]
         lines += [f"  {plain(name)}={plain(value)}" for name, value in sorted(shown["environment"].items())]
@@ -140,14 +143,10 @@ def _attempts(shown: Shown, paper: Paper, now: float) -> list[str]:
             str(one["number"]),
             one["state"].replace("_", " "),
             ",".join(one["gpus"]),
-            moment(one["started"]),
+            moment(one["started"], now, seconds=True),
             took(one, now),
             one["out"] or "",
         ]
         for one in attempts
     ]
     return ["", *table(ATTEMPTS, rows, paper, [colour(one["state"]) for one in attempts])]
-
-
-def moment(at: float) -> str:
-    return f"{clock(at)}:{time.strftime('%S', time.localtime(at))}"

@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
-from gputui.cli.output.words import counted, out, say
+from gputui.cli.output.words import out, say
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.views.amounts import counted
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client, ClientError
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since

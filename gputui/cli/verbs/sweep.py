@@ -8,9 +8,10 @@ import sys
 from msgspec.structs import replace
 
 from gputui.cli.calling import carry_out
-from gputui.cli.output.words import Exit, counted, out, refuse, say
+from gputui.cli.output.words import Exit, out, refuse, say
 from gputui.cli.parsing.job_flags import add_job_flags, first_said, job_settings
 from gputui.cli.parsing.parser import Options, Parser, checked
+from gputui.core.views.amounts import counted
 from gputui.sources.source import BadInput, Draft
 from gputui.sources.sweep import Sampling, Sweep, range_values
 from gputui.sources.values import count

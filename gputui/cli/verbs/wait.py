@@ -6,11 +6,13 @@ import time
 from typing import Any
 
 from gputui.cli.calling import carry_out, session
-from gputui.cli.output.states import ACTIVE, ENDS, told
 from gputui.cli.output.states import counted as by_state
-from gputui.cli.output.words import Exit, counted, say
+from gputui.cli.output.states import told
+from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.core.states import ACTIVE, ENDS
+from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, DrainProgress

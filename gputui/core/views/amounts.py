@@ -35,11 +35,11 @@ def duration_exact(seconds: float) -> str:
     return f"{whole // DAY}d {whole // HOUR % 24:02d}:{minutes}"
 
 
-def duration_words(seconds: float) -> str:
-    """In a sentence: `12 s`, `34 m`, `1 h 12 m`, `5 h`, `3 d 4 h`."""
+def duration_words(seconds: float, *, tenths: bool = False) -> str:
+    """In a sentence: `12 s`, `34 m`, `1 h 12 m`, `5 h`, `3 d 4 h`; `tenths`: `0.4 s` for what took no ten seconds."""
     whole = max(0, int(seconds))
     if whole < MINUTE:
-        return f"{whole} s"
+        return f"{max(0.0, seconds):.1f} s" if tenths and whole < 10 else f"{whole} s"
     if whole < HOUR:
         return f"{whole // MINUTE} m"
     if whole < 2 * DAY:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
-from gputui.core.cards import gigabytes
 from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Queued, Request
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Scheduler
 from gputui.core.structures.order import place_of
+from gputui.core.views.amounts import memory_words
 
 SHOWN = 3
 
@@ -82,7 +82,7 @@ def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list
     for slot in sorted(slots):
         left = cards.left(slot)
         if left is not None and cards.lacks(slot, request) and cards.blocked(slot) is None:
-            reasons.append(f"GPU {slot} has {gigabytes(max(0, left))} left")
+            reasons.append(f"GPU {slot} has {memory_words(max(0, left))} left")
     return reasons[:SHOWN]
 
 
@@ -101,7 +101,7 @@ def _needs(request: Request) -> str:
 
 def _memory(request: Request) -> str:
     if request.memory is not None:
-        return f" with {gigabytes(request.memory)}"
+        return f" with {memory_words(request.memory)}"
     return f" with {request.memory_share:.0%} of its memory" if request.memory_share is not None else ""
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
+from gputui.core.states import ENDS
 from gputui.logs.plain import plain
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
 from gputui.session.control.client import Client, ClientError, NoSession, fresh_id
@@ -26,9 +27,6 @@ R = TypeVar("R")
 
 AT_ONCE = 2000
 FIRST_NAP, LONGEST_NAP = 0.02, 0.5
-WAITING_OR_ACTIVE = frozenset(
-    ("queued", "held", "blocked", "delayed", "starting", "running", "suspended", "stopping")
-)  # fmt: skip
 
 
 class Session:
@@ -130,7 +128,7 @@ class Session:
         goes_on, cause = not ids, None
         for start in range(0, len(ids), AT_ONCE):
             seen = self._ask("follow", jobs=ids[start : start + AT_ONCE])
-            left += [job["id"] for job in seen["jobs"] if job["state"]["type"] in WAITING_OR_ACTIVE]
+            left += [job["id"] for job in seen["jobs"] if job["state"]["type"] not in ENDS]
             goes_on, cause = seen["goes_on"] or goes_on, seen["scheduler"]["cause"]
         if left and not goes_on:
             why = f"the scheduler is paused: {cause['message']}" if cause is not None else "nothing starts by itself"

@@ -14,6 +14,7 @@ from gputui.core.events import Refusal
 from gputui.core.job import Job, JobId, StateName, Waiting
 from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
+from gputui.core.states import FAILURES
 from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
 from gputui.session.owner.reload_plan import reload_plan
@@ -21,7 +22,7 @@ from gputui.session.owner.requests import Begin, Commands, Forget, Load
 from gputui.session.owner.ticket import CommitFailed, OwnerGone, Ticket
 
 from . import wire
-from .json_shapes import ENDED_BADLY, attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
+from .json_shapes import attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
@@ -207,7 +208,7 @@ class Desk:
             found += [snapshot[id] for id in crashed if not snapshot[id].archived]
         all_failed = ask.all_failed or (ask.failed and not crashed)
         if all_failed or ask.succeeded or ask.all:
-            wanted = set(ENDED_BADLY if all_failed else ())
+            wanted = set(FAILURES if all_failed else ())
             wanted |= {StateName.SUCCEEDED} if ask.succeeded else set()
             found += [job for job in snapshot if ask.all or job.state.name in wanted]
         return found

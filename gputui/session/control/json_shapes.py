@@ -10,14 +10,11 @@ from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, St
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
+from gputui.core.states import FAILURES
 from gputui.core.transitions import words
 from gputui.core.views.standing import standing
 from gputui.process.processes import command_of
 from gputui.session.files.folders import Folders
-
-ENDED_BADLY = frozenset(
-    (StateName.FAILED, StateName.CRASHED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
-)  # fmt: skip
 
 ENDED, DONE, STARTED = range(3)
 """What happens in one turn has one time: what is done about an end comes after it, and a start after what led to it."""
@@ -94,7 +91,7 @@ def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
 def _end_words(job: Job, over: Attempt | None) -> str | None:
     if job.state.name is StateName.SKIPPED:
         return words(job.state)  # type: ignore[arg-type]  # the name says it is an end
-    return over.said if over is not None and job.state.name in ENDED_BADLY else None
+    return over.said if over is not None and job.state.name in FAILURES else None
 
 
 def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]:

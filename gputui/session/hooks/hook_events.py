@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gputui.core.job import Ended, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
+from gputui.core.states import FAILURES
 from gputui.core.views.outlook import goes_on
-from gputui.session.control.json_shapes import ENDED_BADLY
 from gputui.session.files.folders import Folders
 
 from .hooks import Facts, Hooks
@@ -57,5 +57,5 @@ class Reactions:
 
 
 def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:
-    failed = snapshot.count(*ENDED_BADLY)
+    failed = snapshot.count(*FAILURES)
     return Facts(out=out, err=err, running=snapshot.running, waiting=snapshot.waiting, failed=failed)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
+from gputui.core import states
 from gputui.core.job import Active, Ended, Job, JobId, StateName, Waiting
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.naming import Names
@@ -21,17 +22,8 @@ from .words import seconds_of
 Key = tuple[Any, ...]
 """What a row is sorted by; its last element is the job."""
 
-BAD_ENDS = frozenset(
-    (
-        StateName.FAILED,
-        StateName.CRASHED,
-        StateName.TIMED_OUT,
-        StateName.LOST,
-        StateName.REFUSED,
-        StateName.SKIPPED,
-    )
-)
-ENDS = BAD_ENDS | {StateName.SUCCEEDED, StateName.KILLED}
+BAD_ENDS = frozenset(states.BAD_ENDS)
+ENDS = frozenset(states.ENDS)
 
 
 class Tab(StrEnum):

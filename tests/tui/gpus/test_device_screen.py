@@ -59,7 +59,7 @@ def test_processes_are_listed_with_whose_they_are_and_cannot_do_anything() -> No
     _, text, _ = opened(BUSY)
     lines = text.splitlines()
     assert lines[0].split() == ["pid", "whose", "memory", "age", "command"]
-    assert lines[1].split() == ["999", "#0", "28.0G", "2", "h", "python", "train.py"]
+    assert lines[1].split() == ["999", "#0", "28.0G", "2h10", "python", "train.py"]
     assert lines[2].split()[0] == "4121"
     assert "not ours" in lines[2]
     assert lines[2].endswith("[/nope] ")

@@ -15,9 +15,9 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.views.cells import width
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, HostSample, Sample, Status, Trouble, TroubleKind
-from gputui.gpus.words import width
 from gputui.tui.widgets.gpus.history import History
 from gputui.tui.widgets.gpus.layout import fields_for, rows_wanted
 from gputui.tui.widgets.gpus.occupants import View
@@ -204,7 +204,7 @@ def test_a_row_says_who_has_the_device(device: DevicePicture, words: str) -> Non
 
 def test_a_job_that_does_nothing_is_remarked_upon() -> None:
     seen = replace(picture(running(gpu(0), 0)), idle_since={0: NOW - 1200})
-    assert "#0 idle for 20 min · lr=0.1 bs=32" in rows(seen)[0]
+    assert "#0 idle for 20 m · lr=0.1 bs=32" in rows(seen)[0]
 
 
 def test_cpu_lanes_stand_below_the_machine_they_share() -> None:
@@ -249,7 +249,7 @@ def test_processes_are_listed_below_their_device_while_there_is_room() -> None:
         app.show(picture(busy, shown(idle(1), state=None)))
         await pilot.pause()
         assert [row.split()[0] for row in app.rows()] == ["0", "5", "1"]
-        assert app.rows()[1].split() == ["5", "alice", "10.0G", "1", "min", "/usr/bin/python", "train.py"]
+        assert app.rows()[1].split() == ["5", "alice", "10.0G", "1:00", "/usr/bin/python", "train.py"]
         await pilot.resize_terminal(120, 2)
         await until_then(lambda: [row.split()[0] for row in app.rows()] == ["0", "1"], "only devices are listed")
 

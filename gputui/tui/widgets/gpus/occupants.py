@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from gputui.core.job import JobId, StateName
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.amounts import duration_words as duration
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState
 from gputui.gpus.sample import ProcessSample
 from gputui.gpus.strangers import Stranger
-from gputui.gpus.words import duration
 from gputui.logs.plain import plain
 from gputui.tui.model.words import clock
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from gputui.core.views.amounts import duration_cell as duration
+from gputui.core.views.amounts import memory as size
+from gputui.core.views.cells import cut as clipped
+from gputui.core.views.cells import width
 from gputui.gpus.picture import DevicePicture
 from gputui.gpus.sample import ProcessSample
-from gputui.gpus.words import clipped, duration, size, width
 from gputui.logs.plain import plain
 
 from .figures import UNKNOWN

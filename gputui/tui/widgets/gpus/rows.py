@@ -7,9 +7,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gputui.core.views.amounts import duration_words as duration
+from gputui.core.views.cells import cut as clipped
+from gputui.core.views.cells import width
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Status
-from gputui.gpus.words import clipped, duration, width
 from gputui.logs.plain import plain
 
 from . import figures
