@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Direction"]
+from msgspec import Struct
+
+__all__ = ["Direction", "JobResults", "MainMetric", "MetricResult", "Point"]
 
 
 class Direction(StrEnum):
@@ -13,3 +15,63 @@ class Direction(StrEnum):
     DOWN = "min"
     UP = "max"
     UNKNOWN = "unknown"
+
+
+class Point(Struct, frozen=True, array_like=True, gc=False):
+    """One value of a curve."""
+
+    step: float | None
+    """The epoch, step or iteration that was printed with it, if any was."""
+    at: float
+    """When it was read, in Unix seconds."""
+    value: float
+
+
+class MetricResult(Struct, frozen=True, array_like=True):
+    """One metric of one attempt."""
+
+    name: str
+    last: float
+    best: float
+    """By the metric's direction; the last one where that is not known."""
+    best_step: float | None
+    count: int
+    """How often it was printed."""
+    trend: tuple[float, ...] = ()
+    """At most 8 smoothed values of the second half of the run."""
+    beside: tuple[float | None, ...] = ()
+    """Where this metric was best: the value of each metric of the attempt, in the order of `JobResults.metrics`."""
+
+
+class JobResults(Struct, frozen=True, array_like=True):
+    """What the newest attempt of a job that printed anything has come to."""
+
+    attempt: int
+    metrics: tuple[MetricResult, ...] = ()
+    progress: float | None = None
+    """Of the whole job, 0 to 1."""
+    note: str = ""
+    """What the job itself wants to be said of it."""
+
+    def __getitem__(self, name: str) -> MetricResult:
+        """Raises KeyError."""
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise KeyError(name)
+
+    def get(self, name: str) -> MetricResult | None:
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def at_best(self, name: str, main: str) -> float | None:
+        """The value of one metric at the checkpoint where the main one was best, so that a row is one checkpoint."""
+        best = self.get(main)
+        beside = best.beside if best is not None else ()
+        return next((value for metric, value in zip(self.metrics, beside, strict=False) if metric.name == name), None)
+
+
+class MainMetric(Struct, frozen=True):
+    """What jobs of a session are compared by."""
+
+    name: str
+    direction: Direction

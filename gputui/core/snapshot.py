@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from gputui.core.structures.packed import PackedMap
 from gputui.core.structures.vector import Vector
 
 from .events import Settings
 from .job import Active, Job, JobId, LaneId, StateName, Waiting
 from .lanes import Lane
 from .mode import Cause, Mode
+from .results import JobResults, MainMetric
+
+NO_RESULTS: Mapping[JobId, JobResults] = PackedMap(JobResults)
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -35,6 +39,12 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     eta: float | None = None
     awaits: str = ""
     """While nothing runs: what must happen first."""
+    results: Mapping[JobId, JobResults] = NO_RESULTS
+    """What the jobs that printed any have come to; one is unpacked when it is asked for."""
+    metric: MainMetric | None = None
+    """What jobs are compared by: chosen by the user, or guessed from what most of them print."""
+    best: JobId | None = None
+    """The job that is best by it."""
     trouble: str | None = None
     """What keeps the owner from working as it should, in one sentence."""
 

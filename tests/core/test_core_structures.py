@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputui.core.results import JobResults
 from gputui.core.structures.order import BLOCK, Order, Place
+from gputui.core.structures.packed import PackedMap
 from gputui.core.structures.vector import WIDTH, Vector
 
 places = st.builds(Place, st.integers(-2, 2), st.integers(0, 20).map(float), st.integers(0, 9))
@@ -99,3 +101,18 @@ def test_a_long_order_splits_its_blocks_and_stays_sorted(stride: int) -> None:
 def test_removing_what_is_not_there_is_an_error() -> None:
     with pytest.raises(KeyError):
         filled([Place(0, 1.0, 1)]).remove(Place(0, 0.0, 0))
+
+
+@given(st.lists(st.dictionaries(st.integers(3, 200), st.none() | st.integers(1, 9))))
+def test_a_packed_map_holds_what_was_set_last(steps: list[dict[int, int | None]]) -> None:
+    packed: PackedMap[JobResults] = PackedMap(JobResults, first=3)
+    expected: dict[int, int] = {}
+    for step in steps:
+        earlier, kept = packed, dict(expected)
+        packed = packed.set_all({key: JobResults(value) if value else None for key, value in step.items()})
+        expected = {key: value for key, value in (expected | step).items() if value}
+        assert {key: found.attempt for key, found in packed.items()} == expected
+        assert len(packed) == len(expected)
+        assert {key: found.attempt for key, found in earlier.items()} == kept
+    assert 2 not in packed
+    assert 10**6 not in packed
