@@ -38,6 +38,17 @@ def test_a_repeated_request_is_carried_out_once(owned: Home) -> None:
     assert owned.runs() == {"a": 1, "b": 1}
 
 
+def test_one_request_opens_a_session_with_settings_and_jobs_and_does_so_once(owned: Home) -> None:
+    begin = {"type": "begin", "lanes": None, "given": False, "change_lanes": False, "cpu_jobs": 1, "pause_after": 7}
+    asked = request({"type": "open", "begin": begin, "loads": [load(owned, "a"), load(owned, "b")]}, uuid="once")
+    first = answered(owned.private, asked)
+    assert [loaded["new"] for loaded in first["value"]["loaded"]] == [1, 1]
+    assert answered(owned.private, asked) == first
+    status = answered(owned.private, request({"type": "status"}))["value"]
+    assert status["settings"]["pause_after"] == 7
+    until(lambda: owned.runs() == {"a": 1, "b": 1}, "both have run once")
+
+
 def test_a_refusal_is_repeated_too(owned: Home) -> None:
     asked = request({"type": "commands", "events": [{"type": "hold", "job": 0}]}, uuid="refused")
     first = answered(owned.private, asked)

@@ -39,11 +39,11 @@ class Difference(msgspec.Struct, frozen=True):
     """How else it can be had."""
 
 
-def agree(client: Client, owned: Owned, named: Begin) -> None:
-    """Has the owner do what was named, if the user agrees; ends the program if nobody does."""
+def agree(client: Client, owned: Owned, named: Begin) -> Begin:
+    """What the owner is to be asked of what was named, with the user's consent; ends the program if nobody gives it."""
     change, differences = compared(client, named)
     if not differences:
-        return
+        return change
     has = _listed([each.has for each in differences])
     sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with {has}"
     if not on_terminal():
@@ -51,7 +51,7 @@ def agree(client: Client, owned: Owned, named: Begin) -> None:
     say(sentence)
     if not agreed(f"give it {_listed([each.wanted for each in differences])}?"):
         raise Exit(2, f"nothing was added: {_ways_out(differences)}")
-    client.ask("begin", **msgspec.to_builtins(change))
+    return change
 
 
 def compared(client: Client, named: Begin) -> tuple[Begin, list[Difference]]:

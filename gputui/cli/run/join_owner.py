@@ -12,8 +12,8 @@ from gputui.cli.output.progress_lines import EventLines
 from gputui.cli.output.words import Exit, say
 from gputui.core.job import Ended, Job, JobId, Succeeded
 from gputui.process.wakeup import Wakeup
-from gputui.session.control.client import Client, OwnerStopped
-from gputui.session.owner.requests import Begin, Load, Loaded
+from gputui.session.control.client import Client, OwnerStopped, RequestRefused
+from gputui.session.owner.requests import Begin, Load, OpenedWithJobs, OpenSession
 from gputui.session.ownership.acquisition import Owned
 from gputui.sources.source import Draft
 
@@ -40,7 +40,7 @@ class JoinedRun:
         self._inputs = inputs
         self._environment = environment
         self._client = Client(options.output_dir)
-        agree(self._client, owned, wanted)
+        self._begin = agree(self._client, owned, wanted)
         self._reporter = EventLines()
         self._left = Wakeup()
         self._unfinished: dict[JobId, None] = {}
@@ -54,10 +54,7 @@ class JoinedRun:
         signal.signal(signal.SIGINT, lambda *_: self._left.set())
         for notice in self._inputs.notices:
             say(notice)
-        for load in self._inputs.loads(self._client.root, self._environment):
-            sentence = self._load(load).sentence
-            if load.origin:  # an owner of an earlier version words that too
-                say(sentence)
+        self._open()
         if self._inputs.lasting:
             say(f"{', '.join(one.path for one in self._inputs.lasting)}: read there from now on")
         feeder = Feeder(STDIN, self._feed, lambda: len(self._unfinished))
@@ -84,14 +81,21 @@ class JoinedRun:
             why = f"paused: {self._paused}" if self._paused is not None else "nothing starts by itself"
             say(f"{why}. {len(self._unfinished)} jobs wait; to go on: gputui resume")
 
-    def _load(self, load: Load) -> Loaded:
-        value = self._client.ask("load", work=True, **msgspec.to_builtins(load))
-        loaded = msgspec.convert(value, Loaded)
-        self._unfinished.update(dict.fromkeys(loaded.jobs))
-        return loaded
+    def _open(self) -> None:
+        """What was named and all jobs that are there already: one request, as of whoever opens a session itself."""
+        loads = self._inputs.loads(self._client.root, self._environment)
+        asked = msgspec.to_builtins(OpenSession(self._begin, loads))
+        opened = msgspec.convert(self._client.ask("open", work=True, **asked), OpenedWithJobs)
+        for loaded in opened.loaded:
+            self._unfinished.update(dict.fromkeys(loaded.jobs))
+            if loaded.sentence:
+                say(loaded.sentence)
+        if opened.refused is not None:
+            raise RequestRefused(opened.refused)
 
     def _feed(self, drafts: list[Draft]) -> None:
-        self._load(Load(self._inputs.from_drafts(drafts), self._environment, "standard input"))
+        load = msgspec.to_builtins(Load(self._inputs.from_drafts(drafts), self._environment, "standard input"))
+        self._unfinished.update(dict.fromkeys(self._client.ask("load", work=True, **load)["jobs"]))
 
     def _look(self) -> bool:
         """Reports what happened; False: nothing more will."""

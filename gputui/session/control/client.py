@@ -166,7 +166,8 @@ def stopped_sentence(pid: int) -> str:
 def refused(reply: dict[str, Any]) -> ClientError:
     """What a reply that says no is raised as."""
     kinds = {"refused": RequestRefused, "not_durable": NotDurable}
-    return kinds.get(reply["kind"], ClientError)(reply["message"])
+    another_version = "; is it of another version? gputui stop ends it" if reply["kind"] == "bad_request" else ""
+    return kinds.get(reply["kind"], ClientError)(reply["message"] + another_version)
 
 
 class Client:

@@ -18,7 +18,7 @@ from gputui.core.states import FAILURES
 from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
 from gputui.session.owner.reload_plan import reload_plan
-from gputui.session.owner.requests import Begin, Commands, Forget, Load
+from gputui.session.owner.requests import Begin, Commands, Forget, Load, OpenSession
 from gputui.session.owner.ticket import CommitFailed, OwnerGone, Ticket
 
 from . import wire
@@ -55,7 +55,7 @@ class Desk:
             return
         ask = request.ask
         match ask:
-            case Commands() | Load() | Begin() | Forget():
+            case Commands() | Load() | Begin() | OpenSession() | Forget():
                 self._write(request.uuid, ask, reply)
             case wire.Listing():
                 self._list(ask, reply)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gputui.core.job import JobId, JobSpec, StateName
-from gputui.session.owner.requests import Begin, Commands, Forget, Load
+from gputui.session.owner.requests import Begin, Commands, Forget, Load, OpenSession
 
 VERSION = 1
 LARGEST_FRAME = 256 << 20
@@ -82,12 +82,13 @@ class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
     force: bool = False
 
 
-Write = Commands | Load | Begin | Forget
+Write = Commands | Load | Begin | OpenSession | Forget
 Read = Listing | Show | PickJobs | StatusQuestion | Lanes | Follow | Sources | Reload
 Ask = (
     Commands
     | Load
     | Begin
+    | OpenSession
     | Forget
     | Listing
     | Show

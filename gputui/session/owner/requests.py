@@ -176,7 +176,7 @@ class OpenedWithJobs(msgspec.Struct, frozen=True):
     refused: str | None = None
 
 
-class OpenSession(msgspec.Struct, frozen=True):
+class OpenSession(msgspec.Struct, frozen=True, tag="open"):
     """A session as whoever opens it wants it, and its jobs, in one turn: none is added where the rest is refused."""
 
     begin: Begin
