@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from textual import on
 from textual.app import SystemCommand
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 
@@ -21,6 +22,7 @@ from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
 from gputui.tui.actions.scheduler import leaving_events, requeues
 from gputui.tui.actions.table import ACTIONS
+from gputui.tui.looks.glyphs import AsciiSigns
 from gputui.tui.screens.main import MainScreen
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.checks import Colours
@@ -30,7 +32,7 @@ from gputui.tui.widgets.status import Where
 
 from .bridge import Bridge
 from .farewell import Way
-from .themes import NAMES, OWN
+from .themes import BY_COLOURS, NAMES, OWN
 
 Hold = Callable[[Callable[[], None]], Holding]
 
@@ -60,6 +62,8 @@ class Setup:
     theme: str | None = None
     read_only: bool = False
     colours: Colours = Colours.MANY
+    ascii_signs: bool = False
+    """The terminal shows no others."""
     cell_diff: bool = True
 
 
@@ -85,12 +89,12 @@ class GputuiApp(TerminalApp[Way]):
         """What the shell must say, when it was not the user who ended this."""
         self.main = MainScreen(bridge, setup.where, read_only=setup.read_only)
         self._leaving: Way | None = None
+        self._signs = [AsciiSigns()] if setup.ascii_signs else []  # one object, as strips remember what it made
         for theme in OWN:
             self.register_theme(theme)
-        if setup.theme is not None:
-            self.theme = NAMES[setup.theme]
-        elif setup.colours is Colours.MANY:
-            self.theme = NAMES["dark"]
+        # Without colours a theme is told apart by nothing: NO_COLOR wins over what the user called it.
+        wanted = NAMES[setup.theme] if setup.theme is not None and setup.colours is not Colours.NONE else None
+        self.theme = wanted or BY_COLOURS[setup.colours]
 
     def on_mount(self) -> None:  # Textual calls the one of every base class by itself
         self.main.on_leave = self.leave
@@ -157,6 +161,9 @@ class GputuiApp(TerminalApp[Way]):
         self.exit(Way.DETACH, return_code=1)
 
     # The terminal
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self._signs]
 
     def _presence(self) -> dict[str, Any]:
         """For whoever wants to take the session over: is anybody there?"""

@@ -41,7 +41,8 @@ def test_how_many_colours_there_are(environ: dict[str, str], expected: Colours) 
 def test_the_locale_is_read_in_the_order_of_the_c_library() -> None:
     assert locale_is_utf8({"LC_ALL": "de_DE.UTF-8", "LANG": "C"})
     assert not locale_is_utf8({"LC_CTYPE": "de_DE.ISO-8859-1", "LANG": "de_DE.utf8"})
-    assert not locale_is_utf8({})
+    assert not locale_is_utf8({"LANG": "C"})
+    assert locale_is_utf8({}), "nobody said anything, and nearly every terminal is one of UTF-8"
 
 
 def test_the_last_word_reaches_the_terminal_whatever_the_output_is(tmp_path: Path) -> None:

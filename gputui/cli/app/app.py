@@ -31,7 +31,7 @@ from gputui.session.owner.ticket import Ticket
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
-from gputui.tui.terminal.checks import colours, refusal
+from gputui.tui.terminal.checks import colours, locale_is_utf8, refusal
 from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
@@ -182,6 +182,7 @@ class Opening:
             theme=options.theme,
             read_only=options.read_only,
             colours=colours(),
+            ascii_signs=options.ascii or not locale_is_utf8(),
             cell_diff=not options.no_diff,
         )
         sys.setswitchinterval(SWITCH_INTERVAL)

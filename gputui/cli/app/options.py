@@ -22,6 +22,7 @@ def parser(verb: str) -> Parser:
     made.add_argument("--session", metavar="DIR", help="open this session")
     made.add_argument("--read-only", action="store_true", help="only look: no key changes anything")
     made.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")
+    made.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
     made.add_argument("--no-diff", action="store_true", help="send all that is painted, not only what changed")
     add_session_flags(made)
     return made

@@ -46,6 +46,8 @@ def colours(environ: Mapping[str, str] = os.environ) -> Colours:
 
 
 def locale_is_utf8(environ: Mapping[str, str] = os.environ) -> bool:
-    """What the locale says of the terminal. The app writes UTF-8 whatever it says: over SSH it is mostly wrong."""
+    """False only where the locale names another character set; unset it says nothing, as over SSH mostly."""
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    if not locale:
+        return True
     return "utf-8" in locale.lower() or "utf8" in locale.lower()
