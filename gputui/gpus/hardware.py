@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-__all__ = ["Gpu", "Hardware", "find_hardware"]
+__all__ = ["Gpu", "Hardware", "driver_present", "find_hardware"]
+
+LIBRARY = "libnvidia-ml.so.1"
 
 _DEVICE_NODE = re.compile(r"nvidia([0-9]{1,4})")
 _BUS_ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
@@ -83,3 +85,9 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder)
     except OSError:
         return []
+
+
+def driver_present() -> bool:
+    """NVIDIA hardware is there, or at least its library where the user said to look."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return bool(find_hardware().gpus) or any(os.path.exists(os.path.join(each, LIBRARY)) for each in folders if each)

@@ -31,7 +31,7 @@ def disk(tmp_path: Path) -> Iterator[LoopDisk]:
     disk.unmount()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_after_a_power_cut_only_what_left_no_trace_may_run_again(tmp_path: Path, disk: LoopDisk, seed: int) -> None:
     session = Session(tmp_path)
     session.put_on(disk.folder)

@@ -144,7 +144,9 @@ def test_a_terminal_that_hangs_up_leaves_the_jobs_running(session: Session) -> N
     assert session.runs() == {"a": 1}
 
 
-@pytest.mark.parametrize(("count", "gpus"), [(2000, "0x4,1x4"), (200, "0x200")])
+@pytest.mark.parametrize(
+    ("count", "gpus"), [(500, "0x4,1x4"), pytest.param(2000, "0x4,1x4", marks=pytest.mark.long), (200, "0x200")]
+)
 def test_many_quick_jobs_each_run_once(session: Session, count: int, gpus: str) -> None:
     jobs = session.write(*(f"echo {job} >>{session.lines}; exit {job % 3}" for job in range(count)))
     done = session.run(jobs, "--pause-after", "0", gpus=gpus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from gputui.__main__ import VERBS
 
@@ -40,6 +41,6 @@ def test_whether_there_is_a_terminal_is_checked_without_textual() -> None:
     assert loaded(code) == ["False"]
 
 
-def test_an_app_that_has_no_terminal_refuses_without_textual() -> None:
+def test_an_app_that_has_no_terminal_refuses_without_textual(tmp_path: Path) -> None:
     code = "import os; os.setsid() if os.getpid() != os.getsid(0) else None\n" + SCRIPT
-    assert loaded(code, "app") == ["app,2"]
+    assert loaded(code, "", cwd=str(tmp_path)) == [",2"]

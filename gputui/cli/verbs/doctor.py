@@ -9,9 +9,9 @@ import sys
 from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Parser
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
+from gputui.gpus.hardware import driver_present
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.watch import sample_once
-from gputui.session.devices.samplers import driver_present
 
 LOGIND = ("/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf")
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from gputui.core.job import JobId
+from gputui.gpus.hardware import driver_present
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
 from gputui.gpus.table import json_rows, text_table
 from gputui.gpus.watch import sample_once
-from gputui.session.devices.samplers import driver_present
 
 PATIENCE = 0.9
 """A driver that hangs delays nobody: what has answered by then is shown."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from gputui.core.lanes import DeviceKind
+from gputui.gpus.hardware import driver_present
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
@@ -14,7 +15,6 @@ from gputui.process.threads import begin
 from gputui.session.owner.loop import Loop
 
 from .picture_builder import without_session
-from .samplers import driver_present
 
 
 class Monitor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 
 from msgspec import Struct
@@ -10,17 +9,9 @@ from msgspec import Struct
 from gputui.core.job import Running, Stopping, Suspended
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
-from gputui.gpus.hardware import find_hardware
+from gputui.gpus.hardware import driver_present
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sampler
-
-LIBRARY = "libnvidia-ml.so.1"
-
-
-def driver_present() -> bool:
-    """NVIDIA hardware is there, or at least its library where the user said to look."""
-    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    return bool(find_hardware().gpus) or any(os.path.exists(os.path.join(each, LIBRARY)) for each in folders if each)
 
 
 def kind_of(lanes: Iterable[Lane]) -> DeviceKind | None:
