@@ -77,6 +77,11 @@ class Pattern:
         """The words before the first that differs: the title over a list of names."""
         return " ".join(self._first[: self._head])
 
+    @property
+    def differs(self) -> bool:
+        """Not all commands are the first one."""
+        return self.count > self._like_first
+
     def name(self, command: str) -> str:
         """The words of this command that tell it from the others; all of it when nothing does."""
         words = _words(command)

@@ -12,6 +12,7 @@ from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.transitions import words
+from gputui.core.views.parameter_columns import parameters_of
 from gputui.core.views.standing import standing
 from gputui.process.processes import command_of
 from gputui.session.files.folders import Folders
@@ -74,7 +75,7 @@ def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
     return {
         **row_json(job, why),
         **run_json(job),
-        "params": job.spec.params,
+        "params": parameters_of(job.spec),
         "cwd": job.spec.cwd,
         "attempt": job.issued,
         "pid": pid_of(job),

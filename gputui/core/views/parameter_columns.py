@@ -1,0 +1,214 @@
+"""In what the jobs of a group differ, learnt one job after the other: the columns that tell them apart. Pure.
+
+The values themselves are read from a job's spec when they are asked for: a long queue keeps none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from msgspec import Struct
+
+from gputui.core.job import Job, JobId, JobSpec
+
+from .arguments import FLAG, arguments_of
+from .naming import Pattern
+from .parameters import given
+
+__all__ = ["ParameterColumn", "Parameters", "number_of", "parameters_of", "sort_key"]
+
+OURS = "GPUTUI"
+_APART = re.compile(r"[./]")
+_INTERPRETER = re.compile(r"^(?:\S*/)?python[\d.]*\s+(?=\S)")
+
+_arguments = lru_cache(maxsize=4096)(arguments_of)
+
+
+class ParameterColumn(Struct, frozen=True):
+    name: str
+    """As the command has it."""
+    title: str
+    """The shortest that is still clear beside the other columns."""
+    width: int
+    """Of the longest value."""
+    is_number: bool
+    """All values are: they stand to the right and sort by size."""
+
+
+def parameters_of(spec: JobSpec) -> dict[str, str]:
+    """All that a job is told under a name; what its source called a parameter comes first."""
+    named = _arguments(spec.command).named
+    variables = {name: value for name, value in spec.variables.items() if not name.startswith(OURS)}
+    return {**spec.params, **{name: value for name, value in (variables | named).items() if name not in spec.params}}
+
+
+def number_of(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if number == number else None
+
+
+def sort_key(value: str | None) -> tuple[int, float, str]:
+    """Numbers by size, then words, then those without."""
+    if value is None:
+        return 2, 0.0, ""
+    number = number_of(value)
+    return (0, number, value) if number is not None else (1, 0.0, value)
+
+
+class _Difference:
+    """How one name is used in a group."""
+
+    __slots__ = ("longest", "others", "own", "words")
+
+    def __init__(self) -> None:
+        self.others = 0
+        """Jobs that have another value than the first, or none."""
+        self.own = 0
+        """Jobs in which it tells something that no parameter of their source does."""
+        self.words = 0
+        """Jobs in which it is no number."""
+        self.longest = 0
+
+
+class _Group:
+    """What is learnt of one group, by comparing each job with the first."""
+
+    def __init__(self, first: JobSpec) -> None:
+        self.first = first
+        self.named = parameters_of(first)
+        self.count = self.like_first = 0
+        self.differences: dict[str, _Difference] = {}
+        self.rests = Pattern()
+
+    @property
+    def stale(self) -> bool:
+        return self.count > 0 and self.like_first == 0
+
+    def note(self, spec: JobSpec, by: int) -> bool:
+        """True if the columns may have changed."""
+        self.count += by
+        named, changed = parameters_of(spec), False
+        if named == self.named:
+            self.like_first += by
+        for name, value in named.items():
+            told = self.differences.get(name)
+            if told is None:
+                told = self.differences[name] = _Difference()
+            told.words += by * (number_of(value) is None)
+            if not spec.params or name in spec.params or value not in spec.params.values():
+                told.own += by
+            if len(value) > told.longest:
+                told.longest, changed = len(value), True
+            if self.named.get(name) != value:
+                told.others += by
+                changed |= told.others <= 1
+        if len(named) < len(self.named) or named.keys() != self.named.keys():
+            for name in self.named.keys() - named.keys():
+                self.differences[name].others += by
+                changed |= self.differences[name].others <= 1
+        rest = " ".join(_arguments(spec.command).rest)
+        return (self.rests.learn(rest) if by > 0 else self.rests.forget(rest)) or changed
+
+    def varying(self) -> list[str]:
+        """Those of the source and of the first job come first, in their order."""
+        names = [*self.named, *(name for name in self.differences if name not in self.named)]
+        return [name for name in names if (told := self.differences.get(name)) and told.others and told.own]
+
+
+class Parameters:
+    """All groups of a session; learning one job costs its own words, whatever is known already."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self._learnt: dict[JobId, JobSpec] = {}
+
+    def learn(self, job: Job) -> bool:
+        """The job as it is now; one that was removed is forgotten. True if columns may have changed."""
+        known, spec = self._learnt.get(job.id), None if job.archived else job.spec
+        if known is spec:
+            return False
+        changed = False
+        if known is not None:
+            del self._learnt[job.id]
+            changed = self._groups[known.group].note(known, -1)
+        if spec is not None:
+            self._learnt[job.id] = spec
+            group = self._groups.get(spec.group)
+            if group is None:
+                group = self._groups[spec.group] = _Group(spec)
+            changed |= group.note(spec, 1)
+        return changed
+
+    def columns(self) -> tuple[ParameterColumn, ...]:
+        """Of all groups, in the order in which the commands have them."""
+        names: dict[str, list[_Difference]] = {}
+        for group in self._fresh():
+            for name in group.varying():
+                names.setdefault(name, []).append(group.differences[name])
+        titles = short_names(names)
+        return tuple(
+            ParameterColumn(
+                name, titles[name], max(one.longest for one in told), not any(one.words for one in told)
+            )
+            for name, told in names.items()
+        )  # fmt: skip
+
+    def value(self, job: Job, name: str) -> str | None:
+        """What the job is given under a name; None: nothing."""
+        known = job.spec.params.get(name)
+        return known if known is not None else parameters_of(job.spec).get(name)
+
+    def rest(self, job: Job) -> str:
+        """The words without a name in which it differs from its group; empty: none."""
+        group = self._groups.get(job.spec.group)
+        if group is None or group.count < 2:
+            return ""
+        words = " ".join(_arguments(job.spec.command).rest)
+        name = group.rests.name(words)
+        return "" if name == words and not group.rests.differs else name
+
+    def told(self, job: Job) -> str:
+        """What tells it from its group, in one line: `resnet50 lr=0.1 bs=32`; empty: nothing does."""
+        values = ((column, self.value(job, column.name)) for column in self.columns())
+        named = (column.title if value == FLAG else f"{column.title}={value}" for column, value in values if value)
+        return " ".join(part for part in (self.rest(job), *named) if part)
+
+    def common(self) -> str:
+        """What all jobs of the only group share, for a title."""
+        groups = [group for group in self._fresh() if group.count > 1]
+        if len(groups) != 1:
+            return ""
+        (group,) = groups
+        command = group.first.command
+        for name in group.varying():
+            for match in reversed(given(command, name)):
+                command = command[: match.start()] + command[match.end() :]
+        return _INTERPRETER.sub("", " ".join(command.split()))
+
+    def _fresh(self) -> Iterable[_Group]:
+        for name, group in list(self._groups.items()):
+            if group.stale:
+                self._relearn(name)
+            if self._groups[name].count:
+                yield self._groups[name]
+
+    def _relearn(self, name: str) -> None:
+        specs = [spec for spec in self._learnt.values() if spec.group == name]
+        group = self._groups[name] = _Group(specs[0])
+        for spec in specs:
+            group.note(spec, 1)
+
+
+def short_names(names: Iterable[str]) -> Mapping[str, str]:
+    """`optimizer.lr` is `lr`, unless another one would be too."""
+    full = list(names)
+    ends: dict[str, int] = {}
+    for name in full:
+        end = _APART.split(name)[-1]
+        ends[end] = ends.get(end, 0) + 1
+    return {name: end if ends[end := _APART.split(name)[-1]] == 1 and end else name for name in full}
