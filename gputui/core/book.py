@@ -124,7 +124,7 @@ class Book:
                 place = place_of(job)
                 waiting.append(place)
                 if isinstance(job.state, Queued):
-                    ready.setdefault(job.spec.request, []).append(place)
+                    ready.setdefault(job.request, []).append(place)
         self.line.extend(waiting)
         for request, places in ready.items():
             self.ready.setdefault(request, Order()).extend(places)
@@ -139,7 +139,7 @@ class Book:
             self.line.remove(place)
             self.waiting_in_group[job.spec.group] -= not isinstance(job.state, Held)
             if isinstance(job.state, Queued):
-                self._leave_ready(job.spec.request, place)
+                self._leave_ready(job.request, place)
         else:
             self.active.discard(job.id)
 

@@ -19,6 +19,8 @@ class DeviceFacts(Struct, frozen=True):
     """By everybody."""
     ours: dict[JobId, int] = {}
     """What of it each of our jobs uses."""
+    crowded: bool = False
+    """Somebody else is on it too."""
 
 
 _UNKNOWN = DeviceFacts()
@@ -44,6 +46,12 @@ class Cards:
         for device in devices:
             self._declared.get(device, {}).pop(job, None)
 
+    def total(self, device: str) -> int | None:
+        return self._facts.get(device, _UNKNOWN).memory_total
+
+    def crowded(self, device: str) -> bool:
+        return self._facts.get(device, _UNKNOWN).crowded
+
     def blocked(self, device: str) -> str | None:
         return self._facts.get(device, _UNKNOWN).blocked
 
@@ -52,12 +60,16 @@ class Cards:
 
     def lacks(self, device: str, request: Request) -> bool:
         """The memory that the request needs is known not to be there now."""
+        if request.larger_than is not None and (self.total(device) or 0) <= request.larger_than:
+            return True
         needed, left = self._needed(device, request), self.left(device)
         return needed is not None and left is not None and needed > left
 
     def too_small(self, device: str, request: Request) -> bool:
         """The memory that the request needs can never be there."""
-        needed, total = self._needed(device, request), self._facts.get(device, _UNKNOWN).memory_total
+        needed, total = self._needed(device, request), self.total(device)
+        if request.larger_than is not None and total is not None and total <= request.larger_than:
+            return True
         return needed is not None and total is not None and needed > total
 
     def left(self, device: str) -> int | None:

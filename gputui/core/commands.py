@@ -26,6 +26,7 @@ from .instructions import ContinueTree, Instruction, KillTree, SuspendTree, Term
 from .job import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
+    URGENT_PRIORITY,
     Blocked,
     Delayed,
     Ended,
@@ -85,6 +86,10 @@ def _check(spec: JobSpec) -> None:
         raise Refusal(f"a job cannot be retried {spec.retries} times")
     if spec.timeout is not None and not spec.timeout > 0:
         raise Refusal(f"a time limit of {spec.timeout:g} s leaves no time to run")
+    if not 0 <= spec.hang_after < float("inf"):
+        raise Refusal(f"hang_after cannot be {spec.hang_after:g} s")
+    if spec.preempt and spec.priority < URGENT_PRIORITY:
+        raise Refusal(f"preempt needs a priority of at least {URGENT_PRIORITY}, not {spec.priority}")
     if spec.request.gpus is not None and spec.request.gpus < 0:
         raise Refusal(f"a job cannot run on {spec.request.gpus} GPUs")
 
@@ -177,7 +182,7 @@ def rerun(scheduler: Scheduler, job: Job, event: Rerun, now: float) -> list[Inst
         raise Refusal(f"#{job.id} would be skipped again: #{in_the_way.because} did not succeed; rerun that one")
     spec = job.spec if event.environment is None else replace(job.spec, environment=event.environment)
     scheduler.streak = scheduler.streak.succeeded()
-    settle(scheduler, job, now, "rerun by the user", spec=spec, failures=0)
+    settle(scheduler, job, now, "rerun by the user", spec=spec, failures=0, after_oom=None)
     to_revive = [job.id]
     while to_revive:
         earlier = to_revive.pop()
@@ -219,6 +224,8 @@ def edit(scheduler: Scheduler, job: Job, event: Edit, now: float) -> list[Instru
         changes["priority"] = spec.priority
     if spec.after != job.spec.after:
         changes["after"] = _new_after(scheduler, job, spec)
+    if (spec.request, spec.on_oom) != (job.spec.request, job.spec.on_oom):
+        changes["after_oom"] = None
     if isinstance(job.state, Held):
         scheduler.change(job, now, "edited by the user", keep=True, **changes)
     else:

@@ -6,9 +6,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gputui.core.attempts.traces import Left, Usage
+
 from .cards import DeviceFacts
 from .crash_kind import CrashKind
-from .job import JobId, JobSpec, Left, Purpose, StateName, Usage
+from .job import JobId, JobSpec, Purpose, StateName
 from .lanes import Lane
 
 
@@ -161,6 +163,12 @@ class Vanished(Struct, frozen=True, tag="vanished"):
     why: str
 
 
+class NodeFailed(Struct, frozen=True, tag="node_failed"):
+    """Its machine failed, and somebody saw that it ended with it: nothing of it can run there any more."""
+
+    why: str
+
+
 class NeverRan(Struct, frozen=True, tag="never_ran"):
     """The attempt was revoked, or its wrapper ended before the claim; it may be issued anew at once."""
 
@@ -177,7 +185,7 @@ class NoRoom(Struct, frozen=True, tag="no_room"):
     why: str
 
 
-Outcome = Exited | Vanished | NeverRan | NotStarted | NoRoom
+Outcome = Exited | Vanished | NodeFailed | NeverRan | NotStarted | NoRoom
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from gputui.core.attempts.policies import OnHang, OnOom
+from gputui.core.attempts.request import AfterOom as AfterOom
+from gputui.core.attempts.request import Request as Request
+from gputui.core.attempts.traces import Left, Usage
+
 from .crash_kind import CrashKind
 
 JobId = int
@@ -14,6 +19,8 @@ LaneId = int
 
 DEFAULT_PRIORITY = 30
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 99
+URGENT_PRIORITY = 90
+"""From here on a job may ask others to give way."""
 
 
 class StateName(StrEnum):
@@ -37,19 +44,6 @@ class StateName(StrEnum):
     SKIPPED = "skipped"
 
 
-class Request(Struct, frozen=True, omit_defaults=True):
-    """What a job asks of the machine. Jobs with equal requests wait in one line."""
-
-    gpus: int | None = None
-    """None: one lane, whatever it holds. 0: a CPU job, no lane. n: n distinct devices."""
-    devices: tuple[str, ...] = ()
-    """Only these devices will do; empty: any."""
-    memory: int | None = None
-    """Bytes it will use on each of its devices."""
-    memory_share: float | None = None
-    """The same as a part of the device's memory, 0 to 1."""
-
-
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A command with its settings, as a source gave it."""
 
@@ -65,6 +59,17 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: Request = Request()
     priority: int = DEFAULT_PRIORITY
     retries: int = 0
+    retry_on: tuple[str, ...] = ()
+    """The failures after which it is run again, in words of `retries.KNOWN` or as `exit:75`; empty: any."""
+    on_oom: OnOom = OnOom.ALONE
+    hang_after: float = 1800.0
+    """Seconds without a sign of life after which it counts as hung; 0: never."""
+    on_hang: OnHang = OnHang.NOTIFY
+    notify: bool = False
+    checkpoint: bool = False
+    """It goes on where it was when it is put back in the queue."""
+    preempt: bool = False
+    """A running job with checkpoints and a lower priority gives way to it."""
     timeout: float | None = None
     after: tuple[JobId | str, ...] = ()
     after_any: bool = False
@@ -92,6 +97,8 @@ class Placed(Struct, frozen=True):
     """The devices as the job sees them in CUDA_VISIBLE_DEVICES."""
     since: float
     environment: str
+    shared: bool = False
+    """Another job of ours was on one of its devices meanwhile."""
 
 
 class Waiting(Struct, frozen=True):
@@ -140,6 +147,8 @@ class Running(Active, frozen=True, tag="running"):
     """The wrapper's, if it runs on this machine; alone it is no identity, the engine checks the attempt's token too."""
     suspended_for: float = 0.0
     """Seconds it stood still; a time limit does not count them."""
+    silent_since: float | None = None
+    """It does nothing since then, and for so long that it is thought to hang."""
 
 
 class Suspended(Active, frozen=True, tag="suspended"):
@@ -156,6 +165,7 @@ class Purpose(StrEnum):
     KILL = "kill"
     REQUEUE = "requeue"
     TIMEOUT = "timeout"
+    HANG = "hang"
 
 
 class Stopping(Active, frozen=True, tag="stopping"):
@@ -195,6 +205,8 @@ class Killed(Ended, frozen=True, tag="killed"):
 class TimedOut(Ended, frozen=True, tag="timed_out"):
     name = StateName.TIMED_OUT
     limit: float
+    silent: bool = False
+    """The limit was on doing nothing, not on running."""
 
 
 class Lost(Ended, frozen=True, tag="lost"):
@@ -214,26 +226,6 @@ class Skipped(Ended, frozen=True, tag="skipped"):
 
 End = Succeeded | Failed | Crashed | Killed | TimedOut | Lost | Refused | Skipped
 State = Queued | Held | Blocked | Delayed | Starting | Running | Suspended | Stopping | End
-
-
-class Usage(Struct, frozen=True, omit_defaults=True):
-    """What an attempt made of its devices; None where the driver could not say."""
-
-    gpu_mean: float | None = None
-    """Percent."""
-    gpu_peak: int | None = None
-    gpu_peak_memory: int | None = None
-    """Bytes, over all its devices at one moment."""
-    gpu_seconds: float = 0.0
-
-
-class Left(Struct, frozen=True, array_like=True):
-    """A process of an attempt that could not be ended: the attempt was given up, and it lives on."""
-
-    pid: int
-    started: int
-    """In clock ticks since boot; with the pid it names a process of this boot."""
-    words: str
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
@@ -280,6 +272,14 @@ class Job(Struct, frozen=True, omit_defaults=True):
     """Failed attempts since the user last asked for a run; retries are counted against it."""
     attempts: tuple[Attempt, ...] = ()
     archived: bool = False
+    after_oom: AfterOom | None = None
+    notify: bool | None = None
+    """The user wants to be told of its end, or does not; None: as its spec says."""
+
+    @property
+    def request(self) -> Request:
+        """What it asks for now: what its spec says, and more after its card was full."""
+        return self.spec.request if self.after_oom is None else self.after_oom.asked(self.spec.request)
 
     @property
     def name(self) -> str:

@@ -42,6 +42,8 @@ class Board:
         self.cards = Cards()
         self._load: Counter[str] = Counter()
         self._capacity: Counter[str] = Counter()
+        self._alone: set[str] = set()
+        """Devices whose job wants no other on them."""
         self._set(tuple(lanes))
         self._known |= {lane.id: lane for lane in leaving}
 
@@ -79,7 +81,16 @@ class Board:
         return [self._known[id] for id in self.holders if id in self._known and id not in wanted]
 
     def is_free(self, lane: Lane) -> bool:
-        return lane.id not in self.holders and all(self._load[slot] < self._capacity[slot] for slot in lane.slots)
+        if lane.id in self.holders or not self._alone.isdisjoint(lane.slots):
+            return False
+        return all(self._load[slot] < self._capacity[slot] for slot in lane.slots)
+
+    def neighbours(self, lanes: Iterable[Lane]) -> set[JobId]:
+        """The jobs on the devices of these lanes."""
+        devices = {device for lane in lanes for device in lane.devices}
+        if not any(self._load[device] for device in devices):
+            return set()
+        return {job for lane, job in self.holders.items() if not devices.isdisjoint(self._known[lane].devices)}
 
     def any_free(self) -> bool:
         return any(self.is_free(lane) for lane in self.lanes)
@@ -107,6 +118,8 @@ class Board:
         return sorted(lanes, key=load)
 
     def _admits(self, lane: Lane, request: Request) -> bool:
+        if request.alone and any(self._load[device] for device in lane.devices):
+            return False
         return all(self.cards.admits(device, request) for device in lane.devices)
 
     def _in_use(self, more: tuple[Lane, ...] = ()) -> int:
@@ -138,10 +151,16 @@ class Board:
         groups = [lane for lane in allowed if len(lane.slots) >= max(2, request.gpus)]
         return groups + singles if enough else groups
 
+    def on_quietest_device(self, lanes: list[Lane]) -> list[Lane]:
+        """Those over the device that will first be empty, as far as can be said."""
+        quietest = min(lanes, key=lambda lane: max(self._load[slot] for slot in lane.slots))
+        return [lane for lane in lanes if not set(quietest.slots).isdisjoint(lane.slots)]
+
     def take(self, job: JobId, lanes: Iterable[Lane], request: Request) -> None:
         for lane in lanes:
             self.holders[lane.id] = job
             self._load.update(lane.slots)
+            self._alone.update(lane.devices if request.alone else ())
             self.cards.declare(job, request, lane.devices)
 
     def hold(self, job: JobId, lane_ids: tuple[LaneId, ...], devices: tuple[str, ...], request: Request) -> None:
@@ -158,6 +177,7 @@ class Board:
             lane = self._known[lane_id]
             self.cards.forget(self.holders.pop(lane_id), lane.devices)
             self._load.subtract(lane.slots)
+            self._alone.difference_update(lane.devices)
             if lane_id not in wanted:
                 del self._known[lane_id]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from gputui.core.structures.order import Place
 
 from .instructions import Start
-from .job import Job, LaneId, Placed, Queued, Request, Starting
+from .job import Active, Job, LaneId, Placed, Queued, Request, Starting
 from .lanes import Lane
 from .mode import Mode
 
@@ -25,7 +27,7 @@ def place(scheduler: Scheduler, now: float) -> list[Start]:
     heap = _heads(scheduler)
     while heap:
         head, number, request = heapq.heappop(heap)
-        lanes = _lanes_for(scheduler, request, kept or frozenset())
+        lanes = _lanes_for(scheduler, scheduler.asked(scheduler.book[head.job]), kept or frozenset())
         if lanes is not None:
             starts.append(_start(scheduler, scheduler.book[head.job], lanes, now))
             line = scheduler.book.ready.get(request)
@@ -62,24 +64,39 @@ def _cpu_job_may_start(scheduler: Scheduler) -> bool:
 
 def _lanes_kept_for(scheduler: Scheduler, job: Job, now: float) -> frozenset[LaneId] | None:
     """The first job that must wait gets the lanes that can serve it, once it has waited long; None: none can."""
-    request, most = job.spec.request, scheduler.most_devices()
+    request, most = scheduler.asked(job), scheduler.most_devices()
     serving = scheduler.board.serving(request, unblocked=True)
     if not serving or (most is not None and (request.gpus or 1) > most):
         return None
     waited = now - job.state.since if isinstance(job.state, Queued) else 0.0
+    if request.alone and (request.gpus or 1) == 1:
+        serving = scheduler.board.on_quietest_device(serving)
     patient = waited < scheduler.settings.patience
     return frozenset() if patient else frozenset(lane.id for lane in serving)
 
 
 def _start(scheduler: Scheduler, job: Job, lanes: tuple[Lane, ...], now: float) -> Start:
+    neighbours = scheduler.board.neighbours(lanes)
     placed = Placed(
         attempt=job.issued + 1,
         lanes=tuple(lane.id for lane in lanes),
         gpus=tuple(device for lane in lanes for device in lane.devices),
         since=now,
         environment=job.spec.environment,
+        shared=bool(neighbours),
     )
-    scheduler.board.take(job.id, lanes, job.spec.request)
+    for neighbour in neighbours:
+        _note_company(scheduler, scheduler.book[neighbour], job, now)
+    scheduler.board.take(job.id, lanes, scheduler.asked(job))
     if not lanes:
         scheduler.cpu_jobs_running += 1
     return Start(scheduler.change(job, now, "starting", state=Starting(placed), issued=placed.attempt))
+
+
+def _note_company(scheduler: Scheduler, neighbour: Job, newcomer: Job, now: float) -> None:
+    """Kept, for a card that is full may be so because of either, and the other may have ended first."""
+    state = neighbour.state
+    assert isinstance(state, Active)
+    if not state.placed.shared:
+        shared = replace(state, placed=replace(state.placed, shared=True))
+        scheduler.change(neighbour, now, f"#{newcomer.id} came to its card", state=shared)

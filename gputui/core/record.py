@@ -32,3 +32,5 @@ class Record(Struct, frozen=True):
     leaving: tuple[Lane, ...] = ()
     clock: float | None = None
     """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
+    learned: dict[str, int] = {}
+    """The memory that jobs of each group were seen to use on a device, and a little more."""

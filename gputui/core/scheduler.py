@@ -12,6 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gputui.core.attempts.learning import learn, with_learned
+
 from . import clock, commands, placement, taking_back, transitions
 from .book import Book
 from .breaker import failure_of, joined, limit_of_any_kind, tripped
@@ -68,6 +70,7 @@ class Scheduler:
         self.mode, self.cause = record.mode, record.cause
         self.settings = record.settings
         self.streak = record.streak
+        self.learned = dict(record.learned)
         self.next_position, self.clock = record.next_position, record.clock
         self.cpu_jobs_running = 0
         self.starts_again_at = float("-inf")
@@ -86,7 +89,7 @@ class Scheduler:
     def _restore(self, job: Job) -> None:
         self.durations.note(job)
         if job.active is not None:
-            self.board.hold(job.id, job.active.lanes, job.active.gpus, job.spec.request)
+            self.board.hold(job.id, job.active.lanes, job.active.gpus, self.asked(job))
             self.cpu_jobs_running += not job.active.lanes
 
     # Events
@@ -154,6 +157,7 @@ class Scheduler:
     def _end(self, job: Job, end: End, now: float, text: str, **changes: Any) -> None:
         finished = self.change(job, now, text, keep="attempts" not in changes, state=end, **changes)
         self.durations.note(finished)
+        learn(self, finished, now)
         self._count(finished, end, now)
 
     def _go_on(self, dependent: JobId, earlier: JobId, now: float) -> bool:
@@ -225,6 +229,10 @@ class Scheduler:
         """How many devices we may use at once; None: all there are."""
         return self.board.most_devices(self.settings.at_most, self.settings.keep_free)
 
+    def asked(self, job: Job) -> Request:
+        """What the job asks for, as far as anything is known of jobs like it."""
+        return with_learned(job.request, self.learned.get(job.spec.group))
+
     def free(self, job: Job) -> None:
         """Gives back what its attempt held."""
         assert job.active is not None
@@ -258,7 +266,7 @@ class Scheduler:
     def record(self) -> Record:
         return Record(
             self.book.first_id, self.mode, self.cause, self.settings, self.streak, self.board.lanes,
-            self.next_position, tuple(self.board.leaving()), self.clock,
+            self.next_position, tuple(self.board.leaving()), self.clock, dict(self.learned),
         )  # fmt: skip
 
     def eta(self, now: float) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from gputui.core.attempts import retries
 from gputui.core.structures.timers import due
 
 from . import commands, moving
@@ -23,6 +24,7 @@ from .events import (
     Kill,
     Move,
     NeverRan,
+    NodeFailed,
     NoRoom,
     NotStarted,
     Outcome,
@@ -67,7 +69,6 @@ if TYPE_CHECKING:
 Handler = Callable[["Scheduler", Job, Any, float], list[Instruction]]
 
 NO_ROOM_DELAY = 5.0
-FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = 2.0, 300.0
 
 
 def spawned(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
@@ -123,7 +124,7 @@ def _end_of(outcome: Outcome) -> End:
             return Succeeded()
         case Exited(code=code):
             return Crashed(code - 128) if 129 <= code <= 192 else Failed(code)
-        case Vanished(why=why):
+        case Vanished(why=why) | NodeFailed(why=why):
             return Lost(why)
         case NotStarted(why=why):
             return Refused(why)
@@ -137,6 +138,8 @@ def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: Att
         scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
     elif purpose is Purpose.TIMEOUT and ran:
         _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout or 0.0), now)
+    elif purpose is Purpose.HANG and ran:
+        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.hang_after, silent=True), now)
     elif event.left:
         # What lives on would have a second copy beside it.
         held = Held(f"{event.left[0].words}; end it, then release the job")
@@ -147,14 +150,14 @@ def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: Att
 
 def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
     attempts = _with_attempt(job, event, end, now)
-    retryable = isinstance(end, Failed | Crashed | TimedOut) and not event.left
-    if not retryable or job.failures >= job.spec.retries:
+    after_oom = retries.after_oom(scheduler, job, end, event)
+    retry = retries.retry(job, end, event)
+    if after_oom is not None:
+        commands.settle(scheduler, job, now, retries.told(after_oom), attempts=attempts, after_oom=after_oom)
+    elif retry is not None:
+        scheduler.delay(job, now, retry.seconds, retry.why, failures=job.failures + 1, attempts=attempts)
+    else:
         scheduler.finish(job, end, now, end.name, attempts=attempts)
-        return
-    failures = job.failures + 1
-    seconds = min(LONGEST_RETRY_DELAY, FIRST_RETRY_DELAY * 2.0 ** (failures - 1))
-    why = f"retry {failures} of {job.spec.retries} after {words(end)}"
-    scheduler.delay(job, now, seconds, why, failures=failures, attempts=attempts)
 
 
 def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[Attempt, ...]:
@@ -194,6 +197,8 @@ def words(end: End) -> str:
             return f"exit code {code}"
         case Crashed(signal=signal):
             return f"killed by signal {signal}"
+        case TimedOut(limit=limit, silent=True):
+            return f"did nothing for {limit:g} s and was ended"
         case TimedOut(limit=limit):
             return f"timed out after {limit:g} s"
         case Lost(why=why) | Refused(why=why):

@@ -65,7 +65,7 @@ def _check_indexes(scheduler: Scheduler) -> None:
 
 
 def _is_ready(job: Job, request: object) -> bool:
-    return isinstance(job.state, Queued) and job.spec.request == request
+    return isinstance(job.state, Queued) and job.request == request
 
 
 def _check_lanes(scheduler: Scheduler) -> None:

@@ -12,6 +12,8 @@ from .sample import DeviceSample, Sample, Status
 
 IDLE_UTILIZATION = 1
 """Percent up to which a device counts as doing nothing."""
+BUSY_UTILIZATION = 2
+"""Percent from which on a device's work is a sign of life."""
 HOLDING_MEMORY = 256 * 1024**2
 _LONGEST_GAP = 10.0
 """Seconds between two samples that still count as seen; a sampler that was away saw nothing."""
@@ -39,6 +41,13 @@ class MeasuredUsage(Struct, frozen=True):
     peak_utilization: int | None = None
     peak_memory: int | None = None
     """Bytes, over all its devices at one moment."""
+    peak_memory_each: int | None = None
+    """On the one of its devices where it was most."""
+    busy_at: float | None = None
+    """When the driver last told of work on one of its devices."""
+    measured_since: float | None = None
+    """From when on the driver told the utilization without a gap."""
+    measured_at: float | None = None
     idle_since: float | None = None
     """Since when it holds memory and does nothing."""
 
@@ -82,6 +91,7 @@ class _Look(Struct):
 
     utilizations: list[int] = field(default_factory=list)
     memory: int | None = None
+    memory_each: int | None = None
 
 
 def _look(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], shared: set[str]) -> _Look:
@@ -96,6 +106,7 @@ def _look(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], sha
             memory = _memory(device, holding.job, pids, alone)
             if memory is not None:
                 look.memory = (look.memory or 0) + memory
+                look.memory_each = max(look.memory_each or 0, memory)
     return look
 
 
@@ -123,8 +134,17 @@ def _added(usage: MeasuredUsage, look: _Look, devices: int, seconds: float, now:
         busy_seconds=usage.busy_seconds + sum(look.utilizations) / 100 * seconds,
         peak_utilization=_highest(peaks),
         peak_memory=_highest([usage.peak_memory, look.memory]),
+        peak_memory_each=_highest([usage.peak_memory_each, look.memory_each]),
+        busy_at=now if any(each >= BUSY_UTILIZATION for each in look.utilizations) else usage.busy_at,
+        measured_since=_measured_since(usage, now) if measured else usage.measured_since,
+        measured_at=now if measured else usage.measured_at,
         idle_since=_idle_since(usage, look, now),
     )
+
+
+def _measured_since(usage: MeasuredUsage, now: float) -> float:
+    unbroken = usage.measured_at is not None and now - usage.measured_at <= _LONGEST_GAP
+    return usage.measured_since if unbroken and usage.measured_since is not None else now
 
 
 def _idle_since(usage: MeasuredUsage, look: _Look, now: float) -> float | None:

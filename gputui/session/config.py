@@ -65,7 +65,7 @@ def _job_setting(key: str) -> Callable[[Any], Any]:
     return read
 
 
-JOB_SETTINGS = ("retries", "timeout", "shell", "login_shell")
+JOB_SETTINGS = ("retries", "retry_on", "on_oom", "hang_after", "on_hang", "timeout", "shell", "login_shell")
 """Those of a job that may be said for all of them."""
 Reader = tuple[Callable[[Any], Any], Any]
 KEYS: dict[str, Reader] = {
@@ -95,6 +95,9 @@ WITHOUT_WORD = {
     "pause_after": 3,
     "grace": 30.0,
     "retries": 0,
+    "on_oom": "alone",
+    "hang_after": 1800.0,
+    "on_hang": "notify",
     "shell": "bash",
     "login_shell": False,
     "keep_free": 0,

@@ -11,9 +11,10 @@ from typing import Annotated, Any, get_type_hints
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from gputui.core.attempts.policies import OnHang, OnOom
 from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY, JobId
 
-from . import values
+from . import policy_values, values
 from .values import BadValue
 
 __all__ = [
@@ -148,10 +149,10 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     memory: Annotated[
         str | None,
         Setting(
-            help="GPU memory it will use: 6G, 500M or 40%",
+            help="GPU memory it will use: 6G, 500M, 40%, or learn: what its group was seen to use",
             metavar="SIZE",
-            read=values.memory,
-            hint="6G or 40% on each GPU: several jobs share a card while they fit",
+            read=policy_values.memory,
+            hint="6G, learn or 40% on each GPU: several jobs share a card while they fit",
         ),
     ] = None
     priority: Annotated[
@@ -202,6 +203,63 @@ class JobSettings(Struct, frozen=True, kw_only=True):
             in_file=Annotated[int, Meta(ge=0, le=MOST_RETRIES)],
             hint="0 · how often to try again when it fails",
             in_config=True,
+        ),
+    ] = None
+    retry_on: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            help="only after these failures: oom, signal, exit:75, node … (retries: 2 if not said)",
+            metavar="LIST",
+            read=policy_values.retry_on,
+            in_file=list[str] | str,
+            from_file=policy_values.retry_on_in_file,
+            write=_comma_separated,
+            in_config=True,
+        ),
+    ] = None
+    on_oom: Annotated[
+        OnOom | None,
+        Setting(
+            help="when its card was full, once more: alone on its card, on a bigger one, or fail (alone)",
+            metavar="WHAT",
+            read=policy_values.choice(OnOom),
+            in_config=True,
+        ),
+    ] = None
+    hang_after: Annotated[
+        float | None,
+        Setting(
+            help="no output and an idle GPU for so long means that it hangs (30m); 0: never",
+            metavar="TIME",
+            read=policy_values.hang_after,
+            in_file=float | str,
+            from_file=policy_values.hang_after_in_file,
+            write=values.duration_text,
+            in_config=True,
+        ),
+    ] = None
+    on_hang: Annotated[
+        OnHang | None,
+        Setting(
+            help="when it hangs: notify, kill or requeue (notify)",
+            metavar="WHAT",
+            read=policy_values.choice(OnHang),
+            in_config=True,
+        ),
+    ] = None
+    notify: Annotated[bool | None, Setting(help="tell me when it ends or hangs", read=values.boolean, in_file=bool)] = (
+        None
+    )
+    checkpoint: Annotated[
+        bool | None,
+        Setting(help="it goes on where it was when it is started again", read=values.boolean, in_file=bool),
+    ] = None
+    preempt: Annotated[
+        bool | None,
+        Setting(
+            help="a running job with checkpoint and a lower priority gives way to it; needs priority 90 or more",
+            read=values.boolean,
+            in_file=bool,
         ),
     ] = None
     timeout: Annotated[

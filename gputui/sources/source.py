@@ -13,11 +13,14 @@ from msgspec.structs import replace
 from gputui.core.job import JobSpec, Request
 from gputui.core.views.parameters import following
 
+from .policy_values import LEARN
 from .settings import NO_SETTINGS, JobSettings
 from .values import bytes_or_share, memory_text
 
 __all__ = ["BadInput", "Draft", "Occurrences", "changed_spec", "has_identity", "settings_of", "specs"]
 
+RETRIES_OF_KINDS = 2
+"""Of a job that says after which failures it wants to be run again, but not how often."""
 _ASKED = ("gpus", "devices", "memory")
 _PATHS = ("cwd", "outfile")
 _COPIED = tuple(field for field in JobSettings.__struct_fields__ if field not in _ASKED + _PATHS)
@@ -87,6 +90,8 @@ def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str,
     """All of a spec but the command and its number; shared by the drafts that say nothing themselves."""
     cwd = _path(load_cwd, settings.cwd) if settings.cwd else load_cwd
     fields = {field: value for field in _COPIED if (value := getattr(settings, field)) is not None}
+    if settings.retry_on and settings.retries is None:
+        fields["retries"] = RETRIES_OF_KINDS
     return fields | {
         "cwd": cwd,
         "environment": environment,
@@ -103,7 +108,7 @@ def settings_of(spec: JobSpec) -> JobSettings:
         **said,
         gpus=asked.gpus,
         devices=asked.devices or None,
-        memory=memory_text(asked.memory, asked.memory_share) or None,
+        memory=LEARN if asked.learns else memory_text(asked.memory, asked.memory_share) or None,
         cwd=spec.cwd,
         outfile=spec.outfile,
     )
@@ -118,8 +123,9 @@ def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpe
 
 
 def _request(settings: JobSettings) -> Request:
-    size, share = bytes_or_share(settings.memory) if settings.memory is not None else (None, None)
-    asked = Request(settings.gpus, settings.devices or (), size, share)
+    learns = settings.memory == LEARN
+    size, share = (None, None) if learns or settings.memory is None else bytes_or_share(settings.memory)
+    asked = Request(settings.gpus, settings.devices or (), size, share, learns)
     return _BLANK.request if asked == _BLANK.request else asked  # only the very default is left out when it travels
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
+from gputui.core.attempts.traces import Left
 from gputui.core.events import (
     AttemptEnded,
     Continue,
@@ -30,7 +31,6 @@ from gputui.core.job import (
     Failed,
     Held,
     Killed,
-    Left,
     Lost,
     Purpose,
     Refused,

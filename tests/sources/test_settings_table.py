@@ -15,7 +15,9 @@ from gputui.sources.source import Draft, changed_spec, settings_of, specs
 WRITTEN = {
     "name": "big", "gpus": "2", "devices": "0, GPU-1", "memory": "6G", "priority": "0", "after": "prepare, 3",
     "env": "SEED=1 NAME='two words'", "cwd": "/data", "retries": "3", "timeout": "5400", "after_any": "yes",
-    "hold": "yes", "outfile": "/logs/a.log", "group": "lr", "shell": "zsh", "login_shell": "yes",
+    "retry_on": "oom, exit:75", "on_oom": "bigger", "hang_after": "600", "on_hang": "kill", "notify": "yes",
+    "checkpoint": "yes", "preempt": "yes", "hold": "yes",
+    "outfile": "/logs/a.log", "group": "lr", "shell": "zsh", "login_shell": "yes",
     "wrap": "apptainer exec x.sif", "task": "module:function",
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputui.sources.settings import settings_in
 from gputui.sources.values import BadValue, boolean, bytes_or_share, count, duration, priority, text, words
 
 
@@ -102,3 +103,23 @@ def test_gpu_memory_is_a_size_or_a_share(written: str, meant: tuple[int | None, 
 def test_what_is_no_size_is_refused_with_a_sentence(written: str) -> None:
     with pytest.raises(BadValue):
         bytes_or_share(written)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("retry_on=oom,sginal", "retry_on: 'sginal' is no failure that is known; did you mean signal?"),
+        ("retry_on=exit:0", "retry_on: 0 is out of range; write a number from 1 to 255"),
+        ("retry_on=exit:abc", "retry_on: 'abc' is no whole number; write one from 1 to 255"),
+        ("retry_on=lost", "retry_on: 'lost' is no failure that is known; known are oom, signal, node, timeout"),
+        ("on_oom=larger", "on_oom: 'larger' is not known; known are alone, bigger, fail"),
+        ("on_hang=kil", "on_hang: 'kil' is not known; did you mean kill?"),
+        ("hang_after=soon", "hang_after: 'soon' is no duration"),
+        ("memory=lern", "memory: 'lern' is no size"),
+        ("checkpoint=maybe", "checkpoint: 'maybe' is neither yes nor no"),
+    ],
+)
+def test_a_wish_for_a_job_in_trouble_that_means_nothing_is_refused(line: str, sentence: str) -> None:
+    with pytest.raises(BadValue) as bad:
+        settings_in(line)
+    assert str(bad.value).startswith(sentence)

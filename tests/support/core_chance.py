@@ -5,7 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from gputui.core.attempts.policies import OnHang, OnOom
 from gputui.core.cards import DeviceFacts
+from gputui.core.crash_kind import CrashKind
 from gputui.core.events import (
     Continue,
     DevicesSeen,
@@ -18,6 +20,7 @@ from gputui.core.events import (
     Move,
     MoveTarget,
     NeverRan,
+    NodeFailed,
     NoRoom,
     NotStarted,
     Outcome,
@@ -43,7 +46,13 @@ NAMES = ("prepare", "train", "evaluate")
 LANES = ("0", "0 1", "0 0 1", "0 1 2 3", "0 1 2 3", "0+1 2+3", "0+1 2", "cpu cpu", "0 cpu", "")
 COUNTS = (None, None, None, None, 0, 1, 1, 2, 2, 9)
 DEVICES = ((), (), (), (), (), ("0",), ("0", "1"), ("7",))
-OUTCOMES = (Vanished("rebooted"), NeverRan(), NotStarted("its folder is gone"), NoRoom("the disk is full"))
+OUTCOMES = (
+    NodeFailed("its node failed"),
+    Vanished("rebooted"),
+    NeverRan(),
+    NotStarted("its folder is gone"),
+    NoRoom("the disk is full"),
+)
 
 
 def any_spec(chance: Random, first: JobId) -> JobSpec:
@@ -57,6 +66,10 @@ def any_spec(chance: Random, first: JobId) -> JobSpec:
         request=Request(chance.choice(COUNTS), chance.choice(DEVICES), chance.choice([None, None, None, 6])),
         priority=chance.choice([30, 30, 30, 0, 99]),
         retries=chance.choice([0, 0, 1, 2]),
+        retry_on=chance.choice([(), (), ("oom", "exit:1"), ("signal", "node", "hang")]),
+        on_oom=chance.choice(list(OnOom)),
+        hang_after=chance.choice([0.0, 60.0]),
+        on_hang=chance.choice(list(OnHang)),
         timeout=chance.choice([None, None, 5.0, 60.0]),
         after=_any_earlier(chance, first),
         after_any=chance.random() < 0.3,
@@ -78,6 +91,10 @@ def any_outcome(chance: Random) -> Outcome:
     if chance.random() < 0.75:
         return Exited(chance.choice([0, 0, 0, 1, 1, 137, 255]))
     return chance.choice(OUTCOMES)
+
+
+def any_kind(chance: Random) -> CrashKind | None:
+    return chance.choice([None, CrashKind.OOM_GPU, CrashKind.OOM_GPU, CrashKind.EXCEPTION])
 
 
 def any_signature(chance: Random) -> str | None:
@@ -131,5 +148,6 @@ def _any_facts(chance: Random) -> DeviceFacts:
     return DeviceFacts(
         blocked=chance.choice([None, None, None, "GPU 1 is held by alice"]),
         memory_total=chance.choice([None, 10, 10, 20]),
+        crowded=chance.random() < 0.2,
         memory_used=chance.choice([None, 0, 0, 3, 8]),
     )

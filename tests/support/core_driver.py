@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from gputui.core.scheduler import Record, Scheduler
 from gputui.core.structures.timers import due
 from gputui.core.validate import validate
 from gputui.core.views.why import why
-from support.core_chance import any_change_of_scene, any_command, any_outcome, any_signature, any_spec
+from support.core_chance import any_change_of_scene, any_command, any_kind, any_outcome, any_signature, any_spec
 from support.core_model import Model, restored
 from support.core_world import is_sentence, lanes
 
@@ -96,8 +97,8 @@ class Driver:
     def end(self, chance: Random, job: JobId) -> None:
         attempt = self.model.alive[job].attempt
         at = self.now - chance.choice([0.0, 1.0, 1000.0])
-        outcome, signature = any_outcome(chance), any_signature(chance)
-        self.do(AttemptEnded(job=job, attempt=attempt, outcome=outcome, at=at, signature=signature))
+        told: dict[str, Any] = {"outcome": any_outcome(chance), "signature": any_signature(chance)}
+        self.do(AttemptEnded(job=job, attempt=attempt, at=at, kind=any_kind(chance), **told))
 
     def late_news(self, chance: Random) -> None:
         """Of an attempt that is over: nothing changes and nothing is ordered."""

@@ -27,6 +27,18 @@ def restored(scheduler: Scheduler) -> Scheduler:
     return twin
 
 
+def _apart(placed: Placed) -> Placed:
+    """Whatever company it had."""
+    return replace(placed, shared=False)
+
+
+def _check_company(scheduler: Scheduler, alive: dict[JobId, Placed]) -> None:
+    for job, placed in alive.items():
+        others = {gpu for other in alive if other != job for gpu in alive[other].gpus}
+        assert placed.shared or others.isdisjoint(placed.gpus), "company that nobody noted"
+        assert not scheduler.book[job].request.alone or others.isdisjoint(placed.gpus), "not alone"
+
+
 class Model:
     """The attempts that were ordered and the pictures that were handed out."""
 
@@ -58,7 +70,7 @@ class Model:
         assert job.id not in self.alive, "a job runs twice"
         self.ordered.add((job.id, placed.attempt))
         self._check_lanes(scheduler, job, placed)
-        self.alive[job.id] = placed
+        self.alive[job.id] = _apart(placed)
         for earlier in job.after:
             end = scheduler.book[earlier].state
             assert isinstance(end, Ended if job.spec.after_any else Succeeded), "started too early"
@@ -107,7 +119,8 @@ class Model:
     def check(self, scheduler: Scheduler) -> None:
         assert [job.spec.command for job in scheduler.book] == self.commands, "a job was lost"
         alive = {job.id: job.active for job in scheduler.book if job.active is not None}
-        assert alive == self.alive
+        assert {job: _apart(placed) for job, placed in alive.items()} == self.alive
+        _check_company(scheduler, alive)
         for job in scheduler.book:
             assert {(job.id, attempt.number) for attempt in job.attempts} <= self.ordered
 
@@ -123,7 +136,7 @@ class Model:
             if job.spec.request.gpus == 0:
                 assert scheduler.cpu_jobs_running >= scheduler.settings.cpu_jobs
             else:
-                assert scheduler.fit(job.spec.request) is None, f"#{job.id} could run"
+                assert scheduler.fit(job.request) is None, f"#{job.id} could run"
 
     def took_picture(self, picture: Snapshot) -> None:
         """`changed` says exactly what differs from the picture before."""

@@ -23,6 +23,13 @@ Shown = dict[str, Any]
 
 SETTINGS = (
     "retries",
+    "retry_on",
+    "on_oom",
+    "hang_after",
+    "on_hang",
+    "notify",
+    "checkpoint",
+    "preempt",
     "timeout",
     "after",
     "after_any",

@@ -39,7 +39,7 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
         if job.id in seen:
             continue
         seen.add(job.id)
-        request = job.spec.request
+        request = job.request
         match job.state:
             case Delayed():
                 return True

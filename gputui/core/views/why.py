@@ -43,7 +43,7 @@ def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
     if now < scheduler.starts_again_at:
         seconds = scheduler.starts_again_at - now
         return f"the machine had no room for the last job; tried again in {seconds:.0f} s"
-    request = job.spec.request
+    request = scheduler.asked(job)
     if request.gpus != 0 and not scheduler.board.could_ever_fit(request):
         return f"{_needs(request)}; this session has {_has(scheduler)}"
     ahead = _jobs_ahead(scheduler, job)
@@ -54,7 +54,7 @@ def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
 
 def _jobs_ahead(scheduler: Scheduler, job: Job) -> int:
     """Jobs that want a lane do not wait for those that want none, nor the other way round."""
-    wants_none = job.spec.request.gpus == 0
+    wants_none = job.request.gpus == 0
     lines = (line for request, line in scheduler.book.ready.items() if (request.gpus == 0) == wants_none)
     return sum(line.rank(place_of(job)) for line in lines)
 
@@ -96,12 +96,20 @@ def _limit(scheduler: Scheduler) -> str:
 def _needs(request: Request) -> str:
     which = f" among {', '.join(request.devices)}" if request.devices else ""
     what = "a lane" if request.gpus is None else _count(request.gpus, "GPU", "GPUs")
-    return f"needs {what}{_memory(request)}{which}"
+    return f"needs {what}{_memory(request)}{which}{_after_oom(request)}"
+
+
+def _after_oom(request: Request) -> str:
+    """What it asks for besides, since its card was full."""
+    if request.larger_than is not None:
+        return f" with more than {memory_words(request.larger_than)} to itself, after running out of memory"
+    return " to itself, after running out of memory" if request.alone else ""
 
 
 def _memory(request: Request) -> str:
     if request.memory is not None:
-        return f" with {memory_words(request.memory)}"
+        seen = ", as its group was seen to use," if request.learns else ""
+        return f" with {memory_words(request.memory)}{seen}"
     return f" with {request.memory_share:.0%} of its memory" if request.memory_share is not None else ""
 
 

@@ -7,7 +7,7 @@ import signal
 import time
 from typing import NamedTuple
 
-from gputui.core.job import Left
+from gputui.core.attempts.traces import Left
 from gputui.process.processes import Marks, Members, Stat, command_line, signal_member, signal_members, tree, user_of
 
 from .live import TreeOrder

@@ -31,10 +31,24 @@ class JobOptions(TypedDict, total=False):
     devices: Sequence[str]
     """Only on these GPUs."""
     memory: str
-    """On each of its GPUs: `6G`, `500M` or `40%`."""
+    """On each of its GPUs: `6G`, `500M`, `40%` or `learn`."""
     priority: int
     """0 to 99, higher first (30)."""
     retries: int
+    retry_on: Sequence[str]
+    """Only after these failures: `oom`, `signal`, `exit:75`, `node` …"""
+    on_oom: str
+    """When its card was full: `alone`, `bigger` or `fail`."""
+    hang_after: float | str
+    """Seconds without output and GPU use after which it counts as hung; 0: never."""
+    on_hang: str
+    """`notify`, `kill` or `requeue`."""
+    notify: bool
+    """Tell me when it ends or hangs."""
+    checkpoint: bool
+    """It goes on where it was when it is started again."""
+    preempt: bool
+    """A job with `checkpoint` and a lower priority gives way to it; needs priority 90 or more."""
     timeout: float | str
     """Seconds, or `90s`, `5m`, `2h`."""
     after: Sequence[Earlier]

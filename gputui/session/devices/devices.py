@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from gputui.core.attempts.traces import Usage
 from gputui.core.cards import DeviceFacts
 from gputui.core.events import DevicesSeen
-from gputui.core.job import Job, JobId, Usage
+from gputui.core.job import Job, JobId
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
@@ -22,7 +23,7 @@ from gputui.gpus.identity import find
 from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import DeviceSample, Sample
-from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
+from gputui.gpus.strangers import HeldByStrangers, Ours, Rules, Strangers, Verdict
 from gputui.gpus.usage import UsageMeter
 from gputui.gpus.watch import SamplerWatch
 from gputui.gpus.words import why_not
@@ -245,7 +246,9 @@ class Devices:
         if self._wanted is None or self._wanted.kind is DeviceKind.CPU:
             return None
         seen = self._meter.end(job, attempt)
-        return Usage(seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds)
+        return Usage(
+            seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds, seen.peak_memory_each
+        )
 
     def remark(self, job: Job) -> str | None:
         """What is odd about a running job: a hung one holds its card and does nothing."""
@@ -274,6 +277,7 @@ def _fact(
         memory_total=device.memory_total,
         memory_used=device.memory_used,
         ours=_memory_of_ours(device, pids),
+        crowded=isinstance(verdicts[device.key], HeldByStrangers),
     )
 
 

@@ -85,6 +85,7 @@ def _settings(job: Job) -> list[tuple[str, str]]:
         ("params", parameters),
         ("after", ", ".join(f"#{other}" for other in job.after) + (" (however they end)" if spec.after_any else "")),
         ("retries", str(spec.retries or "")),
+        ("retry on", ", ".join(spec.retry_on)),
         ("timeout", clock(spec.timeout) if spec.timeout else ""),
         ("outfile", spec.outfile or ""),
         ("shell", spec.shell),
