@@ -15,7 +15,7 @@ def _set(words: str) -> frozenset[str]:
 
 
 _DOWN = _set(
-    """loss losses nll cost err error errors mse rmse mae mape smape msle rmsle ppl perplexity wer cer ter per der eer
+    """loss losses nll cost err error errors mse rmse mae mape smape msle rmsle ppl perplexity wer cer ter der eer
     fid kid lpips hd hd95 brier ece regret xent bpc bpb l1 l2 nmse logloss mlogloss crossentropy rmspe mpe mase crps
     objective energy residual divergence aic bic distortion inertia violations mcd fvd epe ate rpe chamfer"""
 )
@@ -34,6 +34,7 @@ _DECIDES_AT_THE_END = frozenset({"rate", "std", "epoch", "step", "iter", "weight
 _OPPOSITE = frozenset({"neg", "negative"})
 _GLUED = ("loss", "error", "accuracy", "reward", "score", "acc", "rmse", "precision", "recall", "entropy")
 
+_LETTERS = re.compile(r"(?<=[a-z]{3})\d")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _APART = re.compile(r"[^0-9A-Za-z]+")
 
@@ -61,7 +62,12 @@ def direction_of(name: str) -> Direction:
 
 
 def _of_word(word: str) -> Direction | None:
-    for form in (word, word.rstrip("0123456789"), next((end for end in _GLUED if word.endswith(end)), "")):
+    for form in (
+        word,
+        word.rstrip("0123456789"),
+        next((end for end in _GLUED if word.endswith(end)), ""),
+        _LETTERS.split(word)[0],
+    ):
         if form in _DOWN:
             return Direction.DOWN
         if form in _UP:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .exact import MARK, told_in
 from .frames import Frames
-from .pairs import readings_in
+from .line_reader import Context, read
 from .reading import MetricReading
 from .wanted import WantedMetric
 
@@ -22,6 +22,7 @@ class _Kept(Struct):
     rest: bytes = b""
     dropping: bool = False
     names: list[str] = []
+    context: Context = field(default_factory=Context)
     progress: float | None = None
     note: str | None = None
     wanted: WantedMetric | None = None
@@ -36,7 +37,7 @@ class MetricReader:
 
     @property
     def progress(self) -> float | None:
-        return self._kept.progress
+        return self._kept.context.course.progress if self._kept.progress is None else self._kept.progress
 
     @property
     def note(self) -> str | None:
@@ -74,7 +75,7 @@ class MetricReader:
 
     def _line(self, line: str) -> list[MetricReading]:
         if MARK not in line:
-            return readings_in(line)
+            return read(line, self._kept.context)
         told = told_in(line)
         if told is None:
             return []

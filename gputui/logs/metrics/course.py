@@ -1,0 +1,84 @@
+"""How far the job is: counters of the training loop, epochs folded with the part of the present one."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from .found import Counter, Found
+from .names import eval_phase
+
+__all__ = ["Course"]
+
+_NO_PROGRESS = re.compile(
+    r"patience|fold\b|download|loading|shards|map\b|tokeniz|sanity|valid|eval|test|infer|predict|channel|cache|hits|page|"
+    r"correct|counter|early|rank|worker|gpu|mem|examples|extract|download|fetch|generat|resolv|cv\b|collect|preproc|filter|"
+    r"sampling|build|copy|upload|unpack|[KMG]i?B\b|B/s|tok/s|images|correct|saved|layers|accuracy|model|files",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(r"(?:epochs?|\bep)\W{0,6}$", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?:steps?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation)(?:\(train\))?\W{0,6}$", re.IGNORECASE
+)
+_PART = re.compile(r"(?:batch\w*|epoch\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
+
+
+class Course(Struct):
+    """The place of a job on its way, as its counters told it."""
+
+    epoch: float | None = None
+    epochs: float | None = None
+    from_zero: bool = False
+    job: float | None = None
+    """Told by a counter of the whole job."""
+    part: float | None = None
+    """Of the present epoch."""
+
+    @property
+    def progress(self) -> float | None:
+        if self.job is not None:
+            return self.job
+        if self.epochs and self.epoch is not None:
+            part = 1.0 if self.part is None else self.part
+            return min(1.0, max(0.0, (self.epoch - (0 if self.from_zero else 1) + part) / self.epochs))
+        return self.part
+
+    def take(self, found: Found) -> None:
+        if eval_phase(found.phase):
+            return
+        known_epoch = any(rank == 1 for rank, _ in found.coordinates)
+        counters = [one for one in found.counters if _NO_PROGRESS.search(one.words) is None]
+        for number, one in enumerate(counters):
+            left = one.words.partition("|")[0] if not one.bar else one.words
+            doubled = number == 0 and len(counters) > 1 and one.opens and not _STEP.search(left)
+            if _EPOCH.search(left) or doubled:
+                self._epoch(one, finer=len(counters) > number + 1)
+                known_epoch = True
+            else:
+                self._other(one, left, known_epoch)
+
+    def _epoch(self, one: Counter, finer: bool) -> None:
+        if one.done != self.epoch:
+            self.part = None
+        if one.bar:
+            self.job = one.done / one.total
+            return
+        self.from_zero = self.from_zero or one.done == 0
+        self.epoch, self.epochs = one.done, one.total
+        if not finer and self.job is not None and self.job < 0:
+            self.job = None
+
+    def _other(self, one: Counter, left: str, known_epoch: bool) -> None:
+        fraction = one.done / one.total
+        if known_epoch:
+            self.part = fraction
+        elif _STEP.search(left):
+            self.job = fraction
+        elif one.opens or one.bar:
+            if self.epochs:
+                self.part = fraction
+            else:
+                self.job = fraction
+        elif one.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(left):
+            self.part = fraction

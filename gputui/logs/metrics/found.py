@@ -1,0 +1,78 @@
+"""What was found in one line before it is judged: named numbers, coordinates, counters, and the phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gputui.core.metric_names import words_of
+
+from .names import NameKind, cleaned, eval_phase, is_setting, kind_of, phase_in, rank_of
+from .reading import MetricReading
+
+__all__ = ["Counter", "Found", "Named"]
+
+
+@dataclass(slots=True)
+class Named:
+    """A number under a name."""
+
+    name: str
+    value: float
+    signed: bool = True
+    whole: bool = False
+    """Printed without a point: of an unknown name it is a count."""
+    phase: str | None = None
+
+
+@dataclass(slots=True)
+class Counter:
+    """`i/n` or a percentage of something."""
+
+    words: str
+    done: float
+    total: float
+    bar: bool = False
+    opens: bool = False
+    """It stands at the beginning of the line."""
+
+
+@dataclass(slots=True)
+class Found:
+    """All of one line."""
+
+    named: list[Named] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+    coordinates: list[tuple[int, float]] = field(default_factory=list)
+    phase: str | None = None
+    structured: bool = False
+
+    def coordinate(self, name: str, value: float) -> None:
+        self.coordinates.append((rank_of(name), value))
+
+    def step(self) -> float | None:
+        return max(self.coordinates, key=lambda one: one[0])[1] if self.coordinates else None
+
+    def judged(self, step: float | None) -> list[MetricReading]:
+        """The results among the named numbers; company decides about names that tell nothing."""
+        kinds = [kind_of(one.name) for one in self.named]
+        if not self.coordinates and sum(is_setting(one.name) for one in self.named) >= (
+            1 if NameKind.METRIC not in kinds else 2
+        ):
+            return []
+        company = self.structured or NameKind.METRIC in kinds or bool(self.coordinates)
+        readings: dict[str, MetricReading] = {}
+        for one, kind in zip(self.named, kinds, strict=True):
+            if kind is NameKind.METRIC or (company and (kind is NameKind.RATE or self._counts(one, kind))):
+                name = _in_phase(one, one.phase or (self.phase if eval_phase(self.phase) else None), kind)
+                readings.setdefault(name, MetricReading(name, one.value, step))
+        return list(readings.values())
+
+    def _counts(self, one: Named, kind: NameKind) -> bool:
+        return one.signed and not one.whole and kind in (NameKind.UNKNOWN, NameKind.PHASE)
+
+
+def _in_phase(one: Named, phase: str | None, kind: NameKind) -> str:
+    name = cleaned(one.name)
+    if phase is None or kind is NameKind.RATE or phase_in(words_of(one.name)) is not None:
+        return name
+    return f"{phase}_{name}"

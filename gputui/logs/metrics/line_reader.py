@@ -1,0 +1,145 @@
+"""What one line after the other says: remembers header, step and settings of the lines before. Knows no bytes."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, field
+
+from .course import Course
+from .found import Counter, Found, Named
+from .lines import read_line
+from .mappings import mapping_in, read_mapping
+from .names import eval_phase
+from .prefixes import peeled
+from .reading import MetricReading
+from .tables import Table, header_of, is_border, is_model_summary, read_boxed, read_row
+from .tokens import number_of
+
+__all__ = ["Context", "read"]
+
+MOST_PENDING = 64
+LONGEST_TABLE = 2000
+_TELLING = re.compile(r"\d|\bnan\b|\binf\b", re.IGNORECASE)
+_BAR = re.compile(
+    r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?\s*\[(?P<inside>.*)\]\s*$"
+)
+_CODE = re.compile(
+    r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$)|(?:^|\s)--[a-z][\w-]+[= ]|\[HYDRA\]|Namespace\(|^\s*\w+ \($"
+)
+_SENTENCE_OF_CHANGE = re.compile(
+    r"['\"]?(?P<name>[A-Za-z][\w/ @.-]*?)['\"]?\s+(?:has\s+)?(?:improved|decreased|increased|reduced)\s*(?:from|\()\s*"
+    r"[-+\w.]+\s*(?:to|-+>|→)\s*(?P<value>[-+]?\d[\d.]*(?:e[-+]?\d+)?)",
+    re.IGNORECASE,
+)
+_PART_DONE = re.compile(r"\s*(?:step\s*)?[\d,]{1,12} \((?P<percent>\d{1,3}(?:\.\d+)?)%\)")
+_COCO = re.compile(
+    r"\s*Average (?:Precision|Recall)\s+\((?P<name>A[PR])\) @\[ (?P<what>[^\]]*)\] = (?P<value>-?[\d.]+)"
+)
+
+
+class Context(Struct):
+    """What lines before this one said that holds for it."""
+
+    table: Table | None = None
+    rows: int = 0
+    step: float | None = None
+    rank: int = 0
+    traceback: bool = False
+    settings: bool = False
+    pending: list[MetricReading] = field(default_factory=list)
+    course: Course = field(default_factory=Course)
+
+
+def read(line: str, context: Context) -> list[MetricReading]:
+    if context.traceback or "Traceback (most" in line:
+        context.traceback = line[:1] in (" ", "\t") or "Traceback (most" in line
+        return []
+    if not line.strip() or is_border(line):
+        return []
+    body, phase = peeled(line)
+    if _CODE.search(body) is not None or _CODE.search(line) is not None:
+        context.settings = body.rstrip().endswith("(")
+        return []
+    if context.settings:
+        context.settings = body[:1] != ")"
+        return []
+    found = Found(phase=phase)
+    _read_body(body, context, found)
+    context.course.take(found)
+    if (part := _PART_DONE.match(body)) is not None and not eval_phase(found.phase):
+        context.course.job = min(1.0, float(part["percent"]) / 100)
+    return _placed(found, context)
+
+
+def _placed(found: Found, context: Context) -> list[MetricReading]:
+    step = found.step()
+    if step is not None:
+        context.step = step
+    return found.judged(context.step)
+
+
+def _read_body(body: str, context: Context, found: Found) -> None:
+    if (bar := _BAR.match(body)) is not None:
+        _read_bar(bar, context, found)
+    elif (place := mapping_in(body)) is not None:
+        read_line(body[: place[0]], found)
+        read_mapping(body, *place, found)
+    elif (coco := _COCO.match(body)) is not None:
+        _read_coco(coco, found)
+    elif (change := _SENTENCE_OF_CHANGE.search(body)) is not None:
+        read_line(f"{body[: change.start()]}, {change['name']}: {change['value']}", found)
+    elif not _read_table(body, context, found) and _TELLING.search(body) is not None:
+        read_line(body, found)
+
+
+def _read_coco(coco: re.Match[str], found: Found) -> None:
+    value = number_of(coco["value"])
+    if value is not None:
+        what = " ".join(coco["what"].split()).replace("= ", "=")
+        found.named.append(Named(f"{coco['name']} @[ {what} ]", value))
+
+
+def _read_table(body: str, context: Context, found: Found) -> bool:
+    if is_model_summary(body):
+        context.table = Table([], [], [], "model")
+        return True
+    if context.table is not None and context.table.form == "model":
+        if "|" in body:
+            return True
+        context.table = None
+    if context.table is not None and context.table.names and read_row(body, context.table, found):
+        return True
+    group = read_boxed(body, context.table, found)
+    if group is not None:
+        context.table = Table([], [], [], "box", group)
+        return True
+    header = header_of(body) if not _TELLING.search(body) or "," in body or "  " in body or "|" in body else None
+    if header is not None:
+        context.table = header
+    return header is not None
+
+
+def _read_bar(bar: re.Match[str], context: Context, found: Found) -> None:
+    desc = bar["desc"]
+    if not (context.table is not None and context.table.names and read_row(desc, context.table, found)):
+        read_line(desc, found)
+        words = desc
+    else:
+        words = ""
+        first = re.match(r"\s*(\d+)/(\d+)\s", desc)
+        if first is not None:
+            found.counters.append(Counter("epoch ", float(first[1]), float(first[2])))
+            found.coordinate("epoch", float(first[1]))
+    inside = bar["inside"]
+    postfix = inside.split(", ", 1)[1] if ", " in inside else ""
+    rate, _, rest = postfix.partition(", ")
+    if "/s" in rate or "s/" in rate or "?" in rate:
+        postfix = rest
+    read_line(postfix, found)
+    total = number_of(bar["total"]) or 0.0
+    done = number_of(bar["done"]) or 0.0
+    if total > 0 and not bar["unit"] and "B/s" not in inside:
+        found.counters.append(Counter(words.rstrip(" :"), done, total, bar=True, opens=not words.strip()))
+        if not any(rank == 1 for rank, _ in found.coordinates) and not eval_phase(found.phase):
+            found.coordinates.append((0, done))

@@ -1,0 +1,158 @@
+"""Named numbers in a line of text: what stands before a number names it, what stands behind it says what it is."""
+
+from __future__ import annotations
+
+import re
+
+from gputui.core.metric_names import words_of
+
+from .found import Counter, Found, Named
+from .names import NameKind, eval_phase, kind_of, phase_in
+from .tokens import Token, number_of, tokens_in
+
+__all__ = ["read_line"]
+
+_BREAK = re.compile(
+    r"[,;|│┃║•\t>→]|\s{2,}| -+ |:(?=\s)|[\])](?=\s|\[|\w)|(?<=\w{4})\.\s|^\s*[-*#=.]+\s|\.{3,}|(?<!\w)\("
+)
+_SIGN = re.compile(r"(?:\s*(?::=|[:=])|\s+(?:is|reached|to|-+>)|[:=]?\s*)\s*[\[({'\"<]*\s*(?:tensor\(|array\(\[?)?$")
+_SIGNED = re.compile(r"[:=]|\s(?:is|reached)\s")
+_STOP = re.compile(
+    r".*\b(?:with|from|the|a|an|in|at|by|than|for|after|and|was|value of|using|to|on|set)\s+(?=\S)", re.IGNORECASE
+)
+_HEAD = re.compile(r"(?P<head>\w[\w@ -]*?)\s+(?:of|on|for|over)\s+(?:the|all|\d)", re.IGNORECASE)
+_VALUE_WORD = re.compile(r"[\s_](?:values?|results?|=)$", re.IGNORECASE)
+_PHASE_LEAD = re.compile(
+    r"(?:^|[\[|]|\bEpoch\(|\bIter\(|\bon\s|\bEvaluating\s)\s*(?P<phase>train\w*|val\w*|eval\w*|test\w*|dev|predict\w*|infer\w*|sanity)\b(?=[\s\]):|\-\[]|$)",
+    re.IGNORECASE,
+)
+_OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*[:=]?\s*\(?$", re.IGNORECASE)
+_ARROW = re.compile(r"\s*(?:-+>|→|=>|\bto\b)\s*")
+_CALL = re.compile(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
+_QUOTED = re.compile(
+    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1|\S*/\S*=\S*|\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
+)
+_OPENING_STEP = re.compile(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
+_MARKS = re.compile(r"^[^\w(]+")
+_AFTER = re.compile(r"\s{0,2}\w*")
+_PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
+
+
+def read_line(line: str, found: Found) -> None:
+    """Adds what the line says."""
+    text = _QUOTED.sub(lambda one: " " * len(one[0]), _CALL.sub(_blank_call, line))
+    _phase_of_line(text, found)
+    begin = 0
+    opening = _OPENING_STEP.match(text)
+    for token in tokens_in(text):
+        gap = text[begin : token.start]
+        if opening is not None and token.start <= opening.end() and not begin and not gap.strip(" ["):
+            if token.kind == "number" and text[opening.end() :].strip():
+                found.coordinates.append((3, float(opening["in"] or opening["out"])))
+        elif token.kind == "counter":
+            _counter(gap, token, text, found)
+        elif token.kind == "number":
+            if gap.endswith((" on the ", " of the ")):
+                continue
+            _number(gap, token, text, found)
+        begin = token.end
+
+
+def _blank_call(call: re.Match[str]) -> str:
+    name = call[0].partition("(")[0]
+    return call[0] if kind_of(name) in (NameKind.METRIC, NameKind.RATE, NameKind.COORDINATE) else " " * len(call[0])
+
+
+def _phase_of_line(text: str, found: Found) -> None:
+    lead = _PHASE_LEAD.search(text[:120])
+    if lead is not None and found.phase is None:
+        found.phase = lead["phase"].lower()
+
+
+def _name_in(gap: str) -> tuple[str, bool, str]:
+    """The name that stands before a number, whether a sign parts them, and what is left of it."""
+    sign = _SIGN.search(gap)
+    body, tail = (gap[: sign.start()], gap[sign.start() :]) if sign is not None else (gap, "")
+    signed = _SIGNED.search(f"{tail} ") is not None
+    if "(" in tail and not signed:
+        return "", False, ""
+    cut = 0
+    for broken in _BREAK.finditer(body.rstrip()):
+        cut = broken.end()
+    return _MARKS.sub("", body[cut:].strip(" '\"([{:=-*#>")), signed, body[:cut]
+
+
+def _number(gap: str, token: Token, text: str, found: Found) -> None:
+    value = number_of(token.text)
+    name, signed, left = _name_in(gap)
+    if (phase := phase_in(words_of(left[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", left):
+        found.phase = phase
+    if not name or value is None:
+        return
+    printed, name = name, _shortened(name)
+    if not signed and name != printed:
+        return
+    kind = kind_of(name)
+    if kind is NameKind.COORDINATE:
+        if token.unit in ("", ".") and value >= 0:
+            found.coordinate(name, value)
+        return
+    if token.unit not in ("", "%") or _OLD_BEFORE.search(gap) or not _readable(name, signed, token, text):
+        return
+    if kind is NameKind.PHASE and found.named and (base := _base(found.named[-1].name)):
+        name = f"{name} {base}"
+    found.named.append(
+        Named(name, value, signed, token.text.lstrip("+-").isdigit() and not token.unit, _spoken(found.phase))
+    )
+    first, _, others = name.partition(" ")
+    if others and phase_in(words_of(first)) is not None:
+        found.phase = first.lower().removesuffix("'s").strip(".:")
+        found.named[-1].name, found.named[-1].phase = others.strip(), found.phase
+
+
+def _spoken(phase: str | None) -> str | None:
+    """That a number was measured in training need not be said."""
+    return phase if eval_phase(phase) or phase == "train" else None
+
+
+def _base(name: str) -> str:
+    """`loss` of `loss train`: the next number may be named by its phase alone."""
+    words = name.split()
+    return words[0] if len(words) == 2 and phase_in(words_of(words[1])) is not None else ""
+
+
+def _shortened(name: str) -> str:
+    head = _HEAD.match(name)
+    if head is not None and kind_of(head["head"]) is NameKind.METRIC:
+        return head["head"]
+    return _VALUE_WORD.sub("", _STOP.sub("", name)).strip(" '\"")
+
+
+def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
+    after = text[token.end : token.end + 40]
+    if len(name) > 60 or len(name.split()) > 6 or (after[:1] in "/:" and after[1:2].strip()):
+        return False
+    if signed:
+        return True
+    if kind_of(name) not in (NameKind.METRIC, NameKind.RATE) or len(name.split()) > 3:
+        return False
+    return _PROSE_AFTER.match(after) is None and token.text.strip("+-") != token.text.strip("+-.") + "."
+
+
+def _counter(gap: str, token: Token, text: str, found: Found) -> None:
+    name, signed, _ = _name_in(gap)
+    done, total = number_of(token.text), number_of(token.total)
+    if done is None or total is None or total < 1:
+        return
+    if name and kind_of(name) is NameKind.METRIC:
+        if signed and done <= total:
+            found.named.append(Named(name, done / total, True, False, found.phase))
+        return
+    after = text[token.end : token.end + 24]
+    if name and kind_of(name) is NameKind.COORDINATE:
+        found.coordinate(name, done)
+    if done <= total and total > 1 and token.unit == "" and not after.startswith("/"):
+        noun = _AFTER.match(after)
+        found.counters.append(
+            Counter(f"{gap[-40:]}|{noun[0] if noun else ''}", done, total, opens=not text[: token.start].strip(" [(>"))
+        )

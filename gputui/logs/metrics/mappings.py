@@ -1,0 +1,59 @@
+"""Dictionaries that programs print: JSON or Python's, nested or flat, numbers quoted or not, after any prefix."""
+
+from __future__ import annotations
+
+import re
+
+from .found import Found, Named
+from .names import NameKind, kind_of
+from .tokens import number_of
+
+__all__ = ["mapping_in", "read_mapping"]
+
+_START = re.compile(r"\{\s*['\"]")
+_PART = re.compile(
+    r"""(?P<key>"(?:[^"\\]|\\.){1,80}"|'[^'\\]{1,80}')\s*:\s*
+    (?: (?P<open>\{) | (?:[\w.]+\()?\[?['"]?
+      (?P<number>-?(?:\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf|NaN|Infinity))['"]?(?=\s*[\]),}]) )?
+    | (?P<close>\})""",
+    re.VERBOSE,
+)
+_SETTINGS_BEFORE = re.compile(
+    r"(?:param\w*|config\w*|args|arguments|options|settings|hparams|kwargs)\W*$", re.IGNORECASE
+)
+_PLAIN_LEVELS = frozenset({"metrics", "metric", "results", "result", "scores", "logs", "data", "values", "summary"})
+
+
+def mapping_in(line: str) -> tuple[int, int] | None:
+    """Where the dictionary stands, if one does and ends."""
+    start = _START.search(line)
+    end = line.rfind("}")
+    return (start.start(), end + 1) if start is not None and end > start.start() else None
+
+
+def read_mapping(line: str, start: int, end: int, found: Found) -> None:
+    """Adds the named numbers of the dictionary there."""
+    if _SETTINGS_BEFORE.search(line[:start]) is not None:
+        return
+    path: list[str] = []
+    for part in _PART.finditer(line, start + 1, end):
+        if part["close"]:
+            if not path:
+                break
+            path.pop()
+            continue
+        key = part["key"][1:-1]
+        if part["open"]:
+            path.append(key)
+        elif part["number"]:
+            _add("/".join([*(level for level in path if level not in _PLAIN_LEVELS), key]), part["number"], found)
+
+
+def _add(name: str, text: str, found: Found) -> None:
+    value = number_of(text)
+    if value is None:
+        return
+    if kind_of(name) is NameKind.COORDINATE:
+        found.coordinate(name, value)
+    else:
+        found.named.append(Named(name, value, True, text.lstrip("-").isdigit(), None))

@@ -1,0 +1,154 @@
+"""Tables: the last header is remembered, rows are read by its columns; boxes of two columns are names and values."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gputui.core.metric_names import words_of
+
+from .found import Found, Named
+from .names import NameKind, kind_of
+from .tokens import number_of
+
+__all__ = ["Table", "cells_of", "header_of", "is_border", "is_model_summary", "read_boxed", "read_row"]
+
+_BARS = re.compile(r"[|│┃║]")
+_BORDER = re.compile(r"[\s|+:=\-_─━═┄│┃║┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┡┩┢┪╇┳┻╭╮╰╯╞╡╪]+$")
+_WIDE = re.compile(r"\S+(?: \S+)*")
+_WORD = re.compile(r"\S+")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN)%?$")
+_NAME = re.compile(r"[A-Za-z#][\w@#%/().+-]*(?: [\w@#%/().+-]+){0,3}$")
+_MODEL_WORDS = frozenset({"params", "param", "layer", "shape", "type", "parameters", "mem", "memory", "pid", "process"})
+_RESULT_ROWS = frozenset(
+    {"all", "mean", "macro", "micro", "weighted", "accuracy", "miou", "overall", "avg", "average", "total"}
+)
+
+
+class Table(Struct):
+    """What is remembered of a header."""
+
+    names: list[str]
+    starts: list[int]
+    ends: list[int]
+    form: str
+    """`bars`, `commas` or `blanks`."""
+    group: str = ""
+
+
+def is_border(line: str) -> bool:
+    return _BORDER.match(line) is not None
+
+
+def cells_of(line: str) -> list[str] | None:
+    """Of a line parted by bars, from outer bar to outer bar."""
+    text = line.strip()
+    if len(text) < 3 or text[0] not in "|│┃║" or text[-1] not in "|│┃║":
+        return None
+    return [cell.strip() for cell in _BARS.split(text[1:-1])]
+
+
+def header_of(line: str) -> Table | None:
+    """A header names its columns, at least one of them after a result."""
+    bars = cells_of(line)
+    if bars is not None:
+        return _table(bars, [0] * len(bars), [0] * len(bars), "bars")
+    if "," in line and " " not in line.strip():
+        names = line.strip().split(",")
+        return _table(names, [0] * len(names), [0] * len(names), "commas")
+    wide = list(_WIDE.finditer(line)) if "  " in line.strip() else []
+    if "  " not in line.strip() or any(kind_of(one[0]) is NameKind.UNKNOWN and " " in one[0] for one in wide):
+        wide = list(_WORD.finditer(line))
+    return _table([one[0] for one in wide], [one.start() for one in wide], [one.end() for one in wide], "blanks")
+
+
+def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> Table | None:
+    given = [name for name in names if name]
+    if len(given) < 2 or not all(_NAME.match(name) for name in given):
+        return None
+    if not any(kind_of(name) is NameKind.METRIC for name in given):
+        return None
+    if form == "blanks" and not all(kind_of(name) is not NameKind.UNKNOWN or len(name) > 2 for name in given):
+        return None
+    return Table(names, starts, ends, form)
+
+
+def _cells(line: str, table: Table) -> list[str] | None:
+    if table.form == "bars":
+        cells = cells_of(line)
+        return cells if cells is not None and len(cells) == len(table.names) else None
+    if table.form == "commas":
+        cells = line.strip().split(",")
+        return cells if len(cells) == len(table.names) else None
+    wide = [one[0] for one in _WIDE.finditer(line)]
+    words = [one[0] for one in _WORD.finditer(line)]
+    return next((cells for cells in (wide, words) if len(cells) == len(table.names)), None) or _aligned(line, table)
+
+
+def _aligned(line: str, table: Table) -> list[str] | None:
+    """Each cell belongs to the column that it touches; a label stands left of them all."""
+    cells = [""] * len(table.names)
+    label = ""
+    for one in _WIDE.finditer(line):
+        if one.end() < table.starts[0] or (not label and not _NUMBER.match(one[0]) and one.start() < table.starts[0]):
+            label = one[0]
+            continue
+        touched = [i for i in range(len(cells)) if one.start() < table.ends[i] + 2 and one.end() > table.starts[i] - 2]
+        if len(touched) != 1 or cells[touched[0]]:
+            return None
+        cells[touched[0]] = one[0]
+    return [*cells, label] if label else cells
+
+
+def read_row(line: str, table: Table, found: Found) -> bool:
+    """Adds what the row says; False when it is no row of this table."""
+    cells = _cells(line, table)
+    if cells is None or not any(_NUMBER.match(cell) for cell in cells):
+        return False
+    label = cells.pop() if len(cells) > len(table.names) else ""
+    if not label and cells and cells[0] and not number_of(cells[0].split()[0].split("/")[0]) and cells[0][:1].isalpha():
+        label = cells[0]
+    if label and not _RESULT_ROWS.intersection(words_of(label)):
+        return True
+    _add_row(table, cells, label if words_of(label) and words_of(label)[0] != "all" else "", found)
+    return True
+
+
+def _add_row(table: Table, cells: list[str], label: str, found: Found) -> None:
+    for name, cell in zip(table.names, cells, strict=True):
+        value = number_of(cell) if _NUMBER.match(cell) else None
+        first = number_of(cell.split()[0].split("/")[0]) if cell else None
+        if kind_of(name) is NameKind.COORDINATE or name in ("#", "E") or name.lower().startswith("step"):
+            if first is not None:
+                found.coordinate(name if kind_of(name) is NameKind.COORDINATE else "step", first)
+        elif value is not None and name:
+            given = label if label.lower() == "accuracy" else f"{label} {name}" if label else name
+            found.named.append(Named(given, value, True, cell.isdigit(), None))
+
+
+def read_boxed(line: str, table: Table | None, found: Found) -> str | None:
+    """A box of two columns: a name and its value; the heading that holds for the rows below, None when it is no row."""
+    cells = cells_of(line)
+    group = table.group if table is not None else ""
+    if cells is None or len(cells) != 2 or not cells[0]:
+        return None
+    if not cells[1]:
+        return cells[0] if cells[0].endswith("/") else group
+    found.structured = bool(group)
+    value = number_of(cells[1]) if _NUMBER.match(cells[1]) else None
+    if value is not None:
+        indented = group and line.partition(cells[0])[0].endswith("  ")
+        if kind_of(cells[0]) is NameKind.COORDINATE:
+            found.coordinate(cells[0], value)
+        else:
+            found.named.append(
+                Named(f"{group}{cells[0]}" if indented else cells[0], value, True, cells[1].isdigit(), None)
+            )
+    return group
+
+
+def is_model_summary(line: str) -> bool:
+    if any(sign.isdigit() for sign in line) or ":" in line:
+        return False
+    return len(cells_of(f"|{line}|") or ()) > 2 and bool(_MODEL_WORDS.intersection(words_of(line)))

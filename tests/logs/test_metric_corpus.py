@@ -1,0 +1,100 @@
+"""How often the reader of results is right on what training programs print, and that how bytes arrive changes nothing.
+
+Each line of `corpus/metrics.jsonl` is a sample with its labelled readings. Names are compared without case and signs; a
+train reading may say so or not, a validation reading under a train reading's name is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputui.logs.metrics import MetricReader, MetricReading
+
+Sample = dict[str, Any]
+SAMPLES: list[Sample] = [
+    json.loads(line) for line in (Path(__file__).parent / "corpus" / "metrics.jsonl").read_bytes().split(b"\n") if line
+]
+PHASES = re.compile("train|val|test|eval|dev|pred")
+
+
+def flat(name: str) -> str:
+    return re.sub(r"[\W_]+", "_", re.sub(r"[@%+]", lambda one: f"x{ord(one[0])}x", name.casefold())).strip("_")
+
+
+def fits(label: Sample, reading: MetricReading) -> bool:
+    names = {flat(name) for name in (label["name"], *label.get("aka", ()))}
+    names |= {name.removeprefix("train_") for name in names}
+    names |= {f"train_{name}" for name in names if PHASES.search(name) is None}
+    values = [
+        float(value) for value in (label["value"], *label.get("alt", ()), *([label["avg"]] if "avg" in label else []))
+    ]
+    values += [values[0] / 100] if label.get("unit") == "%" else []
+    return flat(reading.name) in names and any(same(value, reading.value) for value in values)
+
+
+def same(one: float, other: float) -> bool:
+    return (math.isnan(one) and math.isnan(other)) or one == other or math.isclose(one, other, rel_tol=1e-6)
+
+
+def read(sample: Sample) -> tuple[list[MetricReading], float | None]:
+    reader, raw, at = MetricReader(), sample["raw"].encode(), 0
+    readings: list[MetricReading] = []
+    if sample["mid_line"]:
+        reader.gap()
+    for cut in (*sample["cuts"], len(raw)):
+        readings += reader.feed(raw[at:cut])
+        at = cut
+    return readings + reader.finish(), reader.progress
+
+
+def test_named_numbers_and_progress_are_right_on_the_corpus() -> None:
+    labelled = found = reported = false = right = 0
+    for sample in SAMPLES:
+        readings, progress = read(sample)
+        labelled += len(sample["metrics"])
+        found += sum(any(fits(label, one) for one in readings) for label in sample["metrics"])
+        reported += len(readings)
+        false += sum(not any(fits(label, one) for label in sample["metrics"] + sample["also_ok"]) for one in readings)
+        wanted = sample["progress"]
+        right += progress == wanted or (
+            None not in (progress, wanted) and abs(progress - wanted) <= sample["progress_tol"] + 1e-3
+        )
+    print(f"found {found}/{labelled}, false {false}/{reported}, progress {right}/{len(SAMPLES)}")
+    assert found >= 0.92 * labelled
+    assert false <= 0.04 * reported
+    assert right >= 0.95 * len(SAMPLES)
+
+
+@given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 2000), max_size=6))
+def test_how_the_bytes_arrive_and_who_goes_on_reading_changes_nothing(sample: Sample, cuts: list[int]) -> None:
+    raw = sample["raw"].encode()
+    whole = MetricReader()
+    expected = whole.feed(raw) + whole.finish()
+    reader, at, readings = MetricReader(), 0, []
+    for cut in (*sorted(min(cut, len(raw)) for cut in cuts), len(raw)):
+        readings += reader.feed(raw[at:cut])
+        reader, at = MetricReader.resume(reader.state()), cut
+    readings += reader.finish()
+    assert repr(readings) == repr(expected)
+    assert reader.progress == whole.progress
+
+
+@given(st.one_of(st.binary(max_size=400), st.text("los=: 0.1/%|[]{}'\",\r\n\t-()nae", max_size=300).map(str.encode)))
+def test_anything_may_be_printed(printed: bytes) -> None:
+    reader = MetricReader()
+    reader.feed(printed)
+    reader.finish()
+    assert reader.progress is None or 0 <= reader.progress <= 1
+
+
+def test_a_state_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="not the state"):
+        MetricReader.resume(b"rubbish")
