@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from .found import Counter, Found
+from .found import Counter, LineFindings
 from .names import eval_phase
 
 __all__ = ["Course"]
@@ -44,7 +44,7 @@ class Course(Struct):
             return min(1.0, max(0.0, (self.epoch - (0 if self.from_zero else 1) + part) / self.epochs))
         return self.part
 
-    def take(self, found: Found) -> None:
+    def take(self, found: LineFindings) -> None:
         if eval_phase(found.phase):
             return
         known_epoch = any(rank == 1 for rank, _ in found.coordinates)

@@ -9,11 +9,11 @@ from gputui.core.metric_names import words_of
 from .names import NameKind, cleaned, eval_phase, is_setting, kind_of, phase_in, rank_of
 from .reading import MetricReading
 
-__all__ = ["Counter", "Found", "Named"]
+__all__ = ["Counter", "LineFindings", "NamedNumber"]
 
 
 @dataclass(slots=True)
-class Named:
+class NamedNumber:
     """A number under a name."""
 
     name: str
@@ -37,10 +37,10 @@ class Counter:
 
 
 @dataclass(slots=True)
-class Found:
+class LineFindings:
     """All of one line."""
 
-    named: list[Named] = field(default_factory=list)
+    named: list[NamedNumber] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
     coordinates: list[tuple[int, float]] = field(default_factory=list)
     phase: str | None = None
@@ -67,11 +67,11 @@ class Found:
                 readings.setdefault(name, MetricReading(name, one.value, step))
         return list(readings.values())
 
-    def _counts(self, one: Named, kind: NameKind) -> bool:
+    def _counts(self, one: NamedNumber, kind: NameKind) -> bool:
         return one.signed and not one.whole and kind in (NameKind.UNKNOWN, NameKind.PHASE)
 
 
-def _in_phase(one: Named, phase: str | None, kind: NameKind) -> str:
+def _in_phase(one: NamedNumber, phase: str | None, kind: NameKind) -> str:
     name = cleaned(one.name)
     if phase is None or kind is NameKind.RATE or phase_in(words_of(one.name)) is not None:
         return name

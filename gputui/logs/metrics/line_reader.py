@@ -7,7 +7,7 @@ import re
 from msgspec import Struct, field
 
 from .course import Course
-from .found import Counter, Found, Named
+from .found import Counter, LineFindings, NamedNumber
 from .lines import read_line
 from .mappings import mapping_in, read_mapping
 from .names import eval_phase
@@ -64,7 +64,7 @@ def read(line: str, context: Context) -> list[MetricReading]:
     if context.settings:
         context.settings = body[:1] != ")"
         return []
-    found = Found(phase=phase)
+    found = LineFindings(phase=phase)
     _read_body(body, context, found)
     context.course.take(found)
     if (part := _PART_DONE.match(body)) is not None and not eval_phase(found.phase):
@@ -72,14 +72,14 @@ def read(line: str, context: Context) -> list[MetricReading]:
     return _placed(found, context)
 
 
-def _placed(found: Found, context: Context) -> list[MetricReading]:
+def _placed(found: LineFindings, context: Context) -> list[MetricReading]:
     step = found.step()
     if step is not None:
         context.step = step
     return found.judged(context.step)
 
 
-def _read_body(body: str, context: Context, found: Found) -> None:
+def _read_body(body: str, context: Context, found: LineFindings) -> None:
     if (bar := _BAR.match(body)) is not None:
         _read_bar(bar, context, found)
     elif (place := mapping_in(body)) is not None:
@@ -93,14 +93,14 @@ def _read_body(body: str, context: Context, found: Found) -> None:
         read_line(body, found)
 
 
-def _read_coco(coco: re.Match[str], found: Found) -> None:
+def _read_coco(coco: re.Match[str], found: LineFindings) -> None:
     value = number_of(coco["value"])
     if value is not None:
         what = " ".join(coco["what"].split()).replace("= ", "=")
-        found.named.append(Named(f"{coco['name']} @[ {what} ]", value))
+        found.named.append(NamedNumber(f"{coco['name']} @[ {what} ]", value))
 
 
-def _read_table(body: str, context: Context, found: Found) -> bool:
+def _read_table(body: str, context: Context, found: LineFindings) -> bool:
     if is_model_summary(body):
         context.table = Table([], [], [], "model")
         return True
@@ -120,7 +120,7 @@ def _read_table(body: str, context: Context, found: Found) -> bool:
     return header is not None
 
 
-def _read_bar(bar: re.Match[str], context: Context, found: Found) -> None:
+def _read_bar(bar: re.Match[str], context: Context, found: LineFindings) -> None:
     desc = bar["desc"]
     if not (context.table is not None and context.table.names and read_row(desc, context.table, found)):
         read_line(desc, found)

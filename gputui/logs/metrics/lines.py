@@ -1,4 +1,4 @@
-"""Named numbers in a line of text: what stands before a number names it, what stands behind it says what it is."""
+"""NamedNumber numbers in a line of text: what stands before a number names it, what stands behind it says what it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from gputui.core.metric_names import words_of
 
-from .found import Counter, Found, Named
+from .found import Counter, LineFindings, NamedNumber
 from .names import NameKind, eval_phase, kind_of, phase_in
 from .tokens import Token, number_of, tokens_in
 
@@ -38,7 +38,7 @@ _AFTER = re.compile(r"\s{0,2}\w*")
 _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
 
 
-def read_line(line: str, found: Found) -> None:
+def read_line(line: str, found: LineFindings) -> None:
     """Adds what the line says."""
     text = _QUOTED.sub(lambda one: " " * len(one[0]), _CALL.sub(_blank_call, line))
     _phase_of_line(text, found)
@@ -63,7 +63,7 @@ def _blank_call(call: re.Match[str]) -> str:
     return call[0] if kind_of(name) in (NameKind.METRIC, NameKind.RATE, NameKind.COORDINATE) else " " * len(call[0])
 
 
-def _phase_of_line(text: str, found: Found) -> None:
+def _phase_of_line(text: str, found: LineFindings) -> None:
     lead = _PHASE_LEAD.search(text[:120])
     if lead is not None and found.phase is None:
         found.phase = lead["phase"].lower()
@@ -82,7 +82,7 @@ def _name_in(gap: str) -> tuple[str, bool, str]:
     return _MARKS.sub("", body[cut:].strip(" '\"([{:=-*#>")), signed, body[:cut]
 
 
-def _number(gap: str, token: Token, text: str, found: Found) -> None:
+def _number(gap: str, token: Token, text: str, found: LineFindings) -> None:
     value = number_of(token.text)
     name, signed, left = _name_in(gap)
     if (phase := phase_in(words_of(left[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", left):
@@ -102,7 +102,7 @@ def _number(gap: str, token: Token, text: str, found: Found) -> None:
     if kind is NameKind.PHASE and found.named and (base := _base(found.named[-1].name)):
         name = f"{name} {base}"
     found.named.append(
-        Named(name, value, signed, token.text.lstrip("+-").isdigit() and not token.unit, _spoken(found.phase))
+        NamedNumber(name, value, signed, token.text.lstrip("+-").isdigit() and not token.unit, _spoken(found.phase))
     )
     first, _, others = name.partition(" ")
     if others and phase_in(words_of(first)) is not None:
@@ -139,14 +139,14 @@ def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
     return _PROSE_AFTER.match(after) is None and token.text.strip("+-") != token.text.strip("+-.") + "."
 
 
-def _counter(gap: str, token: Token, text: str, found: Found) -> None:
+def _counter(gap: str, token: Token, text: str, found: LineFindings) -> None:
     name, signed, _ = _name_in(gap)
     done, total = number_of(token.text), number_of(token.total)
     if done is None or total is None or total < 1:
         return
     if name and kind_of(name) is NameKind.METRIC:
         if signed and done <= total:
-            found.named.append(Named(name, done / total, True, False, found.phase))
+            found.named.append(NamedNumber(name, done / total, True, False, found.phase))
         return
     after = text[token.end : token.end + 24]
     if name and kind_of(name) is NameKind.COORDINATE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .found import Found, Named
+from .found import LineFindings, NamedNumber
 from .names import NameKind, kind_of
 from .tokens import number_of
 
@@ -31,7 +31,7 @@ def mapping_in(line: str) -> tuple[int, int] | None:
     return (start.start(), end + 1) if start is not None and end > start.start() else None
 
 
-def read_mapping(line: str, start: int, end: int, found: Found) -> None:
+def read_mapping(line: str, start: int, end: int, found: LineFindings) -> None:
     """Adds the named numbers of the dictionary there."""
     if _SETTINGS_BEFORE.search(line[:start]) is not None:
         return
@@ -49,11 +49,11 @@ def read_mapping(line: str, start: int, end: int, found: Found) -> None:
             _add("/".join([*(level for level in path if level not in _PLAIN_LEVELS), key]), part["number"], found)
 
 
-def _add(name: str, text: str, found: Found) -> None:
+def _add(name: str, text: str, found: LineFindings) -> None:
     value = number_of(text)
     if value is None:
         return
     if kind_of(name) is NameKind.COORDINATE:
         found.coordinate(name, value)
     else:
-        found.named.append(Named(name, value, True, text.lstrip("-").isdigit(), None))
+        found.named.append(NamedNumber(name, value, True, text.lstrip("-").isdigit(), None))

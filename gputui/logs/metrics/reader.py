@@ -14,6 +14,10 @@ from .wanted import WantedMetric
 __all__ = ["MetricReader"]
 
 MOST_NAMES = 64
+BUDGET, HEAD = 1 << 14, 1 << 12
+"""Bytes of one feed that are read, and how many of them from its beginning."""
+LONGEST_TEXT = 2000
+"""Characters of a line that is no dictionary."""
 
 
 class _Kept(Struct):
@@ -44,7 +48,11 @@ class MetricReader:
         return self._kept.note
 
     def feed(self, data: bytes) -> list[MetricReading]:
-        """What the lines say that are now complete."""
+        """What the lines say that are now complete; of more than a budget the middle is left out, never the newest."""
+        if len(data) > BUDGET:
+            readings = self._take(self._frames.feed(data[:HEAD]))
+            self.gap()
+            return readings + self._take(self._frames.feed(data[HEAD - BUDGET :]))
         return self._take(self._frames.feed(data))
 
     def finish(self) -> list[MetricReading]:
@@ -74,6 +82,8 @@ class MetricReader:
         return [reading for line in lines for reading in self._line(line) if self._has_room(reading.name)]
 
     def _line(self, line: str) -> list[MetricReading]:
+        if len(line) > LONGEST_TEXT and "{" not in line:
+            return []
         if MARK not in line:
             return read(line, self._kept.context)
         told = told_in(line)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gputui.core.metric_names import words_of
 
-from .found import Found, Named
+from .found import LineFindings, NamedNumber
 from .names import NameKind, kind_of
 from .tokens import number_of
 
@@ -101,7 +101,7 @@ def _aligned(line: str, table: Table) -> list[str] | None:
     return [*cells, label] if label else cells
 
 
-def read_row(line: str, table: Table, found: Found) -> bool:
+def read_row(line: str, table: Table, found: LineFindings) -> bool:
     """Adds what the row says; False when it is no row of this table."""
     cells = _cells(line, table)
     if cells is None or not any(_NUMBER.match(cell) for cell in cells):
@@ -115,7 +115,7 @@ def read_row(line: str, table: Table, found: Found) -> bool:
     return True
 
 
-def _add_row(table: Table, cells: list[str], label: str, found: Found) -> None:
+def _add_row(table: Table, cells: list[str], label: str, found: LineFindings) -> None:
     for name, cell in zip(table.names, cells, strict=True):
         value = number_of(cell) if _NUMBER.match(cell) else None
         first = number_of(cell.split()[0].split("/")[0]) if cell else None
@@ -124,10 +124,10 @@ def _add_row(table: Table, cells: list[str], label: str, found: Found) -> None:
                 found.coordinate(name if kind_of(name) is NameKind.COORDINATE else "step", first)
         elif value is not None and name:
             given = label if label.lower() == "accuracy" else f"{label} {name}" if label else name
-            found.named.append(Named(given, value, True, cell.isdigit(), None))
+            found.named.append(NamedNumber(given, value, True, cell.isdigit(), None))
 
 
-def read_boxed(line: str, table: Table | None, found: Found) -> str | None:
+def read_boxed(line: str, table: Table | None, found: LineFindings) -> str | None:
     """A box of two columns: a name and its value; the heading that holds for the rows below, None when it is no row."""
     cells = cells_of(line)
     group = table.group if table is not None else ""
@@ -143,7 +143,7 @@ def read_boxed(line: str, table: Table | None, found: Found) -> str | None:
             found.coordinate(cells[0], value)
         else:
             found.named.append(
-                Named(f"{group}{cells[0]}" if indented else cells[0], value, True, cells[1].isdigit(), None)
+                NamedNumber(f"{group}{cells[0]}" if indented else cells[0], value, True, cells[1].isdigit(), None)
             )
     return group
 
