@@ -1,4 +1,4 @@
-"""NamedNumber numbers in a line of text: what stands before a number names it, what stands behind it says what it is."""
+"""Named numbers in a line of text: what stands before a number names it, what stands behind it says what it is."""
 
 from __future__ import annotations
 
