@@ -40,6 +40,14 @@ def test_it_adds_reports_and_answers_for_its_own_jobs(home: Home, first: Process
     assert home.runs() == {"a": 1, "b": 1}
 
 
+def test_what_it_does_not_name_stays_as_the_owner_has_it(home: Home, first: Process) -> None:
+    home.ask("begin", lanes=None, given=False, change_lanes=False, cpu_jobs=7, grace=11.0, resume=False)
+    before = home.ask("status")["settings"]
+    assert (before["cpu_jobs"], before["grace"]) == (7, 11.0)
+    assert home.run(home.write(home.told("a"), name="good.txt")).returncode == 0
+    assert home.ask("status")["settings"] == before
+
+
 def test_ctrl_c_leaves_its_jobs_alone(home: Home, first: Process) -> None:
     second = home.start(
         home.write(home.told("a", f"until test -e {home.folder}/go; do sleep 0.01; done"), name="b.txt")

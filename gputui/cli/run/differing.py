@@ -60,8 +60,12 @@ def compared(client: Client, named: Begin) -> tuple[Begin, list[Difference]]:
     lanes, layout = _other_lanes(client, named), _other_layout(status.get("layout"), named)
     differences = [*lanes, *layout, *_other_settings(status.get("settings"), named)]
     change = replace(
-        named, lanes=named.lanes if lanes else None, layout=named.layout if layout else None, resume=False
-    )  # fmt: skip
+        named,
+        lanes=named.lanes if lanes else None,
+        layout=named.layout if layout else None,
+        cpu_jobs=(status.get("settings") or {}).get("cpu_jobs", named.cpu_jobs),  # nobody names it: the owner's stays
+        resume=False,
+    )
     return change, differences
 
 
