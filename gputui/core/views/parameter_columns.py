@@ -144,6 +144,11 @@ class Parameters:
             changed |= group.note(spec, 1)
         return changed
 
+    @property
+    def groups(self) -> int:
+        """How many groups there are jobs of."""
+        return sum(group.count > 0 for group in self._groups.values())
+
     def columns(self) -> tuple[ParameterColumn, ...]:
         """Of all groups, in the order in which the commands have them."""
         names: dict[str, list[_Difference]] = {}
