@@ -188,7 +188,7 @@ class GputuiApp(TerminalApp[Way]):
         elif self.screen is self.main:
             self.main.action_act("leave")
         else:
-            self.screen.dismiss(None)
+            self.screen.dismiss(None)  # a dialog or a view
 
     def before_stop(self) -> None:
         self.bridge.let_go()

@@ -52,7 +52,7 @@ def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "", *, keep
 
 def _chosen(main: MainScreen, fits: Callable[[Job], bool], otherwise: str) -> list[Job]:
     """The jobs of those chosen that the action applies to; a sentence when there is none."""
-    jobs = main.table.chosen()
+    jobs = main.chosen()
     fitting = [job for job in jobs if fits(job)]
     if jobs and not fitting:
         main.say(otherwise if len(jobs) > 1 else f"#{jobs[0].id} {otherwise}", grave=True)

@@ -8,6 +8,7 @@ from gputui.core.job import Active, Ended, Held, Job, Stopping, Suspended, Waiti
 from gputui.core.mode import Mode
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import BAD_ENDS
+from gputui.tui.widgets.footer import Offer, OfferedKeys, offer
 
 from .devices import takes_no_jobs
 from .table import BY_NAME
@@ -15,38 +16,53 @@ from .table import BY_NAME
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
 
-Offer = tuple[str, str]
+VIEWS = tuple(name for name in ("metric", "failures", "timeline", "summary") if name in BY_NAME)
 
 
-def offered(main: MainScreen) -> list[Offer]:
+def offered(main: MainScreen) -> OfferedKeys:
     """Names with what they would do now, the likely ones first."""
     offers = _offers(main)
-    return [(name, label) for name, label in offers if not (main.read_only and BY_NAME[name].acts)]
+    return allowed(offers, read_only=main.read_only)
 
 
-def _offers(main: MainScreen) -> list[Offer]:
+def allowed(offers: OfferedKeys, *, read_only: bool) -> OfferedKeys:
+    """Without what a screen that only looks refuses."""
+    if not read_only:
+        return offers
+    row, more, views = ([each for each in some if not BY_NAME[each[0]].acts]
+                        for some in (offers.row, offers.more, offers.views))  # fmt: skip
+    return OfferedKeys(row, more, views, offers.always)
+
+
+def _offers(main: MainScreen) -> OfferedKeys:
     if not main.bridge.has_session:
-        return [_("add"), _("sweep"), ("details", "Processes"), _("palette")]
+        return OfferedKeys([offer("add"), offer("sweep"), ("details", "Processes"), offer("palette")])
+    views = [offer(name) for name in VIEWS]
     if main.pane is Pane.GPUS:
         device = main.gpus.device
         drain = "Enable" if device is not None and takes_no_jobs(device) else "Drain"
-        return [("details", "Processes"), ("drain_device", drain), *_scheduler(main), _("zoom"), _("next_pane")]
+        row = [("details", "Processes"), ("drain_device", drain)]
+        return OfferedKeys(row, [*_scheduler(main), offer("zoom"), offer("next_pane")], views)
     if main.pane is Pane.LOG:
-        return [_("follow"), _("stream"), _("wrap"), ("filter", "Search"), _("next_match"), ("full_log", "Full/back"),
-                _("earlier_attempt"), _("pager"), _("next_pane")]  # fmt: skip
+        row = [offer("follow"), offer("stream"), offer("wrap"), ("filter", "Search"), offer("next_match"),
+               ("full_log", "Full/back"), offer("earlier_attempt"), offer("pager")]  # fmt: skip
+        return OfferedKeys(row, [offer("next_pane")])
+    return OfferedKeys(_row(main), [*_scheduler(main), *_queue()], views)
+
+
+def _row(main: MainScreen) -> list[Offer]:
     cursor = main.table.cursor
     job = main.snapshot[cursor] if cursor is not None and cursor in main.snapshot else None
-    crashed = [_("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
-    of_job = _of_job(job) if job is not None else []
+    crashed = [offer("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
+    of_job = _of_job(job) if job is not None else [offer("add")]
     # Whoever is paused by crashes looks for the way out; it must not be what a narrow line leaves out.
     paused = main.snapshot.cause is not None and bool(main.snapshot.cause.jobs)
-    likely = [*crashed, *of_job] if paused else [*of_job, *crashed]
-    return [_("add"), *_scheduler(main), *likely,
-            _("mark"), _("filter"), ("next_tab", "Tabs"), _("next_pane"), _("sweep"), _("palette")]  # fmt: skip
+    return [*crashed, *of_job] if paused else of_job
 
 
-def _(name: str) -> Offer:
-    return name, BY_NAME[name].label
+def _queue() -> list[Offer]:
+    return [offer("add"), offer("sort"), offer("filter"), offer("mark"), offer("next_pane"), offer("sweep"),
+            offer("palette")]  # fmt: skip
 
 
 def _scheduler(main: MainScreen) -> list[Offer]:
@@ -55,13 +71,15 @@ def _scheduler(main: MainScreen) -> list[Offer]:
 
 def _of_job(job: Job) -> list[Offer]:
     if isinstance(job.state, Suspended):
-        return [("suspend", "Continue"), _("kill"), _("requeue"), _("details")]
+        return [("suspend", "Continue"), offer("kill"), offer("requeue"), offer("details")]
     if isinstance(job.state, Stopping):
-        return [("kill", "Kill now"), _("details")]
+        return [("kill", "Kill now"), offer("details")]
     if isinstance(job.state, Active):
-        return [_("kill"), _("suspend"), _("requeue"), _("details")]
+        return [offer("kill"), offer("suspend"), offer("requeue"), offer("details")]
     if isinstance(job.state, Waiting):
         held = "Release" if isinstance(job.state, Held) else "Hold"
-        return [_("priority_up"), ("priority_down", "Lower"), _("move_up"), ("hold", held), _("edit"), _("kill"),
-                _("details")]  # fmt: skip
-    return [_("rerun"), _("details"), _("copy_as_new"), _("remove")] if isinstance(job.state, Ended) else []
+        return [offer("priority_up"), ("priority_down", "Lower"), offer("move_up"), ("hold", held), offer("edit"),
+                offer("kill"), offer("details")]  # fmt: skip
+    if isinstance(job.state, Ended):
+        return [offer("rerun"), offer("details"), offer("copy_as_new"), offer("remove")]
+    return []

@@ -21,6 +21,7 @@ class Part(StrEnum):
     LOG = "Log"
     GPUS = "GPUs"
     SESSION = "Scheduler and screen"
+    VIEWS = "In a view"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Action:
     part: Part
     acts: bool = False
     """Changes something: not there in a read-only screen."""
+    view: str = ""
+    """The one full view that has it; elsewhere its keys may mean something else."""
 
     @property
     def shown_key(self) -> str:
@@ -117,10 +120,17 @@ BY_NAME = {action.name: action for action in ACTIONS}
 
 
 def bindings() -> list[BindingType]:
-    return [
-        Binding(",".join(action.keys), f"act('{action.name}')", action.label, show=False, id=action.name)
-        for action in ACTIONS
-    ]
+    """Of the main screen."""
+    return [_binding(action) for action in ACTIONS if not action.view]
+
+
+def view_bindings(view: str, *shared: str) -> list[BindingType]:
+    """Of a full view: its own actions, and those it shares with the main screen by name."""
+    return [_binding(action) for action in ACTIONS if action.view == view or action.name in shared]
+
+
+def _binding(action: Action) -> Binding:
+    return Binding(",".join(action.keys), f"act('{action.name}')", action.label, show=False, id=action.name)
 
 
 def keymap(written: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -17,24 +17,21 @@ from textual.widgets._toast import ToastRack
 
 from gputui.core.events import UserCommand
 from gputui.core.job import Job, JobId
-from gputui.core.lanes import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.naming import Names
 from gputui.logs.plain import plain
 from gputui.session.owner.requests import Outcome
 from gputui.tui.actions import ACTS
-from gputui.tui.actions.devices import ask_which
-from gputui.tui.actions.offered_actions import offered
 from gputui.tui.actions.table import BY_NAME, bindings
 from gputui.tui.bridge import Bridge
 from gputui.tui.farewell import Way
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
-from gputui.tui.model.news import alike
 from gputui.tui.screens.panes.layout import Arranger
 from gputui.tui.screens.panes.logs import LogPresenter
+from gputui.tui.screens.panes.painting import PAINT_EVERY, Painter
 from gputui.tui.screens.panes.queue import QueuePresenter
-from gputui.tui.widgets.banner import MONITOR, Banner, notices
+from gputui.tui.widgets.banner import Banner
 from gputui.tui.widgets.footer import Footer
 from gputui.tui.widgets.gpus.pane import GpuPane
 from gputui.tui.widgets.logs.pane import LogPane
@@ -42,10 +39,9 @@ from gputui.tui.widgets.queue.filter_bar import FilterBar
 from gputui.tui.widgets.queue.table import QueueTable
 from gputui.tui.widgets.status import StatusLine, Where
 
-PAINT_EVERY = 0.25
-"""Seconds between repaints for news; keys are answered at once."""
+from .view import FullView
+
 LOOK_EVERY = 1.0
-TITLES = {DeviceKind.GPU: "1 GPUs", DeviceKind.CPU: "1 CPU", DeviceKind.SIMULATED: "1 GPUs (simulated)"}
 
 
 class MainScreen(Screen[None]):
@@ -73,14 +69,13 @@ class MainScreen(Screen[None]):
         self.places = Arranger(self)
         self.queue = QueuePresenter(self)
         self.logs = LogPresenter(self)
+        self.painter = Painter(self)
         self.changed_keys: dict[str, str] = {}
         self.asks_which_gpus = False
         """Once the cards are seen, and if others are on some: neither a flag nor the settings named any."""
         self.acts = dict(ACTS)
-        self._painted = 0.0
-        self._paint_due = False
-        self._devices_painted = False
-        self._cause: object = None
+        self.views: list[FullView] = []
+        """Those that are open over this screen, the uppermost last."""
         self.on_leave: Callable[[Way], None] = lambda way: None
         self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
         self.environment: Callable[[], dict[str, str]] = dict
@@ -115,11 +110,18 @@ class MainScreen(Screen[None]):
     def pane(self) -> Pane:
         return self.places.focus
 
+    def chosen(self) -> list[Job]:
+        """What an action applies to: the view that is open says it, or else the queue."""
+        jobs = self.views[-1].chosen() if self.views else None
+        return self.table.chosen() if jobs is None else jobs
+
     def job_under_cursor(self) -> Job | None:
-        job = self.table.cursor
-        if job is None:
+        jobs = self.views[-1].chosen() if self.views else None
+        if jobs is None:
+            jobs = [self.snapshot[self.table.cursor]] if self.table.cursor is not None else []
+        if not jobs:
             self.say("there is no job here")
-        return self.snapshot[job] if job is not None else None
+        return jobs[0] if jobs else None
 
     def send(self, events: Sequence[UserCommand], done: str = "", *, keeps_marks: bool = False) -> None:
         """Each is carried out or refused; refusals are said, and so is success when it cannot be seen.
@@ -146,6 +148,11 @@ class MainScreen(Screen[None]):
             then(answer)
 
         self.app.push_screen(screen, answered)
+
+    def open_view(self, view: FullView) -> None:
+        """Fills the screen with it; not over a dialog that was opened meanwhile."""
+        if not isinstance(self.app.screen, ModalScreen):
+            self.app.push_screen(view)
 
     def say(self, sentence: str, *, grave: bool = False) -> None:
         self.app.notify(plain(sentence), markup=False, severity="error" if grave else "information", timeout=5)
@@ -205,32 +212,17 @@ class MainScreen(Screen[None]):
     # Painting
 
     def news(self) -> None:
-        """Something changed; painted at once or a little later, so that many changes are one repaint."""
-        wait = PAINT_EVERY - (time.monotonic() - self._painted)
-        if wait <= 0:
-            self._paint_news()
-        elif not self._paint_due:
-            self._paint_due = True
-            self.set_timer(wait, self._paint_news)
+        self.painter.news()
 
-    def _paint_news(self) -> None:
-        """The figures of devices alone change every second: they are painted with the clocks, in one go."""
-        self._paint_due = False
-        changed = self.bridge.take_changed()
-        if changed or not self._devices_painted or not alike(self.bridge.snapshot, self.snapshot):
-            self.paint(changed)
+    def paint(self) -> None:
+        self.painter.paint()
 
-    def paint(self, changed: Set[JobId] = frozenset()) -> None:
-        """`changed`: what was taken from the bridge already."""
-        self._painted = time.monotonic()
-        changed |= self.bridge.take_changed()
-        snapshot = self.bridge.snapshot
-        self.table.show(snapshot, changed)
-        self.table.tell(now=self.now())
-        self._paint_around()
-        if self.table.cursor in changed:
-            self.logs.show()
-        self._go_to_crash(snapshot)
+    def look(self) -> None:
+        """Once a second: what changes by itself."""
+        self.painter.look()
+
+    def paint_footer(self) -> None:
+        self.painter.footer()
 
     def reset(self) -> None:
         """Another owner's pictures: nothing that was known of the jobs counts."""
@@ -240,43 +232,8 @@ class MainScreen(Screen[None]):
         self.logs.show()
         self.places.arrange()
 
-    def look(self) -> None:
-        """Once a second: what changes by itself."""
-        if self.asks_which_gpus and self.app.screen is self and ask_which(self):
-            self.asks_which_gpus = False
-        self.queue.look()
-        self.paint()
-
-    def _paint_around(self) -> None:
-        now, snapshot, picture = self.now(), self.snapshot, self.bridge.picture
-        self.status.show(snapshot, now, monitor=not self.bridge.has_session, read_only=self.read_only)
-        self._devices_painted = picture.sample is not None
-        trouble = picture.sample.trouble if picture.sample is not None else None
-        sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
-        said = notices(snapshot, sentence) if self.bridge.has_session else [MONITOR]
-        self.banner.show(said, self.size.width)
-        self._title_gpus(TITLES[picture.kind])
-        self.gpus.show(picture, snapshot if self.bridge.has_session else None, self.short_name, now)
-        self.places.arrange()
-        self.queue.paint_titles()
-        self.paint_footer()
-
-    def _title_gpus(self, title: str) -> None:
-        if self.gpus.border_title != title:  # a title that is set is painted, and all of its pane too
-            self.gpus.border_title = title
-
-    def paint_footer(self) -> None:
-        self.footer.show(offered(self), self.changed_keys)
-
     def short_name(self, job: JobId) -> str:
         return self.names.of(self.snapshot[job]) if job in self.snapshot else ""
-
-    def _go_to_crash(self, snapshot: Snapshot) -> None:
-        """When the breaker trips, the cursor is taken to the crash: that is the log the user wants to read."""
-        cause = snapshot.cause
-        if cause is not None and cause.jobs and self._cause is None and cause.jobs[-1] in snapshot:
-            self.table.move_to(cause.jobs[-1])
-        self._cause = cause
 
     @on(ScreenSuspend)
     @on(ScreenResume)

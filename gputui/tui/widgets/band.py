@@ -36,7 +36,7 @@ class Band(Widget):
             self.band = band
             self.x = x
 
-    def __init__(self, number: int, title: str, *, id: str | None = None) -> None:
+    def __init__(self, number: int | str, title: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.number = number
         self.title = title
@@ -50,6 +50,12 @@ class Band(Widget):
         told = (list(left), list(right))
         if told != self._parts or (title is not None and title != self.title):
             self._parts, self.title = told, title if title is not None else self.title
+            self.refresh()
+
+    def head(self, number: int | str, title: str) -> None:
+        """Another number and title than it began with."""
+        if (number, title) != (self.number, self.title):
+            self.number, self.title = number, title
             self.refresh()
 
     def focus_on(self, focused: bool) -> None:
@@ -68,7 +74,7 @@ class Band(Widget):
         self.post_message(self.BandClicked(self, event.x))
 
 
-def band_head(number: int, title: str, palette: Palette, *, focused: bool) -> list[BandPart]:
+def band_head(number: int | str, title: str, palette: Palette, *, focused: bool) -> list[BandPart]:
     """`1 GPUs`, with the number in the focus colour and the title underlined where the keys go."""
     if focused:
         number_style, name = palette.focus + Style(bold=True), palette.text + Style(bold=True, underline=True)

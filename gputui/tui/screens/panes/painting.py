@@ -1,0 +1,100 @@
+"""When the main screen is painted, and all that is painted around the queue: header, banner, GPUs, footer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+from gputui.core.job import JobId
+from gputui.core.lanes import DeviceKind
+from gputui.core.snapshot import Snapshot
+from gputui.tui.actions.devices import ask_which
+from gputui.tui.actions.offered_actions import offered
+from gputui.tui.model.news import alike
+from gputui.tui.widgets.banner import MONITOR, notices
+
+if TYPE_CHECKING:
+    from gputui.tui.screens.main import MainScreen
+
+PAINT_EVERY = 0.25
+"""Seconds between repaints for news; keys are answered at once."""
+TITLES = {DeviceKind.GPU: "1 GPUs", DeviceKind.CPU: "1 CPU", DeviceKind.SIMULATED: "1 GPUs (simulated)"}
+
+
+class Painter:
+    def __init__(self, main: MainScreen) -> None:
+        self._main = main
+        self._painted = 0.0
+        self._paint_due = False
+        self._devices_painted = False
+        self._cause: object = None
+
+    def news(self) -> None:
+        """Something changed; painted at once or a little later, so that many changes are one repaint."""
+        wait = PAINT_EVERY - (time.monotonic() - self._painted)
+        if wait <= 0:
+            self._paint_news()
+        elif not self._paint_due:
+            self._paint_due = True
+            self._main.set_timer(wait, self._paint_news)
+
+    def _paint_news(self) -> None:
+        """The figures of devices alone change every second: they are painted with the clocks, in one go."""
+        main = self._main
+        self._paint_due = False
+        changed = main.bridge.take_changed()
+        if changed or not self._devices_painted or not alike(main.bridge.snapshot, main.snapshot):
+            self.paint(changed)
+
+    def paint(self, changed: Set[JobId] = frozenset()) -> None:
+        """`changed`: what was taken from the bridge already."""
+        main = self._main
+        self._painted = time.monotonic()
+        changed |= main.bridge.take_changed()
+        snapshot = main.bridge.snapshot
+        main.table.show(snapshot, changed)
+        main.table.tell(now=main.now())
+        self._paint_around()
+        if main.table.cursor in changed:
+            main.logs.show()
+        self._go_to_crash(snapshot)
+        for view in main.views:
+            view.paint()
+
+    def look(self) -> None:
+        """Once a second: what changes by itself."""
+        main = self._main
+        if main.asks_which_gpus and main.app.screen is main and ask_which(main):
+            main.asks_which_gpus = False
+        main.queue.look()
+        self.paint()
+
+    def footer(self) -> None:
+        self._main.footer.show(offered(self._main), self._main.changed_keys)
+
+    def _paint_around(self) -> None:
+        main = self._main
+        now, snapshot, picture = main.now(), main.snapshot, main.bridge.picture
+        main.status.show(snapshot, now, monitor=not main.bridge.has_session, read_only=main.read_only)
+        self._devices_painted = picture.sample is not None
+        trouble = picture.sample.trouble if picture.sample is not None else None
+        sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
+        said = notices(snapshot, sentence) if main.bridge.has_session else [MONITOR]
+        main.banner.show(said, main.size.width)
+        self._title_gpus(TITLES[picture.kind])
+        main.gpus.show(picture, snapshot if main.bridge.has_session else None, main.short_name, now)
+        main.places.arrange()
+        main.queue.paint_titles()
+        self.footer()
+
+    def _title_gpus(self, title: str) -> None:
+        if self._main.gpus.border_title != title:  # a title that is set is painted, and all of its pane too
+            self._main.gpus.border_title = title
+
+    def _go_to_crash(self, snapshot: Snapshot) -> None:
+        """When the breaker trips, the cursor is taken to the crash: that is the log the user wants to read."""
+        cause = snapshot.cause
+        if cause is not None and cause.jobs and self._cause is None and cause.jobs[-1] in snapshot:
+            self._main.table.move_to(cause.jobs[-1])
+        self._cause = cause
