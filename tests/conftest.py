@@ -7,10 +7,15 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from support.slurm_cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 # A busy machine is no counterexample.
@@ -49,3 +54,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") is not None:
             item.add_marker(pytest.mark.skip(reason="takes minutes: run it with --long"))
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster() -> Iterator[Cluster]:
+    """One for each process that runs tests and needs it: what a test kills there disturbs no other."""
+    from support.slurm_cluster import lent
+
+    with lent() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm(slurm_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A real cluster of 3 nodes with 4 GPUs each, idle, which this test's processes find by SLURM_CONF."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm_cluster.conf))
+    yield slurm_cluster
+    slurm_cluster.clear()
