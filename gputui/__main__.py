@@ -37,6 +37,7 @@ VERBS = {  # each verb, and the module that knows it
     "keep": "verbs.keep",
     "doctor": "verbs.doctor",
     "demo": "verbs.demo",
+    "hosts": "verbs.hosts",
 }
 
 
@@ -50,6 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
 
         complete()
     words = sys.argv[1:] if arguments is None else arguments
+    if _names_a_host(words):
+        from gputui.cli.elsewhere import main as elsewhere
+
+        return elsewhere(words)
     if words and words[0] in VERBS:
         if words[0] in TYPED:
             _import_msgspec()
@@ -59,6 +64,12 @@ def main(arguments: list[str] | None = None) -> int:
     from gputui.cli.top import main as top
 
     return top(words)
+
+
+def _names_a_host(words: list[str]) -> bool:
+    """Whether they are for another machine; behind `--` they are a job's, and `hosts` reads its own."""
+    end = words.index("--") if "--" in words else len(words)
+    return words[:1] != ["hosts"] and any(word.partition("=")[0] == "--host" for word in words[:end])
 
 
 def _import_msgspec() -> None:

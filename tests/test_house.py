@@ -12,7 +12,7 @@ MOST_MODULES = 25
 _BOTTOM = ("core", "process")
 _MIDDLE = (*_BOTTOM, "engines", "gpus", "sources", "logs", "python.user_code")
 _SESSION = (*_MIDDLE, "session")
-_TOP = (*_SESSION, "python.api", "tui", "demo")
+_TOP = (*_SESSION, "python.api", "hosts", "tui", "demo")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {  # besides themselves; the longest name that fits a module is its room
     "core": (),
     "process": (),
@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {  # besides themselves; the longest na
     "python.api": _SESSION,
     "tasks": ("python.user_code", "python.api"),
     "inside": (),
-    "tui": _SESSION,
+    "hosts": _SESSION,
+    "tui": (*_SESSION, "hosts"),
     "tui.model": ("core", "logs", "sources"),
     "tui.terminal": ("core", "logs"),
     "tui.widgets": ("core", "logs", "gpus", "session.devices", "tui.model", "tui.looks", "tui.actions", "tui.terminal"),

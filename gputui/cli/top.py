@@ -35,6 +35,7 @@ Look:
   logs        what a job printed; -f goes on with it
   gpus        the lanes; gpus +6,7 and gpus -6,7 change them
   sessions    your sessions
+  hosts       the GPUs and sessions of several machines; gputui --host lab7 VERB … works on one of them
   config      the settings and where each comes from
   doctor      what this machine gives, and what to do about it
 

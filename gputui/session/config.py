@@ -23,6 +23,13 @@ def _listed(written: Any) -> str:
     return str(written)
 
 
+def _names(written: Any) -> list[str]:
+    names = written.split(",") if isinstance(written, str) else written
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f'{written!r} is no list of names; write ["lab7", "lab8"]')
+    return [name.strip() for name in names if name.strip()]
+
+
 def _seconds(written: Any) -> float:
     from gputui.sources.values import duration
 
@@ -82,6 +89,8 @@ KEYS: dict[str, Reader] = {
     "ignore": (_listed, None),
     "keeper": (_bool, True),
     "theme": (_text, None),
+    "hosts": (_names, None),
+    "ssh": (_text, "ssh"),
     "hooks.on_job_start": (_text, None),
     "hooks.on_job_end": (_text, None),
     "hooks.on_pause": (_text, None),
@@ -106,6 +115,11 @@ WITHOUT_WORD = {
 }
 """What a new session takes where nobody says anything; one that is there keeps what it has."""
 
+OWN_KEYS = ("hooks", "host", "hosts", "ssh", "keys")
+"""Read from the user's own file alone: what a colleague's file says there would be run."""
+HOST_KEYS = ("gputui", "folder")
+"""In a part `[host."lab7"]`: how `--host lab7` finds its way. What else stands there counts on that machine."""
+
 VARIABLES = {
     key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper())
     for key in KEYS
@@ -119,8 +133,13 @@ Found = dict[str, tuple[Any, str]]
 class Config:
     """Every setting with its origin."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, hosts: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._found = found
+        self._hosts = hosts or {}
+
+    def host(self, alias: str) -> Mapping[str, str]:
+        """Which gputui and which folder, where it was said for this machine."""
+        return self._hosts.get(alias, {})
 
     def get(self, key: str) -> tuple[Any, str]:
         """The value and where it was said; None: nobody said anything, and what the value is for decides."""
@@ -142,11 +161,11 @@ class Config:
 
 def load(job_files: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Config:
     """What counts for these job files; ConfigError names the file and the key that is wrong."""
-    found = _from_user_file(user_file(environment))
+    found, hosts = _from_user_file(user_file(environment))
     project = project_file(job_files)
     if project is not None:
         found |= _from_project_file(project)
-    return Config(found | _from_environment(environment))
+    return Config(found | _from_environment(environment), hosts)
 
 
 def user_file(environment: Mapping[str, str] = os.environ) -> str:
@@ -169,24 +188,30 @@ def _here() -> str:
         return ""
 
 
-def _from_user_file(file: str) -> Found:
+def _from_user_file(file: str) -> tuple[Found, dict[str, dict[str, str]]]:
     if not os.path.isfile(file):
-        return {}
+        return {}, {}
     table = _table(file)
     hosts = table.pop("host", {})
     if not isinstance(hosts, dict) or not all(isinstance(part, dict) for part in hosts.values()):
         raise ConfigError(f'{file}: host must be written as [host."NAME"]')
     found = _settings(file, table)
+    ways = {name: _way(file, name, part) for name, part in hosts.items()}
     parts = {name: _settings(file, part, f'host."{name}".') for name, part in hosts.items()}
     here = os.uname().nodename
     for name in (here.partition(".")[0], here):
         found |= parts.get(name, {})
-    return found
+    return found, ways
+
+
+def _way(file: str, name: str, part: dict[str, Any]) -> dict[str, str]:
+    """Takes out of the part what tells how to get there."""
+    return {key: _checked(f'{file}: host."{name}".{key}', _text, part.pop(key)) for key in HOST_KEYS if key in part}
 
 
 def _from_project_file(file: str) -> Found:
     table = _table(file)
-    for key in ("hooks", "host", "keys"):
+    for key in OWN_KEYS:
         if key in table:
             raise ConfigError(f"{file}: {key} is read only from your own {user_file()}")
     if "shell" in table and os.stat(file).st_uid not in (os.getuid(), 0):
@@ -232,8 +257,12 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
 def _value(origin: str, key: str, written: Any) -> Any:
     if isinstance(written, dict):
         raise ConfigError(f"{origin} is a table, and should be a value")
+    return _checked(origin, KEYS[key][0] if key in KEYS else _text, written)
+
+
+def _checked(origin: str, read: Callable[[Any], Any], written: Any) -> Any:
     try:
-        return KEYS[key][0](written) if key in KEYS else _text(written)
+        return read(written)
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from None
 
