@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from gputui.core.attempts.cluster import check_request
+
 from .dependencies import resolve, satisfied, unblocked_state, waiting_state
 from .events import (
     AddJobs,
@@ -52,6 +54,7 @@ def add_jobs(scheduler: Scheduler, event: AddJobs, now: float) -> None:
     """All or none: a spec that cannot be taken refuses the whole batch."""
     for spec in event.specs:
         _check(spec)
+        check_request(scheduler.board, spec.request)
     first = scheduler.book.next_id
     waits = resolve(scheduler.book, event.specs, first)
     jobs = [
@@ -219,6 +222,7 @@ def edit(scheduler: Scheduler, job: Job, event: Edit, now: float) -> list[Instru
     """Only what differs from the old spec changes: a priority the user gave meanwhile stays."""
     spec = event.spec
     _check(spec)
+    check_request(scheduler.board, spec.request)
     changes: dict[str, Any] = {"spec": spec}
     if spec.priority != job.spec.priority:
         changes["priority"] = spec.priority

@@ -11,7 +11,7 @@ from gputui.core.attempts.traces import Left, Usage
 from .cards import DeviceFacts
 from .crash_kind import CrashKind
 from .job import JobId, JobSpec, Purpose, StateName
-from .lanes import Lane
+from .lanes import Lane, NodeSize
 
 
 class Refusal(Exception):
@@ -143,6 +143,15 @@ class Settings(Struct, frozen=True, tag="settings"):
     """Users, programs or pids that never count as strangers."""
     gpu_file: str | None = None
     """The lanes follow this file."""
+    partition: str | None = None
+    """This and what follows is for a cluster, and its own default where nothing is said."""
+    account: str | None = None
+    qos: str | None = None
+    time: float | None = None
+    """Seconds: the limit of a job that says no timeout of its own."""
+    constraint: str | None = None
+    sbatch_opt: tuple[str, ...] = ()
+    """Further options of sbatch, as they are."""
 
 
 UserCommand = (
@@ -195,9 +204,22 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     attempt: int
 
 
+class Submitted(EngineReport, frozen=True):
+    """It waits in a cluster's own queue, has not begun, and can be taken back."""
+
+    why: str
+    """What it waits for there, in words."""
+    slurm_job: int | None = None
+
+
 class Spawned(EngineReport, frozen=True):
     pid: int | None
     """None: it runs where this machine's pids mean nothing."""
+    started: float | None = None
+    """When it really began; None: when it was placed."""
+    gpus: tuple[str, ...] | None = None
+    """Where it was put; None: where it was placed."""
+    slurm_job: int | None = None
     adopted: bool = False
     """It was started by an earlier owner and found alive."""
     asked: Purpose | None = None
@@ -213,8 +235,25 @@ class AttemptEnded(EngineReport, frozen=True):
     usage: Usage | None = None
     left: tuple[Left, ...] = ()
     """Processes of it that could not be ended."""
+    started: float | None = None
+    """As of `Spawned`, where its end is the first that is heard of it."""
+    gpus: tuple[str, ...] | None = None
+    slurm_job: int | None = None
     asked: Purpose | None = None
     """What an earlier owner had ordered without being able to make it durable."""
+
+
+class EngineTrouble(Struct, frozen=True):
+    """The engine can start nothing now; its attempts go on."""
+
+    why: str
+    """In words; empty: it can again."""
+
+
+class NodesSeen(Struct, frozen=True):
+    """What the cluster is made of."""
+
+    largest: NodeSize | None
 
 
 class DevicesSeen(Struct, frozen=True):
@@ -233,4 +272,6 @@ class ClockStepped(Struct, frozen=True):
     by: float
 
 
-Event = UserCommand | Spawned | AttemptEnded | DevicesSeen | ClockStepped | Tick
+Event = (
+    UserCommand | Submitted | Spawned | AttemptEnded | EngineTrouble | NodesSeen | DevicesSeen | ClockStepped | Tick
+)  # fmt: skip

@@ -27,6 +27,13 @@ class KillTree(Struct, frozen=True):
     attempt: int
 
 
+class Withdraw(Struct, frozen=True):
+    """Take the attempt back if it has not begun; one that has goes on."""
+
+    job: JobId
+    attempt: int
+
+
 class SuspendTree(Struct, frozen=True):
     job: JobId
     attempt: int
@@ -37,4 +44,4 @@ class ContinueTree(Struct, frozen=True):
     attempt: int
 
 
-Instruction = Start | Terminate | KillTree | SuspendTree | ContinueTree
+Instruction = Start | Terminate | KillTree | Withdraw | SuspendTree | ContinueTree

@@ -44,6 +44,13 @@ class StateName(StrEnum):
     SKIPPED = "skipped"
 
 
+class EngineName(StrEnum):
+    """Who runs attempts: this machine, or a cluster."""
+
+    LOCAL = "local"
+    SLURM = "slurm"
+
+
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A command with its settings, as a source gave it."""
 
@@ -88,17 +95,21 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which one of several equal commands of one load this is; None: the source has no identity (a pipe)."""
 
 
-class Placed(Struct, frozen=True):
+class Placed(Struct, frozen=True, omit_defaults=True):
     """An attempt that was given its lanes; shared by every state in which it lives."""
 
     attempt: int
     lanes: tuple[LaneId, ...]
     gpus: tuple[str, ...]
-    """The devices as the job sees them in CUDA_VISIBLE_DEVICES."""
+    """The devices as the job sees them in CUDA_VISIBLE_DEVICES; on a cluster `node:index`, from its start on."""
     since: float
+    """When it was started; on a cluster its submission, until it has begun there."""
     environment: str
     shared: bool = False
     """Another job of ours was on one of its devices meanwhile."""
+    engine: EngineName = EngineName.LOCAL
+    slurm_job: int | None = None
+    """Its number in Slurm, to be shown: an attempt is known by its token alone."""
 
 
 class Waiting(Struct, frozen=True):
@@ -248,6 +259,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     """What the job itself said, where that is more than the signature."""
     kind: CrashKind | None = None
     """What went wrong; None where it did not fail, or by an earlier version."""
+    engine: EngineName = EngineName.LOCAL
+    slurm_job: int | None = None
 
     @property
     def said(self) -> str | None:

@@ -9,13 +9,14 @@ from enum import StrEnum
 from msgspec import Struct
 
 from .cards import Cards
-from .job import JobId, LaneId, Request
+from .job import EngineName, JobId, LaneId, Request
 
 
 class DeviceKind(StrEnum):
     GPU = "gpu"
     CPU = "cpu"
     SIMULATED = "sim"
+    SLURM = "slurm"
 
 
 class Lane(Struct, frozen=True):
@@ -32,6 +33,18 @@ class Lane(Struct, frozen=True):
         return self.devices or (f"lane {self.id}",)
 
 
+class NodeSize(Struct, frozen=True):
+    """The node of a cluster that has most GPUs."""
+
+    name: str
+    gpus: int
+
+
+def engine_of(lanes: Iterable[Lane]) -> EngineName:
+    """Who runs the jobs of these lanes."""
+    return EngineName.SLURM if any(lane.kind is DeviceKind.SLURM for lane in lanes) else EngineName.LOCAL
+
+
 class Board:
     """Who holds which lane. A lane taken off the board while busy leaves when its job has ended."""
 
@@ -42,6 +55,9 @@ class Board:
         self.cards = Cards()
         self._load: Counter[str] = Counter()
         self._capacity: Counter[str] = Counter()
+        self.engine = EngineName.LOCAL
+        self.largest: NodeSize | None = None
+        """Of the cluster; None: not known, or none."""
         self._alone: set[str] = set()
         """Devices whose job wants no other on them."""
         self._set(tuple(lanes))
@@ -72,6 +88,7 @@ class Board:
     def _set(self, lanes: tuple[Lane, ...]) -> None:
         leaving = {id: lane for id, lane in self._known.items() if id in self.holders}
         self.lanes = lanes
+        self.engine = engine_of(lanes)
         self._known = leaving | {lane.id: lane for lane in lanes}
         self._capacity = Counter(slot for lane in lanes for slot in lane.slots)
 
@@ -79,6 +96,14 @@ class Board:
         """Lanes no longer wanted whose jobs still run."""
         wanted = {lane.id for lane in self.lanes}
         return [self._known[id] for id in self.holders if id in self._known and id not in wanted]
+
+    @property
+    def on_cluster(self) -> bool:
+        """A lane is a job in the cluster's queue, of however many GPUs: which they are is decided there."""
+        return self.engine is EngineName.SLURM
+
+    def takes_lane(self, request: Request) -> bool:
+        return request.gpus != 0 or self.on_cluster
 
     def is_free(self, lane: Lane) -> bool:
         if lane.id in self.holders or not self._alone.isdisjoint(lane.slots):
@@ -99,6 +124,8 @@ class Board:
         self, request: Request, kept: Collection[LaneId] = (), most_devices: int | None = None
     ) -> tuple[Lane, ...] | None:
         """Free lanes that serve the request, the least loaded devices first; None: it must wait."""
+        if self.on_cluster:
+            return self._on_any_lane(request, kept, most_devices)
         free = [lane for lane in self.lanes if lane.id not in kept and self.is_free(lane)]
         allowed = [lane for lane in _allowed(free, request) if self._admits(lane, request)]
         if most_devices is None:
@@ -109,6 +136,19 @@ class Board:
             return chosen
         chosen = _choose(self._least_loaded(allowed, used_first=True), request.gpus)
         return chosen if chosen is not None and self._in_use(chosen) <= most_devices else None
+
+    def _on_any_lane(
+        self, request: Request, kept: Collection[LaneId], most_lanes: int | None
+    ) -> tuple[Lane, ...] | None:
+        """All are alike, and there may be very many."""
+        if not self._within_a_node(request) or (most_lanes is not None and len(self.holders) >= most_lanes):
+            return None
+        free = (lane for lane in self.lanes if lane.id not in self.holders and lane.id not in kept)
+        found = next(free, None)
+        return (found,) if found is not None else None
+
+    def _within_a_node(self, request: Request) -> bool:
+        return not request.devices and (self.largest is None or (request.gpus or 0) <= self.largest.gpus)
 
     def _least_loaded(self, lanes: list[Lane], *, used_first: bool = False) -> list[Lane]:
         def load(lane: Lane) -> tuple[bool, int]:
@@ -140,6 +180,8 @@ class Board:
 
     def serving(self, request: Request, *, unblocked: bool = False) -> list[Lane]:
         """Every lane, free or not, that can be part of what the request needs; `unblocked`: while others stay."""
+        if self.on_cluster:
+            return list(self.lanes) if self._within_a_node(request) else []
         lanes = _allowed(self.lanes, request)
         if unblocked:
             lanes = [lane for lane in lanes if not any(map(self.cards.blocked, lane.devices))]

@@ -34,13 +34,13 @@ def place(scheduler: Scheduler, now: float) -> list[Start]:
             following = line.first() if line is not None else None
             if following is not None:
                 heapq.heappush(heap, (following, number, request))
-        elif kept is None and request.gpus != 0:
+        elif kept is None and scheduler.board.takes_lane(request):
             kept = _lanes_kept_for(scheduler, scheduler.book[head.job], now)
     return starts
 
 
 def _something_may_start(scheduler: Scheduler, now: float) -> bool:
-    if scheduler.mode is not Mode.RUNNING or scheduler.stalled or now < scheduler.starts_again_at:
+    if scheduler.mode is not Mode.RUNNING or scheduler.cannot_start or now < scheduler.starts_again_at:
         return False
     return scheduler.board.any_free() or _cpu_job_may_start(scheduler)
 
@@ -53,7 +53,7 @@ def _heads(scheduler: Scheduler) -> list[tuple[Place, int, Request]]:
 
 
 def _lanes_for(scheduler: Scheduler, request: Request, kept: frozenset[LaneId]) -> tuple[Lane, ...] | None:
-    if request.gpus == 0:
+    if not scheduler.board.takes_lane(request):
         return () if _cpu_job_may_start(scheduler) else None
     return scheduler.fit(request, kept)
 
@@ -84,6 +84,7 @@ def _start(scheduler: Scheduler, job: Job, lanes: tuple[Lane, ...], now: float) 
         since=now,
         environment=job.spec.environment,
         shared=bool(neighbours),
+        engine=scheduler.board.engine,
     )
     for neighbour in neighbours:
         _note_company(scheduler, scheduler.book[neighbour], job, now)

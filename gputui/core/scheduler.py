@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gputui.core.attempts import cluster
 from gputui.core.attempts.learning import learn, with_learned
 
 from . import clock, commands, placement, taking_back, transitions
@@ -23,15 +24,18 @@ from .events import (
     ClockStepped,
     DevicesSeen,
     Drain,
+    EngineTrouble,
     Event,
     IllegalTransition,
     JobCommand,
+    NodesSeen,
     Pause,
     PauseKind,
     Refusal,
     Resume,
     SetLanes,
     Settings,
+    Submitted,
     Tick,
 )
 from .instructions import Instruction, Start
@@ -77,6 +81,10 @@ class Scheduler:
         """The machine had no room for the last start; not kept, so that a new owner tries at once."""
         self.stalled = ""
         """What keeps the owner from starting anything, in words; not kept either."""
+        self.unavailable = ""
+        """What keeps the engine from starting anything, in words; not kept either, as all that a cluster tells."""
+        self.submitted: dict[JobId, Submitted] = {}
+        """What waits in a cluster's own queue, and for what."""
         self.durations = eta.Durations()
         self.recent: deque[Moment] = deque(maxlen=1000)
         """The last transitions of all jobs, for stories in error messages."""
@@ -96,6 +104,13 @@ class Scheduler:
 
     def handle(self, event: Event | TakenBack, now: float) -> list[Instruction]:
         """Applies one event and returns what the world must do about it; raises Refusal, changing nothing."""
+        mode = self.mode
+        instructions = self._apply(event, now)
+        if self.mode is mode:
+            return instructions
+        return [*instructions, *cluster.withdrawals(self)]
+
+    def _apply(self, event: Event | TakenBack, now: float) -> list[Instruction]:
         match event:
             case AddJobs():
                 commands.add_jobs(self, event, now)
@@ -106,10 +121,15 @@ class Scheduler:
             case Resume():
                 self.resume(now)
             case SetLanes(lanes=lanes, these=these):
+                cluster.check_lanes(self, lanes)
                 self.board.replace(lanes, these=these)
             case Settings():
                 commands.check_settings(event)
                 self.settings = event
+            case EngineTrouble(why=why):
+                self.unavailable = why
+            case NodesSeen(largest=largest):
+                self.board.largest = largest
             case DevicesSeen(devices=devices):
                 self.board.cards.see(devices)
             case ClockStepped(by=by):
@@ -237,12 +257,18 @@ class Scheduler:
         """Gives back what its attempt held."""
         assert job.active is not None
         self.board.release(job.active.lanes)
+        self.submitted.pop(job.id, None)
         self.cpu_jobs_running -= not job.active.lanes
 
     def delay(self, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:
         self.change(job, now, f"waits: {why}", keep=True, state=Delayed(now + seconds, why), **changes)
 
     # Questions
+
+    @property
+    def cannot_start(self) -> str:
+        """Why nothing can be started now, in words; empty: it can."""
+        return self.stalled or self.unavailable
 
     def job(self, job_id: JobId) -> Job:
         if job_id not in self.book:
@@ -290,4 +316,5 @@ class Scheduler:
             lanes=self.board.lanes,
             leaving=tuple(self.board.leaving()),
             holders=dict(self.board.holders),
+            submitted=dict(self.submitted),
         )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gputui.core.structures.packed import PackedMap
 from gputui.core.structures.vector import Vector
 
-from .events import Settings
+from .events import Settings, Submitted
 from .job import Active, Job, JobId, LaneId, StateName, Waiting
 from .lanes import Lane
 from .mode import Cause, Mode
@@ -36,6 +36,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     leaving: tuple[Lane, ...]
     """No longer wanted, but their jobs still run."""
     holders: dict[LaneId, JobId]
+    submitted: dict[JobId, Submitted] = {}
+    """What waits in a cluster's own queue, and for what."""
     eta: float | None = None
     awaits: str = ""
     """While nothing runs: what must happen first."""

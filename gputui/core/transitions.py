@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gputui.core.attempts import retries
+from gputui.core.attempts import cluster, retries
 from gputui.core.structures.timers import due
 
 from . import commands, moving
@@ -35,6 +35,7 @@ from .events import (
     Rerun,
     SetPriority,
     Spawned,
+    Submitted,
     Suspend,
     Vanished,
 )
@@ -51,6 +52,7 @@ from .job import (
     Job,
     Killed,
     Lost,
+    Placed,
     Purpose,
     Queued,
     Refused,
@@ -73,14 +75,24 @@ NO_ROOM_DELAY = 5.0
 
 def spawned(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
     assert isinstance(job.state, Starting)
-    running = scheduler.change(job, now, "running", state=Running(job.state.placed, event.pid))
+    scheduler.submitted.pop(job.id, None)
+    running = scheduler.change(job, now, "running", state=Running(_begun(job.state.placed, event, now), event.pid))
     return commands.stop(scheduler, running, now, event.asked) if event.asked is not None else []
+
+
+def _begun(placed: Placed, report: Spawned | AttemptEnded, now: float) -> Placed:
+    """With what is known only since it has begun; the clock of another machine may be ahead of ours."""
+    since = placed.since if report.started is None else min(report.started, now)
+    gpus = placed.gpus if report.gpus is None else report.gpus
+    return replace(placed, since=since, gpus=gpus, slurm_job=report.slurm_job or placed.slurm_job)
 
 
 def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
     """A new owner found it alive: nothing changes but, if an earlier owner was stopping it, that goes on."""
     state = job.state
     assert isinstance(state, Running | Suspended | Stopping)
+    scheduler.submitted.pop(job.id, None)
+    state = replace(state, placed=_begun(state.placed, event, now))
     if isinstance(state, Stopping):
         state = replace(state, purpose=_final_purpose(state, event.asked))
     if state != job.state or state.pid != event.pid:
@@ -89,6 +101,11 @@ def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> li
         return [(KillTree if state.hard else Terminate)(job.id, state.placed.attempt)]
     if event.asked is not None and not isinstance(state, Stopping):
         return commands.stop(scheduler, scheduler.book[job.id], now, event.asked)
+    return []
+
+
+def late(scheduler: Scheduler, job: Job, event: Submitted, now: float) -> list[Instruction]:
+    """The cluster's queue is looked at now and then: it has begun meanwhile."""
     return []
 
 
@@ -161,8 +178,8 @@ def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: E
 
 
 def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[Attempt, ...]:
-    placed = job.active
-    assert placed is not None
+    assert job.active is not None
+    placed = _begun(job.active, event, now)
     attempt = Attempt(
         number=placed.attempt,
         gpus=placed.gpus,
@@ -177,6 +194,8 @@ def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[
         message=event.message if event.message != event.signature and isinstance(end, Failed | Crashed) else None,
         kind=event.kind if isinstance(end, Failed | Crashed) else None,
         left=event.left,
+        engine=placed.engine,
+        slurm_job=placed.slurm_job,
     )
     return (*job.attempts, attempt)
 
@@ -251,6 +270,8 @@ TRANSITIONS: dict[tuple[type, type], Handler] = {
     **{(state, Edit): commands.edit for state in WAITING},
     **{(state, Remove): commands.remove_waiting for state in WAITING},
     **{(state, Remove): commands.remove_ended for state in ENDS},
+    **{(state, Submitted): cluster.submitted for state in (Starting, Stopping)},
+    **{(state, Submitted): late for state in (Running, Suspended)},
     (Starting, Spawned): spawned,
     **{(state, Spawned): seen_alive for state in (Running, Suspended, Stopping)},
     **{(state, AttemptEnded): ended for state in ACTIVE},

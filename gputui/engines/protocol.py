@@ -8,11 +8,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gputui.core.events import AttemptEnded, Spawned
+from gputui.core.events import AttemptEnded, EngineTrouble, NodesSeen, Spawned, Submitted
 from gputui.core.job import JobId, Purpose
 from gputui.process.event_loop import EventLoop
 
-Report = Spawned | AttemptEnded
+Report = Submitted | Spawned | AttemptEnded | EngineTrouble | NodesSeen
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
@@ -100,6 +100,9 @@ class Engine(Protocol):
 
     def recover(self, survivors: list[Survivor]) -> None:
         """Decides about each survivor before anything is started, and reports what it found."""
+
+    def withdraw(self, job: JobId, attempt: int) -> None:
+        """Takes it back, if it has not begun, and reports that it never ran."""
 
     def terminate(self, job: JobId, attempt: int) -> None: ...
 

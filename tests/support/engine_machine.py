@@ -62,7 +62,7 @@ class EngineMachine(ABC):
         """Returns when the engine has reported the start, or why there was none."""
         before = len(self.reports)
         self.engine.start([self.launch(command, job, attempt, **changes)])  # type: ignore[arg-type]
-        self.until(lambda: any((new.job, new.attempt) == (job, attempt) for new in self.reports[before:]))
+        self.until(lambda: any((new.job, new.attempt) == (job, attempt) for new in self.begun_or_ended(before)))
 
     def run(self, command: str, job: int = 0, attempt: int = 1, **changes: object) -> Outcome:
         self.start(command, job, attempt, **changes)
@@ -81,6 +81,10 @@ class EngineMachine(ABC):
             for report in self.reports
             if isinstance(report, AttemptEnded) and (report.job, report.attempt) == (job, attempt)
         ]
+
+    def begun_or_ended(self, since: int = 0) -> list[Spawned | AttemptEnded]:
+        """What was reported of attempts, but that they wait in a cluster's queue."""
+        return [report for report in self.reports[since:] if isinstance(report, Spawned | AttemptEnded)]
 
     def spawned(self) -> list[Spawned]:
         return [report for report in self.reports if isinstance(report, Spawned)]

@@ -42,7 +42,7 @@ def _median(values: Iterable[float]) -> float:
 def estimate(scheduler: Scheduler, now: float) -> float | None:
     """The moment at which the last waiting job would end; None when nothing is known or nothing is left."""
     typical = scheduler.durations.typical()
-    if not typical or scheduler.stalled:
+    if not typical or scheduler.cannot_start:
         return None
     usual = _median(typical.values())
     lanes = _lanes_free_at(scheduler, now, typical, usual)

@@ -45,7 +45,7 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
                 return True
             case Queued():
                 if request not in fits:
-                    fits[request] = request.gpus == 0 or board.could_ever_fit(request)
+                    fits[request] = not board.takes_lane(request) or board.could_ever_fit(request)
                 if fits[request]:
                     return True
             case Blocked():

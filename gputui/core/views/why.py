@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
-from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Queued, Request
+from gputui.core.attempts.cluster import not_on_cluster
+from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Queued, Request, Starting
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Scheduler
 from gputui.core.structures.order import place_of
@@ -14,7 +15,7 @@ SHOWN = 3
 
 
 def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
-    """None for a job that does not wait."""
+    """None for a job that does not wait, neither here nor in a cluster's queue."""
     match job.state:
         case Held(why=reason):
             return reason or "held by you; release it to let it run"
@@ -24,6 +25,8 @@ def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
             return f"{reason}; goes on in {max(0.0, until - now):.0f} s"
         case Queued():
             return _why_queued(scheduler, job, now)
+        case Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
+            return submitted.why
     return None
 
 
@@ -38,14 +41,15 @@ def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
         return f"the scheduler is paused: {scheduler.cause.message}"
     if scheduler.mode is Mode.DRAINING:
         return "the scheduler is draining: nothing new is started"
-    if scheduler.stalled:
-        return scheduler.stalled
+    if scheduler.cannot_start:
+        return scheduler.cannot_start
     if now < scheduler.starts_again_at:
         seconds = scheduler.starts_again_at - now
         return f"the machine had no room for the last job; tried again in {seconds:.0f} s"
     request = scheduler.asked(job)
-    if request.gpus != 0 and not scheduler.board.could_ever_fit(request):
-        return f"{_needs(request)}; this session has {_has(scheduler)}"
+    takes_lane = scheduler.board.takes_lane(request)
+    if takes_lane and not scheduler.board.could_ever_fit(request):
+        return f"{_needs(request)}; {not_on_cluster(scheduler.board, request) or f'this session has {_has(scheduler)}'}"
     ahead = _jobs_ahead(scheduler, job)
     if ahead:
         return f"{_count(ahead, 'job is', 'jobs are')} ahead of it"
@@ -54,13 +58,14 @@ def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
 
 def _jobs_ahead(scheduler: Scheduler, job: Job) -> int:
     """Jobs that want a lane do not wait for those that want none, nor the other way round."""
-    wants_none = job.request.gpus == 0
-    lines = (line for request, line in scheduler.book.ready.items() if (request.gpus == 0) == wants_none)
+    takes_lane = scheduler.board.takes_lane
+    alike = takes_lane(job.request)
+    lines = (line for request, line in scheduler.book.ready.items() if takes_lane(request) == alike)
     return sum(line.rank(place_of(job)) for line in lines)
 
 
 def _why_first(scheduler: Scheduler, request: Request) -> str:
-    if request.gpus == 0:
+    if not scheduler.board.takes_lane(request):
         running = _count(scheduler.cpu_jobs_running, "CPU job runs", "CPU jobs run")
         return f"{running}, of {scheduler.settings.cpu_jobs} at once"
     board = scheduler.board

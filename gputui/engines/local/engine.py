@@ -90,6 +90,9 @@ class LocalEngine:
         for survivor in survivors:
             self._adoption.decide(survivor)
 
+    def withdraw(self, job: JobId, attempt: int) -> None:
+        """Here what is started begins at once."""
+
     def terminate(self, job: JobId, attempt: int) -> None:
         self._order((job, attempt), TreeOrder.TERMINATE)
 

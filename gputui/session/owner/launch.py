@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from gputui.core.events import AttemptEnded, NoRoom, NotStarted, Outcome
-from gputui.core.instructions import ContinueTree, Instruction, KillTree, Start, SuspendTree, Terminate
+from gputui.core.instructions import ContinueTree, Instruction, KillTree, Start, SuspendTree, Terminate, Withdraw
 from gputui.core.job import Job, Placed
 from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
@@ -63,6 +63,8 @@ class Launcher:
         match instruction:
             case Terminate(job=job_id, attempt=attempt):
                 self._engine.terminate(job_id, attempt)
+            case Withdraw(job=job_id, attempt=attempt):
+                self._engine.withdraw(job_id, attempt)
             case KillTree(job=job_id, attempt=attempt):
                 self._engine.kill(job_id, attempt)
             case SuspendTree(job=job_id, attempt=attempt):

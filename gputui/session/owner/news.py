@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from gputui.core.events import Spawned
+from gputui.core.events import Spawned, Submitted
 from gputui.engines.protocol import Report
 
 from .closing import take_all
@@ -39,7 +39,7 @@ class News:
 
     def report(self, report: Report) -> None:
         self._reports.append(report)
-        if not isinstance(report, Spawned):
+        if not isinstance(report, Spawned | Submitted):
             self.kick()
         elif not self._turn_due and len(self._reports) == 1:
             self._loop.call_later(SPAWN_NEWS, self.kick)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.events import Edit, PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
+from gputui.core.attempts.cluster import check_lanes
+from gputui.core.events import Edit, NodesSeen, PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
 from gputui.core.job import JobId, JobSpec
-from gputui.core.lanes import Lane
+from gputui.core.lanes import Lane, NodeSize
 from gputui.core.mode import Cause, Mode
 from gputui.core.views.parameters import following
 from gputui.session.files.layouts import Layout
@@ -140,6 +141,14 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     gpu_file: str | None = None
     layout: Layout | None = None
     """How the folders of jobs that have not begun are called."""
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time: float | None = None
+    constraint: str | None = None
+    sbatch_opt: tuple[str, ...] | None = None
+    largest: NodeSize | None = None
+    """Of the cluster, as whoever opens the session has just seen it."""
     resume: bool = True
     keeps_crash_pause: bool = False
     """Going on after crashes is left to the user."""
@@ -148,6 +157,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
         scheduler = act.scheduler
         asked = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
         wanted = replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None})
+        if self.lanes is not None and (self.change_lanes or not scheduler.board.lanes):
+            check_lanes(scheduler, self.lanes)  # before anything is changed
         if self.layout is not None:
             act.lay_out(self.layout)
         if wanted != scheduler.settings:
@@ -157,6 +168,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
             kept = bool(before) and not self.change_lanes
             if not kept:
                 act.handle(SetLanes(self.lanes))
+        if self.largest is not None:
+            act.handle(NodesSeen(self.largest))
         lanes = scheduler.board.lanes
         differ = devices_of(self.lanes or ()) != devices_of(lanes)
         if self.resume and self._clears(scheduler.mode, scheduler.cause):

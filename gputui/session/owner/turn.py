@@ -160,9 +160,13 @@ class Turn:
             self._info_writer.note(self.scheduler.book[job_id], over=attempt)
 
     def _publish(self) -> None:
-        snapshot = self._publication.renew(self.scheduler, self.now, self._saver.trouble, self._awaited)
+        snapshot = self._publication.renew(self.scheduler, self.now, self._trouble, self._awaited)
         self._devices.look(self.scheduler, snapshot, self.now)
         self._publication.tell()
+
+    @property
+    def _trouble(self) -> str | None:
+        return self._saver.trouble or self.scheduler.unavailable or None
 
     def _awaited(self) -> str:
         return awaited(self.scheduler, self.now) or self._awaited_source()

@@ -24,7 +24,7 @@ def test_a_command_ended_by_a_signal_is_told_by_its_code(machine: EngineMachine,
 
 def test_a_start_is_reported_before_its_end_and_both_once(machine: EngineMachine) -> None:
     machine.run("true")
-    [spawned, ended] = machine.reports
+    [spawned, ended] = machine.begun_or_ended()
     assert machine.spawned() == [spawned]
     assert machine.ends() == [ended]
     assert not machine.spawned()[0].adopted
