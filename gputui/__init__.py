@@ -4,7 +4,7 @@ From Python: `gputui.Session` and the decorator `gputui.job` (see `gputui.python
 GPUTaskScheduler.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
