@@ -261,6 +261,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     """What went wrong; None where it did not fail, or by an earlier version."""
     engine: EngineName = EngineName.LOCAL
     slurm_job: int | None = None
+    lanes: tuple[LaneId, ...] = ()
+    """That it held; empty by an earlier version."""
 
     @property
     def said(self) -> str | None:

@@ -196,6 +196,7 @@ def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[
         left=event.left,
         engine=placed.engine,
         slurm_job=placed.slurm_job,
+        lanes=placed.lanes,
     )
     return (*job.attempts, attempt)
 

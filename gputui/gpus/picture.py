@@ -14,6 +14,8 @@ from msgspec import Struct
 from gputui.core.job import JobId
 from gputui.core.lanes import DeviceKind, Lane
 
+from .history.shares import DeviceShare
+from .history.tracks import EMPTY, DeviceHistories
 from .sample import DeviceSample, HostSample, Sample
 from .strangers import Stranger
 
@@ -54,6 +56,8 @@ class DevicePicture(Struct, frozen=True, kw_only=True):
     free_at: float | None = None
     """When its stranger has been away for long enough; Unix seconds."""
     leftovers: tuple[Leftover, ...] = ()
+    share: DeviceShare = DeviceShare()
+    """Whose its load and memory are."""
 
     @property
     def drained(self) -> bool:
@@ -73,6 +77,7 @@ class DevicesPicture(Struct, frozen=True, kw_only=True):
     """Jobs that hold memory and have long done nothing, with the time since when."""
     looking: bool = False
     """A sampler is at work, so figures will come."""
+    history: DeviceHistories = EMPTY
 
     @property
     def host(self) -> HostSample | None:

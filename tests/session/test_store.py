@@ -14,11 +14,13 @@ from support.owning import spec
 from gputui.core.events import AddJobs, AttemptEnded, Exited, Pause, Remove, SetLanes, Spawned
 from gputui.core.job import Job
 from gputui.core.lanes import Lane
+from gputui.core.mode import Mode
 from gputui.core.scheduler import Moment, Scheduler
+from gputui.core.timeline.spans import MOST_SPANS, RecordedSpan, SpanKind
 from gputui.core.validate import validate
 from gputui.process.world import this_world
 from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
-from gputui.session.store.store import Change, Identity, Store
+from gputui.session.store.store import SCHEMA, Change, Identity, Store
 
 
 @pytest.fixture
@@ -153,7 +155,7 @@ def test_a_record_that_cannot_be_read_is_damage(store: Store) -> None:
 
 
 def test_a_newer_store_is_refused_before_it_is_opened(store: Store, tmp_path: Path) -> None:
-    store._db.execute("PRAGMA user_version=2")
+    store._db.execute("PRAGMA user_version=99")
     store.close()
     before = (tmp_path / "session.db").read_bytes()
     with pytest.raises(NewerStore):
@@ -197,3 +199,36 @@ def test_a_copy_can_be_given_up_between_its_steps(store: Store, tmp_path: Path) 
         store.copy_to(str(tmp_path / "copy.db"), give_up)
     store.commit(whole(busy_scheduler()))
     store.check()
+
+
+def paused(number: int, until: float | None = None) -> RecordedSpan:
+    return RecordedSpan(number=number, kind=SpanKind.PAUSE, since=float(number), until=until, text="paused by you")
+
+
+def test_what_kept_jobs_from_starting_is_read_back_and_gone_on_with(store: Store) -> None:
+    store.commit(Change(spans=[paused(1, 2.0), paused(2)]))
+    store.commit(Change(spans=[paused(2, 9.0), paused(3)]))
+    store = again(store)
+    assert store.spans() == [paused(1, 2.0), paused(2, 9.0), paused(3)]
+    record = store.span_record()
+    record.mode(Mode.RUNNING, None, 20.0)
+    assert list(record.unsaved.values()) == [paused(3, 20.0)]
+
+
+def test_only_so_many_spans_are_kept(store: Store) -> None:
+    store.commit(Change(spans=[paused(number, 1e9) for number in range(1, MOST_SPANS + 11)]))
+    assert [span.number for span in store.spans()][:: MOST_SPANS - 1] == [11, MOST_SPANS + 10]
+
+
+def test_a_store_of_the_first_version_is_opened_with_all_that_is_in_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "session.db")
+    database = sqlite3.connect(path)
+    database.executescript(f"{SCHEMA} PRAGMA user_version=1;")
+    database.execute("INSERT INTO story VALUES(0, 1.0, 'added')")
+    database.commit()
+    database.close()
+    store = Store(path)
+    assert (store.story(0), store.spans()) == ([Moment(0, 1.0, "added")], [])
+    store.commit(Change(spans=[paused(1)]))
+    assert store.spans() == [paused(1)]
+    store.close()

@@ -24,18 +24,16 @@ from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import DeviceSample, Sample
 from gputui.gpus.strangers import HeldByStrangers, Ours, Rules, Strangers, Verdict
-from gputui.gpus.usage import UsageMeter
 from gputui.gpus.watch import SamplerWatch
 from gputui.gpus.words import why_not
 from gputui.session.owner.loop import Loop
 
 from .attribution import holdings, left_behind, ours
 from .picture_builder import Known, SessionLanes, pictured
+from .recording import Recording
 from .samplers import Wanted, kind_of, sampler_for, wanted_for
 
 NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
-IDLE_AFTER = 600.0
-"""Seconds of doing nothing on a card after which a job is remarked upon."""
 
 
 class Devices:
@@ -50,9 +48,11 @@ class Devices:
         session: str,
         token: Callable[[JobId, int], str],
         news: Callable[[], None],
+        recording: Recording,
         *,
         looked_at: bool = False,
     ) -> None:
+        self.recording = recording
         self.sample: Sample | None = None
         self.picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
         """Any thread may look at it; replaced when something changed, if somebody looks."""
@@ -74,7 +74,6 @@ class Devices:
         self._watch: SamplerWatch | None = None
         self._wanted: Wanted | None = None
         self._strangers = Strangers()
-        self._meter = UsageMeter()
         self._unread = False
         self._verdicts: dict[str, Verdict] = {}
         self._blocked: dict[str, str] = {}
@@ -95,6 +94,7 @@ class Devices:
             self._watch.close()
         for fd in self._held.values():
             os.close(fd)
+        self.recording.close()
 
     # Before jobs are placed
 
@@ -156,7 +156,8 @@ class Devices:
         verdicts = self._verdicts = self._strangers.observe(sample, Ours(pids, busy), now)
         if self._unread:
             self._unread = False
-            self._meter.observe(sample, held, pids, now)
+            self.recording.observe(sample, held, busy, pids, now)
+            self.recording.see_others(sample, words, verdicts, now)
         return {word: _fact(sample, word, verdicts, pids, leased.get(word), now) for word in words}
 
     # Leases
@@ -209,8 +210,8 @@ class Devices:
         """Makes a new picture if what it would show has changed; nothing if nobody looks."""
         if not self._looked_at:
             return
-        if self._wanted is not None and self._wanted.kind is DeviceKind.SIMULATED:
-            self._measure_simulated(scheduler, now)
+        if self._wanted is not None and not self._shared:
+            self._measure_own(scheduler, now)
         session = SessionLanes.of(snapshot, self.taken_off)
         drawn = (self.sample, session, self._blocked)
         if self._drawn is not None and drawn[0] is self._drawn[0] and drawn[1:] == self._drawn[1:]:
@@ -221,41 +222,36 @@ class Devices:
             blocked=self._blocked if self._shared else {},
             pids=self.pids,
             leftovers=self.left_behind,
-            idle_since=self._idle(scheduler, now),
+            idle_since=self.recording.idle(scheduler, now),
+            shares=self.recording.shares,
+            history=self.recording.history(),
         )
         kind = self._wanted.kind if self._wanted is not None else kind_of(session.all_lanes())
         self.picture = pictured(kind or DeviceKind.GPU, self.sample, session, known, looking=self._watch is not None)
 
-    def _measure_simulated(self, scheduler: Scheduler, now: float) -> None:
+    def _measure_own(self, scheduler: Scheduler, now: float) -> None:
+        """Devices that nobody else has."""
         if self.sample is not None and self._unread:
             self._unread = False
-            self._meter.observe(self.sample, holdings(scheduler, self.sample), {}, now)
-
-    def _idle(self, scheduler: Scheduler, now: float) -> dict[JobId, float]:
-        idle = {}
-        for job_id in scheduler.book.active:
-            placed = scheduler.book[job_id].active
-            since = self._meter.usage(job_id, placed.attempt).idle_since if placed is not None else None
-            if since is not None and now - since >= IDLE_AFTER:
-                idle[job_id] = since
-        return idle
+            held = holdings(scheduler, self.sample)
+            busy = {key for holding in held for key in holding.devices} | _busy_lanes(scheduler)
+            self.recording.observe(self.sample, held, busy, {}, now)
 
     # At an attempt's end
 
     def usage(self, job: JobId, attempt: int) -> Usage | None:
         if self._wanted is None or self._wanted.kind is DeviceKind.CPU:
             return None
-        seen = self._meter.end(job, attempt)
-        return Usage(
-            seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds, seen.peak_memory_each
-        )
+        return self.recording.usage(job, attempt)
 
     def remark(self, job: Job) -> str | None:
-        """What is odd about a running job: a hung one holds its card and does nothing."""
-        if job.active is None:
-            return None
-        idle = self._meter.usage(job.id, job.active.attempt).idle_for(time.time())
-        return f"holds GPU memory and has done nothing for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
+        """What is odd about a running job."""
+        return self.recording.remark(job)
+
+
+def _busy_lanes(scheduler: Scheduler) -> set[str]:
+    """Keys of the CPU lanes that run a job."""
+    return {f"CPU-{lane}" for lane in scheduler.board.holders}
 
 
 def _still_off(taken_off: tuple[Lane, ...], lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import threading
 from collections.abc import Callable
 
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import driver_present
+from gputui.gpus.history.shares import share
+from gputui.gpus.history.tracks import HistoryRecorder
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.process import ProcessSampler
-from gputui.gpus.sample import Sample, Sampler
+from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler
 from gputui.gpus.watch import SamplerWatch
 from gputui.process.threads import begin
 from gputui.session.owner.loop import Loop
@@ -25,6 +29,8 @@ class Monitor:
         self._kind = DeviceKind.GPU if driver_present() else DeviceKind.CPU
         self.picture: DevicesPicture = without_session(None, self._kind)
         """Any thread may look at it."""
+        self._history = HistoryRecorder()
+        self._user = _own_name()
         self._loop = Loop()
         self._thread: threading.Thread | None = None
 
@@ -53,5 +59,22 @@ class Monitor:
         return CpuSampler(())
 
     def _deliver(self, sample: Sample) -> None:
-        self.picture = without_session(sample, self._kind)
+        """Where there is no session, ours is what this user runs."""
+        shares = {device.key: share(device, self._is_mine, held=_is_lane(device)) for device in sample.devices}
+        self._history.observe(sample, shares)
+        self.picture = without_session(sample, self._kind, shares, self._history.frozen())
         self._on_change()
+
+    def _is_mine(self, process: ProcessSample) -> bool:
+        return process.user == self._user
+
+
+def _is_lane(device: DeviceSample) -> bool:
+    return device.uuid.startswith("CPU-")
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -9,6 +9,8 @@ from msgspec import Struct
 from gputui.core.job import JobId, LaneId
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
+from gputui.gpus.history.shares import DeviceShare
+from gputui.gpus.history.tracks import EMPTY, DeviceHistories
 from gputui.gpus.identity import find
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, Sample, Status
@@ -41,13 +43,24 @@ class Known(Struct, frozen=True, kw_only=True):
     pids: Mapping[int, JobId] = {}
     leftovers: tuple[Leftover, ...] = ()
     idle_since: Mapping[JobId, float] = {}
+    shares: Mapping[str, DeviceShare] = {}
+    """By device key."""
+    history: DeviceHistories = EMPTY
 
 
-def without_session(sample: Sample | None, kind: DeviceKind) -> DevicesPicture:
+def without_session(
+    sample: Sample | None,
+    kind: DeviceKind,
+    shares: Mapping[str, DeviceShare] | None = None,
+    history: DeviceHistories = EMPTY,
+) -> DevicesPicture:
     """All a monitor can say: processes are just processes."""
     devices = sample.devices if sample is not None else ()
-    pictures = tuple(DevicePicture(sample=device) for device in devices)
-    return DevicesPicture(kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True)
+    known = shares or {}
+    pictures = tuple(DevicePicture(sample=device, share=known.get(device.key, DeviceShare())) for device in devices)
+    return DevicesPicture(
+        kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True, history=history
+    )
 
 
 def pictured(
@@ -73,6 +86,7 @@ def pictured(
         pids=known.pids,
         idle_since=known.idle_since,
         looking=looking,
+        history=known.history,
     )
 
 
@@ -117,6 +131,7 @@ def _device(
         strangers=verdict.by if isinstance(verdict, HeldByStrangers) else (),
         free_at=verdict.until if isinstance(verdict, Resting) else None,
         leftovers=tuple(each for each in known.leftovers if each.pid in on_it),
+        share=known.shares.get(sample.key, DeviceShare()),
     )
 
 

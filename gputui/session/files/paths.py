@@ -33,6 +33,7 @@ class Paths:
         self.socket = os.path.join(self.private, "control.sock")
         self.claims = os.path.join(self.private, "claims")
         self.log = os.path.join(self.private, "scheduler.log")
+        self.history = os.path.join(self.private, "history")
         self.yielder_log = os.path.join(self.private, "yielder.log")
         self.notices: list[str] = []
         """What was mended on the way and the user must be told."""

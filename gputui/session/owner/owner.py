@@ -19,6 +19,7 @@ from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
+from gputui.core.timeline.spans import RecordedSpan
 from gputui.core.views.outlook import goes_on
 from gputui.engines.protocol import EngineFactory, Since
 from gputui.gpus.picture import DevicesPicture
@@ -208,6 +209,10 @@ class Owner:
     def story(self, job: JobId) -> list[Moment]:
         return self.parts.store.story(job)
 
+    def spans(self) -> list[RecordedSpan]:
+        """What kept jobs from starting, as far as it is stored."""
+        return self.parts.store.spans()
+
     @property
     def identity(self) -> Identity:
         return self.parts.saver.identity
@@ -240,6 +245,7 @@ class Owner:
 
     def _begin_placing(self) -> None:
         self._backups = Backups(self.loop, self.parts.store, self.ground.paths, self.journal)
+        self.devices.recording.keep_written(self.loop, time.time())
         self._folder_check.look_around()
         self._gpu_file = GpuFile(self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal)
 

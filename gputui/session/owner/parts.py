@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from gputui.engines.protocol import EngineFactory
 from gputui.session.devices.devices import Devices
+from gputui.session.devices.recording import Recording
 from gputui.session.files.folders import Folders
 from gputui.session.files.ground import Ground
 from gputui.session.files.paths import Paths
@@ -66,7 +67,8 @@ class Parts:
         """What does something to jobs and devices."""
         news = self.news
         self.info_writer = InfoWriter(self.folders, self.ground.paths.claims, self.engine.forget)
-        self.devices = Devices(self.loop, session, self.engine.token, news.kick, looked_at=looked_at)
+        recording = Recording(self.saver.spans, self.ground.paths.history)
+        self.devices = Devices(self.loop, session, self.engine.token, news.kick, recording, looked_at=looked_at)
         self.launcher = Launcher(
             self.paths, self.folders, self.store, self.engine, news.report, self.info_writer.note, self.devices
         )

@@ -31,6 +31,8 @@ class Saver:
         """Why the last change could not be made durable, for the user."""
         self.refusal = ""
         """The same, for whoever wants to change something meanwhile."""
+        self.spans = store.span_record()
+        """What keeps jobs from starting; others say what they see of it."""
         self._store = store
         self.identity = identity
         self._saved_identity: Identity | None = None
@@ -54,6 +56,7 @@ class Saver:
             return False
         scheduler.book.unsaved.clear()
         scheduler.unsaved_moments.clear()
+        self.spans.unsaved.clear()
         self.environments = {}
         self._record, self._sources = scheduler.record(), dict(sources)
         self._saved_identity = self.identity
@@ -64,6 +67,7 @@ class Saver:
 
     def _change(self, scheduler: Scheduler, sources: Sources, answered: Sequence[Ticket[Any]], now: float) -> Change:
         book, record = scheduler.book, scheduler.record()
+        self.spans.mode(scheduler.mode, scheduler.cause, now)
         return Change(
             jobs=[book[job_id] for job_id in book.unsaved],
             moments=scheduler.unsaved_moments,
@@ -77,6 +81,7 @@ class Saver:
             record=record if record != self._record or self.trouble is not None else None,
             identity=self.identity if self.identity != self._saved_identity else None,
             sources=list(sources.values()) if sources != self._sources else None,
+            spans=list(self.spans.unsaved.values()),
             full=bool(answered) or bool(self._noted),
         )
 

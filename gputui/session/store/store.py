@@ -19,16 +19,18 @@ from msgspec.structs import replace
 
 from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
+from gputui.core.timeline.spans import MOST_SPANS, RecordedSpan, SpanRecord
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World
-from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
+from gputui.session.errors import NewerStore, StoreDamaged
 from gputui.session.files.layouts import Former, Layout, ranges
 
 from .source_record import SourceRecord
+from .sqlite_errors import translated
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
@@ -37,7 +39,10 @@ CREATE TABLE story(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
 CREATE INDEX story_of_job ON story(job);
 CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NULL);
 """
-MIGRATIONS: dict[int, str] = {}
+SPANS = """
+CREATE TABLE span(number INTEGER PRIMARY KEY, open INTEGER NOT NULL, data TEXT NOT NULL);
+"""
+MIGRATIONS: dict[int, str] = {1: SPANS}
 """From a version to the next, as SQL; data rows decode older shapes by their fields' defaults."""
 
 PAGES_AT_ONCE = 200
@@ -47,6 +52,7 @@ LOCKED_FOR = 0.002
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
+_decode_span = msgspec.json.Decoder(RecordedSpan).decode
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -86,12 +92,13 @@ class Change(msgspec.Struct):
     record: Record | None = None
     identity: Identity | None = None
     sources: list[SourceRecord] | None = None
+    spans: Iterable[RecordedSpan] = ()
     full: bool = False
     """Flush it to the disk before going on."""
 
     def nothing(self) -> bool:
         some = self.jobs or self.moments or self.environments or self.replies or self.record or self.identity
-        return not some and self.sources is None
+        return not some and self.sources is None and not self.spans
 
 
 class Store:
@@ -101,10 +108,10 @@ class Store:
         self.path = path
         self._full: bool | None = None
         _refuse_newer(path, _version_in(path))
-        with _translated():
+        with translated():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         try:
-            with _translated():
+            with translated():
                 os.chmod(path, 0o600)
                 self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
                 self._db.execute("PRAGMA journal_mode=WAL")
@@ -118,7 +125,8 @@ class Store:
         _refuse_newer(self.path, version)
         if version == SCHEMA_VERSION:
             return
-        steps = SCHEMA if version == 0 else "".join(MIGRATIONS[at] for at in range(version, SCHEMA_VERSION))
+        steps = SCHEMA if version == 0 else ""
+        steps += "".join(MIGRATIONS[at] for at in range(max(1, version), SCHEMA_VERSION))
         self._db.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
 
     def close(self) -> None:
@@ -134,27 +142,40 @@ class Store:
 
     def load(self) -> Scheduler:
         """The scheduler as it was last committed."""
-        with _translated():
+        with translated():
             record = self._meta("record", Record) or Record()
             rows = self._db.execute("SELECT data FROM job ORDER BY id")
             return Scheduler(record, _without_gaps(record.first_id, (_decode_job(data) for (data,) in rows)))
 
     def check(self) -> None:
         """Reads every page, also of what is not loaded: damage is better found now than when it is written to."""
-        with _translated():
+        with translated():
             found = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if found[0] != "ok":
             raise StoreDamaged(f"the queue's file is damaged: {found[0].splitlines()[-1]}")
 
     def environment(self, digest: str) -> dict[str, str] | None:
-        with _translated():
+        with translated():
             row = self._one("SELECT variables FROM environment WHERE digest=?", digest)
             return msgspec.json.decode(row, type=dict[str, str]) if row is not None else None
 
     def story(self, job: int) -> list[Moment]:
-        with _translated():
+        with translated():
             rows = self._db.execute("SELECT at, text FROM story WHERE job=? ORDER BY rowid", (job,))
             return [Moment(job, at, text) for at, text in rows]
+
+    def spans(self) -> list[RecordedSpan]:
+        """What kept jobs from starting, from the oldest that is kept on."""
+        with translated():
+            return [_decode_span(data) for (data,) in self._db.execute("SELECT data FROM span ORDER BY number")]
+
+    def span_record(self) -> SpanRecord:
+        """To be gone on with."""
+        with translated():
+            rows = self._db.execute("SELECT data FROM span WHERE open ORDER BY number")
+            going_on = [_decode_span(data) for (data,) in rows]
+            last = self._db.execute("SELECT max(number) FROM span").fetchone()[0]
+        return SpanRecord(going_on, (last or 0) + 1)
 
     def reply_to(self, request: str) -> bytes | None:
         """What was answered to a request that came before, if it did."""
@@ -162,12 +183,12 @@ class Store:
         return row.encode() if row is not None else None
 
     def _meta(self, key: str, kind: type[T]) -> T | None:
-        with _translated():
+        with translated():
             text = self._one("SELECT value FROM meta WHERE key=?", key)
             return msgspec.json.decode(text, type=kind) if text is not None else None
 
     def _one(self, query: str, *values: object) -> str | None:
-        with _translated():
+        with translated():
             row = self._db.execute(query, values).fetchone()
         return row[0] if row is not None else None
 
@@ -175,7 +196,7 @@ class Store:
 
     def commit(self, change: Change) -> None:
         """All of it or nothing."""
-        with _translated():
+        with translated():
             self._synchronous(full=change.full)
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -196,6 +217,10 @@ class Store:
             many("INSERT INTO story VALUES(?, ?, ?)", ((told.job, told.at, told.text) for told in change.moments))
         if change.replies:
             many("INSERT OR REPLACE INTO request VALUES(?, ?, ?)", change.replies)
+        if change.spans:
+            spans = ((span.number, span.until is None, _encode(span).decode()) for span in change.spans)
+            many("INSERT OR REPLACE INTO span VALUES(?, ?, ?)", spans)
+            run("DELETE FROM span WHERE number <= (SELECT max(number) FROM span) - ?", (MOST_SPANS,))
         kept = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
         for key, value in kept:
             if value is not None:
@@ -207,7 +232,7 @@ class Store:
             self._full = full
 
     def forget_requests(self, before: float) -> None:
-        with _translated():
+        with translated():
             self._db.execute("DELETE FROM request WHERE at<?", (before,))
 
     def make_room(self) -> None:
@@ -220,7 +245,7 @@ class Store:
 
         Not by reading the file: to close a file a second time drops the locks that the first opening holds on it.
         """
-        with _translated():
+        with translated():
             copy = sqlite3.connect(path, isolation_level=None)
             try:
                 # The last step would flush it while commits wait; whoever asked for the copy flushes it.
@@ -252,31 +277,3 @@ def _without_gaps(first: int, jobs: Iterable[Job]) -> Iterable[Job]:
         if job.id != expected:
             raise StoreDamaged(f"the queue's file is damaged: job {expected} is missing")
         yield job
-
-
-class _translated:
-    """SQLite's errors by what can be done about them."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.OperationalError) and _passes(error):
-            raise StoreTrouble(f"the queue cannot be written: {error}") from error
-        if isinstance(error, sqlite3.DatabaseError | msgspec.MsgspecError):
-            raise StoreDamaged(f"the queue's file is damaged: {error}") from error
-
-
-_PASSING = frozenset(
-    (
-        sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_INTERRUPT,
-    )
-)  # fmt: skip
-
-
-def _passes(error: sqlite3.OperationalError) -> bool:
-    """The rest is damage: a file that ends too early, a table that is not there, text that is none."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code != sqlite3.SQLITE_IOERR_SHORT_READ and (code & 0xFF) in _PASSING

@@ -1,0 +1,189 @@
+"""When a place stood idle and why, what is expected of it next, and what happened, in words. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gputui.core.job import JobId
+from gputui.core.snapshot import Snapshot
+from gputui.core.views.amounts import memory
+
+from .rows import Bar, LanePlace, PlaceRow, Timeline, places_of, still_waits
+from .spans import RecordedSpan, SpanKind
+
+MOST_EXPECTED = 400
+"""Waiting jobs that are played out."""
+_ENOUGH = 0.3
+"""Of a gap that a cause must cover to be its reason."""
+
+
+class GapReason(StrEnum):
+    PAUSE = "pause"
+    STRANGER = "stranger"
+    TROUBLE = "trouble"
+    AWAY = "away"
+    NOTHING = "nothing"
+    """Nothing was left to run."""
+    OTHER = "other"
+
+
+class Gap(Struct, frozen=True):
+    place: LanePlace
+    since: float
+    until: float
+    reason: GapReason
+    words: str
+    open: bool = False
+    """It goes on."""
+
+    @property
+    def seconds(self) -> float:
+        return self.until - self.since
+
+
+def gaps(
+    timeline: Timeline,
+    place: LanePlace,
+    spans: Sequence[RecordedSpan],
+    since: float,
+    until: float,
+    *,
+    now: float,
+    shortest: float,
+    active: Bar | None,
+) -> list[Gap]:
+    """Idle stretches of a place within a time, those of at least so many seconds."""
+    until = min(until, now)
+    found = []
+    for start, end in _idle(timeline.row(place), since, until, active):
+        if end - start >= shortest:
+            reason, words = why_idle(timeline, spans, place, start, end, now)
+            found.append(Gap(place, start, end, reason, words, open=end >= now - 1.0 and active is None))
+    return found
+
+
+def _idle(row: PlaceRow, since: float, until: float, active: Bar | None) -> Iterator[tuple[float, float]]:
+    """Before the first attempt, between them, and after the last."""
+    stop = max(since, min(until, active.start)) if active is not None else until
+    if not len(row):
+        yield since, stop
+        return
+    if row.starts[0] > since:
+        yield since, min(row.starts[0], stop)
+    between = row.idle()
+    for start, end in between[bisect_right(between, since, key=lambda gap: gap[1]) :]:
+        if start >= until:
+            break
+        yield max(start, since), min(end, until)
+    if row.ends[-1] < stop:
+        yield max(since, row.ends[-1]), stop
+
+
+def why_idle(
+    timeline: Timeline, spans: Iterable[RecordedSpan], place: LanePlace, since: float, until: float, now: float
+) -> tuple[GapReason, str]:
+    """The cause that covers most of it; else whether there was anything to run."""
+    best: tuple[float, RecordedSpan] | None = None
+    for span in spans:
+        if span.device and span.device != place.slot:
+            continue
+        covered = min(until, span.lasts_until(now)) - max(since, span.since)
+        if covered > 0 and (best is None or covered > best[0]):
+            best = covered, span
+    if best is not None and best[0] >= _ENOUGH * (until - since):
+        return REASONS[best[1].kind], span_words(best[1])
+    if timeline.waited_at((since + until) / 2) <= 0:
+        return GapReason.NOTHING, "nothing left to run"
+    return GapReason.OTHER, "jobs waited for something else"
+
+
+REASONS = {
+    SpanKind.PAUSE: GapReason.PAUSE,
+    SpanKind.DRAIN: GapReason.PAUSE,
+    SpanKind.STRANGER: GapReason.STRANGER,
+    SpanKind.TROUBLE: GapReason.TROUBLE,
+    SpanKind.AWAY: GapReason.AWAY,
+}
+
+
+def span_words(span: RecordedSpan) -> str:
+    match span.kind:
+        case SpanKind.STRANGER:
+            facts = (span.text, f"pid {span.pid}" if span.pid is not None else "", _size(span.memory))
+            return f"{span.user}: {', '.join(fact for fact in facts if fact)}"
+        case SpanKind.AWAY:
+            return "no gputui was running"
+    return span.text
+
+
+def _size(count: int | None) -> str:
+    return memory(count).replace("G", " G") if count else ""
+
+
+class Expected(Struct, frozen=True):
+    """What will probably run in a place, and when."""
+
+    job: JobId
+    start: float
+    end: float
+
+
+def expected(
+    timeline: Timeline, snapshot: Snapshot, now: float, until: float, ends: dict[JobId, float]
+) -> dict[LanePlace, list[Expected]]:
+    """The queue in its order over the lanes, as far as it is to be seen. `ends`: of running jobs, where known."""
+    free: list[tuple[float, int]] = []
+    for index, lane in enumerate(snapshot.lanes):
+        holder = snapshot.holders.get(lane.id)
+        free.append((_free_at(timeline, snapshot, holder, now, ends), index))
+    heapq.heapify(free)
+    made: dict[LanePlace, list[Expected]] = {}
+    while timeline.waiting and not still_waits(snapshot, timeline.waiting[0]):
+        timeline.waiting.pop(0)
+    played = 0
+    for entry in timeline.waiting:
+        if played == MOST_EXPECTED or not free or free[0][0] >= until:
+            break
+        if still_waits(snapshot, entry):
+            played += 1
+            _play(timeline, snapshot, entry[2], free, made)
+    return made
+
+
+def _play(
+    timeline: Timeline,
+    snapshot: Snapshot,
+    job_id: JobId,
+    free: list[tuple[float, int]],
+    made: dict[LanePlace, list[Expected]],
+) -> None:
+    """On as many lanes as it needs, from when the last of them is free."""
+    job = snapshot[job_id]
+    length = timeline.typical(job.spec.group)
+    wanted = 1 if job.request.gpus is None else job.request.gpus
+    if length is None or wanted > len(free):
+        return
+    taken = [heapq.heappop(free) for _ in range(max(1, wanted))]
+    start = max(at for at, _ in taken)
+    for _, index in taken:
+        for place in places_of(snapshot.lanes[index]):
+            made.setdefault(place, []).append(Expected(job_id, start, start + length))
+        heapq.heappush(free, (start + length, index))
+
+
+def _free_at(
+    timeline: Timeline, snapshot: Snapshot, job_id: JobId | None, now: float, ends: dict[JobId, float]
+) -> float:
+    if job_id is None or job_id not in snapshot:
+        return now
+    if job_id in ends:
+        return max(now, ends[job_id])
+    job = snapshot[job_id]
+    length = timeline.typical(job.spec.group)
+    since = job.active.since if job.active is not None else now
+    return max(now, since + (length or 0.0))

@@ -1,0 +1,247 @@
+"""Attempts against time, device by device: what a timeline and a report draw. Pure.
+
+Read once from a snapshot and kept up by what changed. A picture costs columns times the logarithm of the attempts,
+never the attempts themselves: a cell asks by bisection what falls into it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from gputui.core.job import Attempt, Job, JobId, LaneId, StateName, Succeeded, Waiting
+from gputui.core.lanes import Lane
+from gputui.core.snapshot import Snapshot
+from gputui.core.states import FAILURES
+
+_GOES_ON = (StateName.QUEUED, StateName.DELAYED, StateName.BLOCKED)
+SHORTEST_IDLE = 20.0
+"""Seconds between two attempts that are called a gap."""
+_REMEMBERED = 51
+"""Durations of a group by which the next ones are estimated."""
+
+
+class LanePlace(Struct, frozen=True, order=True):
+    """A row: one device as a lane has it. Two lanes over one device are two places, a lane over two as well."""
+
+    slot: str
+    """The device as lanes name it, or `lane 3` where there is none."""
+    lane: LaneId = -1
+    """-1: an earlier version did not note it."""
+
+
+class Bar(Struct, frozen=True):
+    """One attempt in one place."""
+
+    job: JobId
+    attempt: int
+    start: float
+    end: float | None
+    """None: it runs."""
+    bad: bool = False
+
+
+class _Entry(NamedTuple):
+    start: float
+    end: float
+    job: JobId
+    attempt: int
+    bad: bool
+
+
+class PlaceRow:
+    """The attempts that are over in one place, by their start; a lane has one at a time."""
+
+    def __init__(self, entries: Iterable[_Entry] = ()) -> None:
+        self.starts, self.ends, self.busy = array("d"), array("d"), array("d", [0.0])
+        self.jobs, self.attempts = array("q"), array("q")
+        self.bad: list[float] = []
+        """Starts of the attempts that came to no good."""
+        self._idle: list[tuple[float, float]] | None = None
+        for entry in sorted(entries):
+            self.add(entry)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def add(self, entry: _Entry) -> None:
+        """Cheap for the newest, which it nearly always is."""
+        at = bisect_right(self.starts, entry.start)
+        self.starts.insert(at, entry.start)
+        self.ends.insert(at, max(entry.start, entry.end))
+        self.jobs.insert(at, entry.job)
+        self.attempts.insert(at, entry.attempt)
+        if entry.bad:
+            insort(self.bad, entry.start)
+        self._idle = None if at < len(self) - 1 else self._with_pause(at)
+        del self.busy[at + 1 :]
+        for index in range(at, len(self)):
+            self.busy.append(self.busy[-1] + self.ends[index] - self.starts[index])
+
+    def _with_pause(self, at: int) -> list[tuple[float, float]] | None:
+        if self._idle is not None and at and self.starts[at] - self.ends[at - 1] >= SHORTEST_IDLE:
+            self._idle.append((self.ends[at - 1], self.starts[at]))
+        return self._idle
+
+    def idle(self) -> list[tuple[float, float]]:
+        """The stretches between attempts that are worth a word, in their order."""
+        if self._idle is None:
+            pairs = zip(self.ends, self.starts[1:], strict=False)
+            self._idle = [(end, start) for end, start in pairs if start - end >= SHORTEST_IDLE]
+        return self._idle
+
+    def bar(self, index: int) -> Bar:
+        start = self.starts[index]
+        bad = bisect_left(self.bad, start) < bisect_right(self.bad, start)
+        return Bar(self.jobs[index], self.attempts[index], start, self.ends[index], bad)
+
+    def within(self, since: float, until: float) -> range:
+        """The attempts that overlap this stretch."""
+        return range(bisect_right(self.ends, since), bisect_left(self.starts, until))
+
+    def busy_seconds(self, since: float, until: float) -> float:
+        inside = self.within(since, until)
+        if not inside:
+            return 0.0
+        total = self.busy[inside.stop] - self.busy[inside.start]
+        cut = max(0.0, since - self.starts[inside.start]) + max(0.0, self.ends[inside.stop - 1] - until)
+        return max(0.0, total - cut)
+
+    def first_bad(self, since: float, until: float) -> int | None:
+        """The first attempt within that came to no good."""
+        inside = self.within(since, until)
+        if not inside or not self.bad:
+            return None
+        at = bisect_left(self.bad, self.starts[inside.start])
+        if at == len(self.bad) or self.bad[at] >= until:
+            return None
+        return bisect_left(self.starts, self.bad[at])
+
+
+class Timeline:
+    """`read` it from a snapshot, in pieces where there are many jobs, then `update` it by what changed."""
+
+    def __init__(self) -> None:
+        self.rows: dict[LanePlace, PlaceRow] = {}
+        self._read: dict[LanePlace, list[_Entry]] = {}
+        self.added, self.begun = array("d"), array("d")
+        """When jobs came, and when each first began; sorted by `settle`."""
+        self.waiting: list[tuple[float, float, JobId]] = []
+        """By the queue's order; some of them may wait no more."""
+        self._known: dict[JobId, int] = {}
+        self._durations: dict[str, deque[float]] = {}
+
+    def read(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._take(job)
+
+    def settle(self, snapshot: Snapshot) -> None:
+        """After all was read. What an earlier version noted without its lane goes to the first over its device."""
+        self.added, self.begun = array("d", sorted(self.added)), array("d", sorted(self.begun))
+        self.waiting.sort()
+        first: dict[str, LanePlace] = {}
+        for place in (each for lane in snapshot.lanes for each in places_of(lane)):
+            first.setdefault(place.slot, place)
+        merged: dict[LanePlace, list[_Entry]] = {}
+        for place, entries in self._read.items():
+            merged.setdefault(first.get(place.slot, place) if place.lane < 0 else place, []).extend(entries)
+        self._read = {}
+        self.rows = {place: PlaceRow(entries) for place, entries in merged.items()}
+
+    def update(self, snapshot: Snapshot, changed: Iterable[JobId]) -> None:
+        for job_id in changed:
+            if job_id in snapshot:
+                self._take(snapshot[job_id], later=True)
+
+    def _take(self, job: Job, *, later: bool = False) -> None:
+        known = self._known.get(job.id)
+        if known is None:
+            insort(self.added, job.added) if later else self.added.append(job.added)
+        known = known or 0
+        for attempt in job.attempts[known:]:
+            entry = _Entry(attempt.started, attempt.ended, job.id, attempt.number, attempt.end.name in FAILURES)
+            for place in places(attempt):
+                if later:
+                    self.rows.setdefault(place, PlaceRow()).add(entry)
+                else:
+                    self._read.setdefault(place, []).append(entry)
+            if isinstance(attempt.end, Succeeded):
+                durations = self._durations.setdefault(job.spec.group, deque(maxlen=_REMEMBERED))
+                durations.append(attempt.ended - attempt.started)
+        if not known and job.attempts:
+            first = job.attempts[0].started
+            insort(self.begun, first) if later else self.begun.append(first)
+        self._known[job.id] = len(job.attempts)
+        if isinstance(job.state, Waiting):
+            place_in_line = queue_key(job)
+            insort(self.waiting, place_in_line) if later else self.waiting.append(place_in_line)
+
+    # What is asked of it
+
+    def places(self, snapshot: Snapshot) -> list[LanePlace]:
+        """Those of the session's lanes first, in their order, then those that only the past has."""
+        now = [place for lane in (*snapshot.lanes, *snapshot.leaving) for place in places_of(lane)]
+        return list(dict.fromkeys((*now, *sorted(self.rows, key=_by_number))))
+
+    def row(self, place: LanePlace) -> PlaceRow:
+        return self.rows.get(place) or PlaceRow()
+
+    def typical(self, group: str) -> float | None:
+        """How long a job of this group runs; of any, where this one has no example."""
+        known = self._durations.get(group) or [each for some in self._durations.values() for each in some]
+        return sorted(known)[len(known) // 2] if known else None
+
+    def began(self) -> float | None:
+        """When the first attempt did."""
+        return min((row.starts[0] for row in self.rows.values() if len(row)), default=None)
+
+    def waited_at(self, at: float) -> int:
+        """About how many jobs had come and not begun."""
+        return bisect_right(self.added, at) - bisect_right(self.begun, at)
+
+
+def places(attempt: Attempt) -> list[LanePlace]:
+    """Where it ran; a lane is told apart only where it is clear which of them had which device."""
+    lanes, slots = attempt.lanes, attempt.gpus
+    if not slots:
+        return [LanePlace(f"lane {lane}", lane) for lane in lanes]
+    if len(lanes) == len(slots):
+        return [LanePlace(slot, lane) for slot, lane in zip(slots, lanes, strict=True)]
+    return [LanePlace(slot, lanes[0] if len(lanes) == 1 else -1) for slot in slots]
+
+
+def places_of(lane: Lane) -> list[LanePlace]:
+    return [LanePlace(slot, lane.id) for slot in lane.slots]
+
+
+def running(snapshot: Snapshot) -> Iterator[tuple[LanePlace, Bar]]:
+    """What is under way, by place."""
+    lanes = {lane.id: lane for lane in (*snapshot.lanes, *snapshot.leaving)}
+    for lane_id, job_id in snapshot.holders.items():
+        placed = snapshot[job_id].active if job_id in snapshot else None
+        if placed is None or lane_id not in lanes:
+            continue
+        for place in places_of(lanes[lane_id]):
+            yield place, Bar(job_id, placed.attempt, placed.since, None)
+
+
+def queue_key(job: Job) -> tuple[float, float, JobId]:
+    return (-job.priority, job.position, job.id)
+
+
+def still_waits(snapshot: Snapshot, entry: tuple[float, float, JobId]) -> bool:
+    """What the user holds back is not expected to run."""
+    if entry[2] not in snapshot:
+        return False
+    job = snapshot[entry[2]]
+    return not job.archived and job.state.name in _GOES_ON and queue_key(job) == entry
+
+
+def _by_number(place: LanePlace) -> tuple[bool, int, str, LaneId]:
+    number = place.slot.removeprefix("lane ")
+    return (not number.isdecimal(), int(number) if number.isdecimal() else 0, place.slot, place.lane)

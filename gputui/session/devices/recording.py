@@ -1,0 +1,150 @@
+"""What is remembered of the samples: what attempts used, what devices did, and who kept us off them.
+
+In the owner's thread. The history's file is written in another one, once a minute and at the end; that it is written
+at all also tells the next owner until when there was one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from gputui.core.attempts.traces import Usage
+from gputui.core.job import Job, JobId
+from gputui.core.scheduler import Scheduler
+from gputui.core.timeline.spans import DeviceUse, SpanRecord
+from gputui.gpus.history.file import read_history, write_history
+from gputui.gpus.history.shares import DeviceShare, share
+from gputui.gpus.history.tracks import EMPTY, DeviceHistories, HistoryRecorder
+from gputui.gpus.identity import find
+from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
+from gputui.gpus.strangers import HeldByStrangers, Unusable, Verdict
+from gputui.gpus.usage import DeviceHolding, UsageMeter
+from gputui.session.owner.loop import Loop
+
+IDLE_AFTER = 600.0
+"""Seconds of doing nothing on a card after which a job is remarked upon."""
+WRITE_EVERY = 60.0
+AWAY_FROM = 150.0
+"""Seconds without a sign of an owner from which on there was none."""
+
+
+class Recording:
+    def __init__(self, spans: SpanRecord, path: str) -> None:
+        self.shares: Mapping[str, DeviceShare] = {}
+        """Of the newest sample, by device key."""
+        self._spans = spans
+        self._path = path
+        self._meter = UsageMeter()
+        self._history: HistoryRecorder | None = None
+        self._writes = False
+
+    # What samples show
+
+    def observe(
+        self, sample: Sample, held: list[DeviceHolding], busy: Collection[str], pids: Mapping[int, JobId], now: float
+    ) -> None:
+        """`busy`: keys of the devices that run a job of ours."""
+        self._meter.observe(sample, held, pids, now)
+        self.shares = {each.key: _shared(each, sample, pids, held=each.key in busy) for each in sample.devices}
+        self._recorder().observe(sample, self.shares)
+
+    def see_others(self, sample: Sample, words: Collection[str], verdicts: Mapping[str, Verdict], now: float) -> None:
+        """Who or what keeps us off the devices that lanes name."""
+        found = {word: find(sample.devices, word) for word in words}
+        uses = {word: _use(verdicts.get(device.key)) for word, device in found.items() if device is not None}
+        self._spans.devices(uses, now)
+
+    def history(self) -> DeviceHistories:
+        return self._history.frozen() if self._history is not None else EMPTY
+
+    def _recorder(self) -> HistoryRecorder:
+        """Read when it is first needed: whoever takes a session over has other things to do first."""
+        if self._history is None:
+            self._history = HistoryRecorder(read_history(self._path))
+        return self._history
+
+    # What attempts used
+
+    def usage(self, job: JobId, attempt: int) -> Usage:
+        """The last word on an attempt."""
+        seen = self._meter.end(job, attempt)
+        return Usage(
+            seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds, seen.peak_memory_each
+        )
+
+    def idle(self, scheduler: Scheduler, now: float) -> dict[JobId, float]:
+        """Jobs that have long done nothing, with the time since when."""
+        idle = {}
+        for job_id in scheduler.book.active:
+            placed = scheduler.book[job_id].active
+            since = self._meter.usage(job_id, placed.attempt).idle_since if placed is not None else None
+            if since is not None and now - since >= IDLE_AFTER:
+                idle[job_id] = since
+        return idle
+
+    def remark(self, job: Job) -> str | None:
+        """What is odd about a running job: a hung one holds its card and does nothing."""
+        if job.active is None:
+            return None
+        idle = self._meter.usage(job.id, job.active.attempt).idle_for(time.time())
+        return f"holds GPU memory and has done nothing for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
+
+    # On disk
+
+    def keep_written(self, loop: Loop, now: float) -> None:
+        """From now on; only an owner that starts jobs does."""
+        seen = _written_at(self._path)
+        if seen is not None and now - seen > AWAY_FROM:
+            self._spans.away(seen, now)
+        self._writes = True
+        self._write_soon(loop)
+
+    def _write_soon(self, loop: Loop) -> None:
+        loop.call_later(WRITE_EVERY, lambda: self._write_soon(loop))
+        history = self._history.frozen() if self._history is not None else None
+        loop.run_in_thread(lambda: self._write(history), lambda _: None)
+
+    def _write(self, history: DeviceHistories | None) -> None:
+        """A disk that is full or gone costs the history, and nothing else."""
+        with suppress(OSError):
+            if history is not None:
+                write_history(self._path, history)
+            elif os.path.exists(self._path):
+                os.utime(self._path)
+            else:
+                write_history(self._path, EMPTY)
+
+    def close(self) -> None:
+        if self._writes:
+            self._write(self._history.frozen() if self._history is not None else None)
+
+
+def _shared(device: DeviceSample, sample: Sample, pids: Mapping[int, JobId], *, held: bool) -> DeviceShare:
+    """Where pids mean nothing, all that is on a device with a job of ours counts as ours."""
+
+    def is_ours(process: ProcessSample) -> bool:
+        return process.pid in pids or (sample.foreign_pids and held)
+
+    return share(device, is_ours, held=held)
+
+
+def _use(verdict: Verdict | None) -> DeviceUse | None:
+    match verdict:
+        case HeldByStrangers(by=by) if by:
+            first = min(by, key=lambda each: each.since)  # stays the same while it is there
+            total = sum(each.memory or 0 for each in by)
+            return DeviceUse(first.user or "?", os.path.basename((first.command or "").partition(" ")[0]),
+                             first.pid, total)  # fmt: skip
+        case Unusable(why=why):
+            return DeviceUse(text=why, trouble=True)
+    return None
+
+
+def _written_at(path: str) -> float | None:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None
