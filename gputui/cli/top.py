@@ -54,14 +54,13 @@ Scheduler:
 
   completion  for your shell: completion bash, zsh or fish
 
-gputui VERB --help tells more.
+gputui VERB --help tells more; gputui help words explains lane, keeper, held, lost and the like.
 """
 
 
 def main(words: list[str]) -> int:
     if words and words[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
-        return 0
+        return _help(words[1:])
     if words and words[0] in ("-V", "--version"):
         print(f"gputui {__version__}")
         return 0
@@ -72,6 +71,25 @@ def main(words: list[str]) -> int:
     from gputui.cli.app.app import main as app
 
     return app("app", words)
+
+
+def _help(words: list[str]) -> int:
+    """All of it, the words, or one verb's."""
+    from gputui.__main__ import VERBS
+    from gputui.__main__ import main as verb
+
+    if not words:
+        print(HELP, end="")
+    elif words[0] == "words":
+        from gputui.cli.output.glossary import GLOSSARY
+
+        print(GLOSSARY, end="")
+    elif words[0] in VERBS:
+        return verb([words[0], "--help"])
+    else:
+        say(f"there is no verb {words[0]!r}: gputui help lists them")
+        return USAGE
+    return 0
 
 
 def _mistaken_verb(words: list[str]) -> str | None:

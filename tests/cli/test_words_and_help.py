@@ -99,3 +99,8 @@ def test_a_word_that_is_no_verb_and_no_file_is_named_with_or_without_a_terminal(
     assert done.returncode == 2
     assert "no verb and no file 'wrongword'" in said(done)
     assert "terminal" not in done.stderr
+
+
+def test_the_words_of_a_newcomer_and_of_one_verb_are_explained(gputui: Gputui) -> None:
+    assert "stranger" in gputui("help", "words").out
+    assert gputui("help", "ls").out == gputui("ls", "--help").out
