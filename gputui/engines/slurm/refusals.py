@@ -20,6 +20,7 @@ _SENTENCES = (
     ("access/permission denied", "Slurm does not let you do that"),
     ("jobs in this qos or account", _FEWER),
     ("maximum number of jobs", _FEWER),
+    ("submitjob", _FEWER),
     (
         "violates accounting/qos policy",
         "the job breaks a limit of your account or QOS (jobs at once, size, or time): use fewer lanes, or ask for less",

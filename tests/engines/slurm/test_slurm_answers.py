@@ -1,0 +1,150 @@
+"""What Slurm prints is read alike from 22.05 (recorded from a cluster) to 24.11 (as it is documented)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputui.engines.slurm.answers import (
+    NodeState,
+    Phase,
+    details,
+    ended,
+    largest,
+    nodes,
+    queue,
+    settings,
+    submitted_id,
+    version,
+)
+from gputui.engines.slurm.pieces import host_list, numbers
+
+
+def recorded(name: str) -> str:
+    return (Path(__file__).parent / "recorded" / f"{name}.txt").read_text()
+
+
+def test_the_queue_of_a_real_cluster_is_read_whole() -> None:
+    jobs = {job.name: job for job in queue(recorded("22.05-queue"))}
+    assert len(jobs) == 9  # two of one array have one name
+    ours = jobs["gputui-7.1"]
+    assert (ours.id, ours.state, ours.phase) == ("2", "RUNNING", Phase.RUNNING)
+    assert (ours.comment, ours.partition, ours.nodes) == ("gputui:5f3a:7.1", "gpu", ("n1",))
+    assert (ours.submitted, ours.started, ours.ends) == (1794987850, 1794987851, None)
+    assert jobs["wide"].reason is not None
+    assert jobs["wide"].reason.startswith("Nodes required for job are DOWN, DRAINED")
+    assert jobs["proof"].nodes == ("n1", "n2", "n3")
+    assert jobs["later"].started == 1794991450
+    assert jobs["held"].started is None
+    assert jobs["kill"].phase is Phase.ENDED
+
+
+def test_a_name_with_a_separator_is_a_name() -> None:
+    (job,) = [job for job in queue(recorded("22.05-queue")) if job.id == "6"]
+    assert (job.comment, job.name, job.state) == ("x y", "a|b c", "FAILED")
+
+
+def test_states_and_lines_that_are_not_known_end_nothing() -> None:
+    jobs = {job.id: job for job in queue(recorded("24.11-queue"))}
+    assert len(jobs) == 5  # the cluster's name is no job
+    assert jobs["88241"].reason == "QOSMaxJobsPerUserLimit"
+    assert jobs["88243"].phase is Phase.ENDED
+    assert jobs["88244"].phase is Phase.RUNNING
+
+
+def test_a_job_says_where_its_gpus_are() -> None:
+    jobs = {job.name: job for job in details(recorded("22.05-jobs"))}
+    assert jobs["gputui-7.1"].places == (("n1", 0), ("n1", 1))
+    assert jobs["full"].places == tuple(("n3", index) for index in range(4))
+    assert jobs["wide"].places == ()
+    assert (jobs["a|b c"].code, jobs["a|b c"].signal, jobs["a|b c"].state) == (3, 0, "FAILED")
+    assert (jobs["kill"].code, jobs["kill"].signal, jobs["kill"].reason) == (0, 9, "JobLaunchFailure")
+    assert jobs["gputui-7.1"].comment == "gputui:5f3a:7.1"
+
+
+def test_gpus_with_a_type_on_several_nodes_are_told_apart() -> None:
+    both, failed = details(recorded("23.11-jobs"))
+    assert both.places == (("gpu01", 1), ("gpu01", 3), ("gpu02", 0))
+    assert both.restarts == 2
+    assert (failed.state, failed.reason, failed.ended) == ("NODE_FAIL", "NodeDown", 1794904608)
+    assert (failed.name, failed.comment) == ("gputui-9.2", "gputui:5f3a:9.2")
+
+
+def test_nodes_say_what_is_used_and_who_closed_them() -> None:
+    up, drained, draining = nodes(recorded("22.05-nodes"))
+    assert (up.name, up.state, up.gpus, up.used, up.used_at) == ("n1", NodeState.UP, 4, 2, None)
+    assert up.memory == 64000 * 1024**2
+    assert (drained.state, drained.reason, drained.by) == (NodeState.DRAINED, "GPU 1 = broken", "root")
+    assert (draining.state, draining.used) == (NodeState.DRAINING, 4)
+    assert (draining.reason, draining.since) == ("fan replacement, back on Tuesday", 1794987852)
+    assert up.partitions == ("gpu", "short")
+
+
+def test_nodes_of_later_versions_are_read_too() -> None:
+    mixed, down = nodes(recorded("23.11-nodes"))
+    assert (mixed.gpus, mixed.gpu_type, mixed.used, mixed.used_at) == (4, "a100", 2, (1, 3))
+    assert mixed.state is NodeState.UP
+    assert (down.state, down.reason, down.by, down.used_at) == (NodeState.DOWN, "Not responding", "slurm", ())
+    (several,) = nodes(recorded("24.05-nodes"))
+    assert (several.gpus, several.gpu_type, several.used, several.used_at) == (10, "", 4, (0, 1, 2, 7))
+    assert (several.state, several.reason) == (NodeState.DRAINING, "State=UP after reboot? ask chen")
+    plain, taken = nodes(recorded("24.11-nodes"))
+    assert (plain.gpus, plain.used) == (0, 0)
+    assert (taken.gpus, taken.gpu_type, taken.used, taken.used_at) == (2, "l40s", 2, None)
+    found = largest([mixed, down, several, plain])
+    assert found is not None
+    assert found.name == "h01"
+
+
+def test_the_accounting_tells_how_jobs_ended() -> None:
+    good, cancelled, late, failed = ended(recorded("24.05-ended"))
+    assert (good.state, good.started, good.ended) == ("COMPLETED", 1794901000, 1794904608)
+    assert (cancelled.state, cancelled.signal, cancelled.nodes) == ("CANCELLED", 15, ("gpu01", "gpu02"))
+    assert late.state == "TIMEOUT"
+    assert (failed.code, failed.started, failed.name) == (3, None, "a|b")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("slurm-wlm 22.05.8", (22, 5)),
+        ("slurm 23.11.4", (23, 11)),
+        ("slurm 24.11.0-0rc1\n", (24, 11)),
+        ("sbatch: command not found", None),
+    ],
+)
+def test_the_version_is_read(text: str, read: tuple[int, int] | None) -> None:
+    assert version(text) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("88240\n", "88240"), ("88240;hpc1\n", "88240"), ("NOTE: 2 jobs of yours wait\n88241\n", "88241"), ("\n", None)],
+)
+def test_the_number_of_a_new_job_is_found_among_the_words_of_a_plugin(text: str, number: str | None) -> None:
+    assert submitted_id(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("gpu[08-10,21],login1", ["gpu08", "gpu09", "gpu10", "gpu21", "login1"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("(null)", []),
+        ("", []),
+    ],
+)
+def test_lists_of_nodes_are_expanded(text: str, names: list[str]) -> None:
+    assert host_list(text) == names
+
+
+def test_lists_of_numbers_are_expanded() -> None:
+    assert numbers("0-2,7") == [0, 1, 2, 7]
+    assert numbers("N/A") == []
+
+
+def test_settings_are_read() -> None:
+    assert settings("ClusterName             = hpc1\nKillWait = 5 sec\n\nno pair\n")["ClusterName"] == "hpc1"
