@@ -1,0 +1,200 @@
+"""The end of a log that shows why a job failed: the last frames of its traceback, those of libraries folded.
+
+Which trace is shown is the one that the message was taken from; without one, the lines around the message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from gputui.logs.likeness import LONGEST_MESSAGE, shortened
+from gputui.logs.tail import FAR_TAIL_BYTES, read_tail
+
+from .cleaning import CleanLine, cleaned
+from .consequences import judged
+from .naming import named
+from .traces import Trace, traces_in
+
+__all__ = ["Excerpt", "ExcerptLine", "Piece", "excerpt"]
+
+LAST_LINES = 20
+_FRAME = re.compile(r"\s*[|│>]?\s*File \"(?P<path>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<where>.{1,200}))?")
+_PACKAGES = re.compile(r"/(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)")
+_PYTHON = re.compile(r"/lib(?:64)?/python\d[.\d]*/|^<frozen |^<string>$|/pypy[\d.]*/lib")
+_MARKS = re.compile(r"\s*[~^]+[~^\s]*$")
+
+
+class Piece(StrEnum):
+    """What a line of an excerpt is, hence how it looks."""
+
+    HEADER = "header"
+    FOLDED = "folded"
+    """Frames that are not the user's."""
+    PLACE = "place"
+    """File, line and function of a frame."""
+    SOURCE = "source"
+    FAILING = "failing"
+    """The line of the user's own code that failed."""
+    MARKS = "marks"
+    ERROR = "error"
+    TEXT = "text"
+
+
+class ExcerptLine(NamedTuple):
+    piece: Piece
+    text: str
+    line: str = ""
+    where: str = ""
+    """Of a place: the line's number and the function."""
+
+
+class Excerpt(NamedTuple):
+    lines: tuple[ExcerptLine, ...]
+    stream: str
+    """OUT or ERR; empty: there is nothing to read."""
+    needle: str
+    """A line of the log by which the place is found again; empty: there is none."""
+    is_trace: bool
+
+
+class _Frame(NamedTuple):
+    path: str
+    line: str
+    where: str
+    source: tuple[str, ...]
+    """The statement and the marks below it."""
+
+
+def excerpt(out_path: str, err_path: str | None, message: str, cwd: str = "") -> Excerpt:
+    """`message`: what was told of the crash; `cwd`: where the user's files are named from."""
+    logs = [
+        ("ERR" if path == err_path else "OUT", cleaned(read_tail(path, FAR_TAIL_BYTES)))
+        for path in (err_path, out_path)
+        if path
+    ]
+    for stream, lines in logs:
+        if trace := _trace(lines, message):
+            return Excerpt(tuple(_told(lines, trace, cwd)), stream, trace.text, is_trace=True)
+    for stream, lines in logs:
+        if (place := _place(lines, message)) is not None:
+            return _around(stream, lines, place)
+    return next((_end(stream, lines) for stream, lines in logs if any(line.text for line in lines)), _NOTHING)
+
+
+_NOTHING = Excerpt((), "", "", is_trace=False)
+
+
+def _trace(lines: list[CleanLine], message: str) -> Trace | None:
+    """The last one with this message; of several ranks any will do."""
+    verdict = judged(lines, found := traces_in(lines))
+    likely = [trace for trace in (verdict.cause, verdict.victim, verdict.wrapper) if trace is not None]
+    for trace in [*likely, *reversed(found)]:
+        if shortened(" ".join(named(trace, lines).split()), LONGEST_MESSAGE) == message:
+            return trace
+    return None
+
+
+def _place(lines: list[CleanLine], message: str) -> int | None:
+    """The last line that holds the message, or its beginning where it was put together from several."""
+    sought = message.removesuffix("…")
+    for part in (sought, sought.partition(": ")[2], sought[:60]):
+        if len(part) >= 8:
+            for place in range(len(lines) - 1, -1, -1):
+                if part in " ".join(lines[place].text.split()):
+                    return place
+    return None
+
+
+def _around(stream: str, lines: list[CleanLine], place: int) -> Excerpt:
+    first = max(0, place - LAST_LINES + 6)
+    made = [
+        ExcerptLine(Piece.ERROR if index == place else Piece.TEXT, lines[index].text)
+        for index in range(first, min(len(lines), place + 6))
+    ]
+    return Excerpt(tuple(_trimmed(made)), stream, lines[place].text.strip(), is_trace=False)
+
+
+def _end(stream: str, lines: list[CleanLine]) -> Excerpt:
+    made = _trimmed([ExcerptLine(Piece.TEXT, line.text) for line in lines])[-LAST_LINES:]
+    return Excerpt(tuple(made), stream, "", is_trace=False)
+
+
+def _trimmed(lines: list[ExcerptLine]) -> list[ExcerptLine]:
+    while lines and not lines[-1].text.strip():
+        lines.pop()
+    while lines and not lines[0].text.strip():
+        lines.pop(0)
+    return lines
+
+
+def _told(lines: list[CleanLine], trace: Trace, cwd: str) -> list[ExcerptLine]:
+    own = [line.text for line in lines[trace.first : trace.last] if line.source == trace.source]
+    frames = _frames(own)
+    error = [ExcerptLine(Piece.ERROR, " ".join((trace.text, *trace.block)))]
+    if not frames:
+        return [*(ExcerptLine(Piece.TEXT, text) for text in own[-LAST_LINES:]), *error]
+    header = [ExcerptLine(Piece.HEADER, "Traceback (most recent call last):")]
+    return [*header, *_folded(frames, cwd), *error]
+
+
+def _frames(texts: list[str]) -> list[_Frame]:
+    frames: list[_Frame] = []
+    for text in texts:
+        if match := _FRAME.match(text):
+            frames.append(_Frame(match["path"], match["line"], match["where"] or "", ()))
+        elif frames and text.strip():
+            last = frames[-1]
+            frames[-1] = last._replace(source=(*last.source, text))
+    return frames
+
+
+def _folded(frames: list[_Frame], cwd: str) -> list[ExcerptLine]:
+    mine = [index for index, frame in enumerate(frames) if not _library(frame.path)]
+    failing = mine[-1] if mine else len(frames) - 1
+    made: list[ExcerptLine] = []
+    folded: list[str] = []
+    for index, frame in enumerate(frames):
+        if index != failing and (library := _library(frame.path)):
+            folded.append(library)
+            continue
+        if folded:
+            made.append(_fold(folded))
+            folded = []
+        made += _shown(frame, cwd, failing=index == failing)
+    return [*made, _fold(folded)] if folded else made
+
+
+def _library(path: str) -> str:
+    """Whose a file is, if it is not the user's."""
+    if match := _PACKAGES.search(path):
+        return match["name"]
+    return "Python" if _PYTHON.search(path) else ""
+
+
+def _fold(libraries: list[str]) -> ExcerptLine:
+    names = list(dict.fromkeys(libraries))
+    told = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    count = len(libraries)
+    return ExcerptLine(Piece.FOLDED, f"… {count} frame{'s' if count > 1 else ''} of {told}")
+
+
+def _shown(frame: _Frame, cwd: str, *, failing: bool) -> list[ExcerptLine]:
+    made = [ExcerptLine(Piece.PLACE, _named_from(frame.path, cwd), frame.line, frame.where)]
+    base = len(frame.source[0]) - len(frame.source[0].lstrip()) if frame.source else 0
+    for text in frame.source:
+        if _MARKS.match(text):
+            made.append(ExcerptLine(Piece.MARKS, text[base:]))
+        else:
+            made.append(ExcerptLine(Piece.FAILING if failing else Piece.SOURCE, text[base:]))
+    return made
+
+
+def _named_from(path: str, cwd: str) -> str:
+    if cwd and path.startswith(cwd.rstrip("/") + "/"):
+        return path[len(cwd.rstrip("/")) + 1 :]
+    if library := _PACKAGES.search(path):
+        return path[library.start("name") :]
+    return os.path.join(*path.split("/")[-2:]) if path.count("/") > 2 else path
