@@ -27,6 +27,7 @@ ACTS: dict[str, Act] = {
     "hold": jobs.hold,
     "remove": jobs.remove,
     "details": looking.details,
+    "failures": looking.failures,
     "copy_command": looking.copy_command,
     "copy_path": looking.copy_path,
     "kill": jobs.kill,

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from gputui.core.job import JobId
 from gputui.logs.paged import paged_lines
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import QUEUE_ORDER, Tab
 from gputui.tui.screens.details import details_screen
+from gputui.tui.widgets.logs.job_log import Stream
 
 if TYPE_CHECKING:
     from gputui.tui.bridge import Details
@@ -69,6 +71,31 @@ def full_log(main: MainScreen) -> None:
     else:
         main.places.zoomed = Pane.LOG
         _go_to(main, Pane.LOG)
+
+
+def failures(main: MainScreen) -> None:
+    """Imported when it is wanted: most looks at a queue need none of it."""
+    from gputui.tui.screens.failures.view import FailuresView
+
+    main.open_view(FailuresView(main))
+
+
+def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> None:
+    """The log of a job on the whole screen, at a line of it."""
+    if not main.table.move_to(job):  # hidden by the tab or the filter
+        main.table.set_view(filter=Filter(), tab=Tab.ALL)
+        main.table.move_to(job)
+    main.places.zoomed = Pane.LOG
+    _go_to(main, Pane.LOG)
+    main.logs.show()
+
+    def search() -> None:
+        if stream in (Stream.OUT.value, Stream.ERR.value):
+            main.log_pane.turn_to(Stream(stream))
+        if sought:
+            main.log_pane.search(sought)
+
+    main.call_after_refresh(search)
 
 
 def back(main: MainScreen) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gputui.core.breaker import failure_of
-from gputui.core.events import Drain, Pause, PauseKind, Requeue, Rerun, Resume, UserCommand
-from gputui.core.job import Active, Ended, Job, StateName, Stopping
+from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, UserCommand
+from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
 from gputui.core.mode import Mode
-from gputui.core.transitions import words
+from gputui.core.views.failures import said_of, signature_of
 from gputui.core.views.outlook import goes_on
 from gputui.tui.farewell import Way
 from gputui.tui.model.rows import BAD_ENDS
@@ -36,7 +36,7 @@ def rerun_failed(main: MainScreen) -> None:
     groups: dict[str, list[Job]] = defaultdict(list)
     for job in main.snapshot:
         if job.state.name in BAD_ENDS and job.state.name is not StateName.SKIPPED:
-            groups[_signature(job)].append(job)
+            groups[signature_of(job)].append(job)
     if not groups:
         main.say("no job has failed")
         return
@@ -46,32 +46,33 @@ def rerun_failed(main: MainScreen) -> None:
     seen = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
 
     def answered(picked: list[str] | None) -> None:
-        jobs = sorted(job.id for each in picked or () for job in groups[each])
+        jobs = sorted((job for each in picked or () for job in groups[each]), key=lambda job: job.id)
         if jobs:
-            events: list[UserCommand] = [Rerun(job=job, seen=seen[job]) for job in jobs]
-            resumes = [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
-            main.send([*events, *resumes], f"{counted(len(jobs), 'job', 'jobs')} queued again")
+            rerun_and_resume(main, jobs, seen=seen)
 
     body = "Failed jobs by crash. Their environment stays the one they were added with."
     main.ask(Pick("Rerun", body, items, go="reruns the picked and resumes"), answered)
 
 
-def _signature(job: Job) -> str:
-    if job.attempts and job.attempts[-1].signature:
-        return failure_of(job).signature
-    assert isinstance(job.state, Ended)
-    return words(job.state)
-
-
-def _said(job: Job) -> str:
-    assert isinstance(job.state, Ended)
-    return (job.attempts[-1].said if job.attempts else None) or words(job.state)
+def rerun_and_resume(
+    main: MainScreen,
+    jobs: Sequence[Job],
+    changed: Mapping[JobId, JobSpec] | None = None,
+    seen: Mapping[JobId, Seen] | None = None,
+) -> None:
+    """`changed`: what some of them become first; `seen`: as they were painted when it was asked."""
+    seen = seen or {job.id: main.table.seen(job) for job in jobs}
+    events: list[UserCommand] = [Rerun(job=job.id, seen=seen[job.id]) for job in jobs]
+    # In the same request, so that none of them starts in between.
+    events += [Edit(job=job, spec=spec) for job, spec in (changed or {}).items()]
+    resumes = [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
+    main.send([*events, *resumes], f"{counted(len(jobs), 'job', 'jobs')} queued again")
 
 
 def _group(jobs: list[Job]) -> str:
     """With the words of the newest of them: a true message, not what they are compared by."""
     ids = " ".join(f"#{job.id}" for job in jobs[:SHOWN]) + (" …" if len(jobs) > SHOWN else "")
-    return f"{len(jobs):,} × {_said(jobs[-1])}   {ids}"
+    return f"{len(jobs):,} × {said_of(jobs[-1])}   {ids}"
 
 
 def _picked(jobs: list[Job], named: set[int]) -> bool:

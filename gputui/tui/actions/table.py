@@ -61,6 +61,10 @@ def _view(name: str, keys: str, label: str, help: str, part: Part) -> Action:
     return Action(name, tuple(keys.split()), label, help, part)
 
 
+def _in(view: str, name: str, keys: str, label: str, help: str, *, acts: bool = False) -> Action:
+    return Action(name, tuple(keys.split()), label, help, Part.VIEWS, acts, view)
+
+
 ACTIONS = (
     Action("add", ("a",), "Add", "add a job", Part.JOBS, acts=True),
     Action("sweep", ("A",), "Sweep", "add a sweep, with a live preview", Part.JOBS, acts=True),
@@ -72,6 +76,8 @@ ACTIONS = (
     _job("hold", "h", "Hold", "hold a waiting job, or release it"),
     _job("remove", "D delete", "Remove", "take jobs off the list; their files stay"),
     _view("details", "enter", "Details", "command, folder, attempts, story, GPU use", Part.JOBS),
+    _view("failures", "F", "Failures", "failed jobs by crash: what they share, the last frames; rerun or hold a kind",
+          Part.JOBS),
     _view("copy_command", "y", "Copy command", "copy the job's command to the clipboard", Part.JOBS),
     _view("copy_path", "Y", "Copy path", "copy the path of the job's log to the clipboard", Part.JOBS),
     _job("kill", "K f9", "Kill", "end a job with grace; again in the dialog: now", Part.RUNNING),
@@ -114,6 +120,12 @@ ACTIONS = (
     _view("help", "?", "Help", "this text", Part.SESSION),
     _view("leave", "q", "Quit", "leave: detach, drain or stop; jobs go on when you detach", Part.SESSION),
     _view("interrupt", "ctrl+c", "Copy", "copy what the mouse selected; without a selection, leave", Part.SESSION),
+    _in("failures", "rerun_group", "r", "Rerun", "F: run the marked jobs of a kind again, or all of it", acts=True),
+    _in("failures", "edit_group", "e", "Edit and rerun", "F: replace a part of their commands and run them", acts=True),
+    _in("failures", "hold_alike", "h", "Hold alike", "F: hold waiting jobs that share what a kind shares", acts=True),
+    _in("failures", "log_at_error", "l", "Log at the error", "F: the log on the whole screen, at the error"),
+    _in("failures", "mark_failed", "space", "Mark", "F: mark this job of a kind"),
+    _in("failures", "failures_tab", "tab", "Jobs", "F: from the kinds to the jobs of one, and back"),
 )  # fmt: skip
 
 BY_NAME = {action.name: action for action in ACTIONS}

@@ -17,7 +17,7 @@ from gputui.logs.line_index import FileChange
 from gputui.logs.plain import plain
 from gputui.logs.search import Needle
 
-from .job_log import JobLog
+from .job_log import JobLog, Stream
 from .moving import MovableView
 from .reading import LogReading
 from .turns import TURN, in_turns
@@ -99,6 +99,11 @@ class LogPane(MovableView):
             self._turn_to_other_lines()
         elif self._reading.attempt is not None:
             self.post_message(self.Noticed("both streams of this job are in one file"))
+        self._tell()
+
+    def turn_to(self, stream: Stream) -> None:
+        if self._reading.turn_to(stream):
+            self._turn_to_other_lines()
         self._tell()
 
     def attempt_earlier(self) -> None:

@@ -54,6 +54,13 @@ class LogReading:
         self._wish, self._insists = self.stream.next, True
         return self._open()
 
+    def turn_to(self, stream: Stream) -> bool:
+        """The newest attempt's; False: that is what is shown, or there is but one file."""
+        if self.attempt is None or self.attempt.err is None or (self.stream is stream and not self._attempt_number):
+            return False
+        self._attempt_number, self._wish, self._insists = None, stream, True
+        return self._open()
+
     def step_attempt(self, by: int) -> bool:
         """To an earlier or a later attempt; False when there is none."""
         attempts = self.log.attempts if self.log is not None else ()

@@ -1,0 +1,154 @@
+"""Rows of styled text, painted line by line: what full views are made of. Knows nothing of jobs.
+
+Whoever shows rows makes new ones at each change; only lines that differ are painted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gputui.tui.looks.palette import Palette, palette_of
+
+from .band import BandPart, band_line
+
+__all__ = ["BAR", "ViewRow", "ViewRows", "blank_row", "cells_of", "row_strip"]
+
+BAR = "▌"
+"""At the left end of what is selected, and of what is marked."""
+
+
+@dataclass(frozen=True)
+class ViewRow:
+    left: Sequence[BandPart] = ()
+    right: Sequence[BandPart] = ()
+    """Stands at the right end."""
+    selected: bool = False
+    """On the cursor's ground."""
+    marked: bool = False
+    """Has a bar at its left end, in the place of a blank."""
+    band: bool = False
+    ground: Style | None = field(default=None, compare=True)
+    """Another ground than the page's."""
+    value: object = None
+    """What a click on it means."""
+
+
+def blank_row() -> ViewRow:
+    return ViewRow()
+
+
+class ViewRows(Widget):
+    """Its own height says how many are seen; `top` is the first of them."""
+
+    class RowClicked(Message):
+        def __init__(self, rows: ViewRows, value: object) -> None:
+            super().__init__()
+            self.rows = rows
+            self.value = value
+
+    class Wheel(Message):
+        def __init__(self, rows: ViewRows, by: int) -> None:
+            super().__init__()
+            self.rows = rows
+            self.by = by
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.rows: list[ViewRow] = []
+        self.top = 0
+
+    def show(self, rows: Sequence[ViewRow], seen: tuple[int, int] | None = None) -> None:
+        """`seen`: the first and the last row that must be in sight."""
+        before, top = self.rows, self.top
+        self.rows = list(rows)
+        self._scroll(seen)
+        if self.top != top or len(before) != len(rows):
+            self.refresh()
+            return
+        changed = [number for number, (old, new) in enumerate(zip(before, rows, strict=True)) if old != new]
+        for number in changed:
+            self.refresh(Region(0, number - self.top, self.size.width, 1))
+
+    def scroll_by(self, lines: int) -> None:
+        top = self.top
+        self.top = max(0, min(self.top + lines, len(self.rows) - max(1, self.size.height)))
+        if self.top != top:
+            self.refresh()
+
+    def _scroll(self, seen: tuple[int, int] | None) -> None:
+        height = max(1, self.size.height)
+        if seen is not None:
+            first, last = seen
+            if last >= self.top + height:
+                self.top = last - height + 1
+            self.top = min(self.top, first)
+        self.top = max(0, min(self.top, len(self.rows) - height))
+
+    def render_line(self, y: int) -> Strip:
+        palette = palette_of(self.app.theme)
+        number = self.top + y
+        row = self.rows[number] if number < len(self.rows) else ViewRow()
+        return row_strip(row, self.size.width, palette)
+
+    def on_click(self, event: events.Click) -> None:
+        number = self.top + event.y
+        if number < len(self.rows) and self.rows[number].value is not None:
+            self.post_message(self.RowClicked(self, self.rows[number].value))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.post_message(self.Wheel(self, 3))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.post_message(self.Wheel(self, -3))
+
+
+def row_strip(row: ViewRow, width: int, palette: Palette) -> Strip:
+    """Exactly so wide; what does not fit is cut from the left part."""
+    if row.band:
+        return band_line(row.left, row.right, width, palette)
+    left = _with_bar(row.left, palette) if row.marked else row.left
+    room = width - sum(cell_len(text) for text, _ in row.right)
+    parts = [*_fitted(left, max(0, room), palette.text), *row.right]
+    segments = [Segment(text, _laid(style, row, palette)) for text, style in parts if text]
+    return Strip(segments).simplify().adjust_cell_length(width, _laid(palette.text, row, palette))
+
+
+def _with_bar(parts: Sequence[BandPart], palette: Palette) -> list[BandPart]:
+    """In the place of the blank that rows begin with."""
+    (text, style), *rest = parts
+    return [(BAR, palette.focus + Style(underline=False)), (text.removeprefix(" "), style), *rest]
+
+
+def _laid(style: Style, row: ViewRow, palette: Palette) -> Style:
+    if row.selected:
+        return palette.on_cursor(style)
+    return style + row.ground if row.ground is not None else style
+
+
+def _fitted(parts: Sequence[BandPart], room: int, blank: Style) -> list[BandPart]:
+    made: list[BandPart] = []
+    for text, style in parts:
+        cells = cell_len(text)
+        if cells > room:
+            if room > 0:
+                made.append((set_cell_size(text, room - 1) + "…", style))
+            return made
+        made.append((text, style))
+        room -= cells
+    return [*made, (" " * room, blank)]
+
+
+def cells_of(parts: Sequence[BandPart]) -> int:
+    return sum(cell_len(text) for text, _ in parts)
