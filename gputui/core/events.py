@@ -152,6 +152,8 @@ class Settings(Struct, frozen=True, tag="settings"):
     constraint: str | None = None
     sbatch_opt: tuple[str, ...] = ()
     """Further options of sbatch, as they are."""
+    metric: str = ""
+    """What jobs are compared by, as the user chose it: `val_acc max`; empty: what their settings or names tell."""
 
 
 UserCommand = (

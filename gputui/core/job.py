@@ -72,6 +72,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hang_after: float = 1800.0
     """Seconds without a sign of life after which it counts as hung; 0: never."""
     on_hang: OnHang = OnHang.NOTIFY
+    metric: str = ""
+    """What jobs like it are compared by, and how it is found in its output, as the user wrote it; empty: guess."""
     notify: bool = False
     checkpoint: bool = False
     """It goes on where it was when it is put back in the queue."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .results import Direction
+from .results.shapes import Direction
 
 __all__ = ["direction_of", "words_of"]
 

@@ -72,7 +72,7 @@ def _job_setting(key: str) -> Callable[[Any], Any]:
     return read
 
 
-JOB_SETTINGS = ("retries", "retry_on", "on_oom", "hang_after", "on_hang", "timeout", "shell", "login_shell")
+JOB_SETTINGS = ("retries", "retry_on", "on_oom", "hang_after", "on_hang", "timeout", "metric", "shell", "login_shell")
 """Those of a job that may be said for all of them."""
 Reader = tuple[Callable[[Any], Any], Any]
 KEYS: dict[str, Reader] = {

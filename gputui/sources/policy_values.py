@@ -1,4 +1,4 @@
-"""What a user writes about a job in trouble: after which failures it is run again, and what hanging means."""
+"""What a user writes of how a job is treated and judged: failures, hanging, memory, and the result that matters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
 
+from gputui.core.results.wanted import wanted_of
+
 from . import values
 from .values import BadValue
 
-__all__ = ["LEARN", "choice", "hang_after", "hang_after_in_file", "memory", "retry_on", "retry_on_in_file"]
+__all__ = ["LEARN", "choice", "hang_after", "hang_after_in_file", "memory", "metric", "retry_on", "retry_on_in_file"]
 
 LEARN = "learn"
 """Instead of a size: what jobs of the group were seen to use."""
@@ -31,6 +33,15 @@ def choice(kind: type[C]) -> Callable[[str], C]:
 
 def memory(written: str) -> str:
     return LEARN if written.strip().lower() == LEARN else values.memory(written)
+
+
+def metric(written: str) -> str:
+    """As it was written: what it means is read from it again."""
+    try:
+        wanted_of(written)
+    except ValueError as error:
+        raise BadValue(str(error)) from None
+    return written.strip()
 
 
 def retry_on(written: str) -> tuple[str, ...]:

@@ -247,6 +247,16 @@ class JobSettings(Struct, frozen=True, kw_only=True):
             in_config=True,
         ),
     ] = None
+    metric: Annotated[
+        str | None,
+        Setting(
+            help="compare jobs by this result, 'val_acc max', or find it by '/best: ([0-9.]+)/ max'",
+            metavar="NAME",
+            read=policy_values.metric,
+            hint="val_loss · val_acc max · /best: ([0-9.]+)/ max",
+            in_config=True,
+        ),
+    ] = None
     notify: Annotated[bool | None, Setting(help="tell me when it ends or hangs", read=values.boolean, in_file=bool)] = (
         None
     )

@@ -16,6 +16,7 @@ WRITTEN = {
     "name": "big", "gpus": "2", "devices": "0, GPU-1", "memory": "6G", "priority": "0", "after": "prepare, 3",
     "env": "SEED=1 NAME='two words'", "cwd": "/data", "retries": "3", "timeout": "5400", "after_any": "yes",
     "retry_on": "oom, exit:75", "on_oom": "bigger", "hang_after": "600", "on_hang": "kill", "notify": "yes",
+    "metric": "val_acc max",
     "checkpoint": "yes", "preempt": "yes", "hold": "yes",
     "outfile": "/logs/a.log", "group": "lr", "shell": "zsh", "login_shell": "yes",
     "wrap": "apptainer exec x.sif", "task": "module:function",

@@ -27,6 +27,7 @@ SETTINGS = (
     "on_oom",
     "hang_after",
     "on_hang",
+    "metric",
     "notify",
     "checkpoint",
     "preempt",

@@ -42,6 +42,18 @@ class PackedMap(Mapping[int, T], Generic[T]):
         place = key - self._first
         return self._packed[place] if 0 <= place < len(self._packed) else None
 
+    def packed(self, key: int) -> bytes | None:
+        """As it is kept, for whoever needs only a part of it."""
+        return self._at(key)
+
+    def with_packed(self, values: Mapping[int, bytes]) -> PackedMap[T]:
+        """With values that are packed already, as a store kept them."""
+        longest = max((key - self._first + 1 for key in values), default=0)
+        entered = [*self._packed, *[None] * (longest - len(self._packed))]
+        for key, value in values.items():
+            entered[key - self._first] = value
+        return self._with(Vector(entered), len(entered) - entered.count(None))
+
     def set_all(self, values: Mapping[int, T | None]) -> PackedMap[T]:
         """With these in the place of what was there; None takes one out. No id is below the first."""
         packed, count = self._packed, self._count

@@ -4,8 +4,9 @@ What may enter: what training programs print and how it is told from all else th
 Called by whoever reads logs; `MetricReader` is the door.
 """
 
+from gputui.core.results.wanted import WantedMetric, wanted_of
+
 from .reader import MetricReader
 from .reading import MetricReading
-from .wanted import WantedMetric, wanted_of
 
 __all__ = ["MetricReader", "MetricReading", "WantedMetric", "wanted_of"]

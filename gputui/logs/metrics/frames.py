@@ -9,6 +9,8 @@ import re
 
 from gputui.logs.plain import without_escapes
 
+from .thinning import thinned
+
 __all__ = ["LONGEST", "Frames"]
 
 LONGEST = 1 << 14
@@ -31,14 +33,17 @@ class Frames:
         """Something was not read: what comes next begins inside a line."""
         self.rest, self.dropping = b"", True
 
-    def feed(self, data: bytes) -> list[str]:
+    def feed(self, data: bytes, most: int, always: bytes) -> list[str]:
+        """At most so many lines, and all those that hold what is never passed over."""
         pieces = _ENDS.split(self.rest + data)
         self.rest = pieces.pop()
         lines: list[str] = []
-        for piece in pieces:
-            if not self.dropping and len(left := self._bars(piece, lines)) <= LONGEST:
-                lines += _texts(left)
+        if self.dropping and pieces:
+            del pieces[0]
             self.dropping = False
+        for piece in thinned(pieces, most, always):
+            if len(left := self._bars(piece, lines)) <= LONGEST:
+                lines += _texts(left)
         if not self.dropping:
             self.rest = self._bars(self.rest, lines)
         if self.dropping or len(self.rest) > LONGEST:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gputui.core.results.wanted import WantedMetric
 
 from .exact import MARK, told_in
 from .frames import Frames
 from .line_reader import Context, read
 from .reading import MetricReading
-from .wanted import WantedMetric
+from .wanted import is_wanted, read_wanted
 
 __all__ = ["MetricReader"]
 
+MARK_BYTES = MARK.encode()
 MOST_NAMES = 64
-BUDGET, HEAD = 1 << 14, 1 << 12
-"""Bytes of one feed that are read, and how many of them from its beginning."""
+MOST_LINES = 400
+"""Of one feed; of more, those are read that say something else than the others."""
 LONGEST_TEXT = 2000
 """Characters of a line that is no dictionary."""
 
@@ -44,16 +48,17 @@ class MetricReader:
         return self._kept.context.course.progress if self._kept.progress is None else self._kept.progress
 
     @property
+    def tells_whole(self) -> bool:
+        """The progress is of the whole job: told in so many words, or counted in epochs."""
+        return self._kept.progress is not None or bool(self._kept.context.course.epochs)
+
+    @property
     def note(self) -> str | None:
         return self._kept.note
 
-    def feed(self, data: bytes) -> list[MetricReading]:
-        """What the lines say that are now complete; of more than a budget the middle is left out, never the newest."""
-        if len(data) > BUDGET:
-            readings = self._take(self._frames.feed(data[:HEAD]))
-            self.gap()
-            return readings + self._take(self._frames.feed(data[HEAD - BUDGET :]))
-        return self._take(self._frames.feed(data))
+    def feed(self, data: bytes, most: int = MOST_LINES) -> list[MetricReading]:
+        """What the lines say that are now complete; of more than so many not all are read."""
+        return self._take(self._frames.feed(data, most, MARK_BYTES))
 
     def finish(self) -> list[MetricReading]:
         """The file has ended: its last line is complete."""
@@ -64,7 +69,7 @@ class MetricReader:
         self._frames.gap()
 
     def state(self) -> bytes:
-        kept = msgspec.structs.replace(self._kept, rest=self._frames.rest, dropping=self._frames.dropping)
+        kept = replace(self._kept, rest=self._frames.rest, dropping=self._frames.dropping)
         return msgspec.msgpack.encode(kept)
 
     @classmethod
@@ -85,13 +90,25 @@ class MetricReader:
         if len(line) > LONGEST_TEXT and "{" not in line:
             return []
         if MARK not in line:
-            return read(line, self._kept.context)
+            return self._with_wanted(line, read(line, self._kept.context))
         told = told_in(line)
         if told is None:
             return []
         self._kept.progress = self._kept.progress if told.progress is None else told.progress
         self._kept.note = self._kept.note if told.note is None else told.note
         return list(told.readings)
+
+    def _with_wanted(self, line: str, readings: list[MetricReading]) -> list[MetricReading]:
+        """What the user asked for comes under the name that the user gave it."""
+        wanted = self._kept.wanted
+        if wanted is None:
+            return readings
+        named = [replace(one, name=wanted.name or one.name) if is_wanted(one.name, wanted) else one for one in readings]
+        if wanted.pattern is None and (named != readings or any(one.name == wanted.name for one in readings)):
+            return named
+        found = read_wanted(line, wanted)
+        others = [one for one in named if found is None or one.name != found[0]]
+        return [*others, MetricReading(*found, self._kept.context.step, exact=True)] if found is not None else others
 
     def _has_room(self, name: str) -> bool:
         if name not in self._kept.names and len(self._kept.names) < MOST_NAMES:

@@ -1,49 +1,40 @@
-"""What a user wants to have read: a metric by its name, or by a regular expression of the user's own."""
+"""The metric that the user wants, found in a line: by its name, or by the user's own expression."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from msgspec import Struct
+from gputui.core.metric_names import words_of
+from gputui.core.results.wanted import UNNAMED, WantedMetric
 
-from gputui.core.results import Direction
+from .tokens import number_of
 
-__all__ = ["WantedMetric", "wanted_of"]
+__all__ = ["is_wanted", "read_wanted"]
 
-LONGEST_PATTERN = 500
-_ENDS = {"max": Direction.UP, "up": Direction.UP, "min": Direction.DOWN, "down": Direction.DOWN}
-_FORM = re.compile(r"\s*(?P<name>[^/\s]\S*)?\s*(?:/(?P<pattern>.+)/)?\s*(?P<end>max|min|up|down)?\s*", re.DOTALL)
-
-
-class WantedMetric(Struct, frozen=True):
-    """The metric that matters to the user, and how it is found."""
-
-    name: str | None = None
-    direction: Direction | None = None
-    """None: guess it from the name."""
-    pattern: str | None = None
-    """Its group `value`, else its first one, is the number; a group `name` names it."""
+LONGEST_MATCHED = 400
+"""Characters of a line that the user's own expression is tried on: nothing can stop one that takes for ever."""
+_NUMBER = r"(?P<value>[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
 
 
-def wanted_of(text: str) -> WantedMetric:
-    """Of `val_acc`, `val_acc max`, `/best: ([0-9.]+)/` or `score /best: (.+)/ max`; ValueError says what is wrong."""
-    match = _FORM.fullmatch(text)
-    if match is None or not (match["name"] or match["pattern"]):
-        raise ValueError(f"{text!r} is no metric; write a name, or /regular expression/, and max or min after it")
-    name, pattern, end = match["name"], match["pattern"], match["end"]
-    if name in _ENDS and end is None and pattern is None:
-        raise ValueError(f"{text!r} names no metric; write its name before {name}")
-    if pattern is not None:
-        _check(pattern)
-    return WantedMetric(name, _ENDS[end] if end else None, pattern)
+def is_wanted(name: str, wanted: WantedMetric) -> bool:
+    """Whether a program that prints this name prints what the user wants: `Val Acc` is `val_acc`."""
+    return wanted.name is not None and words_of(name) == words_of(wanted.name)
 
 
-def _check(pattern: str) -> None:
-    if len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"the regular expression has {len(pattern)} characters; {LONGEST_PATTERN} are the most")
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"/{pattern}/ is no regular expression: {error}") from None
-    if not compiled.groups:
-        raise ValueError(f"/{pattern}/ has no group; put round brackets around the number")
+def read_wanted(line: str, wanted: WantedMetric) -> tuple[str, float] | None:
+    """The wanted metric's name and value in this line, if it is there."""
+    match = _compiled(wanted).search(line[:LONGEST_MATCHED])
+    if match is None:
+        return None
+    named = match.groupdict()
+    text = named["value"] if named.get("value") is not None else next((one for one in match.groups() if one), None)
+    value = number_of(text) if text is not None else None
+    return (named.get("name") or wanted.name or UNNAMED, value) if value is not None else None
+
+
+@lru_cache(maxsize=64)
+def _compiled(wanted: WantedMetric) -> re.Pattern[str]:
+    if wanted.pattern is not None:
+        return re.compile(wanted.pattern)
+    return re.compile(rf"(?<![\w./-]){re.escape(wanted.name or '')}['\"]?\s*(?:[:=]|\bis\b)?\s*{_NUMBER}(?![\w.])")

@@ -43,6 +43,8 @@ class JobOptions(TypedDict, total=False):
     """Seconds without output and GPU use after which it counts as hung; 0: never."""
     on_hang: str
     """`notify`, `kill` or `requeue`."""
+    metric: str
+    """The result that jobs are compared by: `val_loss`, `val_acc max`, or `/best: ([0-9.]+)/ max`."""
     notify: bool
     """Tell me when it ends or hangs."""
     checkpoint: bool

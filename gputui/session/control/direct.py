@@ -53,6 +53,7 @@ def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
     body = msgspec.json.encode(message)
     with suppress(OwnerGone):
         owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
+        owner.do(lambda act: owner.catch_up()).result()
         owner.loop.call_soon_threadsafe(lambda: desk.answer(body, take))
     while not replied.wait(0.1) and owner.alive:
         pass

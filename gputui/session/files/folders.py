@@ -84,10 +84,14 @@ class Folders:
     def written(self, job: Job, attempt: int) -> Files:
         """Where an attempt's output is now; the first one's moved when the second began."""
         if attempt == 1 and job.issued > 1 and job.spec.outfile is None:
-            moved = _own_files(self.folder(job), 1)
+            moved = self.moved(job)
             if os.path.exists(moved.out):
                 return moved
         return self.files(job, attempt)
+
+    def moved(self, job: Job) -> Files:
+        """Where a first attempt's output is once a second has begun."""
+        return _own_files(self.folder(job), 1)
 
     def has_begun(self, job: Job) -> bool:
         """Whether a job that waits has left traces of an attempt that was not issued to it."""

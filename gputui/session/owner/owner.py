@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from gputui.core.events import SetLanes
 from gputui.core.job import JobId
 from gputui.core.lanes import Lane
+from gputui.core.results import Curve, JobResults
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
@@ -83,7 +84,7 @@ class Owner:
         self.scheduler, self.engine, self.devices = parts.scheduler, parts.engine, parts.devices
         self.notices = parts.opened.notices
         self._folder_check = FolderCheck(paths.root, parts.ground, parts.journal, parts.loop)
-        self._publication = Publication(parts.scheduler, on_change)
+        self._publication = Publication(parts.scheduler, parts.results, on_change)
         self._turn = Turn(parts, self._publication, self._folder_check, self.since, places=places)
         self.on_turn = self._publication.on_turn
         self.on_leaving: list[Callable[[], None]] = []
@@ -213,6 +214,18 @@ class Owner:
         """What kept jobs from starting, as far as it is stored."""
         return self.parts.store.spans()
 
+    def curves(self, job: JobId, attempt: int | None = None) -> tuple[Curve, ...]:
+        """How the metrics of an attempt went; None: of the newest that printed any."""
+        return self.parts.results.curves(job, attempt)
+
+    def catch_up(self) -> None:
+        """Reads results here and now, for an owner that stays only for one answer."""
+        self.parts.results.reader.catch_up()
+
+    def results_of(self, job: JobId) -> dict[int, JobResults]:
+        """What each attempt came to."""
+        return self.parts.results.attempts(job)
+
     @property
     def identity(self) -> Identity:
         return self.parts.saver.identity
@@ -247,6 +260,7 @@ class Owner:
         self._backups = Backups(self.loop, self.parts.store, self.ground.paths, self.journal)
         self.devices.recording.keep_written(self.loop, time.time())
         self._folder_check.look_around()
+        self.parts.results.read_past()
         self._gpu_file = GpuFile(self.loop, lambda: self.scheduler.settings.gpu_file, self._set_lanes, self.journal)
 
     def _set_lanes(self, lanes: tuple[Lane, ...]) -> None:
@@ -270,8 +284,9 @@ class Owner:
     def _let_go(self) -> None:
         """Whoever waits for an answer, for the lock or for this thread waits for the last of these."""
         backups = (self._backups.close,) if self._backups is not None else ()
-        ends = (self._turn_away, self.last_act, self.parts.leave_ground, self._say_gone, self._publication.on_change)
-        take_all((*self.on_leaving, self._shut, *backups, *self.parts.closers(), *ends), self._fail)
+        told = self._publication
+        ends = (self._turn_away, self.last_act, self.parts.leave_ground, self._say_gone, told.on_change)
+        take_all((*self.on_leaving, self._shut, *backups, *self.parts.closers(), told.settle, *ends), self._fail)
 
     def _shut(self) -> None:
         self._closed = True

@@ -12,6 +12,7 @@ from gputui.session.files.folders import Folders
 from gputui.session.files.ground import Ground
 from gputui.session.files.paths import Paths
 from gputui.session.journal import Journal
+from gputui.session.results.results import SessionResults
 from gputui.session.store.commit import Saver
 from gputui.session.store.opening import Opened
 
@@ -73,9 +74,26 @@ class Parts:
             self.paths, self.folders, self.store, self.engine, news.report, self.info_writer.note, self.devices
         )
 
+        self.results = SessionResults(self.store, self.scheduler, self.folders, self.journal, self._results_read)
+
+    def _results_read(self) -> None:
+        self.loop.call_soon_threadsafe(self.news.kick)
+
+    def _keep_results(self) -> None:
+        """What has ended is read to its end and stored before the store is closed."""
+        self.results.close(self.saver)
+        self.saver.keep_results()
+
     def closers(self) -> tuple[Callable[[], None], ...]:
         """Each is to be called, whatever became of the ones before; the ground is left last of all."""
-        return (self.engine.close, self.devices.close, self.info_writer.close, self.loop.close, self.store.close)
+        return (
+            self.engine.close,
+            self.devices.close,
+            self._keep_results,
+            self.info_writer.close,
+            self.loop.close,
+            self.store.close,
+        )
 
     def leave_ground(self) -> None:
         if self.info_writer.ended:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gputui.core.job import JobId
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
+from gputui.session.results.results import SessionResults
 
 ETA_EVERY = 1.0
 
@@ -17,8 +18,9 @@ ETA_EVERY = 1.0
 class Publication:
     """Made anew by each turn; any thread may read the snapshot."""
 
-    def __init__(self, scheduler: Scheduler, on_change: Callable[[], None]) -> None:
-        self.snapshot: Snapshot = scheduler.snapshot()
+    def __init__(self, scheduler: Scheduler, results: SessionResults, on_change: Callable[[], None]) -> None:
+        self._results = results
+        self.snapshot: Snapshot = results.over(scheduler.snapshot())
         self.on_turn: list[Callable[[Snapshot], None]] = []
         """Called in the owner's thread with each new snapshot."""
         self.on_change = on_change
@@ -30,10 +32,14 @@ class Publication:
         """`awaits` is asked what an idle session waits for."""
         if abs(now - self._eta[0]) > ETA_EVERY:
             self._eta = (now, scheduler.eta(now))
-        snapshot = scheduler.snapshot()
+        snapshot = self._results.show(scheduler.snapshot())
         awaited = awaits() if not snapshot.active else ""
         self.snapshot = replace(snapshot, eta=self._eta[1], trouble=trouble, awaits=awaited)
         return self.snapshot
+
+    def settle(self) -> None:
+        """The last picture: with what was read when the owner left."""
+        self.snapshot = self._results.over(self.snapshot)
 
     def tell(self) -> None:
         with self._changed_lock:

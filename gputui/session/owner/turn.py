@@ -43,6 +43,7 @@ class Turn:
         self._engine, self._launcher, self._info_writer = parts.engine, parts.launcher, parts.info_writer
         self._devices, self._folders, self._root = parts.devices, parts.folders, parts.paths.root
         self._publication, self._folder, self._places = publication, folder, places
+        self._results = parts.results
         self._asked_for = 0
         """How many changes; whoever asked for none need not wait for the disk."""
         self._outbox: list[Instruction] = []
@@ -96,6 +97,7 @@ class Turn:
             self.handle(Tick())
         if self._places and self._folder.stands() and self._saver.trouble is None:
             self._place()
+        self._results.take_in(self._saver)
         if self._commit():
             self._release()
         else:

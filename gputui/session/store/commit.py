@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputui.core.events import Drain, Pause, PauseKind
+from gputui.core.job import JobId
 from gputui.core.mode import LEFT_ON_PURPOSE, Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
@@ -15,6 +16,7 @@ from gputui.session.journal import Journal
 from gputui.session.owner.ticket import Ticket
 
 from .noted_pause import note, noted, prepare
+from .result_rows import ResultRow
 from .source_record import SourceRecord
 from .store import Change, Identity, Store
 
@@ -27,6 +29,8 @@ class Saver:
     def __init__(self, store: Store, identity: Identity, journal: Journal, sources: Sources) -> None:
         self.environments: dict[str, dict[str, str]] = {}
         """New ones, kept with the next change."""
+        self.results: dict[tuple[JobId, int], ResultRow] = {}
+        """Of attempts, as far as they were read; kept with the next change."""
         self.trouble: str | None = None
         """Why the last change could not be made durable, for the user."""
         self.refusal = ""
@@ -58,12 +62,21 @@ class Saver:
         scheduler.unsaved_moments.clear()
         self.spans.unsaved.clear()
         self.environments = {}
+        self.results = {}
         self._record, self._sources = scheduler.record(), dict(sources)
         self._saved_identity = self.identity
         self._out_of_trouble(scheduler)
         self._note("")
         reached(Step.COMMITTED)
         return True
+
+    def keep_results(self) -> None:
+        """On the way out; what cannot be stored is read again by the next owner."""
+        if self.results:
+            try:
+                self._store.commit(Change(results=list(self.results.values())))
+            except (StoreTrouble, StoreDamaged) as trouble:
+                self._journal.write(str(trouble))
 
     def _change(self, scheduler: Scheduler, sources: Sources, answered: Sequence[Ticket[Any]], now: float) -> Change:
         book, record = scheduler.book, scheduler.record()
@@ -82,6 +95,7 @@ class Saver:
             identity=self.identity if self.identity != self._saved_identity else None,
             sources=list(sources.values()) if sources != self._sources else None,
             spans=list(self.spans.unsaved.values()),
+            results=list(self.results.values()),
             full=bool(answered) or bool(self._noted),
         )
 

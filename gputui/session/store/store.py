@@ -25,12 +25,14 @@ from gputui.process.world import World
 from gputui.session.errors import NewerStore, StoreDamaged
 from gputui.session.files.layouts import Former, Layout, ranges
 
+from . import result_rows
+from .result_rows import ResultRow
 from .source_record import SourceRecord
 from .sqlite_errors import translated
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
@@ -42,7 +44,7 @@ CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NUL
 SPANS = """
 CREATE TABLE span(number INTEGER PRIMARY KEY, open INTEGER NOT NULL, data TEXT NOT NULL);
 """
-MIGRATIONS: dict[int, str] = {1: SPANS}
+MIGRATIONS: dict[int, str] = {1: SPANS, 2: result_rows.SCHEMA}
 """From a version to the next, as SQL; data rows decode older shapes by their fields' defaults."""
 
 PAGES_AT_ONCE = 200
@@ -93,12 +95,13 @@ class Change(msgspec.Struct):
     identity: Identity | None = None
     sources: list[SourceRecord] | None = None
     spans: Iterable[RecordedSpan] = ()
+    results: list[ResultRow] = []
     full: bool = False
     """Flush it to the disk before going on."""
 
     def nothing(self) -> bool:
-        some = self.jobs or self.moments or self.environments or self.replies or self.record or self.identity
-        return not some and self.sources is None and not self.spans
+        lists = (self.jobs, self.moments, self.environments, self.replies, self.results, self.spans)
+        return not any(lists) and self.record is None and self.identity is None and self.sources is None
 
 
 class Store:
@@ -177,6 +180,11 @@ class Store:
             last = self._db.execute("SELECT max(number) FROM span").fetchone()[0]
         return SpanRecord(going_on, (last or 0) + 1)
 
+    def of_results(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """What one of `result_rows` asks."""
+        with translated():
+            return question(self._db)
+
     def reply_to(self, request: str) -> bytes | None:
         """What was answered to a request that came before, if it did."""
         row = self._one("SELECT reply FROM request WHERE uuid=?", request)
@@ -221,6 +229,7 @@ class Store:
             spans = ((span.number, span.until is None, _encode(span).decode()) for span in change.spans)
             many("INSERT OR REPLACE INTO span VALUES(?, ?, ?)", spans)
             run("DELETE FROM span WHERE number <= (SELECT max(number) FROM span) - ?", (MOST_SPANS,))
+        result_rows.write_results(self._db, change.results)
         kept = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
         for key, value in kept:
             if value is not None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-__all__ = ["Direction", "JobResults", "MainMetric", "MetricResult", "Point"]
+__all__ = ["Curve", "Direction", "JobResults", "MainMetric", "MetricResult", "Point"]
 
 
 class Direction(StrEnum):
@@ -27,6 +27,14 @@ class Point(Struct, frozen=True, array_like=True, gc=False):
     value: float
 
 
+class Curve(Struct, frozen=True, array_like=True):
+    """How one metric of one attempt went."""
+
+    name: str
+    points: tuple[Point, ...]
+    """At most 200 and its best one, in the order in which they were printed."""
+
+
 class MetricResult(Struct, frozen=True, array_like=True):
     """One metric of one attempt."""
 
@@ -41,6 +49,13 @@ class MetricResult(Struct, frozen=True, array_like=True):
     """At most 8 smoothed values of the second half of the run."""
     beside: tuple[float | None, ...] = ()
     """Where this metric was best: the value of each metric of the attempt, in the order of `JobResults.metrics`."""
+    low: float | None = None
+    high: float | None = None
+
+    def best_by(self, direction: Direction) -> float:
+        """For whoever knows which direction is good, whatever the name says."""
+        best = {Direction.DOWN: self.low, Direction.UP: self.high}.get(direction, self.last)
+        return self.best if best is None else best
 
 
 class JobResults(Struct, frozen=True, array_like=True):
@@ -75,3 +90,5 @@ class MainMetric(Struct, frozen=True):
 
     name: str
     direction: Direction
+    is_chosen: bool = False
+    """By the user, not guessed."""

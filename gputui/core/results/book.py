@@ -1,0 +1,178 @@
+"""The results of all jobs, what they are compared by, and which one is best; each change costs what changed. Pure."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from math import isnan, nan
+
+import msgspec
+from msgspec import Struct
+
+from gputui.core.job import Job, JobId
+from gputui.core.metric_names import direction_of, words_of
+from gputui.core.states import BAD_ENDS
+from gputui.core.structures.packed import PackedMap
+
+from .shapes import Direction, JobResults, MainMetric
+
+__all__ = ["ResultBook", "guessed"]
+
+_VALIDATION = frozenset(("val", "valid", "validation", "vali", "eval", "evaluation", "dev", "holdout", "heldout"))
+_TRAINING = frozenset(("train", "training", "trn", "tr", "learn"))
+_NO_AIM = frozenset(("mfu", "hfu", "l1", "l2", "correct"))
+"""They say something of the way there; nobody compares jobs by them if there is anything else."""
+
+
+class _BriefMetric(Struct, frozen=True, array_like=True, gc=False):
+    name: str
+    last: float
+    best: float
+    best_step: msgspec.Raw
+    count: msgspec.Raw
+    trend: msgspec.Raw = msgspec.Raw()
+    beside: msgspec.Raw = msgspec.Raw()
+    low: float | None = None
+    high: float | None = None
+
+
+class _Brief(Struct, frozen=True, array_like=True):
+    """What of JobResults is needed to compare them, cheap to unpack."""
+
+    attempt: int
+    metrics: tuple[_BriefMetric, ...] = ()
+
+
+_brief = msgspec.msgpack.Decoder(_Brief).decode
+
+
+class ResultBook:
+    """Beside the scheduler's book: nothing here decides what runs."""
+
+    def __init__(self, first_id: JobId, wanted: MainMetric | None = None) -> None:
+        self.results: PackedMap[JobResults] = PackedMap(JobResults, first_id)
+        self.metric: MainMetric | None = wanted
+        self.chosen = wanted
+        """By the user for this session."""
+        self.best: JobId | None = None
+        self._first = first_id
+        self._jobs_with: Counter[str] = Counter()
+        """How many jobs printed each name."""
+        self._asked: Counter[MainMetric] = Counter()
+        """What the jobs' own settings want them to be compared by."""
+        self._values = array("d")
+        """Of the main metric, by job; nan: it has none, or does not count."""
+
+    def load(self, packed: Mapping[JobId, bytes], job_of: Callable[[JobId], Job]) -> None:
+        """What is stored, at once."""
+        self.results = self.results.with_packed(packed)
+        for one in packed.values():
+            self._jobs_with.update(metric.name for metric in _brief(one).metrics)
+        self._judge(job_of)
+
+    def put(self, news: Mapping[JobId, JobResults], job_of: Callable[[JobId], Job]) -> None:
+        for job_id, results in news.items():
+            before = self.results.packed(job_id)
+            if before is not None:
+                self._jobs_with.subtract(metric.name for metric in _brief(before).metrics)
+            self._jobs_with.update(metric.name for metric in results.metrics)
+        self.results = self.results.set_all(news)
+        if self._guess() != self.metric:
+            self._judge(job_of)
+        else:
+            self.look_again(news, job_of)
+
+    def ask(self, metrics: Iterable[MainMetric], job_of: Callable[[JobId], Job]) -> None:
+        """What further jobs want to be compared by."""
+        before = self._guess()
+        self._asked.update(metrics)
+        if self._guess() != before:
+            self._judge(job_of)
+
+    def choose(self, metric: MainMetric | None, job_of: Callable[[JobId], Job]) -> None:
+        """None: guess it again."""
+        self.chosen = metric
+        self._judge(job_of)
+
+    @property
+    def names(self) -> list[str]:
+        """Of all metrics, those first that most jobs printed."""
+        return [name for name, count in self._jobs_with.most_common() if count > 0]
+
+    def look_again(self, changed: Iterable[JobId], job_of: Callable[[JobId], Job]) -> None:
+        """These have new results, or are in another state."""
+        best = self._value(self.best)
+        rescan = False
+        for job_id in changed:
+            if job_id in self.results:
+                self._enter(job_id, self._worth(job_of(job_id)))
+                rescan = rescan or job_id == self.best or self._beats(self._value(job_id), best)
+        if rescan:
+            self._find_best()
+
+    def _judge(self, job_of: Callable[[JobId], Job]) -> None:
+        self.metric = self._guess()
+        self._values = array("d")
+        for job_id in self.results:
+            self._enter(job_id, self._worth(job_of(job_id)))
+        self._find_best()
+
+    def _guess(self) -> MainMetric | None:
+        if self.chosen is not None:
+            return self.chosen
+        if self._asked:
+            return max(self._asked, key=lambda one: (self._asked[one], one.name))
+        return guessed(self._jobs_with)
+
+    def _worth(self, job: Job) -> float:
+        if self.metric is None or job.archived or job.state.name in BAD_ENDS:
+            return nan
+        packed = self.results.packed(job.id)
+        name, direction = self.metric.name, self.metric.direction
+        for metric in _brief(packed).metrics if packed is not None else ():
+            if metric.name == name:
+                known = metric.low if direction is Direction.DOWN else metric.high
+                return known if known is not None else nan
+        return nan
+
+    def _value(self, job_id: JobId | None) -> float:
+        place = job_id - self._first if job_id is not None else -1
+        return self._values[place] if 0 <= place < len(self._values) else nan
+
+    def _enter(self, job_id: JobId, value: float) -> None:
+        missing = job_id - self._first + 1 - len(self._values)
+        if missing > 0:
+            self._values.extend([nan] * missing)
+        self._values[job_id - self._first] = value
+
+    def _beats(self, value: float, best: float) -> bool:
+        if isnan(value) or isnan(best):
+            return not isnan(value)
+        return value < best if self.metric is not None and self.metric.direction is Direction.DOWN else value > best
+
+    def _find_best(self) -> None:
+        """The first of several equal ones."""
+        known = [value for value in self._values if not isnan(value)]
+        self.best = None
+        if known and self.metric is not None and self.metric.direction is not Direction.UNKNOWN:
+            best = min(known) if self.metric.direction is Direction.DOWN else max(known)
+            self.best = self._values.index(best) + self._first
+
+
+def guessed(jobs_with: Mapping[str, int]) -> MainMetric | None:
+    """Of those that half as many jobs print as print the most frequent: of validation, one with a good direction."""
+    most = max(jobs_with.values(), default=0)
+    names = [name for name, count in jobs_with.items() if count > 0 and count * 2 >= most]
+    if not names:
+        return None
+    name = max(names, key=lambda one: (_rank(one), jobs_with[one]))
+    return MainMetric(name, direction_of(name))
+
+
+def _rank(name: str) -> tuple[bool, int, int]:
+    words = set(words_of(name))
+    is_aim = direction_of(name) is not Direction.UNKNOWN and not _NO_AIM & words
+    phase = 3 if _VALIDATION & words else 2 if "test" in words else 0 if _TRAINING & words else 1
+    kind = 2 if "loss" in words or "loss" in name.lower() else 1
+    return is_aim, phase, kind - len(words)

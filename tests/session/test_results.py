@@ -1,0 +1,191 @@
+"""What jobs print becomes results: read as it is printed, kept per attempt, and gone on with by the next owner."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.owning import add, change_settings, ended, owned, spec
+from support.sessions import Session
+from support.waiting import until
+
+from gputui.core.job import JobId
+from gputui.core.results import Direction, JobResults
+from gputui.session.owner.owner import Owner
+from gputui.session.results import attempt_reading
+
+
+def printing(*lines: str, gate: Path | None = None, to: str = "") -> str:
+    waits = f"until test -e {gate}; do sleep 0.01; done; " if gate is not None else ""
+    return waits + "; ".join(f"echo '{line}'{to}" for line in lines)
+
+
+def results(owner: Owner, job: JobId, count: int) -> JobResults:
+    """Once its first metric was printed so often."""
+
+    def there() -> bool:
+        known = owner.snapshot.results.get(job)
+        return known is not None and bool(known.metrics) and known.metrics[0].count >= count
+
+    until(there, f"#{job} has {count} readings")
+    return owner.snapshot.results[job]
+
+
+def test_a_running_job_shows_what_it_printed_to_either_stream(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    wait = f"; until test -e {gate}; do sleep 0.01; done; echo 'epoch 4/4 val_loss: 0.9'"
+    with owned(tmp_path / "s") as owner:
+        out, err = add(
+            owner,
+            spec(printing("epoch 1/4 val_loss: 0.5", "epoch 2/4 val_loss: 0.4") + wait),
+            spec(printing("epoch 1/4 val_loss: 0.7", "epoch 2/4 val_loss: 0.3", to=" >&2") + wait),
+        )
+        assert results(owner, out, 2)["val_loss"].best == 0.4
+        seen = results(owner, err, 2)
+        assert (seen["val_loss"].best, seen["val_loss"].best_step, seen.progress) == (0.3, 2, 0.5)
+        until(lambda: owner.snapshot.best == err, "the better one is the best")
+        assert owner.snapshot.metric is not None
+        assert (owner.snapshot.metric.name, owner.snapshot.metric.direction) == ("val_loss", Direction.DOWN)
+        gate.touch()
+        ended(owner, out), ended(owner, err)
+        last = results(owner, err, 3)["val_loss"]
+        assert (last.last, last.best, last.count) == (0.9, 0.3, 3)
+        changed = owner.take_changed()
+        assert {out, err} <= changed
+
+
+def test_results_are_stored_at_the_end_and_are_there_for_the_next_owner(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec("for i in 1 2 3; do echo step $i loss 0.$i; done; printf 'acc=0.75'"))
+        ended(owner, job)
+    with owned(tmp_path / "s") as owner:
+        kept = owner.snapshot.results[job]
+        assert [metric.name for metric in kept.metrics] == ["loss", "acc"]
+        assert (kept["loss"].count, kept["loss"].best, kept["acc"].last) == (3, 0.1, 0.75)
+        [loss, _] = owner.do(lambda act: owner.curves(job)).result()
+        assert [(point.step, point.value) for point in loss.points] == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_the_last_picture_of_an_owner_has_what_its_last_job_printed(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec("echo loss=0.5"))
+        ended(owner, job)
+    assert owner.snapshot.results[job]["loss"].last == 0.5
+
+
+def test_whoever_goes_on_after_a_kill_reads_nothing_twice_and_passes_nothing_over(
+    tmp_path: Path,
+) -> None:
+    session, gate = Session(tmp_path), tmp_path / "gate"
+    numbers = "for i in $(seq 1 40); do echo step $i loss $i; done; "
+    jobs = session.write(f"{numbers} until test -e {gate}; do sleep 0.01; done; echo step 41 loss 41")
+    log = session.root / "job_0/job_0.OUT"
+    with session.running(jobs, gpus="0") as victim:
+        until(lambda: log.exists() and "loss 40" in log.read_text(), "it has printed")
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+        with owned(session.root, lanes=1) as owner:
+            assert results(owner, 0, 40)["loss"].count == 40
+        with owned(session.root, lanes=1) as owner:
+            assert owner.snapshot.results[0]["loss"].count == 40
+            gate.touch()
+            ended(owner, 0)
+            assert results(owner, 0, 41)["loss"].count == 41
+
+
+def test_a_rerun_keeps_the_results_of_both_attempts(tmp_path: Path) -> None:
+    flag, gate = tmp_path / "flag", tmp_path / "gate"
+    command = (
+        f"if test -e {flag}; then until test -e {gate}; do sleep 0.01; done; echo loss 0.2; "
+        f"else touch {flag}; echo loss 0.1; exit 3; fi"
+    )
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec(command, retries=1))
+        until(lambda: owner.snapshot[job].issued == 2, "it is run again")
+        assert results(owner, job, 1)["loss"].last == 0.1
+        gate.touch()
+        ended(owner, job)
+        until(lambda: owner.snapshot.results[job].attempt == 2, "the second attempt was read")
+        both = owner.do(lambda act: owner.results_of(job)).result()
+        assert {number: one["loss"].last for number, one in both.items()} == {1: 0.1, 2: 0.2}
+        assert owner.do(lambda act: owner.curves(job, 1)).result()[0].points[0].value == 0.1
+
+
+def test_an_outfile_is_read_too(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec("echo loss=0.5", cwd=str(tmp_path), outfile="log"))
+        assert results(owner, job, 1)["loss"].last == 0.5
+
+
+def test_a_failed_job_is_never_the_best(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with owned(tmp_path / "s") as owner:
+        good, bad = add(
+            owner,
+            spec("echo loss 0.5"),
+            spec(f"echo loss 0.1; until test -e {gate}; do sleep 0.01; done; exit 3"),
+        )
+        until(lambda: owner.snapshot.best == bad, "a running job may be the best")
+        gate.touch()
+        ended(owner, bad)
+        until(lambda: owner.snapshot.best == good, "a failed one is not")
+
+
+def test_a_chosen_metric_stays_chosen(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        one, other = add(owner, spec("echo val_loss 0.5 fun=0.1"), spec("echo val_loss 0.6 fun=0.2"))
+        ended(owner, one), ended(owner, other)
+        until(lambda: owner.snapshot.best == one, "the lower loss is the better")
+        change_settings(owner, metric="fun max")
+        assert owner.snapshot.best == other
+        assert {one, other} <= owner.take_changed()
+    with owned(tmp_path / "s") as owner:
+        assert owner.snapshot.metric is not None
+        assert (owner.snapshot.metric.name, owner.snapshot.best) == ("fun", other)
+
+
+def test_a_job_is_compared_by_what_its_settings_name(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        named, found = add(
+            owner,
+            spec("echo 'loss 0.5  zest 7'", metric="zest max"),
+            spec("echo 'and so it was: <13> in all'", metric="zest /<([0-9]+)>/ max"),
+        )
+        results(owner, found, 1)
+        results(owner, named, 1)
+        until(lambda: owner.snapshot.best == found, "13 is more than 7")
+        assert owner.snapshot.metric is not None
+        assert owner.snapshot.metric.name == "zest"
+
+
+def test_a_log_of_very_many_lines_gives_its_rare_lines_and_its_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_reading, "FURTHEST_BEHIND", 1 << 20)
+    program = (
+        "import sys\n"
+        "for i in range(300000):\n"
+        "    print(f'step {i} loss {i / 1e6:.6f}')\n"
+        "    if i % 50000 == 49999: print(f'step {i} val_loss {1 - i / 1e6:.4f}')\n"
+        "print('::gputui metric score=3 step=9:: ')\n"
+    )
+    (tmp_path / "train.py").write_text(program)
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec(f"python3 {tmp_path}/train.py"))
+        ended(owner, job)
+        until(lambda: "score" in [one.name for one in owner.snapshot.results[job].metrics], "its end was read")
+        seen = owner.snapshot.results[job]
+        assert (seen["loss"].last, seen["val_loss"].last) == (0.299999, 0.7)
+        assert all(len(curve.points) <= 201 for curve in owner.do(lambda act: owner.curves(job)).result())
+
+
+def test_jobs_that_ended_before_results_were_read_get_theirs(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec("echo loss=0.5"))
+        ended(owner, job)
+    with owned(tmp_path / "s") as owner:
+        owner.parts.store.of_results(lambda db: db.executescript("DELETE FROM result; DELETE FROM series"))
+    with owned(tmp_path / "s") as owner:
+        assert results(owner, job, 1)["loss"].last == 0.5
