@@ -7,7 +7,7 @@ the instructions that came with it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -57,6 +57,7 @@ from .job import (
 from .lanes import Board, Lane
 from .mode import Cause, Mode, cause_of
 from .record import Moment, Record
+from .results import JobResults
 from .snapshot import Snapshot
 from .taking_back import TakenBack
 from .views import eta
@@ -295,8 +296,8 @@ class Scheduler:
             self.next_position, tuple(self.board.leaving()), self.clock, dict(self.learned),
         )  # fmt: skip
 
-    def eta(self, now: float) -> float | None:
-        return eta.estimate(self, now)
+    def eta(self, now: float, results: Mapping[JobId, JobResults] = eta.NO_RESULTS) -> float | None:
+        return eta.estimate(self, now, results)
 
     def snapshot(self) -> Snapshot:
         """The newest picture; costs what changed since the last one, not what there is."""

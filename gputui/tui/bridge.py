@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from gputui.core.events import Refusal, UserCommand
 from gputui.core.job import Job, JobId
 from gputui.core.lanes import DeviceKind
+from gputui.core.results import Curve
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.why import why
@@ -175,6 +176,10 @@ class Bridge:
 
     def details(self, job: JobId, then: Callable[[Details], None]) -> None:
         self.look(lambda owner: _details(owner, job), then)
+
+    def curves(self, job: JobId, attempt: int | None, then: Callable[[tuple[Curve, ...]], None]) -> None:
+        """How the metrics of an attempt went; None: of the newest that printed any."""
+        self.look(lambda owner: owner.curves(job, attempt), then)
 
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """What only the owner's thread may look at; nothing changes by it."""

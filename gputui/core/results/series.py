@@ -121,9 +121,12 @@ class AttemptSeries(Struct):
                 if point.step == other.best.step and (point.step is not None or known is None):
                     other.beside[name] = point.value
 
-    def results(self, attempt: int, progress: float | None = None, note: str = "") -> JobResults:
+    def results(
+        self, attempt: int, progress: float | None = None, note: str = "", progress_at: float | None = None
+    ) -> JobResults:
         names = list(self.series)
-        return JobResults(attempt, tuple(one.result(names) for one in self.series.values()), progress, note)
+        metrics = tuple(one.result(names) for one in self.series.values())
+        return JobResults(attempt, metrics, progress, note, progress_at)
 
     def curves(self) -> tuple[Curve, ...]:
         return tuple(one.curve() for one in self.series.values())

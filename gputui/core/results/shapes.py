@@ -67,6 +67,8 @@ class JobResults(Struct, frozen=True, array_like=True):
     """Of the whole job, 0 to 1."""
     note: str = ""
     """What the job itself wants to be said of it."""
+    progress_at: float | None = None
+    """When its progress came to that, in Unix seconds."""
 
     def __getitem__(self, name: str) -> MetricResult:
         """Raises KeyError."""

@@ -1,19 +1,26 @@
-"""When the queue will be empty: medians of ended jobs of the same group, played out over the lanes."""
+"""When a job will have ended, by its progress, and when the queue will be empty.
+
+That takes medians of jobs of the same group, of ended ones if there are any, and plays them out over the lanes.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gputui.core.job import Job, JobId, Succeeded
+from gputui.core.job import Job, JobId, Running, Succeeded
+from gputui.core.results import JobResults
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
 
 REMEMBERED = 101
 PLAYED_OUT = 500
+FIRST = 0.005
+"""Progress from which on it tells anything of the end."""
+NO_RESULTS: Mapping[JobId, JobResults] = {}
 
 
 class Durations:
@@ -39,13 +46,29 @@ def _median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def estimate(scheduler: Scheduler, now: float) -> float | None:
-    """The moment at which the last waiting job would end; None when nothing is known or nothing is left."""
-    typical = scheduler.durations.typical()
+def job_eta(job: Job, results: JobResults | None) -> float | None:
+    """When a running job will have ended, by its own progress; None where it does not tell, or stands still."""
+    state = job.state
+    if not isinstance(state, Running) or state.silent_since is not None or results is None:
+        return None
+    progress, at = results.progress, results.progress_at
+    if results.attempt != state.placed.attempt or progress is None or at is None or not FIRST <= progress < 1:
+        return None
+    worked = at - state.placed.since - state.suspended_for
+    return at + worked * (1 - progress) / progress if worked > 0 else None
+
+
+def estimate(scheduler: Scheduler, now: float, results: Mapping[JobId, JobResults] = NO_RESULTS) -> float | None:
+    """The moment at which the last waiting job would end; None when nothing is known or nothing is left.
+
+    Until a job of a group has ended, those that run tell how long one takes.
+    """
+    told = _ends_by_progress(scheduler, results)
+    typical = _lengths_by_progress(scheduler, told) | scheduler.durations.typical()
     if not typical or scheduler.cannot_start:
         return None
     usual = _median(typical.values())
-    lanes = _lanes_free_at(scheduler, now, typical, usual)
+    lanes = _lanes_free_at(scheduler, now, typical, usual, told)
     if not lanes:
         return None
     for group, waiting in sorted(scheduler.book.waiting_in_group.items()):
@@ -54,12 +77,29 @@ def estimate(scheduler: Scheduler, now: float) -> float | None:
     return end if end > now else None
 
 
-def _lanes_free_at(scheduler: Scheduler, now: float, typical: dict[str, float], usual: float) -> list[float]:
+def _ends_by_progress(scheduler: Scheduler, results: Mapping[JobId, JobResults]) -> dict[JobId, float]:
+    found = ((job_id, job_eta(scheduler.book[job_id], results.get(job_id))) for job_id in scheduler.book.active)
+    return {job_id: end for job_id, end in found if end is not None}
+
+
+def _lengths_by_progress(scheduler: Scheduler, ends: dict[JobId, float]) -> dict[str, float]:
+    """Of each group, the median of how long its running jobs take in all."""
+    told: dict[str, list[float]] = {}
+    for job_id, end in ends.items():
+        job = scheduler.book[job_id]
+        assert job.active is not None
+        told.setdefault(job.spec.group, []).append(end - job.active.since)
+    return {group: _median(each) for group, each in told.items()}
+
+
+def _lanes_free_at(
+    scheduler: Scheduler, now: float, typical: dict[str, float], usual: float, told: dict[JobId, float]
+) -> list[float]:
     ends: dict[JobId, float] = {}
     for job_id in scheduler.book.active:
         job = scheduler.book[job_id]
         assert job.active is not None
-        ends[job_id] = max(now, job.active.since + typical.get(job.spec.group, usual))
+        ends[job_id] = max(now, told.get(job_id, job.active.since + typical.get(job.spec.group, usual)))
     holders = scheduler.board.holders
     lanes = [ends.get(holders.get(lane.id, -1), now) for lane in scheduler.board.lanes]
     lanes += [end for job_id, end in ends.items() if job_id not in holders.values()]

@@ -18,11 +18,12 @@ from gputui.core.states import FAILURES
 from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
 from gputui.session.owner.reload_plan import reload_plan
-from gputui.session.owner.requests import Begin, Commands, Forget, Load, OpenSession
+from gputui.session.owner.requests import Begin, ChooseMetric, Commands, Forget, Load, OpenSession
 from gputui.session.owner.ticket import CommitFailed, OwnerGone, Ticket
 
 from . import wire
 from .json_shapes import attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
+from .result_json import attempt_results_json, curves_json, metric_json, results_json
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
@@ -55,7 +56,7 @@ class Desk:
             return
         ask = request.ask
         match ask:
-            case Commands() | Load() | Begin() | OpenSession() | Forget():
+            case Commands() | Load() | Begin() | OpenSession() | Forget() | ChooseMetric():
                 self._write(request.uuid, ask, reply)
             case wire.Listing():
                 self._list(ask, reply)
@@ -114,6 +115,9 @@ class Desk:
                 return {"jobs": seen, "goes_on": bool(snapshot.active) or waits, **self._status()}
             case wire.Reload(specs=specs, groups=groups):
                 return reload_plan(self._owner.snapshot.jobs, specs, groups)
+            case wire.Curves(jobs=jobs, attempt=attempt, metric=metric):
+                found = {job: self._owner.curves(job, attempt) for job in jobs}
+                return {job: curves_json(curves, metric) for job, curves in found.items()}
             case wire.Sources():
                 return list(self._owner.sources.values())
         return self._status()
@@ -143,13 +147,18 @@ class Desk:
     def _show(self, ask: wire.Show) -> dict[str, Any]:
         owner = self._owner
         job = owner.scheduler.job(ask.job)
+        known = owner.results_of(job.id)
         return {
             **job_json(job, owner.folders, why(owner.scheduler, job, time.time()) or owner.devices.remark(job)),
+            **results_json(owner.snapshot, job),
             "spec": job.spec,
             "archived": job.archived,
             "folder": owner.folders.folder(job),
             "environment": owner.environment(job.spec.environment) if ask.environment else None,
-            "attempts": [attempt_json(job, attempt, owner.folders) for attempt in job.attempts],
+            "attempts": [
+                attempt_json(job, attempt, owner.folders) | attempt_results_json(known.get(attempt.number))
+                for attempt in job.attempts
+            ],
             "story": story_json(job, owner.story(job.id)),
         }
 
@@ -170,7 +179,10 @@ class Desk:
 
         def listed() -> bytes:
             told = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
-            jobs = [row_json(job, why) if ask.rows else job_json(job, owner.folders, why) for job, why in told]
+            jobs = [
+                (row_json(job, why) if ask.rows else job_json(job, owner.folders, why)) | results_json(snapshot, job)
+                for job, why in told
+            ]
             return wire.ok({"session": owner.paths.root, **self._head(snapshot), "jobs": jobs})
 
         owner.loop.run_in_thread(make, reply)
@@ -182,6 +194,8 @@ class Desk:
             "counts": snapshot.counts,
             "eta": snapshot.eta,
             "trouble": snapshot.trouble,
+            "metric": metric_json(snapshot.metric),
+            "best": snapshot.best,
         }
 
     def _pick(self, ask: wire.PickJobs) -> dict[str, Any]:

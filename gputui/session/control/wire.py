@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gputui.core.job import JobId, JobSpec, StateName
-from gputui.session.owner.requests import Begin, Commands, Forget, Load, OpenSession
+from gputui.session.owner.requests import Begin, ChooseMetric, Commands, Forget, Load, OpenSession
 
 VERSION = 1
 LARGEST_FRAME = 256 << 20
@@ -69,6 +69,15 @@ class Reload(msgspec.Struct, frozen=True, tag="reload"):
     groups: frozenset[str]
 
 
+class Curves(msgspec.Struct, frozen=True, tag="curves"):
+    """How the metrics of these jobs went; of the attempt, or of the newest that printed any."""
+
+    jobs: list[JobId]
+    attempt: int | None = None
+    metric: str | None = None
+    """Only this one."""
+
+
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """To an owning keeper: go, if there is nothing left to do."""
 
@@ -82,14 +91,15 @@ class HandOver(msgspec.Struct, frozen=True, tag="hand_over"):
     force: bool = False
 
 
-Write = Commands | Load | Begin | OpenSession | Forget
-Read = Listing | Show | PickJobs | StatusQuestion | Lanes | Follow | Sources | Reload
+Write = Commands | Load | Begin | OpenSession | Forget | ChooseMetric
+Read = Listing | Show | PickJobs | StatusQuestion | Lanes | Follow | Sources | Reload | Curves
 Ask = (
     Commands
     | Load
     | Begin
     | OpenSession
     | Forget
+    | ChooseMetric
     | Listing
     | Show
     | PickJobs
@@ -98,6 +108,7 @@ Ask = (
     | Follow
     | Sources
     | Reload
+    | Curves
     | Leave
     | HandOver
 )

@@ -31,7 +31,7 @@ class Publication:
     def renew(self, scheduler: Scheduler, now: float, trouble: str | None, awaits: Callable[[], str]) -> Snapshot:
         """`awaits` is asked what an idle session waits for."""
         if abs(now - self._eta[0]) > ETA_EVERY:
-            self._eta = (now, scheduler.eta(now))
+            self._eta = (now, scheduler.eta(now, self._results.book.results))
         snapshot = self._results.show(scheduler.snapshot())
         awaited = awaits() if not snapshot.active else ""
         self.snapshot = replace(snapshot, eta=self._eta[1], trouble=trouble, awaits=awaited)

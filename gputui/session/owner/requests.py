@@ -10,6 +10,7 @@ from gputui.core.events import Edit, NodesSeen, PauseKind, Refusal, Rerun, Resum
 from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane, NodeSize
 from gputui.core.mode import Cause, Mode
+from gputui.core.results.wanted import wanted_of
 from gputui.core.views.parameters import following
 from gputui.session.files.layouts import Layout
 from gputui.session.files.outfiles import check_outfiles
@@ -112,6 +113,23 @@ class Forget(msgspec.Struct, frozen=True, tag="forget"):
     def __call__(self, act: Act) -> list[str]:
         gone = [key for key, source in act.sources.items() if source.path in self.paths]
         return [act.sources.pop(key).path for key in gone]
+
+
+class ChooseMetric(msgspec.Struct, frozen=True, tag="choose_metric"):
+    """Compares jobs by this result from now on, `val_acc max`; empty: by what their settings or names tell."""
+
+    metric: str
+
+    def __call__(self, act: Act) -> str:
+        """The name that is compared by; Refusal says what is wrong."""
+        try:
+            name = wanted_of(self.metric).name if self.metric else ""
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+        if name is None:
+            raise Refusal(f"{self.metric!r} names no result; an expression belongs to a job: gputui edit ID")
+        act.handle(replace(act.scheduler.settings, metric=self.metric.strip()))
+        return name
 
 
 class Begun(msgspec.Struct, frozen=True):

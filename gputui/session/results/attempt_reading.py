@@ -55,10 +55,9 @@ class _LogReading:
             if found is None:
                 return []
             descriptor, facts = found
-            self.is_behind = False
+            self.is_behind, self.written = False, facts.st_mtime
             if facts.st_size == self.offset:
                 return []
-            self.written = facts.st_mtime
             self._keep_up(facts.st_size)
             data = os.pread(descriptor, AT_ONCE if self.offset else min(AT_ONCE, HEAD), self.offset)
             self.offset += len(data)
@@ -88,6 +87,7 @@ class AttemptReading:
         wanted = wanted_by(job)
         state = _state_of(kept)
         self._direction = (wanted.name or UNNAMED, wanted.direction) if wanted is not None else (None, None)
+        self._progress_told: tuple[float | None, float | None] = (None, None)
         self._series = state.series if state is not None else AttemptSeries()
         logs = state.logs if state is not None else []
         self._logs = [
@@ -126,7 +126,10 @@ class AttemptReading:
 
     @property
     def results(self) -> JobResults:
-        return self._series.results(self.attempt, self._progress(), self._note())
+        progress = self._progress()
+        if progress != self._progress_told[0]:
+            self._progress_told = (progress, max(log.written for log in self._logs) or time.time())
+        return self._series.results(self.attempt, progress, self._note(), self._progress_told[1])
 
     def _progress(self) -> float | None:
         """Whoever counts epochs tells of the whole job; otherwise the file that was written last knows best."""
