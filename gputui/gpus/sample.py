@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from gputui.core.lanes import DeviceKind
 
+from .nodes import ClusterSample
+
 
 class Status(StrEnum):
     """How a device answers."""
@@ -144,6 +146,8 @@ class Sample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     foreign_pids: bool = False
     """We live in a pid namespace of our own, so the driver's pids mean nothing here."""
     host: HostSample | None = None
+    cluster: ClusterSample | None = None
+    """The devices are on its nodes."""
 
     def device(self, key: str) -> DeviceSample | None:
         return next((device for device in self.devices if device.key == key), None)

@@ -132,6 +132,11 @@ class SlurmCommands:
             return []
         return ended(text)
 
+    def default_partition(self) -> str | None:
+        """The one that a job gets which names none."""
+        names = self.run("sinfo", "-h", "-o", "%P").split()
+        return next((name.rstrip("*") for name in names if name.endswith("*")), None)
+
     def settings(self) -> dict[str, str]:
         return settings(self.run("scontrol", "show", "config"))
 

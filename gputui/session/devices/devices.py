@@ -22,16 +22,17 @@ from gputui.gpus.hardware import find_hardware
 from gputui.gpus.identity import find
 from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
-from gputui.gpus.sample import DeviceSample, Sample
-from gputui.gpus.strangers import HeldByStrangers, Ours, Rules, Strangers, Verdict
+from gputui.gpus.sample import Sample
+from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
 from gputui.gpus.watch import SamplerWatch
-from gputui.gpus.words import why_not
 from gputui.session.owner.loop import Loop
 
 from .attribution import holdings, left_behind, ours
+from .cluster_picture import cluster_pictured
+from .device_facts import device_fact, user_name
 from .picture_builder import Known, SessionLanes, pictured
 from .recording import Recording
-from .samplers import Wanted, kind_of, sampler_for, wanted_for
+from .samplers import Wanted, held_by, kind_of, sampler_for, wanted_for
 
 NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
 
@@ -49,6 +50,7 @@ class Devices:
         token: Callable[[JobId, int], str],
         news: Callable[[], None],
         recording: Recording,
+        folder: Callable[[Job], str],
         *,
         looked_at: bool = False,
     ) -> None:
@@ -63,6 +65,7 @@ class Devices:
         self.taken_off: tuple[Lane, ...] = ()
         """Lanes that the user took off and may want back."""
         self._looked_at = looked_at
+        self._folder = folder
         self._session = session
         self._loop = loop
         self._token = token
@@ -119,14 +122,15 @@ class Devices:
     def _begin(self, scheduler: Scheduler) -> None:
         board = scheduler.board
         self.taken_off = _still_off(self.taken_off, board.lanes)
-        wanted = wanted_for((*board.lanes, *board.leaving(), *self.taken_off), looked_at=self._looked_at)
+        lanes = (*board.lanes, *board.leaving(), *self.taken_off)
+        wanted = wanted_for(lanes, scheduler.settings.partition, looked_at=self._looked_at)
         if wanted == self._wanted:
             return
         if self._watch is not None:
             self._watch.close()
         self._wanted, self._watch, self.sample = wanted, None, None
         if wanted is not None:
-            self._watch = SamplerWatch(self._loop, sampler_for(wanted, scheduler), self._deliver)
+            self._watch = SamplerWatch(self._loop, sampler_for(wanted, scheduler, self._folder), self._deliver)
 
     def _deliver(self, sample: Sample) -> None:
         self.sample = sample
@@ -158,7 +162,7 @@ class Devices:
             self._unread = False
             self.recording.observe(sample, held, busy, pids, now)
             self.recording.see_others(sample, words, verdicts, now)
-        return {word: _fact(sample, word, verdicts, pids, leased.get(word), now) for word in words}
+        return {word: device_fact(sample, word, verdicts, pids, leased.get(word), now) for word in words}
 
     # Leases
 
@@ -183,7 +187,7 @@ class Devices:
             idle = device is not None and not device.processes
             others = [each for each in self._leases.others(key) if not (idle and each.may_be_overridden(now))]
             if others:
-                found[word] = f"GPU {word} was just taken by another gputui session (user {_user(others[0].uid)})"
+                found[word] = f"GPU {word} was just taken by another gputui session (user {user_name(others[0].uid)})"
         return found
 
     def lease(self, job: JobId, gpus: tuple[str, ...]) -> None:
@@ -227,6 +231,9 @@ class Devices:
             history=self.recording.history(),
         )
         kind = self._wanted.kind if self._wanted is not None else kind_of(session.all_lanes())
+        if kind is DeviceKind.SLURM:
+            self.picture = cluster_pictured(self.sample, held_by(scheduler), known)
+            return
         self.picture = pictured(kind or DeviceKind.GPU, self.sample, session, known, looking=self._watch is not None)
 
     def _measure_own(self, scheduler: Scheduler, now: float) -> None:
@@ -258,38 +265,3 @@ def _still_off(taken_off: tuple[Lane, ...], lanes: tuple[Lane, ...]) -> tuple[La
     """Without those whose devices, or whose numbers, are all on again."""
     back = {slot for lane in lanes for slot in lane.slots}
     return tuple(lane for lane in taken_off if not back.issuperset(lane.slots))
-
-
-def _fact(
-    sample: Sample, word: str, verdicts: dict[str, Verdict], pids: dict[int, JobId], leased: str | None, now: float
-) -> DeviceFacts:
-    if sample.trouble is not None:
-        return DeviceFacts(blocked=f"{sample.trouble.message}; {sample.trouble.advice}")
-    device = find(sample.devices, word)
-    if device is None:
-        return DeviceFacts(blocked=f"GPU {word} is not there")
-    return DeviceFacts(
-        blocked=why_not(device, verdicts[device.key], now) or leased,
-        memory_total=device.memory_total,
-        memory_used=device.memory_used,
-        ours=_memory_of_ours(device, pids),
-        crowded=isinstance(verdicts[device.key], HeldByStrangers),
-    )
-
-
-def _memory_of_ours(device: DeviceSample, pids: dict[int, JobId]) -> dict[JobId, int]:
-    used: dict[JobId, int] = {}
-    for process in device.processes:
-        job = pids.get(process.pid)
-        if job is not None:
-            used[job] = used.get(job, 0) + (process.memory or 0)
-    return used
-
-
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 
-from gputui.core.job import Running, Stopping, Suspended
+from gputui.core.job import Job, JobId, Running, Stopping, Suspended
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 from gputui.gpus.hardware import driver_present
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sampler
 
+from .gpu_use import FILE
+
 
 def kind_of(lanes: Iterable[Lane]) -> DeviceKind | None:
     """What is to be measured for these lanes; GPUs before all, then what is simulated. None: there are no lanes."""
     kinds = {lane.kind for lane in lanes}
-    return next((kind for kind in (DeviceKind.GPU, DeviceKind.SIMULATED, DeviceKind.CPU) if kind in kinds), None)
+    return next((kind for kind in _FIRST if kind in kinds), None)
+
+
+_FIRST = (DeviceKind.SLURM, DeviceKind.GPU, DeviceKind.SIMULATED, DeviceKind.CPU)
 
 
 class Wanted(Struct, frozen=True):
@@ -26,13 +32,19 @@ class Wanted(Struct, frozen=True):
     kind: DeviceKind
     numbers: tuple[int, ...] = ()
     """Of the simulated devices, or of the CPU lanes."""
+    partition: str | None = None
+    """Of a cluster: the one whose nodes are shown; None: all."""
+    nodes: bool = False
+    """Of a cluster: somebody looks at its nodes."""
 
 
-def wanted_for(lanes: Collection[Lane], *, looked_at: bool) -> Wanted | None:
+def wanted_for(lanes: Collection[Lane], partition: str | None, *, looked_at: bool) -> Wanted | None:
     """`lanes`: with those that were taken off. What only the eye wants is measured if somebody looks."""
     kind = kind_of(lanes)
     if kind is DeviceKind.GPU:
         return Wanted(kind) if driver_present() else None
+    if kind is DeviceKind.SLURM:
+        return Wanted(kind, partition=partition, nodes=looked_at)
     if kind is None or not looked_at:
         return None
     mine = [lane for lane in lanes if lane.kind is kind]
@@ -41,10 +53,14 @@ def wanted_for(lanes: Collection[Lane], *, looked_at: bool) -> Wanted | None:
     return Wanted(kind, tuple(sorted({int(word) for lane in mine for word in lane.devices if word.isdecimal()})))
 
 
-def sampler_for(wanted: Wanted, scheduler: Scheduler) -> Sampler:
+def sampler_for(wanted: Wanted, scheduler: Scheduler, folder: Callable[[Job], str]) -> Sampler:
     """Imports what it needs when it is needed: a keeper that nobody looks at stays small."""
     if wanted.kind is DeviceKind.GPU:
         return ProcessSampler()
+    if wanted.kind is DeviceKind.SLURM:
+        from .cluster_sampler import ClusterSampler
+
+        return ClusterSampler(lambda: _figures(scheduler, folder), partition=wanted.partition, asks=wanted.nodes)
     if wanted.kind is DeviceKind.CPU:
         from gputui.gpus.cpu import CpuSampler
 
@@ -52,6 +68,16 @@ def sampler_for(wanted: Wanted, scheduler: Scheduler) -> Sampler:
     from gputui.gpus.simulated import SimulatedSampler
 
     return SimulatedSampler(max(wanted.numbers, default=-1) + 1, busy=lambda: _busy(scheduler))
+
+
+def held_by(scheduler: Scheduler) -> dict[str, JobId]:
+    """Which job of ours has which GPU of a cluster, by the words that its start was reported with."""
+    jobs = ((job, scheduler.book[job].active) for job in scheduler.book.active)
+    return {word: job for job, placed in jobs if placed is not None for word in placed.gpus if ":" in word}
+
+
+def _figures(scheduler: Scheduler, folder: Callable[[Job], str]) -> dict[str, str]:
+    return {word: os.path.join(folder(scheduler.book[job]), FILE) for word, job in held_by(scheduler).items()}
 
 
 def _busy(scheduler: Scheduler) -> set[str]:

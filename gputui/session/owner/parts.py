@@ -69,7 +69,9 @@ class Parts:
         news = self.news
         self.info_writer = InfoWriter(self.folders, self.ground.paths.claims, self.engine.forget)
         recording = Recording(self.saver.spans, self.ground.paths.history)
-        self.devices = Devices(self.loop, session, self.engine.token, news.kick, recording, looked_at=looked_at)
+        self.devices = Devices(
+            self.loop, session, self.engine.token, news.kick, recording, self.folders.folder, looked_at=looked_at
+        )
         self.launcher = Launcher(
             self.paths, self.folders, self.store, self.engine, news.report, self.info_writer.note, self.devices
         )
