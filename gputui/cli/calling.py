@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from gputui.cli.output.words import USAGE, Exit, out, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.session.control.client import Client, ClientError
@@ -69,4 +71,4 @@ def agreed(question: str, *, otherwise: bool = False) -> bool:
 
 def print_json(value: Any) -> None:
     """ASCII only, so that nothing in it can act on a terminal."""
-    out(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
+    out(json.dumps(msgspec.to_builtins(value), indent=2 if sys.stdout.isatty() else None))

@@ -10,7 +10,7 @@ import signal
 from argparse import Action, Namespace
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TypeVar
 
 from argcomplete import autocomplete
 from argcomplete.lexers import split_line
@@ -20,8 +20,10 @@ from gputui.cli.parsing.parser import Parser
 from gputui.session.config import ConfigError
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.locate import PRIVATE, chosen
+from gputui.session.messages.socket_requests import Lanes, OwnerRequest, PickJobs
 from gputui.session.registry import known_here
 
+T = TypeVar("T")
 PATIENCE = 0.5
 """Seconds for an owner to answer: a user waits for the next character."""
 Completions = dict[str, str]
@@ -75,30 +77,29 @@ def _sessions(**_: object) -> Completions:
 
 
 def _jobs(parsed_args: Namespace, **_: object) -> Completions:
-    jobs = _asked(parsed_args, "pick", all=True).get("jobs", [])
-    names = {job["name"]: job["state"] for job in jobs if job["name"].isprintable()}
-    return names | {str(job["id"]): f"{job['state']} {job['name']}" for job in jobs}
+    picked = _asked(parsed_args, PickJobs(all=True))
+    jobs = picked.jobs if picked is not None else []
+    names: Completions = {job.name: job.state for job in jobs if job.name.isprintable()}
+    return names | {str(job.id): f"{job.state} {job.name}" for job in jobs}
 
 
 def _gpus(parsed_args: Namespace, **_: object) -> Completions:
-    lanes = _asked(parsed_args, "lanes").get("lanes", [])
-    return {device: "" for lane in lanes for device in lane["devices"]}
+    shown = _asked(parsed_args, Lanes())
+    return {device: "" for lane in (shown.lanes if shown is not None else ()) for device in lane.devices}
 
 
-def _asked(parsed_args: Namespace, kind: str, **fields: Any) -> dict[str, Any]:
-    """What the owner of the session that is meant answers; empty without one."""
+def _asked(parsed_args: Namespace, request: OwnerRequest[T]) -> T | None:
+    """What the owner of the session that is meant answers; None without one."""
     try:
         root = chosen("ls", getattr(parsed_args, "session", None))
         signal.signal(signal.SIGALRM, _give_up)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         try:
-            connection = Connection(os.path.join(root, PRIVATE))
-            answer: dict[str, Any] = connection.ask(kind, fields)
+            return Connection(os.path.join(root, PRIVATE)).ask(request)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except (_TooLate, NoOwner, ClientError, ConfigError, OSError):
-        return {}
-    return answer
+        return None
 
 
 def _give_up(*_: object) -> None:

@@ -29,7 +29,7 @@ class Seen(Struct, frozen=True):
     state: StateName
 
 
-class JobCommand(Struct, frozen=True, kw_only=True):
+class JobCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of what a user asks of one job."""
 
     job: JobId

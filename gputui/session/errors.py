@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gputui.core.events import Refusal
+
 
 class SessionError(Exception):
     """The session cannot be used as asked."""
@@ -33,3 +35,7 @@ class NewerStore(SessionError):
 
 class ConfigError(SessionError):
     """A setting in a file or a variable means nothing."""
+
+
+class CommitFailed(Refusal):
+    """The queue cannot be written now, so nothing came of the request; it can be made again later."""

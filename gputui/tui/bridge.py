@@ -20,12 +20,13 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.why import why
 from gputui.gpus.picture import DevicesPicture
-from gputui.session.control.json_shapes import pid_of, story_json
+from gputui.session.control.json_shapes import pid_of, story_lines
 from gputui.session.devices.monitor import Monitor
 from gputui.session.errors import SessionError
 from gputui.session.files.folders import Files
+from gputui.session.messages.replies import Outcome
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.requests import Commands, Outcome
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 from gputui.session.ownership.holding import Holding
 
@@ -255,7 +256,7 @@ def _details(owner: Owner, job_id: JobId) -> Details:
         folder=owner.folders.folder(job),
         why=why(owner.scheduler, job, time.time()),
         remark=owner.devices.remark(job),
-        story=tuple((line["time"], line["text"]) for line in story_json(job, owner.story(job_id))),
+        story=tuple((line.time, line.text) for line in story_lines(job, owner.story(job_id))),
         environment={**environment, **job.spec.variables},
         pid=pid_of(job),
     )

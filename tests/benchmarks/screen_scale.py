@@ -26,7 +26,8 @@ from gputui.core.job import JobSpec
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.environment import captured
 from gputui.session.files.paths import Paths
-from gputui.session.owner.requests import Begin, Commands, Load
+from gputui.session.messages.socket_requests import Commands
+from gputui.session.owner.requests import Begin, Load
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
 from gputui.tui.app import GputuiApp, Setup

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.homes import Home, kill
 
 from gputui.session.control.client import Connection, NoOwner
+from gputui.session.messages.socket_requests import StatusQuestion
 
 BAR, GOAL = 0.050, 0.020
 LONGEST = 30.0
@@ -94,7 +95,7 @@ def answers(home: Home) -> bool:
     with suppress(NoOwner, OSError):
         connection = Connection(str(home.private))
         try:
-            return len(connection.ask("status", {})["active"]) == 4
+            return len(connection.ask(StatusQuestion()).active) == 4
         finally:
             connection.close()
     return False

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from support.calling import Answers, Gputui, only
 from support.fake_owner import FakeOwner, job
 
 from gputui.cli.verbs.job_text import BadText, spec_in, text_of
+from gputui.core.job import JobSpec
+from gputui.session.messages.replies import ShownJob
 
 SPEC: dict[str, Any] = {"command": "python a.py", "cwd": "/tmp", "environment": "digest", "hold": True}
 
@@ -28,10 +31,14 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return script
 
 
-def edited(shown: dict[str, Any], before: str, after: str) -> dict[str, Any]:
-    text = text_of(shown)
+def shown(spec: dict[str, Any]) -> ShownJob:
+    return msgspec.convert(job(0, spec=spec), ShownJob)
+
+
+def edited(job: ShownJob, before: str, after: str) -> JobSpec:
+    text = text_of(job)
     assert before in text
-    return spec_in(text.replace(before, after), shown["spec"], "file")
+    return spec_in(text.replace(before, after), job.spec, "file")
 
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -60,23 +67,15 @@ SPECS = st.fixed_dictionaries(
 @example({**SPEC, "variables": {"\n": "two\nlines'"}})
 @example({**SPEC, "command": "\nfor x in a b\ndo echo ''$x''\ndone"})
 def test_a_text_left_as_it_is_means_the_same_job(spec: dict[str, Any]) -> None:
-    read = spec_in(text_of(job(0, spec=spec)), spec, "file")
-    defaults: dict[str, Any] = {
-        "name": None,
-        "variables": {},
-        "request": {},
-        "after": [],
-        "retries": 0,
-        "timeout": None,
-    }
-    for key, value in (defaults | {"login_shell": False} | spec).items():
-        assert read[key] == value, key
+    before = shown(spec)
+    read = spec_in(text_of(before), before.spec, "file")
+    assert read == before.spec
 
 
 def test_what_is_changed_changes_and_the_rest_stays() -> None:
-    spec = edited(job(0, spec=SPEC), "priority = 30", "priority = 50")
-    assert spec["priority"] == 50
-    assert (spec["hold"], spec["environment"]) == (True, "digest")
+    spec = edited(shown(SPEC), "priority = 30", "priority = 50")
+    assert spec.priority == 50
+    assert (spec.hold, spec.environment) == (True, "digest")
 
 
 @pytest.mark.parametrize(
@@ -96,9 +95,9 @@ def test_what_is_changed_changes_and_the_rest_stays() -> None:
 )
 def test_what_is_wrong_is_said_with_file_and_key(line: str, words: str) -> None:
     key = line.split()[0]
-    lines = [one for one in text_of(job(0, spec=SPEC)).splitlines() if not one.startswith(f"{key} =")]
+    lines = [one for one in text_of(shown(SPEC)).splitlines() if not one.startswith(f"{key} =")]
     with pytest.raises(BadText, match=r"^file") as wrong:
-        spec_in("\n".join([*lines, line]), SPEC, "file")
+        spec_in("\n".join([*lines, line]), shown(SPEC).spec, "file")
     assert words in str(wrong.value)
 
 

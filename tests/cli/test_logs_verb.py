@@ -90,7 +90,7 @@ def test_a_number_of_lines_in_every_spelling(owner: FakeOwner, gputui: Gputui, t
 def test_err_and_earlier_attempts(owner: FakeOwner, gputui: Gputui, tmp_path: Path) -> None:
     for name in ("OUT", "ERR", "OUT1"):
         (tmp_path / name).write_text(f"{name}\n")
-    first = {"number": 1, "out": str(tmp_path / "OUT1"), "err": None}
+    first = {"number": 1, "state": "failed", "out": str(tmp_path / "OUT1"), "err": None}
     files = {"out": str(tmp_path / "OUT"), "err": str(tmp_path / "ERR")}
     owner.jobs = {0: job(0, "running", attempt=2, attempts=[first], **files)}
     assert gputui("logs", "0").out == "OUT\n"
@@ -172,7 +172,10 @@ def test_following_goes_through_attempts_even_short_ones(
     def retry_twice() -> None:
         for number, path in enumerate(paths[1:], 2):
             path.write_text(f"attempt {number}\n")
-        past = [{"number": number, "out": str(path), "err": None} for number, path in enumerate(paths[:2], 1)]
+        past = [
+            {"number": number, "state": "failed", "out": str(path), "err": None}
+            for number, path in enumerate(paths[:2], 1)
+        ]
         owner.jobs = {0: job(0, "delayed", attempt=3, out=str(paths[2]), attempts=past)}
 
     def end() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.calling import Gputui
 from support.fake_owner import FakeOwner, job
@@ -18,6 +19,7 @@ from gputui.cli.output import table
 from gputui.cli.output.table import Column, Paper
 from gputui.cli.verbs import ls as listing
 from gputui.core.views.cells import cut, width
+from gputui.session.messages.replies import Listed
 
 
 def on_paper(columns: int | None, *, colour: bool = False) -> Paper:
@@ -26,12 +28,13 @@ def on_paper(columns: int | None, *, colour: bool = False) -> Paper:
     return paper
 
 
-def a_listing(*jobs: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def a_listing(*jobs: dict[str, Any], **changes: Any) -> Listed:
     counts: dict[str, int] = {}
     for one in jobs:
         counts[one["state"]] = counts.get(one["state"], 0) + 1
     scheduler = {"state": "running", "cause": None}
-    return {"session": "/w", "scheduler": scheduler, "owner": None, "counts": counts, "jobs": list(jobs)} | changes
+    fields = {"session": "/w", "scheduler": scheduler, "owner": None, "counts": counts, "jobs": list(jobs)} | changes
+    return msgspec.convert(fields, Listed)
 
 
 def test_a_row_tells_id_state_priority_gpu_time_and_name(owner: FakeOwner, gputui: Gputui) -> None:

@@ -14,6 +14,7 @@ from support.waiting import until
 from gputui.cli.run.stdin_feed import CHUNK, MOST_WAITING
 from gputui.session.control.client import Client
 from gputui.session.feeds.feed import AHEAD
+from gputui.session.messages.socket_requests import StatusQuestion
 
 
 @pytest.fixture
@@ -154,8 +155,7 @@ def test_an_endless_yielder_is_asked_for_little_more_than_can_run(session: Sessi
 
 
 def waiting(session: Session) -> int:
-    count: int = Client(str(session.root)).ask("status")["waiting"]
-    return count
+    return Client(str(session.root)).ask(StatusQuestion()).waiting
 
 
 BATCH = "one;;\n1.log;;\necho one;;;\ntwo;; 2.log;; echo two;;;\n"

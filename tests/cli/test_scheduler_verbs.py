@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from support.calling import Gputui
-from support.fake_owner import FakeOwner, job
+from support.fake_owner import FakeOwner, job, listed
 from support.waiting import until
 
 from gputui.cli.verbs import pause_resume_drain as scheduling
@@ -187,6 +187,6 @@ def test_stop_finds_what_bears_the_sessions_token(
 
 def test_a_countdown_shows_what_is_left_of_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gputui.cli.verbs.stop.time.time", lambda: 1000.0)
-    jobs = [job(number, "stopping", kill_at=1000.0 + number) for number in range(7)]
+    jobs = [listed(job(number, "stopping", kill_at=1000.0 + number)) for number in range(7)]
     assert stopping.countdown(jobs, 3.0) == "stopping 7 running: #0, #1, #2, #3, #4 … · killed in 6 s"
-    assert "for 3 s" in stopping.countdown([job(0, "stopping")], 3.0)
+    assert "for 3 s" in stopping.countdown([listed(job(0, "stopping"))], 3.0)

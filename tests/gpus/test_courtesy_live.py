@@ -20,7 +20,6 @@ from support.poor_pythons import CONDA, python_path
 from support.waiting import until
 
 from gputui.gpus.leases import Leases
-from gputui.session.control.client import Client
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}
 Start = Callable[..., subprocess.Popen[str]]
@@ -57,10 +56,14 @@ def run(tmp_path: Path, nvml: Any) -> Iterator[Start]:
     Home(tmp_path).end()
 
 
+def asked(root: Path, kind: str, **fields: Any) -> Any:
+    return Home(root.parent, root.name).ask(kind, **fields)
+
+
 def listing(root: Path) -> dict[int, dict[str, Any]]:
     if not (root / ".gputui" / "control.sock").exists():
         return {}
-    return {job["id"]: job for job in Client(str(root)).ask("listing")["jobs"]}
+    return {job["id"]: job for job in asked(root, "listing")["jobs"]}
 
 
 def state(root: Path, job: int) -> str | None:
@@ -114,13 +117,13 @@ def test_what_an_attempt_made_of_its_card_is_kept(nvml: Any, run: Start, tmp_pat
     until(lambda: state(out, 0) == "running", "it runs")
 
     def some_samples() -> bool:
-        taken.add(Client(str(out)).ask("lanes")["sample"]["taken"])
+        taken.add(asked(out, "lanes")["sample"]["taken"])
         return len(taken) > 2
 
     until(some_samples, "its card was looked at while it ran")
     go.touch()
     assert process.wait(60) == 0
-    (attempt,) = Client(str(tmp_path / "out")).ask("show", job=0)["attempts"]
+    (attempt,) = asked(tmp_path / "out", "show", job=0)["attempts"]
     assert attempt["gpu_mean"] == pytest.approx(60)
     assert attempt["gpu_peak_memory"] == 8 * 1024**3
     assert 0 < attempt["gpu_seconds"] <= attempt["ended"] - attempt["started"]
@@ -142,7 +145,7 @@ def test_a_killed_owner_is_followed_at_once_although_a_call_of_the_driver_hangs(
     owner = run("--gpus", "0,1", commands=("sleep 600", "sleep 600"))
     until(lambda: state(out, 1) == "running", "both jobs run")
     nvml.set([IDLE, IDLE], delays={"nvmlDeviceGetMemoryInfo*": 25.0, "nvmlDeviceGetUtilizationRates": 25.0})
-    until(lambda: "stale" in json.dumps(Client(str(out)).ask("lanes")["sample"]), "the driver hangs")
+    until(lambda: "stale" in json.dumps(asked(out, "lanes")["sample"]), "the driver hangs")
     owner.kill()
     owner.wait()
     killed = time.monotonic()
@@ -152,7 +155,7 @@ def test_a_killed_owner_is_followed_at_once_although_a_call_of_the_driver_hangs(
 
 
 def _owner(root: Path) -> int | None:
-    owner = Client(str(root)).ask("status")["owner"]
+    owner = asked(root, "status")["owner"]
     return owner["pid"] if owner is not None else None
 
 
@@ -161,7 +164,7 @@ def test_on_a_python_like_condas_the_cards_are_seen_and_leased(nvml: Any, run: S
     nvml.environment["PYTHONPATH"] = python_path(tmp_path, CONDA)
     run("--gpus", ",".join(map(str, range(8))), commands=("#: gpus=8", "sleep 600"))
     until(lambda: state(tmp_path / "out", 0) == "running", "the job runs on all cards")
-    sample = Client(str(tmp_path / "out")).ask("lanes")["sample"]
+    sample = asked(tmp_path / "out", "lanes")["sample"]
     assert len(sample["devices"]) == 8
     leases = Leases("another", nvml.environment.get("GPUTUI_LEASES"))
     for device in sample["devices"]:
@@ -239,6 +242,6 @@ def test_what_a_job_left_on_a_card_is_flagged(nvml: Any, run: Start, tmp_path: P
     left = int((tmp_path / "left").read_text())
     try:
         nvml.set([{"mem_used": "3G", "procs": [f"{left} 2G C"]}, IDLE])
-        until(lambda: Client(str(out)).ask("lanes")["leftovers"] == {str(left): 0}, "the owner sees what it left")
+        until(lambda: asked(out, "lanes")["leftovers"] == {left: 0}, "the owner sees what it left")
     finally:
         os.kill(left, signal.SIGKILL)

@@ -25,8 +25,8 @@ from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
 from gputui.session.devices.device_commands import enable, kill_leftovers, killed
 from gputui.session.devices.monitor import Monitor
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.requests import Commands
 from gputui.session.ownership.lock import OwnerKind
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}

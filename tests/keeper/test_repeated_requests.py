@@ -6,8 +6,9 @@ import os
 import signal
 from typing import Any
 
+import msgspec
 import pytest
-from support.homes import Home, kill, stop
+from support.homes import Home, kill, request_of, stop
 from support.sessions import alive
 from support.waiting import until
 from support.wires import answered, reply, request, wire
@@ -113,7 +114,7 @@ def repeated(home: Home, ask: dict[str, Any], uuid: str) -> Any:
         try:
             connection = Connection(str(home.private))
             fields = {name: field for name, field in ask.items() if name != "type"}
-            value.append(connection.ask(ask["type"], fields, uuid))
+            value.append(msgspec.to_builtins(connection.ask(request_of(ask["type"], fields), uuid)))
             connection.close()
         except NoOwner:
             return False

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.owning import add, change_settings, ended, owned, spec
 
 from gputui.core.crash_kind import CrashKind
-from gputui.session.control.json_shapes import attempt_json
+from gputui.session.control.json_shapes import shown_attempt
 
 CRASHES = [
     ("echo \"KeyError: 'depth'\" >&2; exit 1", CrashKind.EXCEPTION, "KeyError: 'depth'"),
@@ -26,7 +26,7 @@ def test_the_kind_of_a_crash_is_kept_with_the_attempt_also_by_the_next_owner(tmp
             ended(owner, job_id)
     with owned(tmp_path) as owner:
         kept = [owner.snapshot[job_id] for job_id in jobs]
-        shown = [attempt_json(job, job.attempts[-1], owner.folders) for job in kept]
-    assert [attempt["kind"] for attempt in shown] == [*(kind for _, kind, _ in CRASHES), None]
+        shown = [shown_attempt(job, job.attempts[-1], owner.folders) for job in kept]
+    assert [attempt.kind for attempt in shown] == [*(kind for _, kind, _ in CRASHES), None]
     for attempt, (_, _, words) in zip(shown, CRASHES, strict=False):
-        assert words in attempt["message"]
+        assert words in (attempt.message or "")

@@ -7,7 +7,7 @@ from support.queues import job
 
 from gputui.core.job import Attempt, Failed, Placed, Running
 from gputui.core.scheduler import Moment
-from gputui.session.control.json_shapes import story_json
+from gputui.session.control.json_shapes import story_lines
 
 
 def test_a_story_is_told_in_the_order_it_happened_also_within_one_turn() -> None:
@@ -23,7 +23,7 @@ def test_a_story_is_told_in_the_order_it_happened_also_within_one_turn() -> None
         Moment(0, 12.0, "retry 1 of 1"),
         Moment(0, 20.0, "rerun by the user"),
     ]
-    assert [line["text"] for line in story_json(told, moments)] == [
+    assert [line.text for line in story_lines(told, moments)] == [
         "added",
         "held by the user",
         "released by the user",

@@ -16,9 +16,9 @@ from support.waiting import until
 from gputui.core.events import Kill
 from gputui.session.errors import SessionError
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.owner import parts
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.requests import Commands
 from gputui.session.owner.ticket import Act, OwnerGone
 from gputui.session.ownership import holding
 from gputui.session.ownership import lock as locks

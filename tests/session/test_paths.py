@@ -13,6 +13,7 @@ from gputui.session.errors import NotOurs, SessionError
 from gputui.session.files.ground import Ground
 from gputui.session.files.layouts import taken_numbers
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.store.opening import Layout, open_session
 
 
@@ -97,7 +98,7 @@ def test_a_private_folder_that_is_no_real_one_or_that_others_can_write_is_refuse
     with pytest.raises(SessionError):
         Paths(paths.root).create()
     with pytest.raises(ClientError):
-        Client(paths.root).ask("status")
+        Client(paths.root).ask(StatusQuestion())
 
 
 def test_a_number_that_no_job_can_have_is_passed_over(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from gputui.core.events import Refusal
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.devices.device_commands import drain, enable, killed, requeued
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.requests import Commands
 from gputui.session.ownership.lock import OwnerKind
 
 CPU_LANES = tuple(Lane(number, (), DeviceKind.CPU) for number in range(2))

@@ -15,10 +15,10 @@ from gputui.core.events import Drain, Hold, Kill, Pause, PauseKind, Requeue, Rer
 from gputui.core.job import JobId, StateName
 from gputui.core.mode import Mode
 from gputui.core.views.why import why
-from gputui.session.errors import StoreTrouble
+from gputui.session.errors import CommitFailed, StoreTrouble
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.requests import Commands, Forget, Load
-from gputui.session.owner.ticket import CommitFailed
+from gputui.session.owner.requests import Forget, Load
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.session.store.store import Change, Store
 

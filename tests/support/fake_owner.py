@@ -11,6 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from gputui.session.messages.replies import ListedJob
+
 HEADER = struct.Struct(">I")
 Answer = Any
 Refusal = tuple[str, str]
@@ -147,10 +151,14 @@ def job(id: int, state: str = "queued", **changes: Any) -> dict[str, Any]:
         "err": None,
         "why": None,
         "end": None,
-        "progress": None,
         "spec": {"command": f"python train.py {id}", "cwd": "/tmp", "environment": "digest"},
         "environment": None,
         "attempts": [],
         "story": [{"time": 1000.0, "text": "added"}],
     }
     return made | changes
+
+
+def listed(job: dict[str, Any]) -> ListedJob:
+    """As a client takes it in."""
+    return msgspec.convert(job, ListedJob)

@@ -18,7 +18,7 @@ from gputui.core.structures.vector import Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import Status
 from gputui.session.files.folders import Files
-from gputui.session.owner.requests import Outcome
+from gputui.session.messages.replies import Outcome
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.widgets.status import Where

@@ -11,6 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from gputui.session.control import wire
 from gputui.session.control.client import Client
 from gputui.session.files.paths import Paths
 from gputui.session.ownership import lock as locks
@@ -18,6 +21,11 @@ from gputui.session.ownership.lock import Holder, OwnerKind
 
 from .sessions import GPUTUI, Process, Session, alive, all_pids
 from .waiting import until
+
+
+def request_of(kind: str, fields: dict[str, Any]) -> wire.Ask:
+    made: wire.Ask = msgspec.convert({"type": kind, **fields}, wire.Ask)
+    return made
 
 
 class Home(Session):
@@ -28,7 +36,8 @@ class Home(Session):
         return Client(str(self.root))
 
     def ask(self, kind: str, *, work: bool = False, **fields: Any) -> Any:
-        return self.client.ask(kind, work=work, **fields)
+        """A request by its word on the wire, and the answer as JSON has it."""
+        return msgspec.to_builtins(self.client.ask(request_of(kind, fields), work=work))
 
     def add(self, *commands: str) -> list[int]:
         """As a verb would: starts a keeper where nobody owns."""

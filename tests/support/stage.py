@@ -21,7 +21,9 @@ from gputui.core.job import Job, JobId, JobSpec, StateName
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
 from gputui.session.files.paths import Paths
-from gputui.session.owner.requests import Begin, Commands, Load, Outcome
+from gputui.session.messages.replies import Outcome
+from gputui.session.messages.socket_requests import Commands
+from gputui.session.owner.requests import Begin, Load
 from gputui.session.owner.ticket import Work
 from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind

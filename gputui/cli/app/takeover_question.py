@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
 
 from gputui.cli.output.one_key import answer
 from gputui.cli.output.words import say
 from gputui.core.views.amounts import duration_words, moment
 from gputui.session.control.client import Client, ClientError
+from gputui.session.messages.replies import OwnerShown
+from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.ownership.acquisition import Owned
 
 QUIET = 5.0
@@ -27,18 +28,17 @@ def may_take_over(root: str, owned: Owned) -> bool:
 def sentence(root: str, owned: Owned) -> str:
     """Who has it, where, since when, and whether anybody seems to be there."""
     who = _owner(root)
-    where = f" on {who['terminal']}" if who.get("terminal") else ""
-    since = f" since {moment(who['since'], time.time())}" if "since" in who else ""
+    where = f" on {who.terminal}" if who is not None and who.terminal else ""
+    since = f" since {moment(who.since, time.time())}" if who is not None else ""
     words = f"{root} is open in gputui {owned.kind} (pid {owned.pid}){where}{since}"
-    silent = who.get("silent_for")
+    silent = who.silent_for if who is not None else None
     return (
         f"{words}; its terminal has taken nothing for {duration_words(silent)}" if silent and silent > QUIET else words
     )
 
 
-def _owner(root: str) -> dict[str, Any]:
+def _owner(root: str) -> OwnerShown | None:
     try:
-        found: dict[str, Any] = Client(root).ask("status")["owner"] or {}
+        return Client(root).ask(StatusQuestion()).owner
     except ClientError:
-        return {}
-    return found
+        return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
+from gputui.core.job import StateName
 from gputui.core.states import ACTIVE, ALL, BAD_ENDS, ENDS, FAILURES, WAITING
+from gputui.session.messages.replies import PickedJob
 
 GROUPS = {
     "waiting": WAITING,
@@ -23,18 +24,18 @@ def colour(state: str) -> str:
     return "31" if state in BAD_ENDS else _COLOURS.get(state, "")
 
 
-def meant(words: Iterable[str]) -> list[str]:
+def meant(words: Iterable[str]) -> list[StateName]:
     """The states that these words stand for."""
-    return [state for word in words for state in GROUPS.get(word, (word,))]
+    return [state for word in words for state in GROUPS.get(word) or (StateName(word),)]
 
 
-def told(counts: dict[str, int]) -> str:
+def told(counts: Mapping[StateName, int]) -> str:
     """`2 running · 5 queued`, in the order of a job's life."""
     return " · ".join(f"{counts[state]} {state.replace('_', ' ')}" for state in ALL if counts.get(state))
 
 
-def counted(jobs: Iterable[dict[str, Any]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
+def counted(jobs: Iterable[PickedJob]) -> dict[StateName, int]:
+    counts: dict[StateName, int] = {}
     for job in jobs:
-        counts[job["state"]] = counts.get(job["state"], 0) + 1
+        counts[job.state] = counts.get(job.state, 0) + 1
     return counts

@@ -3,68 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gputui.cli.calling import agreed, on_terminal
 from gputui.cli.output.states import counted, told
 from gputui.cli.output.words import Exit, refuse, say
+from gputui.core.events import Seen
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import Outcome, PickedJob, ShownJob
+from gputui.session.messages.socket_requests import PickJobs
 
 from .parser import Options
-
-Picked = dict[str, Any]
-"""id, name, state, attempt and priority of a job, as seen."""
-
 
 BY_FLAG = ("failed", "all_failed", "all", "succeeded")
 
 
-def picked(client: Client, options: Options, words: Sequence[str], applies_to: Sequence[str] | None) -> list[Picked]:
+def picked(client: Client, options: Options, words: Sequence[str], applies_to: Sequence[str] | None) -> list[PickedJob]:
     """The jobs meant; `applies_to`: the states of the jobs that `--all` means. None at all ends the verb."""
     ids, names = parted(words)
     flags = {key: True for key in BY_FLAG if getattr(options, key, False)}
     if not words and not flags:
         refuse(f"which jobs? Give ids, ranges (3-9), names or --all (see gputui {options.verb} --help)")
-    answer = client.ask("pick", ids=ids, names=names, **flags)
-    if answer["missing"]:
-        raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {client.root}; nothing was done")
-    jobs: list[Picked] = answer["jobs"]
+    answer = client.ask(PickJobs(ids, names, **flags))
+    if answer.missing:
+        raise Exit(1, f"there is no job {', '.join(answer.missing)} in {client.root}; nothing was done")
+    jobs = answer.jobs
     if flags.get("all") and applies_to is not None:
-        jobs = [job for job in jobs if job["state"] in applies_to]
+        jobs = [job for job in jobs if job.state in applies_to]
     if not jobs:
         raise Exit(1, f"{options.verb}: no such job in {client.root}; nothing was done")
     return jobs
 
 
-def parted(words: Sequence[str]) -> tuple[list[list[int]], list[str]]:
+def parted(words: Sequence[str]) -> tuple[list[tuple[int, int]], list[str]]:
     """Ids and ranges on one side, names on the other; `#3` is 3."""
-    ids: list[list[int]] = []
+    ids: list[tuple[int, int]] = []
     names: list[str] = []
     for word in words:
         ranges = [_range(piece) for piece in word.split(",") if piece]
         if ranges and None not in ranges:
-            ids += [found for found in ranges if found is not None]
+            ids += [id_range for id_range in ranges if id_range is not None]
         else:
             names.append(word)
     return ids, names
 
 
-def _range(written: str) -> list[int] | None:
+def _range(written: str) -> tuple[int, int] | None:
     """None: it is no id and no range, hence a name."""
     low, dash, high = written.removeprefix("#").partition("-")
     if not _is_number(low) or (dash and not _is_number(high)):
         return None
     if dash and int(high) < int(low):
         refuse(f"{low}-{high} counts backwards; write {high}-{low}")
-    return [int(low), int(high or low)]
+    return int(low), int(high or low)
 
 
 def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) < 10
 
 
-def confirm(client: Client, options: Options, jobs: Sequence[Picked], doing: str) -> None:
+def confirm(client: Client, options: Options, jobs: Sequence[PickedJob], doing: str) -> None:
     """More than one job: says where and how many, and asks whoever is there."""
     if len(jobs) < 2 or options.yes:
         return
@@ -77,19 +75,19 @@ def confirm(client: Client, options: Options, jobs: Sequence[Picked], doing: str
         refuse(f"{len(jobs)} jobs of {client.root} are meant ({counts}); nobody is there to ask: name them or give -y")
 
 
-def seen(job: Picked) -> dict[str, Any]:
-    return {"attempt": job["attempt"], "state": job["state"]}
+def seen(job: PickedJob | ShownJob) -> Seen:
+    return Seen(job.attempt, job.state)
 
 
-def report(outcomes: Sequence[dict[str, Any]], jobs: Sequence[Picked], done: str) -> int:
+def report(outcomes: Sequence[Outcome], jobs: Sequence[PickedJob], done: str) -> int:
     """One sentence for what was done and one for each refusal; the exit status."""
-    refused = [outcome for outcome in outcomes if outcome["refused"] is not None]
+    refused = [outcome for outcome in outcomes if outcome.refused is not None]
     for outcome in refused:
-        say(str(outcome["refused"]))
+        say(str(outcome.refused))
     count = len(outcomes) - len(refused)
     if count == 1:
-        (one,) = (job for job, outcome in zip(jobs, outcomes, strict=True) if outcome["refused"] is None)
-        say(f"#{one['id']} {plain(one['name'])}: {done}")
+        (job,) = (job for job, outcome in zip(jobs, outcomes, strict=True) if outcome.refused is None)
+        say(f"#{job.id} {plain(job.name)}: {done}")
     elif count:
         say(f"{count} jobs: {done}")
     return 1 if refused else 0

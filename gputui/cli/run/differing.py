@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +13,8 @@ from gputui.cli.output.words import Exit, refuse, say
 from gputui.core.events import Settings
 from gputui.session.control.client import Client
 from gputui.session.devices.lane_lists import lane_words, lanes_of
+from gputui.session.messages.replies import LayoutShown
+from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.owner.requests import Begin, devices_of
 from gputui.session.ownership.acquisition import Owned
 
@@ -56,14 +57,14 @@ def agree(client: Client, owned: Owned, named: Begin) -> Begin:
 
 def compared(client: Client, named: Begin) -> tuple[Begin, list[Difference]]:
     """Of what was named, that which is not so yet: as a request, and in words."""
-    status = client.ask("status")
-    lanes, layout = _other_lanes(client, named), _other_layout(status.get("layout"), named)
-    differences = [*lanes, *layout, *_other_settings(status.get("settings"), named)]
+    status = client.ask(StatusQuestion())
+    lanes, layout = _other_lanes(client, named), _other_layout(status.layout, named)
+    differences = [*lanes, *layout, *_other_settings(status.settings, named)]
     change = replace(
         named,
         lanes=named.lanes if lanes else None,
         layout=named.layout if layout else None,
-        cpu_jobs=(status.get("settings") or {}).get("cpu_jobs", named.cpu_jobs),  # nobody names it: the owner's stays
+        cpu_jobs=status.settings.cpu_jobs,  # nobody names it: the owner's stays
         resume=False,
     )
     return change, differences
@@ -77,24 +78,21 @@ def _other_lanes(client: Client, named: Begin) -> list[Difference]:
     return [Difference("other lanes", f"the lanes {words}", "the GPUs", way)]
 
 
-def _other_layout(told: dict[str, Any] | None, named: Begin) -> list[Difference]:
+def _other_layout(told: LayoutShown, named: Begin) -> list[Difference]:
     layout = named.layout
-    if layout is None or told == msgspec.to_builtins(layout):
+    if layout is None or (told.prefix, told.job_dir) == (layout.prefix, layout.job_dir):
         return []
     return [Difference("other folders for its jobs", f"folders {layout.job_dir or layout.prefix + 'N'}", "the folders")]
 
 
-def _other_settings(told: dict[str, Any] | None, named: Begin) -> list[Difference]:
-    """`told`: what the owner has; an owner of an earlier version does not say."""
-    settings = msgspec.convert(told, Settings) if told is not None else None
-    found = []
+def _other_settings(settings: Settings, named: Begin) -> list[Difference]:
+    differences = []
     for field, flag in FLAGS.items():
-        wanted = getattr(named, field)
-        if wanted is None or (settings is not None and getattr(settings, field) == wanted):
-            continue
-        has = _words(flag, getattr(settings, field)) if settings is not None else f"another {flag}"
-        found.append(Difference(f"{has}, not {_words(flag, wanted)}", _words(flag, wanted), flag))
-    return found
+        has, wanted = getattr(settings, field), getattr(named, field)
+        if wanted is not None and has != wanted:
+            words = _words(flag, wanted)
+            differences.append(Difference(f"{_words(flag, has)}, not {words}", words, flag))
+    return differences
 
 
 def _words(flag: str, value: object) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import signal
-from typing import Any
-
-import msgspec
 
 from gputui.cli.output.progress_lines import EventLines
 from gputui.cli.output.words import Exit, say
-from gputui.core.job import Ended, Job, JobId, Succeeded
+from gputui.core.job import Ended, JobId, Succeeded
 from gputui.process.wakeup import Wakeup
 from gputui.session.control.client import Client, OwnerStopped, RequestRefused
-from gputui.session.owner.requests import Begin, Load, OpenedWithJobs, OpenSession
+from gputui.session.messages.replies import Followed
+from gputui.session.messages.socket_requests import Follow
+from gputui.session.owner.requests import Begin, Load, OpenSession
 from gputui.session.ownership.acquisition import Owned
 from gputui.sources.source import Draft
 
@@ -84,8 +83,7 @@ class JoinedRun:
     def _open(self) -> None:
         """What was named and all jobs that are there already: one request, as of whoever opens a session itself."""
         loads = self._inputs.loads(self._client.root, self._environment)
-        asked = msgspec.to_builtins(OpenSession(self._begin, loads))
-        opened = msgspec.convert(self._client.ask("open", work=True, **asked), OpenedWithJobs)
+        opened = self._client.ask(OpenSession(self._begin, loads), work=True)
         for loaded in opened.loaded:
             self._unfinished.update(dict.fromkeys(loaded.jobs))
             if loaded.sentence:
@@ -94,29 +92,29 @@ class JoinedRun:
             raise RequestRefused(opened.refused)
 
     def _feed(self, drafts: list[Draft]) -> None:
-        load = msgspec.to_builtins(Load(self._inputs.from_drafts(drafts), self._environment, "standard input"))
-        self._unfinished.update(dict.fromkeys(self._client.ask("load", work=True, **load)["jobs"]))
+        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
+        self._unfinished.update(dict.fromkeys(self._client.ask(load, work=True).jobs))
 
     def _look(self) -> bool:
         """Reports what happened; False: nothing more will."""
-        left = list(self._unfinished)
+        ids = list(self._unfinished)
         goes_on = False
         try:
-            for start in range(0, len(left), AT_ONCE):
+            for start in range(0, len(ids), AT_ONCE):
                 # An owner that is needed is started: these jobs were promised to be scheduled.
-                seen = self._client.ask("follow", work=True, jobs=left[start : start + AT_ONCE])
-                goes_on = seen["goes_on"] or goes_on
+                seen = self._client.ask(Follow(ids[start : start + AT_ONCE]), work=True)
+                goes_on = seen.goes_on or goes_on
                 self._take_in(seen)
         except OwnerStopped as stopped:
             self._tell_stopped(str(stopped))
             return True
         return goes_on and bool(self._unfinished)
 
-    def _take_in(self, seen: dict[str, Any]) -> None:
-        cause = seen["scheduler"]["cause"]
-        self._paused = cause["message"] if cause is not None else None
+    def _take_in(self, seen: Followed) -> None:
+        cause = seen.scheduler.cause
+        self._paused = cause.message if cause is not None else None
         self._stopped_told = False
-        for job in msgspec.convert(seen["jobs"], list[Job]):
+        for job in seen.jobs:
             self._reporter.tell(job)
             if isinstance(job.state, Ended):
                 del self._unfinished[job.id]

@@ -21,8 +21,9 @@ from gputui.process.wakeup import Wakeup
 from gputui.session.environment import captured, digest
 from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.owner.load_plan import Again
-from gputui.session.owner.requests import Commands, Load, OpenedWithJobs, OpenSession
+from gputui.session.owner.requests import Load, OpenedWithJobs, OpenSession
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 from gputui.session.ownership.acquisition import Owned
 from gputui.session.ownership.holding import Holding

@@ -11,7 +11,8 @@ from gputui.core.events import Refusal
 from gputui.process.threads import begin
 from gputui.session.control import client
 from gputui.session.control.client import ClientError
-from gputui.session.owner.ticket import CommitFailed, OwnerGone
+from gputui.session.errors import CommitFailed
+from gputui.session.owner.ticket import OwnerGone
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft
 

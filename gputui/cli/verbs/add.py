@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Iterable
 
-import msgspec
-
 from gputui.cli.calling import carry_out, known
 from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.job_flags import add_job_flags, job_settings
@@ -16,6 +14,7 @@ from gputui.session.config import JOB_SETTINGS, Config, load
 from gputui.session.control.client import Client, NoSession
 from gputui.session.locate import chosen
 from gputui.session.login import captured
+from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, specs
@@ -61,10 +60,7 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
         _check_folder(folder)
     client = _client(options, str(config.get("output_dir")[0]))
     work = not options.no_start and bool(config.get("keeper")[0])
-    travelling = msgspec.to_builtins(jobs)
-    answer = client.ask("load", work=work, specs=travelling, environment=captured(), origin=origin, again={})
-    ids: list[int] = answer["jobs"]
-    return ids
+    return client.ask(Load(tuple(jobs), captured(), origin), work=work).jobs
 
 
 def _defaults(config: Config) -> JobSettings:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, session
 from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import seen
+from gputui.core.events import Edit, SetPriority, UserCommand
 from gputui.core.states import WAITING
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import ShownJob
+from gputui.session.messages.socket_requests import Commands
 
 from .show import show
 
@@ -34,12 +36,12 @@ def main(verb: str, words: list[str]) -> int:
 def work(options: Options) -> int:
     client = session(options)
     shown = show(client, options.job)
-    if shown["state"] not in WAITING:
-        raise Exit(1, f"#{shown['id']} is {shown['state']}: only a waiting job can be edited")
+    if shown.state not in WAITING:
+        raise Exit(1, f"#{shown.id} is {shown.state}: only a waiting job can be edited")
     from .job_text import text_of
 
     before = text_of(shown)
-    path = _written(shown["id"], before)
+    path = _written(shown.id, before)
     while True:
         _edit(path)
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -50,27 +52,27 @@ def work(options: Options) -> int:
         trouble = changed(client, shown, after, path)
         if trouble is None:
             os.unlink(path)
-            say(f"#{shown['id']} was changed")
+            say(f"#{shown.id} was changed")
             return 0
         say(trouble)
         if not on_terminal() or not agreed("edit again?", otherwise=True):
             raise Exit(1, f"nothing was changed; your text is kept in {path}")
 
 
-def changed(client: Client, shown: dict[str, Any], text: str, path: str) -> str | None:
+def changed(client: Client, shown: ShownJob, text: str, path: str) -> str | None:
     """Has the new settings taken over; else the sentence why not."""
     from .job_text import BadText, spec_in
 
     try:
-        spec = spec_in(text, shown["spec"], path)
+        spec = spec_in(text, shown.spec, path)
     except BadText as error:
         return str(error)
-    events: list[dict[str, Any]] = [{"type": "edit", "job": shown["id"], "seen": seen(shown), "spec": spec}]
-    if spec["priority"] != shown["priority"]:
+    events: list[UserCommand] = [Edit(job=shown.id, seen=seen(shown), spec=spec)]
+    if spec.priority != shown.priority:
         # The spec holds the priority it was added with, which may be just the one wanted now.
-        events.append({"type": "priority", "job": shown["id"], "priority": spec["priority"]})
-    outcomes = client.ask("commands", events=events)
-    return next((str(outcome["refused"]) for outcome in outcomes if outcome["refused"] is not None), None)
+        events.append(SetPriority(job=shown.id, priority=spec.priority))
+    outcomes = client.ask(Commands(tuple(events)))
+    return next((outcome.refused for outcome in outcomes if outcome.refused is not None), None)
 
 
 def _written(job: int, text: str) -> str:

@@ -12,6 +12,7 @@ from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, Sampler
 from gputui.gpus.table import json_rows, text_table
 from gputui.gpus.watch import sample_once
+from gputui.session.messages.replies import LanesShown
 
 PATIENCE = 0.9
 """A driver that hangs delays nobody: what has answered by then is shown."""
@@ -29,11 +30,10 @@ class LookAtDevices(msgspec.Struct, frozen=True):
         return text_table(self.sample, width, self.pids) if self.sample is not None else ""
 
 
-def seen(reply: dict[str, Any] | None, lanes: int) -> LookAtDevices:
+def seen(reply: LanesShown | None, lanes: int) -> LookAtDevices:
     """`reply`: what a session's owner said; None where there is no session."""
-    if reply is not None and reply.get("sample") is not None:
-        pids = {int(pid): job for pid, job in reply["pids"].items()}
-        return LookAtDevices(msgspec.convert(reply["sample"], Sample), pids)
+    if reply is not None and reply.sample is not None:
+        return LookAtDevices(msgspec.convert(reply.sample, Sample), reply.pids)
     sampler: Sampler = ProcessSampler() if driver_present() else _processors(max(1, lanes))
     try:
         return LookAtDevices(sample_once(sampler, PATIENCE), {})

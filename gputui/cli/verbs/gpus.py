@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import confirm, seen
+from gputui.core.events import Requeue, SetLanes
+from gputui.core.job import StateName
+from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.mode import Mode
 from gputui.core.states import ACTIVE
 from gputui.session.control.client import Client, NoSession
+from gputui.session.messages.replies import LaneShown, LanesShown, PickedJob
+from gputui.session.messages.socket_requests import Commands, Lanes, PickJobs, StatusQuestion
 
 from .pause_resume_drain import command
-
-Lane = dict[str, Any]
 
 COLUMNS = (Column("lane", right=True), Column("gpu"), Column("state"), Column("job", right=True))
 
@@ -41,91 +45,88 @@ def main(verb: str, words: list[str]) -> int:
 def work(options: Options) -> int:
     if options.words:
         client = session(options)
-        return change(client, options, client.ask("lanes")["lanes"])
+        return change(client, options, client.ask(Lanes()).lanes)
     if options.now:
         refuse("--now goes with lanes that are taken away: gputui gpus -6,7 --now")
     from .gpu_devices import seen as devices_seen
 
     reply = asked(options)
-    lanes: list[Lane] = reply["lanes"] if reply is not None else []
+    lanes = reply.lanes if reply is not None else []
     devices = devices_seen(reply, len(lanes))
     if options.json:
         print_json({"lanes": lanes, "devices": devices.rows()})
         return 0
     paper = Paper()
     out(devices.text(paper.width or 200))
-    for pid, job in (reply or {}).get("leftovers", {}).items():
+    for pid, job in (reply.leftovers if reply is not None else {}).items():
         out(f"pid {pid} is left over from #{job}, which has ended; end it with: kill {pid}")
     out("\n".join(drawn(lanes, paper)) if reply is not None else "no session here; begin one with: gputui run FILE")
     return 0
 
 
-def asked(options: Options) -> dict[str, Any] | None:
+def asked(options: Options) -> LanesShown | None:
     """What the session says of its lanes; None: there is no session, and the GPUs are shown all the same."""
     try:
-        answer: dict[str, Any] = session(options).ask("lanes")
+        return session(options).ask(Lanes())
     except NoSession:
         if options.session:
             raise
         return None
-    return answer
 
 
-def drawn(lanes: list[Lane], paper: Paper) -> list[str]:
+def drawn(lanes: list[LaneShown], paper: Paper) -> list[str]:
     if not lanes:
         return ["no lanes; give the session some: gputui gpus all"]
     rows = [
-        [str(lane["id"]), device_names(lane), lane["state"], "" if lane["job"] is None else f"#{lane['job']}"]
-        for lane in lanes
+        [str(lane.id), device_names(lane), lane.state, "" if lane.job is None else f"#{lane.job}"] for lane in lanes
     ]
-    return table(COLUMNS, rows, paper, ["32" if lane["job"] is not None else "" for lane in lanes])
+    return table(COLUMNS, rows, paper, ["32" if lane.job is not None else "" for lane in lanes])
 
 
-def device_names(lane: Lane) -> str:
-    return ",".join(lane["devices"]) or str(lane["kind"])
+def device_names(lane: Lane | LaneShown) -> str:
+    return ",".join(lane.devices) or str(lane.kind)
 
 
-def change(client: Client, options: Options, lanes: list[Lane]) -> int:
-    before = [lane for lane in lanes if lane["state"] != "draining"]
+def change(client: Client, options: Options, lanes: list[LaneShown]) -> int:
+    before = [lane for lane in lanes if lane.state != "draining"]
     after, notice = wanted(" ".join(options.words), before)
     going = gone(before, after)
     jobs = jobs_on(client, going) if options.now else []
     confirm(client, options, jobs, "requeue")
-    command(client, {"type": "lanes", "lanes": [{**lane, "id": number} for number, lane in enumerate(after)]})
+    command(client, SetLanes(tuple(replace(lane, id=number) for number, lane in enumerate(after))))
     if jobs:
-        events = [{"type": "requeue", "job": job["id"], "seen": seen(job)} for job in jobs]
-        client.ask("commands", work=True, events=events)
+        client.ask(Commands(tuple(Requeue(job=job.id, seen=seen(job)) for job in jobs)), work=True)
     if notice:
         say(notice)
     say(f"lanes: {' '.join(map(device_names, after)) or 'none'}")
-    busy = sorted(lane["job"] for lane in going if lane["job"] is not None)
+    busy = sorted(lane.job for lane in going if lane.job is not None)
     if busy and not options.now:
         say(f"{', '.join(f'#{job}' for job in busy)} go on to their end; --now would put them back into the queue")
     _wake(client)
     return 0
 
 
-def jobs_on(client: Client, lanes: list[Lane]) -> list[dict[str, Any]]:
-    ids = sorted({lane["job"] for lane in lanes if lane["job"] is not None})
+def jobs_on(client: Client, lanes: list[LaneShown]) -> list[PickedJob]:
+    ids = sorted({lane.job for lane in lanes if lane.job is not None})
     if not ids:
         return []
-    jobs = client.ask("pick", ids=[[job, job] for job in ids])["jobs"]
-    return [job for job in jobs if job["state"] in ACTIVE and job["state"] != "stopping"]
+    jobs = client.ask(PickJobs([(job, job) for job in ids])).jobs
+    return [job for job in jobs if job.state in ACTIVE and job.state is not StateName.STOPPING]
 
 
-def wanted(written: str, before: list[Lane]) -> tuple[list[Lane], str | None]:
+def wanted(written: str, before: list[LaneShown]) -> tuple[list[Lane], str | None]:
     """The lanes as they shall be, and what the user should be told about them."""
-    bare = [{"devices": lane["devices"], "kind": lane["kind"]} for lane in before]
+    bare = [Lane(lane.id, lane.devices, DeviceKind(lane.kind)) for lane in before]
     sign = written[0] if written[:1] in ("+", "-") and written != "-1" else ""
     given, notice = _parsed(written.removeprefix(sign))
     if sign == "+":
         return bare + given, notice
     if sign == "-":
-        leaving = {device for lane in given for device in lane["devices"]}
-        unknown = leaving - {device for lane in before for device in lane["devices"]}
+        leaving = {device for lane in given for device in lane.devices}
+        unknown = leaving - {device for lane in before for device in lane.devices}
         if unknown:
             raise Exit(1, f"no lane has GPU {', '.join(sorted(unknown))}; see gputui gpus")
-        return [lane for lane in bare if leaving.isdisjoint(lane["devices"])], None
+        return [lane for lane in bare if leaving.isdisjoint(lane.devices)], None
     return given, notice
 
 
@@ -138,17 +139,17 @@ def _parsed(written: str) -> tuple[list[Lane], str | None]:
         given = lanes(parse_gpus(written), find_hardware())
     except BadGpus as error:
         refuse(str(error))
-    return [{"devices": list(lane.devices), "kind": str(lane.kind)} for lane in given.lanes], given.notice
+    return list(given.lanes), given.notice
 
 
-def gone(before: list[Lane], after: list[Lane]) -> list[Lane]:
+def gone(before: list[LaneShown], after: list[Lane]) -> list[LaneShown]:
     """Lanes that have no like in the new list; of equal ones the busy stay."""
-    left = [(lane["devices"], lane["kind"]) for lane in after]
+    unmatched = [(lane.devices, str(lane.kind)) for lane in after]
     going = []
-    for lane in sorted(before, key=lambda lane: lane["job"] is None):
-        like = (lane["devices"], lane["kind"])
-        if like in left:
-            left.remove(like)
+    for lane in sorted(before, key=lambda lane: lane.job is None):
+        like = (lane.devices, lane.kind)
+        if like in unmatched:
+            unmatched.remove(like)
         else:
             going.append(lane)
     return going
@@ -156,6 +157,6 @@ def gone(before: list[Lane], after: list[Lane]) -> list[Lane]:
 
 def _wake(client: Client) -> None:
     """Jobs that waited for such a lane can start now, and somebody must start them."""
-    status = client.ask("status")
-    if status["owner"] is None and status["waiting"] and status["scheduler"]["state"] == "running":
-        client.ask("status", work=True)
+    status = client.ask(StatusQuestion())
+    if status.owner is None and status.waiting and status.scheduler.state is Mode.RUNNING:
+        client.ask(StatusQuestion(), work=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.words import say
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
-from gputui.cli.parsing.selection import Picked, confirm, picked, report, seen
+from gputui.cli.parsing.selection import confirm, picked, report, seen
+from gputui.core.events import Continue, Hold, JobCommand, Kill, Release, Remove, Requeue, Rerun, Suspend, UserCommand
 from gputui.core.states import ACTIVE, ENDS, WAITING
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import PickedJob
+from gputui.session.messages.socket_requests import Commands, StatusQuestion
 
 GIVES_WORK = ("rerun", "release")
 HELP = {
@@ -103,41 +104,55 @@ def work(options: Options) -> int:
     verb, client = options.verb, session(options)
     jobs = picked(client, options, options.words, APPLIES_TO[verb])
     confirm(client, options, jobs, verb)
-    outcomes = client.ask("commands", work=needs_engine(options, jobs), **request(options, jobs))
+    outcomes = client.ask(request(options, jobs), work=needs_engine(options, jobs))
     status = report(outcomes, jobs, done(options, jobs))
     if verb in GIVES_WORK:
         say_if_paused(client)
     return status
 
 
-def needs_engine(options: Options, jobs: list[Picked]) -> bool:
+def needs_engine(options: Options, jobs: list[PickedJob]) -> bool:
     """Work is given, or a running job is meant."""
     if options.verb in GIVES_WORK:
         return not options.no_start
-    return options.verb != "rm" and any(job["state"] in ACTIVE for job in jobs)
+    return options.verb != "rm" and any(job.state in ACTIVE for job in jobs)
 
 
-def request(options: Options, jobs: list[Picked]) -> dict[str, Any]:
-    event: dict[str, Any] = {"type": "remove" if options.verb == "rm" else options.verb}
-    fields: dict[str, Any] = {}
-    if options.verb == "kill" and options.now:
-        event["now"] = True
+EVENTS: dict[str, type[JobCommand]] = {
+    "hold": Hold,
+    "release": Release,
+    "suspend": Suspend,
+    "continue": Continue,
+    "requeue": Requeue,
+    "rm": Remove,
+}
+
+
+def request(options: Options, jobs: list[PickedJob]) -> Commands:
+    environment = None
     if options.verb == "rerun":
         from gputui.session.login import captured
 
-        event["environment"] = ""
-        fields["environment"] = captured()
-    fields["events"] = [{**event, "job": job["id"], "seen": seen(job)} for job in jobs]
-    return fields
+        environment = captured()
+    return Commands(tuple(event(options, job) for job in jobs), environment)
 
 
-def done(options: Options, jobs: list[Picked]) -> str:
-    if options.verb == "kill" and not options.now and any(job["state"] not in WAITING for job in jobs):
+def event(options: Options, job: PickedJob) -> UserCommand:
+    if options.verb == "kill":
+        return Kill(job=job.id, seen=seen(job), now=bool(options.now))
+    if options.verb == "rerun":
+        return Rerun(job=job.id, seen=seen(job), environment="")
+    made: UserCommand = EVENTS[options.verb](job=job.id, seen=seen(job))  # type: ignore[assignment]  # one of its kinds
+    return made
+
+
+def done(options: Options, jobs: list[PickedJob]) -> str:
+    if options.verb == "kill" and not options.now and any(job.state not in WAITING for job in jobs):
         return "told to end; killed when its grace is over"
     return DONE[options.verb]
 
 
 def say_if_paused(client: Client) -> None:
-    scheduler = client.ask("status")["scheduler"]
-    if scheduler["state"] == "paused":
-        say(f"the scheduler is paused ({scheduler['cause']['message']}); gputui resume lets it start jobs")
+    cause = client.ask(StatusQuestion()).scheduler.cause
+    if cause is not None:
+        say(f"the scheduler is paused ({cause.message}); gputui resume lets it start jobs")

@@ -6,10 +6,10 @@ import json
 import tomllib
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
+from gputui.session.messages.replies import ShownJob
 from gputui.sources.job_table import checked_command, read_table
 from gputui.sources.settings import SETTINGS, Setting
 from gputui.sources.source import changed_spec, settings_of
@@ -25,11 +25,11 @@ class BadText(Exception):
     """The message is the sentence the user reads."""
 
 
-def text_of(shown: dict[str, Any]) -> str:
-    spec = msgspec.convert(shown["spec"], JobSpec)
-    values = _values(spec) | {"priority": shown["priority"]}
+def text_of(shown: ShownJob) -> str:
+    spec = shown.spec
+    values = _values(spec) | {"priority": shown.priority}
     lines = [
-        f"# Job {shown['id']} of gputui. Save and leave to change it; leave it as it is to change nothing.",
+        f"# Job {shown.id} of gputui. Save and leave to change it; leave it as it is to change nothing.",
         f"command = {_toml(spec.command)}",
         *(f"{key} = {_toml(values[key])}  # {setting.help}" for key, setting in _SHOWN.items()),
     ]
@@ -73,16 +73,14 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def spec_in(text: str, before: dict[str, Any], path: str) -> dict[str, Any]:
+def spec_in(text: str, job: JobSpec, path: str) -> JobSpec:
     """The spec that the text means; BadText names the file and the key that is wrong."""
-    job = msgspec.convert(before, JobSpec)
     try:
-        spec = _spec(tomllib.loads(text), job)
+        return _spec(tomllib.loads(text), job)
     except tomllib.TOMLDecodeError as error:
         raise BadText(f"{path} is no TOML: {error}") from None
     except BadTable as error:
         raise BadText(f"{path}: {error}") from None
-    return {field: _as_it_travels(getattr(spec, field)) for field in spec.__struct_fields__}
 
 
 def _spec(table: dict[str, Any], job: JobSpec) -> JobSpec:
@@ -95,7 +93,3 @@ def _spec(table: dict[str, Any], job: JobSpec) -> JobSpec:
     gone = {setting.field: None for key, setting in _SHOWN.items() if key in written or key not in table}
     said = {field: value for field in gone if (value := getattr(read.settings, field)) is not None}
     return changed_spec(job, read.command or "", replace(settings_of(job), **gone | said))
-
-
-def _as_it_travels(value: Any) -> Any:
-    return json.loads(msgspec.json.encode(value))

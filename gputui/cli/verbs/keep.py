@@ -18,8 +18,8 @@ from gputui.session.control.serving import Serving
 from gputui.session.files.ground import Ground
 from gputui.session.files.paths import Paths
 from gputui.session.journal import Journal
+from gputui.session.messages.socket_requests import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.requests import Commands
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.keeper import LIVED_WELL
 from gputui.session.ownership.lock import Lock, OwnerKind
@@ -69,10 +69,11 @@ def _in_background(paths: Paths) -> int:
     from gputui.session.control.client import Client, ClientError
 
     try:
-        owner = Client(paths.root).ask("status", work=True)["owner"]
+        owner = Client(paths.root).ask(StatusQuestion(), work=True).owner
     except ClientError as error:
         raise Exit(1, str(error)) from error
-    out(plain(f"{owner['kind']} {owner['pid']} owns {paths.root}"))
+    who = f"{owner.kind} {owner.pid}" if owner is not None else "somebody"
+    out(plain(f"{who} owns {paths.root}"))
     return 0
 
 

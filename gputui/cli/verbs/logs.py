@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.tail import Log, sink
@@ -11,6 +10,8 @@ from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.parser import Options, Parser, whole
 from gputui.core.states import ENDS
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import ShownAttempt, ShownJob
+from gputui.session.messages.socket_requests import Show
 
 from .show import show
 
@@ -48,29 +49,29 @@ def work(options: Options) -> int:
     path, attempt = file_of(shown, options)
     if options.json:
         return as_json(shown, path, attempt, options)
-    log = opened(path, options.lines, f"attempt {attempt} of #{shown['id']}")
+    log = opened(path, options.lines, f"attempt {attempt} of #{shown.id}")
     log.copy()
     log.close()
     return 0
 
 
-def file_of(shown: dict[str, Any], options: Options) -> tuple[str, int]:
+def file_of(shown: ShownJob, options: Options) -> tuple[str, int]:
     """The file that is wanted and the attempt that wrote it."""
-    if options.attempt is not None and options.attempt != shown["attempt"]:
-        found = [one for one in shown["attempts"] if one["number"] == options.attempt]
-        if not found:
-            raise Exit(1, f"#{shown['id']} has no attempt {options.attempt}; its newest is {shown['attempt']}")
-        return stream(found[0], options), options.attempt
-    if shown["out"] is None:
-        why = f": {shown['why']}" if shown["why"] else ""
-        raise Exit(1, f"#{shown['id']} has written nothing yet, it is {shown['state']}{why}")
-    return stream(shown, options), shown["attempt"]
+    if options.attempt is not None and options.attempt != shown.attempt:
+        wanted = [attempt for attempt in shown.attempts if attempt.number == options.attempt]
+        if not wanted:
+            raise Exit(1, f"#{shown.id} has no attempt {options.attempt}; its newest is {shown.attempt}")
+        return stream(wanted[0], options), options.attempt
+    if shown.out is None:
+        why = f": {shown.why}" if shown.why else ""
+        raise Exit(1, f"#{shown.id} has written nothing yet, it is {shown.state}{why}")
+    return stream(shown, options), shown.attempt
 
 
-def stream(files: dict[str, Any], options: Options) -> str:
-    if options.err and files["err"] is None:
-        raise Exit(1, f"both streams of this job are in one file: {files['out']}; leave out --err")
-    return str(files["err"] if options.err else files["out"])
+def stream(files: ShownJob | ShownAttempt, options: Options) -> str:
+    if options.err and files.err is None:
+        raise Exit(1, f"both streams of this job are in one file: {files.out}; leave out --err")
+    return str(files.err if options.err else files.out)
 
 
 def opened(path: str, lines: int | None, whose: str) -> Log:
@@ -80,7 +81,7 @@ def opened(path: str, lines: int | None, whose: str) -> Log:
         raise Exit(1, f"the output of {whose} cannot be read: {path}: {error.strerror}") from None
 
 
-def as_json(shown: dict[str, Any], path: str, attempt: int, options: Options) -> int:
+def as_json(shown: ShownJob, path: str, attempt: int, options: Options) -> int:
     from gputui.cli.output.tail import start_of_last
 
     try:
@@ -91,14 +92,14 @@ def as_json(shown: dict[str, Any], path: str, attempt: int, options: Options) ->
     except OSError as error:
         raise Exit(1, f"{path} cannot be read: {error.strerror}") from None
     which = "err" if options.err else "out"
-    print_json({"job": shown["id"], "attempt": attempt, "stream": which, "path": path, "text": text})
+    print_json({"job": shown.id, "attempt": attempt, "stream": which, "path": path, "text": text})
     return 0
 
 
 class FollowedLog:
     """Reads one attempt to its end, then the next, until the job has ended for good."""
 
-    def __init__(self, client: Client, shown: dict[str, Any], options: Options) -> None:
+    def __init__(self, client: Client, shown: ShownJob, options: Options) -> None:
         self._client = client
         self._shown = shown
         self._options = options
@@ -110,14 +111,14 @@ class FollowedLog:
         try:
             while True:
                 # What was written before its end was seen must not be missed: first look, then read.
-                over = self._shown["state"] in ENDS
+                over = self._shown.state in ENDS
                 self._turn_to_newest()
                 if self._log is not None:
                     self._log.copy()
                 if over:
                     return 0
                 time.sleep(LOOK_EVERY)
-                self._shown = self._client.ask("show", job=self._shown["id"])
+                self._shown = self._client.ask(Show(self._shown.id))
         except KeyboardInterrupt:
             return 0
         finally:
@@ -125,15 +126,16 @@ class FollowedLog:
 
     def _turn_to_newest(self) -> None:
         """Through all attempts since the one that was read, for a short one may have come and gone."""
-        newest = {**self._shown, "number": self._shown["attempt"]}
-        past = self._shown["attempts"] if self._log is not None else []
-        for one in [*(attempt for attempt in past if attempt["number"] > self._attempt), newest]:
-            if one["out"] is not None:
-                self._turn_to(one)
+        past = self._shown.attempts if self._log is not None else []
+        for attempt in past:
+            if attempt.number > self._attempt and attempt.out is not None:
+                self._turn_to(attempt, attempt.number)
+        if self._shown.out is not None:
+            self._turn_to(self._shown, self._shown.attempt)
 
-    def _turn_to(self, attempt: dict[str, Any]) -> None:
+    def _turn_to(self, files: ShownJob | ShownAttempt, number: int) -> None:
         try:
-            log = Log(stream(attempt, self._options), sink(), self._lines)
+            log = Log(stream(files, self._options), sink(), self._lines)
         except OSError:
             return  # about to be made
         if self._log is not None and log.same_file(self._log):
@@ -142,9 +144,9 @@ class FollowedLog:
         if self._log is not None:
             self._log.copy()
             self._leave()
-            say(f"attempt {attempt['number']}")
+            say(f"attempt {number}")
         log.copy()
-        self._log, self._attempt, self._lines = log, attempt["number"], None
+        self._log, self._attempt, self._lines = log, number, None
 
     def _leave(self) -> None:
         if self._log is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import colour, meant, told
@@ -12,12 +14,13 @@ from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.core.job import JobId, StateName
 from gputui.core.states import ACTIVE, ALL, WAITING
 from gputui.core.views.amounts import duration_cell, moment
 from gputui.core.views.signs import SIGNS
 from gputui.session.control.client import Client
-
-Listing = dict[str, Any]
+from gputui.session.messages.replies import JobRow, Listed, ListedJob, ListedRows, RunShown
+from gputui.session.messages.socket_requests import Listing, PickJobs, RowListing
 
 STATE_HELP = "only these; failed: also crashed, timed_out, lost, refused; or waiting, active, ended"
 
@@ -75,20 +78,24 @@ def work(options: Options) -> int:
     return 0
 
 
-def asked(client: Client, options: Options) -> Listing:
-    fields: dict[str, Any] = {"rows": not (options.json or options.long)}
-    if options.state:
-        fields["states"] = meant(options.state)
-    if options.words:
-        ids, names = parted(options.words)
-        answer = client.ask("pick", ids=ids, names=names)
-        if answer["missing"]:
-            raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {client.root}")
-        fields["jobs"] = [job["id"] for job in answer["jobs"]]
-    listing: Listing = client.ask("listing", **fields)
+def asked(client: Client, options: Options) -> Listed | ListedRows:
+    states = meant(options.state) if options.state else None
+    jobs = named(client, options.words) if options.words else None
+    listing: Listed | ListedRows
+    if options.json or options.long:
+        listing = client.ask(Listing(jobs, states))
+    else:
+        listing = client.ask(RowListing(jobs, states))
     if options.project:
-        listing["jobs"] = [job for job in listing["jobs"] if job["group"] in options.project]
+        return replace(listing, jobs=[job for job in listing.jobs if job.group in options.project])
     return listing
+
+
+def named(client: Client, words: list[str]) -> list[JobId]:
+    answer = client.ask(PickJobs(*parted(words)))
+    if answer.missing:
+        raise Exit(1, f"there is no job {', '.join(answer.missing)} in {client.root}")
+    return [job.id for job in answer.jobs]
 
 
 def watch(client: Client, options: Options) -> int:
@@ -108,10 +115,10 @@ def watch(client: Client, options: Options) -> int:
         return 0
 
 
-def urgent_first(listing: Listing) -> Listing:
+def urgent_first(listing: Listed | ListedRows) -> Listed | ListedRows:
     """What runs, then what waits, then what is over: the end of a long list is cut off."""
     ranks = dict.fromkeys(ACTIVE, 0) | dict.fromkeys(WAITING, 1)
-    return listing | {"jobs": sorted(listing["jobs"], key=lambda job: ranks.get(job["state"], 2))}
+    return replace(listing, jobs=sorted(listing.jobs, key=lambda job: ranks.get(job.state, 2)))
 
 
 def cut(lines: list[str], paper: Paper) -> list[str]:
@@ -119,69 +126,64 @@ def cut(lines: list[str], paper: Paper) -> list[str]:
     return lines if len(lines) <= room else [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]
 
 
-def drawn(listing: Listing, paper: Paper, now: float, *, long: bool = False) -> list[str]:
-    jobs = listing["jobs"]
+def drawn(listing: Listed | ListedRows, paper: Paper, now: float, *, long: bool = False) -> list[str]:
+    jobs: Sequence[JobRow] = listing.jobs
     head = header(listing)
     lines = [paper.painted(paper.cut(line), code) for line, code in head]
     if not jobs:
         return [*lines, "no jobs"]
-    several = len({job["group"] for job in jobs}) > 1
+    several = len({job.group for job in jobs}) > 1
     columns = (*COLUMNS[:-2], Column("project", least=8), *COLUMNS[-2:]) if several else COLUMNS
     rows = [row(job, now, project=several) for job in jobs]
     if long:
         columns = (*columns[:1], Column("pid", right=True), *columns[1:])
-        rows = [[cells[0], str(job.get("pid") or ""), *cells[1:]] for job, cells in zip(jobs, rows, strict=True)]
-    return lines + table(columns, rows, paper, [colour(job["state"]) for job in jobs])
+        pids = [str(job.pid or "") if isinstance(job, ListedJob) else "" for job in jobs]
+        rows = [[cells[0], pid, *cells[1:]] for pid, cells in zip(pids, rows, strict=True)]
+    return lines + table(columns, rows, paper, [colour(job.state) for job in jobs])
 
 
-def header(listing: Listing) -> list[tuple[str, str]]:
+def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
     """Lines and their colours: the state of things, and above all why nothing starts."""
     from gputui.logs.plain import plain
 
-    scheduler, owner = listing["scheduler"], listing["owner"]
-    who = f"{owner['kind']} {owner['pid']}" if owner else "no owner"
-    parts = [plain(listing["session"]), standing(scheduler).upper(), told(listing["counts"]), who]
-    if listing.get("eta") and standing(scheduler) == "running" and listing["eta"] > time.time():
-        parts.append(f"done ≈ {moment(listing['eta'], time.time())}")
+    scheduler, owner = listing.scheduler, listing.owner
+    who = f"{owner.kind} {owner.pid}" if owner is not None else "no owner"
+    parts = [plain(listing.session), scheduler.word.upper(), told(listing.counts), who]
+    if listing.eta and scheduler.word == "running" and listing.eta > time.time():
+        parts.append(f"done ≈ {moment(listing.eta, time.time())}")
     lines = [(" · ".join(part for part in parts if part), "1")]
-    if scheduler.get("awaits"):
-        lines.append((f"  {standing(scheduler)}: {plain(scheduler['awaits'])}", "33"))
-    if scheduler["cause"] is not None:
-        lines.append((f"! {plain(scheduler['cause']['message'])} (gputui resume goes on)", "1;33"))
-    if listing.get("trouble"):
-        lines.append((f"! {plain(listing['trouble'])}", "1;31"))
+    if scheduler.awaits:
+        lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}", "33"))
+    if scheduler.cause is not None:
+        lines.append((f"! {plain(scheduler.cause.message)} (gputui resume goes on)", "1;33"))
+    if listing.trouble:
+        lines.append((f"! {plain(listing.trouble)}", "1;31"))
     return lines
 
 
-def standing(scheduler: dict[str, Any]) -> str:
-    """The word for it; an owner of an older version knows none."""
-    return str(scheduler.get("standing") or scheduler["state"])
-
-
-def row(job: dict[str, Any], now: float, *, project: bool = False) -> list[str]:
-    id, state, name = job["id"], job["state"], job["name"]
+def row(job: JobRow, now: float, *, project: bool = False) -> list[str]:
     return [
-        str(id),
-        STATE_CELLS.get(state, state),
-        str(job["priority"]),
-        ",".join(job.get("gpus", ())),
+        str(job.id),
+        STATE_CELLS[job.state],
+        str(job.priority),
+        ",".join(job.gpus),
         took(job, now),
-        *([job["group"]] if project else []),
-        job["command"] if not name or name == f"job_{id}" else name,
-        job["why"] or ending(job),
+        *([job.group] if project else []),
+        job.command if not job.name or job.name == f"job_{job.id}" else job.name,
+        job.why or ending(job),
     ]
 
 
-def took(job: dict[str, Any], now: float) -> str:
-    if job.get("started") is None or job["state"] in WAITING:
+def took(run: RunShown, now: float) -> str:
+    if run.started is None or run.state in WAITING:
         return ""
-    return duration_cell((job["ended"] if job["ended"] is not None else now) - job["started"])
+    return duration_cell((run.ended if run.ended is not None else now) - run.started)
 
 
-def ending(job: dict[str, Any]) -> str:
+def ending(job: JobRow) -> str:
     """How it ended, when that is worth a word."""
-    if job.get("end"):
-        return str(job["end"])
-    if job["state"] == "failed":
-        return f"exit {job['exit_code']}"
-    return f"signal {job['signal']}" if job["state"] == "crashed" else ""
+    if job.end:
+        return job.end
+    if job.state is StateName.FAILED:
+        return f"exit {job.exit_code}"
+    return f"signal {job.signal}" if job.state is StateName.CRASHED else ""

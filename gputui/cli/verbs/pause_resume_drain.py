@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.states import told
 from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.events import Drain, Pause, Resume, UserCommand
+from gputui.core.mode import Mode
 from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import SessionStatus
+from gputui.session.messages.socket_requests import Commands, StatusQuestion
 
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5
 GONE_NAP = 2.0
@@ -48,43 +51,43 @@ def main(verb: str, words: list[str]) -> int:
     return carry_out(parser(verb), words, {"pause": pause, "resume": resume, "drain": drain}[verb])
 
 
-def command(client: Client, event: dict[str, Any], *, work: bool = False) -> None:
+def command(client: Client, event: UserCommand, *, work: bool = False) -> None:
     """One event about the scheduler; a refusal ends the verb with its sentence."""
-    (outcome,) = client.ask("commands", work=work, events=[event])
-    if outcome["refused"] is not None:
-        raise Exit(1, outcome["refused"])
+    (outcome,) = client.ask(Commands((event,)), work=work)
+    if outcome.refused is not None:
+        raise Exit(1, outcome.refused)
 
 
 def pause(options: Options) -> int:
     client = session(options)
-    command(client, {"type": "pause", "kind": "user"})
-    status = client.ask("status")
-    say(f"paused: {_go_on(len(status['active']))}, {status['waiting']} wait; gputui resume goes on")
+    command(client, Pause())
+    status = client.ask(StatusQuestion())
+    say(f"paused: {_go_on(len(status.active))}, {status.waiting} wait; gputui resume goes on")
     return 0
 
 
 def resume(options: Options) -> int:
     client = session(options)
-    command(client, {"type": "resume"}, work=not options.no_start)
-    say(f"the scheduler starts jobs again: {told(client.ask('status')['counts']) or 'there are none'}")
+    command(client, Resume(), work=not options.no_start)
+    say(f"the scheduler starts jobs again: {told(client.ask(StatusQuestion()).counts) or 'there are none'}")
     return 0
 
 
 def drain(options: Options) -> int:
     client = session(options)
-    command(client, {"type": "drain"})
-    running = len(client.ask("status")["active"])
+    command(client, Drain())
+    running = len(client.ask(StatusQuestion()).active)
     if options.no_wait:
         say(f"draining: {_go_on(running)}, nothing new starts")
         return 0
     try:
-        status = watched(client, lambda status: status["scheduler"]["state"] != "draining", draining)
+        status = watched(client, lambda status: status.scheduler.state is not Mode.DRAINING, draining)
     except KeyboardInterrupt:
         say("still draining; gputui resume undoes it")
         return INTERRUPTED
-    if status["scheduler"]["state"] != "paused":
+    if status.scheduler.state is not Mode.PAUSED:
         raise Exit(1, "somebody resumed the scheduler")
-    say(f"drained: {counted(status['waiting'], 'job waits', 'jobs wait')}; gputui resume goes on")
+    say(f"drained: {counted(status.waiting, 'job waits', 'jobs wait')}; gputui resume goes on")
     return 0
 
 
@@ -92,23 +95,23 @@ def _go_on(running: int) -> str:
     return counted(running, "running job goes on", "running jobs go on")
 
 
-def draining(status: dict[str, Any]) -> str:
-    return f"draining: {len(status['active'])} running, {status['waiting']} wait"
+def draining(status: SessionStatus) -> str:
+    return f"draining: {len(status.active)} running, {status.waiting} wait"
 
 
 def watched(
-    client: Client, over: Callable[[dict[str, Any]], bool], line: Callable[[dict[str, Any]], str]
-) -> dict[str, Any]:
+    client: Client, over: Callable[[SessionStatus], bool], line: Callable[[SessionStatus], str]
+) -> SessionStatus:
     """Looks at the status, ever less often, until it is over; tells how it goes on a terminal."""
     progress = DrainProgress()
     nap = FIRST_NAP
     try:
         while True:
-            status: dict[str, Any] = client.ask("status")
+            status = client.ask(StatusQuestion())
             if over(status):
                 return status
             progress.show(line(status))
-            time.sleep(nap if status["owner"] is not None else GONE_NAP)
+            time.sleep(nap if status.owner is not None else GONE_NAP)
             nap = min(LONGEST_NAP, nap * 1.5)
     finally:
         progress.clear()

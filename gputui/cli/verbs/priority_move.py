@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.words import refuse
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
-from gputui.cli.parsing.selection import Picked, confirm, picked, report, seen
+from gputui.cli.parsing.selection import confirm, picked, report, seen
+from gputui.core.events import Move, MoveTarget, SetPriority
 from gputui.core.states import WAITING
+from gputui.session.messages.replies import PickedJob
+from gputui.session.messages.socket_requests import Commands
 
 LOWEST, HIGHEST = 0, 99
 
@@ -59,9 +60,9 @@ def set_priority(options: Options) -> int:
     client = session(options)
     jobs = picked(client, options, options.words, WAITING)
     confirm(client, options, jobs, "change the priority of")
-    events = [{"type": "priority", "job": job["id"], "priority": new_priority(wanted, job["priority"])} for job in jobs]
-    outcomes = client.ask("commands", events=events)
-    new = {event["priority"] for event in events}
+    events = [SetPriority(job=job.id, priority=new_priority(wanted, job.priority)) for job in jobs]
+    outcomes = client.ask(Commands(tuple(events)))
+    new = {event.priority for event in events}
     return report(outcomes, jobs, f"priority {new.pop()}" if len(new) == 1 else f"priority {wanted}")
 
 
@@ -79,16 +80,13 @@ def move(options: Options) -> int:
     client = session(options)
     jobs = picked(client, options, options.words, WAITING)
     confirm(client, options, jobs, "move")
-    before: list[Picked] = []
+    before: list[PickedJob] = []
     if options.before is not None:
         before = picked(client, options, [options.before], None)
         if len(before) != 1:
             refuse(f"--before {options.before}: name one job")
     ordered = jobs[::-1] if ways[0] in ("down", "top") else jobs
-    outcomes = client.ask("commands", events=[move_event(job, ways[0], before) for job in ordered])
+    where, target = MoveTarget(ways[0]), before[0].id if before else None
+    moves = tuple(Move(job=job.id, seen=seen(job), where=where, before=target) for job in ordered)
+    outcomes = client.ask(Commands(moves))
     return report(outcomes, ordered, "moved")
-
-
-def move_event(job: Picked, way: str, before: list[Picked]) -> dict[str, Any]:
-    event = {"type": "move", "job": job["id"], "seen": seen(job), "where": way}
-    return event | ({"before": before[0]["id"]} if before else {})

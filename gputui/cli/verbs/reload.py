@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from gputui.cli.calling import agreed, carry_out, on_terminal, print_json, session
 from gputui.cli.output.words import Exit, out, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.session.control.client import Client
-from gputui.session.store.source_record import SourceRecord
+from gputui.session.messages.socket_requests import Commands
+from gputui.session.owner.load_plan import Again
+from gputui.session.owner.reload_plan import ReloadPlan
+from gputui.session.owner.requests import Forget, Load, Reload, Sources
+from gputui.session.store.source_record import SourceKind, SourceRecord
 
 SHOWN = 20
 """So many jobs of a kind are named; the rest is counted."""
@@ -45,17 +48,17 @@ def work(options: Options) -> int:
     client = session(options)
     if options.forget:
         return _forget(client, options.forget)
-    remembered: list[dict[str, Any]] = client.ask("sources")
+    remembered = client.ask(Sources())
     if options.list:
         return _list(remembered, options)
-    files = [source for source in remembered if source["kind"] == "file"]
+    files = [source for source in remembered if source.kind is SourceKind.FILE]
     if not files:
         raise Exit(1, "this session was loaded from no file; load one with: gputui run FILE")
     return _reload(client, files, options)
 
 
 def _forget(client: Client, names: list[str]) -> int:
-    gone = client.ask("forget", paths=[os.path.abspath(name) for name in names])
+    gone = client.ask(Forget(tuple(os.path.abspath(name) for name in names)))
     missing = [name for name in names if os.path.abspath(name) not in gone]
     if missing:
         raise Exit(1, f"the session does not know {', '.join(missing)}; see gputui reload --list")
@@ -63,57 +66,48 @@ def _forget(client: Client, names: list[str]) -> int:
     return 0
 
 
-def _list(remembered: list[dict[str, Any]], options: Options) -> int:
+def _list(remembered: list[SourceRecord], options: Options) -> int:
     from gputui.logs.plain import plain
 
     if options.json:
         print_json(remembered)
         return 0
     for source in remembered:
-        units = {"followed": "bytes", "yielder": "items"}.get(source["kind"])
-        read = f"  {source.get('position', 0)} {units} read" if units else ""
-        state = f"  ended{': ' + source['trouble'] if source.get('trouble') else ''}" if source.get("ended") else ""
-        out(plain(f"{source['kind']:<9} {source['path']}{read}{state}"))
+        units = {SourceKind.FOLLOWED: "bytes", SourceKind.YIELDER: "items"}.get(source.kind)
+        read = f"  {source.position} {units} read" if units else ""
+        state = f"  ended{': ' + source.trouble if source.trouble else ''}" if source.ended else ""
+        out(plain(f"{source.kind:<9} {source.path}{read}{state}"))
     return 0
 
 
-def _reload(client: Client, files: list[dict[str, Any]], options: Options) -> int:
-    import msgspec
-
+def _reload(client: Client, records: list[SourceRecord], options: Options) -> int:
     from gputui.session.login import captured
-    from gputui.session.owner.reload_plan import ReloadPlan
     from gputui.session.owner.rereading import reread
-    from gputui.session.store.source_record import SourceRecord
     from gputui.sources.source import BadInput
 
-    records = msgspec.convert(files, list[SourceRecord])
     try:
-        found = reread(records)
+        read = reread(records)
     except BadInput as error:
         raise Exit(2, f"{error}; nothing was changed") from None
-    asked = {"specs": msgspec.to_builtins(found.specs), "groups": sorted(found.groups)}
-    answer = client.ask("reload", **asked)
+    plan = client.ask(Reload(tuple(read.specs), frozenset(read.groups)))
     if options.json:
-        print_json(answer)
+        print_json(plan)
         return 0
-    plan = msgspec.convert(answer, ReloadPlan)
     if not _agreed(plan, records, options):
         return 0
-    load = msgspec.to_builtins(plan.load())
-    again = {"rerun_failed": False}
-    work = not options.no_start
-    client.ask("load", work=work, specs=load, environment=captured(), origin="reload", again=again)
-    removes = [] if options.keep_gone else msgspec.to_builtins(plan.removes())
-    outcomes = client.ask("commands", events=removes) if removes else []
+    load = Load(plan.load(), captured(), "reload", Again(rerun_failed=False))
+    client.ask(load, work=not options.no_start)
+    removes = () if options.keep_gone else tuple(plan.removes())
+    outcomes = client.ask(Commands(removes)) if removes else []
     for outcome in outcomes:
-        if outcome["refused"] is not None:
-            say(outcome["refused"])
-    removed = sum(outcome["refused"] is None for outcome in outcomes)
+        if outcome.refused is not None:
+            say(outcome.refused)
+    removed = sum(outcome.refused is None for outcome in outcomes)
     say(f"{len(plan.new)} added, {len(plan.changed)} updated, {removed} removed")
     return 0
 
 
-def _agreed(plan: Any, records: list[SourceRecord], options: Options) -> bool:
+def _agreed(plan: ReloadPlan, records: list[SourceRecord], options: Options) -> bool:
     from gputui.session.owner.reload_plan import told
 
     lines = told(plan, SHOWN, keep_gone=options.keep_gone)

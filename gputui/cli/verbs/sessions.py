@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+
+import msgspec
 
 from gputui.cli.calling import carry_out, print_json
 from gputui.cli.output.states import told
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.job import StateName
 from gputui.session.control.client import ClientError, Connection, NoOwner
+from gputui.session.messages.replies import OwnerShown, SchedulerShown, SessionStatus
+from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.registry import remembered
 
 COLUMNS = (Column("host"), Column("scheduler"), Column("owner"), Column("jobs", least=10), Column("session", least=20))
@@ -32,41 +36,50 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def work(options: Options) -> int:
-    found = [looked_at(host, root) for host, root in remembered()]
+    sessions = [looked_at(host, root) for host, root in remembered()]
     if options.json:
-        print_json({"sessions": found})
+        print_json({"sessions": sessions})
         return 0
-    if not found:
+    if not sessions:
         out("no sessions; begin one with: gputui run FILE")
         return 0
-    out("\n".join(table(COLUMNS, [row(one) for one in found], Paper(), [""] * len(found))))
+    out("\n".join(table(COLUMNS, [row(session) for session in sessions], Paper(), [""] * len(sessions))))
     return 0
 
 
-def looked_at(host: str, root: str) -> dict[str, Any]:
+class KnownSession(msgspec.Struct, frozen=True):
+    """One of the user's sessions; what only an owner could say is None where none answered."""
+
+    host: str
+    session: str
+    scheduler: SchedulerShown | None = None
+    owner: OwnerShown | None = None
+    counts: dict[StateName, int] | None = None
+
+
+def looked_at(host: str, root: str) -> KnownSession:
     status = _status(root) if host == os.uname().nodename else None
-    facts = {key: status[key] if status else None for key in ("scheduler", "owner", "counts")}
-    return {"host": host, "session": root, **facts}
+    if status is None:
+        return KnownSession(host, root)
+    return KnownSession(host, root, status.scheduler, status.owner, status.counts)
 
 
-def _status(root: str) -> dict[str, Any] | None:
+def _status(root: str) -> SessionStatus | None:
     try:
         connection = Connection(os.path.join(root, ".gputui"))
         try:
-            status: dict[str, Any] = connection.ask("status", {})
-            return status
+            return connection.ask(StatusQuestion())
         finally:
             connection.close()
     except (NoOwner, ClientError, OSError):
         return None
 
 
-def row(one: dict[str, Any]) -> list[str]:
-    scheduler, owner = one["scheduler"], one["owner"]
+def row(known: KnownSession) -> list[str]:
     return [
-        one["host"],
-        (scheduler.get("standing") or scheduler["state"]) if scheduler else "-",
-        f"{owner['kind']} {owner['pid']}" if owner else "-",
-        told(one["counts"]) if one["counts"] else "",
-        one["session"],
+        known.host,
+        known.scheduler.word if known.scheduler is not None else "-",
+        f"{known.owner.kind} {known.owner.pid}" if known.owner is not None else "-",
+        told(known.counts) if known.counts else "",
+        known.session,
     ]

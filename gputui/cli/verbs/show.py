@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
+
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import colour
 from gputui.cli.output.table import Column, Paper, table
@@ -16,10 +18,10 @@ from gputui.core.views.amounts import moment
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import ShownJob
+from gputui.session.messages.socket_requests import PickJobs, Show
 
 from .ls import ending, took
-
-Shown = dict[str, Any]
 
 SETTINGS = (
     "retries",
@@ -71,65 +73,65 @@ def work(options: Options) -> int:
     return 0
 
 
-def show(client: Client, word: str, *, environment: bool = False) -> Shown:
+def show(client: Client, word: str, *, environment: bool = False) -> ShownJob:
     """The one job that a word means."""
     ids, names = parted([word])
     if len(ids) == 1 and ids[0][0] == ids[0][1]:
         job_id = ids[0][0]
     else:
-        jobs = client.ask("pick", ids=ids, names=names)["jobs"]
+        jobs = client.ask(PickJobs(ids, names)).jobs
         if len(jobs) != 1:
-            found = (
-                f"means {len(jobs)} jobs ({', '.join(str(job['id']) for job in jobs[:10])})" if jobs else "is no job"
-            )
-            raise Exit(1, f"{word!r} {found} in {client.root}; give one id")
-        job_id = jobs[0]["id"]
-    fields = {"environment": True} if environment else {}
-    shown: Shown = client.ask("show", job=job_id, **fields)
-    return shown
+            meaning = f"means {len(jobs)} jobs ({', '.join(str(job.id) for job in jobs[:10])})" if jobs else "is no job"
+            raise Exit(1, f"{word!r} {meaning} in {client.root}; give one id")
+        job_id = jobs[0].id
+    return client.ask(Show(job_id, environment))
 
 
-def described(shown: Shown, paper: Paper, now: float) -> list[str]:
-    state = shown["state"]
-    title = f"#{shown['id']} {plain(shown['name'])}  {SIGNS.get(state, '')} {state.replace('_', ' ')}"
+def described(shown: ShownJob, paper: Paper, now: float) -> list[str]:
+    state = shown.state
+    title = f"#{shown.id} {plain(shown.name)}  {SIGNS.get(state, '')} {state.replace('_', ' ')}"
     lines = [paper.painted(title, f"1;{colour(state)}".rstrip(";"))]
     lines += [f"  {name:<10} {plain(str(value))}" for name, value in facts(shown, now) if value not in (None, "")]
     lines += _attempts(shown, paper, now)
-    lines += ["", "story:"] if shown["story"] else []
-    lines += [f"  {moment(told['time'], now, seconds=True)}  {plain(told['text'])}" for told in shown["story"]]
-    if shown.get("environment"):
+    lines += ["", "story:"] if shown.story else []
+    lines += [f"  {moment(line.time, now, seconds=True)}  {plain(line.text)}" for line in shown.story]
+    if shown.environment:
         lines += ["", "environment:"]
-        lines += [f"  {plain(name)}={plain(value)}" for name, value in sorted(shown["environment"].items())]
+        lines += [f"  {plain(name)}={plain(value)}" for name, value in sorted(shown.environment.items())]
     return lines
 
 
-def facts(shown: Shown, now: float) -> list[tuple[str, Any]]:
-    spec = shown.get("spec") or {}
-    request = spec.get("request") or {}
-    settings = [f"{key}={spec[key]}" for key in SETTINGS if spec.get(key)]
-    settings += [f"gpus={request['gpus']}"] if request.get("gpus") is not None else []
-    settings += [f"devices={','.join(request['devices'])}"] if request.get("devices") else []
+def facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
+    request = shown.spec.request
+    settings = [f"{key}={_written(value)}" for key in SETTINGS if (value := getattr(shown.spec, key))]
+    settings += [f"gpus={request.gpus}"] if request.gpus is not None else []
+    settings += [f"devices={','.join(request.devices)}"] if request.devices else []
     return [
-        ("command", shown["command"]),
-        ("cwd", shown["cwd"]),
-        ("group", shown["group"]),
-        ("priority", shown["priority"]),
+        ("command", shown.command),
+        ("cwd", shown.cwd),
+        ("group", shown.group),
+        ("priority", shown.priority),
         ("settings", " ".join(settings)),
-        ("why", shown["why"]),
+        ("why", shown.why),
         ("end", ending(shown)),
-        ("GPU", ",".join(shown["gpus"])),
+        ("GPU", ",".join(shown.gpus)),
         ("pid", _pid(shown)),
         ("time", took(shown, now)),
-        ("out", shown["out"]),
-        ("err", shown["err"]),
+        ("out", shown.out),
+        ("err", shown.err),
     ]
 
 
-def _pid(shown: Shown) -> Any:
+def _written(value: Any) -> Any:
+    """As JSON has it, for a tuple looks like nothing a user would write."""
+    return msgspec.to_builtins(value)
+
+
+def _pid(shown: ShownJob) -> Any:
     """The command's; its wrapper's would not pass signals on."""
-    if shown["pid"] is None and shown["state"] in ACTIVE:
+    if shown.pid is None and shown.state in ACTIVE:
         return "none: its command has not begun, or has just ended"
-    return shown["pid"]
+    return shown.pid
 
 
 ATTEMPTS = (
@@ -142,19 +144,19 @@ ATTEMPTS = (
 )
 
 
-def _attempts(shown: Shown, paper: Paper, now: float) -> list[str]:
-    attempts = shown["attempts"]
+def _attempts(shown: ShownJob, paper: Paper, now: float) -> list[str]:
+    attempts = shown.attempts
     if len(attempts) < 2:
         return []
     rows = [
         [
-            str(one["number"]),
-            one["state"].replace("_", " "),
-            ",".join(one["gpus"]),
-            moment(one["started"], now, seconds=True),
-            took(one, now),
-            one["out"] or "",
+            str(attempt.number),
+            attempt.state.replace("_", " "),
+            ",".join(attempt.gpus),
+            moment(attempt.started, now, seconds=True) if attempt.started is not None else "",
+            took(attempt, now),
+            attempt.out or "",
         ]
-        for one in attempts
+        for attempt in attempts
     ]
-    return ["", *table(ATTEMPTS, rows, paper, [colour(one["state"]) for one in attempts])]
+    return ["", *table(ATTEMPTS, rows, paper, [colour(attempt.state) for attempt in attempts])]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from gputui.cli.calling import INTERRUPTED, carry_out, session
 from gputui.cli.output.words import out, say
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.events import Pause, PauseKind, Requeue
+from gputui.core.job import StateName
+from gputui.core.mode import Mode
 from gputui.core.views.amounts import counted
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client, ClientError
+from gputui.session.messages.replies import LeftShown, ListedJob, OwnerShown, SessionStatus
+from gputui.session.messages.socket_requests import Commands, Leave, Listing, StatusQuestion
+from gputui.session.ownership.lock import OwnerKind
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since
 
 from .pause_resume_drain import DrainProgress, command
@@ -20,7 +25,7 @@ Told = dict[tuple[int, int], float]
 
 NAP = 0.1
 OWNERS_GO_WITHIN = 10.0
-GIVEN_UP = ("held", "killed", "timed_out", "lost")
+GIVEN_UP = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOST)
 """What a job is of which something could not be ended."""
 
 
@@ -42,74 +47,74 @@ def main(verb: str, words: list[str]) -> int:
 
 def work(options: Options) -> int:
     client = session(options)
-    command(client, {"type": "pause", "kind": "stopped"})
+    command(client, Pause(PauseKind.STOPPED))
     try:
         status, told = until_nothing_runs(client)
     except KeyboardInterrupt:
         say("the jobs are still being stopped; gputui stop watches on")
         return INTERRUPTED
-    given_up = client.ask("listing", states=list(GIVEN_UP))["jobs"]
-    if status["owner"] is not None:
+    given_up = client.ask(Listing(states=list(GIVEN_UP))).jobs
+    if status.owner is not None:
         dismiss(client)
-    left = [one for job in given_up for one in job.get("left", ())]
-    return verified(client, status, left, min(told.values(), default=None))
+    left_processes = [process for job in given_up for process in job.left]
+    return verified(client, status, left_processes, min(told.values(), default=None))
 
 
-def until_nothing_runs(client: Client) -> tuple[dict[str, Any], Told]:
+def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
     """Tells each running job to stop, once, and counts down what is left of their grace."""
     progress = DrainProgress()
     told: Told = {}
     begun = time.monotonic()
     try:
         while True:
-            status: dict[str, Any] = client.ask("status")
-            if not status["active"]:
+            status = client.ask(StatusQuestion())
+            if not status.active:
                 return status, told
-            jobs = client.ask("listing", jobs=status["active"])["jobs"]
-            requeue(client, [job for job in jobs if (job["id"], job["attempt"]) not in told])
-            told |= {(job["id"], job["attempt"]): job["started"] for job in jobs}
+            jobs = client.ask(Listing(jobs=status.active)).jobs
+            requeue(client, [job for job in jobs if (job.id, job.attempt) not in told])
+            told |= {(job.id, job.attempt): job.started for job in jobs if job.started is not None}
             progress.show(countdown(jobs, time.monotonic() - begun))
             time.sleep(NAP)
     finally:
         progress.clear()
 
 
-def requeue(client: Client, jobs: list[dict[str, Any]]) -> None:
+def requeue(client: Client, jobs: list[ListedJob]) -> None:
     """A refusal says that the job ended or is being stopped already, which is as good."""
-    events = [{"type": "requeue", "job": job["id"]} for job in jobs if job["state"] != "stopping"]
+    events = tuple(Requeue(job=job.id) for job in jobs if job.state is not StateName.STOPPING)
     if events:
-        client.ask("commands", work=True, events=events)
+        client.ask(Commands(events), work=True)
 
 
-def countdown(jobs: list[dict[str, Any]], waited: float) -> str:
-    names = ", ".join(f"#{job['id']}" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
-    deadlines = [job["kill_at"] for job in jobs if job.get("kill_at") is not None]
-    left = f"killed in {max(0, int(max(deadlines) - time.time()))} s" if deadlines else f"for {int(waited)} s"
-    return f"stopping {len(jobs)} running: {names} · {left}"
+def countdown(jobs: list[ListedJob], waited: float) -> str:
+    names = ", ".join(f"#{job.id}" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
+    deadlines = [job.kill_at for job in jobs if job.kill_at is not None]
+    until_then = f"killed in {max(0, int(max(deadlines) - time.time()))} s" if deadlines else f"for {int(waited)} s"
+    return f"stopping {len(jobs)} running: {names} · {until_then}"
 
 
 def dismiss(client: Client) -> None:
     """Whoever owns the session goes, and its keeper with it."""
     try:
-        client.ask("leave", stop=True)
+        client.ask(Leave(stop=True))
     except ClientError as error:
         say(str(error))
 
 
-def verified(client: Client, status: dict[str, Any], left: list[dict[str, Any]], since: float | None) -> int:
+def verified(client: Client, status: SessionStatus, left: list[LeftShown], since: float | None) -> int:
     """Looks until nothing is left, for an owner needs a moment to go."""
     deadline = time.monotonic() + OWNERS_GO_WITHIN
-    while (there := [*left_of(client.root), *still_owning(status["owner"])]) and time.monotonic() < deadline:
+    while (there := [*left_of(client.root), *still_owning(status.owner)]) and time.monotonic() < deadline:
         time.sleep(NAP)
-    foreign = [one["words"] for one in left if is_alive(one["pid"], one["started"])]
+    foreign = [process.words for process in left if is_alive(process.pid, process.started)]
     for sentence in [*(f"pid {pid}, {what}" for pid, what in there), *foreign]:
         say(plain(f"still there: {sentence}"))
     for pid, words in unknown_since(since) if since is not None else ():
         say(plain(f"not known: pid {pid} ({words}) began while these jobs ran, and has nothing that says whose it is"))
     if there or foreign:
         return 1
-    wait = counted(status["waiting"], "job waits", "jobs wait")
-    if status["trouble"] is not None and not is_kept(client):
+    wait = counted(status.waiting, "job waits", "jobs wait")
+    if status.trouble is not None and not is_kept(client):
         out(f"nothing of gputui runs here any more; {wait}")
         say("that it is stopped could not be stored: the next gputui goes on. With room on the disk: gputui stop")
         return 1
@@ -124,12 +129,12 @@ def is_kept(client: Client) -> bool:
     if noted(client.private):
         return True
     try:
-        return bool(client.ask("status")["scheduler"]["state"] == "paused")
+        return client.ask(StatusQuestion()).scheduler.state is Mode.PAUSED
     except ClientError:
         return False
 
 
-def still_owning(owner: dict[str, Any] | None) -> list[tuple[int, str]]:
-    if owner is None or owner["kind"] == "keeper" or not is_alive(owner["pid"]):
+def still_owning(owner: OwnerShown | None) -> list[tuple[int, str]]:
+    if owner is None or owner.kind == OwnerKind.KEEPER or not is_alive(owner.pid):
         return []
-    return [(owner["pid"], f"gputui {owner['kind']}, which owns the session")]
+    return [(owner.pid, f"gputui {owner.kind}, which owns the session")]

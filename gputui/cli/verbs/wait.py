@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from gputui.cli.calling import carry_out, session
 from gputui.cli.output.states import counted as by_state
@@ -14,6 +13,8 @@ from gputui.cli.parsing.selection import parted
 from gputui.core.states import ACTIVE, ENDS
 from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
+from gputui.session.messages.replies import PickedJob
+from gputui.session.messages.socket_requests import PickJobs, StatusQuestion
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, DrainProgress
 
@@ -53,45 +54,44 @@ class Wait:
         self._client = client
         self._any = bool(options.any)
         ids, names = parted(options.words)
-        self._meant: dict[str, Any] = {"ids": ids, "names": names, "all": not options.words}
+        self._meant = PickJobs(ids, names, all=not options.words)
         self._told_pause = False
 
     def until_over(self) -> int:
         nap = FIRST_NAP
         while True:
             jobs = self._look()
-            ended = [job for job in jobs if job["state"] in ENDS]
+            ended = [job for job in jobs if job.state in ENDS]
             if len(ended) == len(jobs) or (self._any and ended):
                 return self._status(ended)
-            owned = self._explain([job for job in jobs if job["state"] not in ENDS])
+            owned = self._explain([job for job in jobs if job.state not in ENDS])
             self.progress.show(f"{len(ended)}/{len(jobs)} ended · {told(by_state(jobs))}")
             time.sleep(nap if owned else GONE_NAP)
             nap = min(LONGEST_NAP, nap * 1.5)
 
-    def _look(self) -> list[dict[str, Any]]:
-        answer = self._client.ask("pick", **self._meant)
-        if answer["missing"]:
-            raise Exit(1, f"there is no job {', '.join(answer['missing'])} in {self._client.root}")
-        jobs: list[dict[str, Any]] = answer["jobs"]
-        if not jobs:
+    def _look(self) -> list[PickedJob]:
+        answer = self._client.ask(self._meant)
+        if answer.missing:
+            raise Exit(1, f"there is no job {', '.join(answer.missing)} in {self._client.root}")
+        if not answer.jobs:
             raise Exit(1, f"there are no jobs in {self._client.root}")
-        return jobs
+        return answer.jobs
 
-    def _explain(self, open_jobs: list[dict[str, Any]]) -> bool:
+    def _explain(self, open_jobs: list[PickedJob]) -> bool:
         """Whether somebody owns the session; ends the verb when nobody does and nothing runs."""
-        status = self._client.ask("status")
-        runs = any(job["state"] in ACTIVE for job in open_jobs)
-        if status["owner"] is None and not runs:
+        status = self._client.ask(StatusQuestion())
+        runs = any(job.state in ACTIVE for job in open_jobs)
+        if status.owner is None and not runs:
             raise Exit(1, f"{_wait(len(open_jobs))} and nobody owns the session; gputui resume starts a keeper")
-        cause = status["scheduler"]["cause"]
+        cause = status.scheduler.cause
         if cause is not None and not runs and not self._told_pause:
             self._told_pause = True
             self.progress.clear()
-            say(f"the scheduler is paused ({cause['message']}); this waits until somebody resumes it")
-        return status["owner"] is not None
+            say(f"the scheduler is paused ({cause.message}); this waits until somebody resumes it")
+        return status.owner is not None
 
-    def _status(self, ended: list[dict[str, Any]]) -> int:
-        bad = [job for job in ended if job["state"] != "succeeded"]
+    def _status(self, ended: list[PickedJob]) -> int:
+        bad = [job for job in ended if job.state != "succeeded"]
         if bad:
             self.progress.clear()
             say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {told(by_state(bad))}")

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
+from gputui.core.job import JobSpec
 from gputui.python.user_code.call import CALL
 from gputui.python.user_code.calls import packed as packed_call
 from gputui.sources.python_file import door_of
@@ -27,12 +30,11 @@ def call_spec(
     kwargs: Mapping[str, Any],
     options: JobOptions,
     keepsake: str,
-) -> dict[str, Any]:
+) -> JobSpec:
     params = _params(function, args, kwargs)
     command = shlex.join([*door_of(sys.executable), "call", f"{function.__module__}.{function.__qualname__}"])
     made = spec(command, options, params=params, variables={CALL: keepsake})
-    made.setdefault("name", _name(function.__name__, params))
-    return made
+    return made if made.name is not None else replace(made, name=_name(function.__name__, params))
 
 
 def _params(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, str]:

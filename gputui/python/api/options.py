@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-import msgspec
-
+from gputui.core.job import JobSpec
 from gputui.sources.job_table import read_table
 from gputui.sources.settings import SETTINGS, JobSettings
 from gputui.sources.source import Draft, specs
@@ -80,16 +79,15 @@ def checked(options: JobOptions) -> JobOptions:
 
 def spec(
     command: str, options: JobOptions, *, params: Mapping[str, str] = NOTHING, variables: Mapping[str, str] = NOTHING
-) -> dict[str, Any]:
-    """The spec as it travels. ValueError: an option cannot be what it was said to be."""
+) -> JobSpec:
+    """The spec of a job. ValueError: an option cannot be what it was said to be."""
     try:
         settings = read_table({key: _plain(key, value) for key, value in checked(options).items()}).settings
     except BadTable as bad:
         raise ValueError(str(bad)) from None
     settings = JobSettings(variables=dict(variables)).over(settings) if variables else settings
     (made,) = specs([Draft(command, 1, settings, dict(params))], cwd=os.getcwd(), environment="")
-    travelling: dict[str, Any] = msgspec.to_builtins(made)
-    return travelling
+    return made
 
 
 def _plain(key: str, value: Any) -> Any:

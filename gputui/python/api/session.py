@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
+from gputui.core.events import Resume
+from gputui.core.job import JobSpec
 from gputui.core.states import ENDS
 from gputui.logs.plain import plain
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
@@ -18,12 +20,16 @@ from gputui.session.control.client import Client, ClientError, NoSession, fresh_
 from gputui.session.errors import SessionError
 from gputui.session.locate import chosen
 from gputui.session.login import captured
+from gputui.session.messages.replies import ListedJob
+from gputui.session.messages.socket_requests import Commands, Follow, Listing, OwnerRequest, Show
+from gputui.session.owner.requests import Load
 
 from .jobs import JobHandle, Result, Stuck
 from .options import JobOptions, spec
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 AT_ONCE = 2000
 FIRST_NAP, LONGEST_NAP = 0.02, 0.5
@@ -94,10 +100,9 @@ class Session:
             keep(client.root, name, packed_call(function, args, kwargs))
         return self._add(made)
 
-    def _add(self, made: dict[str, Any]) -> JobHandle[Any]:
-        environment = captured()
-        answer = self._ask("load", specs=[made], environment=environment, origin="Python", again={})
-        job: JobHandle[Any] = JobHandle(self, answer["jobs"][0])
+    def _add(self, made: JobSpec) -> JobHandle[Any]:
+        loaded = self._ask(Load((made,), captured(), "Python"))
+        job: JobHandle[Any] = JobHandle(self, loaded.jobs[0])
         self._added[job.id] = job
         return job
 
@@ -127,52 +132,50 @@ class Session:
         left: list[int] = []
         goes_on, cause = not ids, None
         for start in range(0, len(ids), AT_ONCE):
-            seen = self._ask("follow", jobs=ids[start : start + AT_ONCE])
-            left += [job["id"] for job in seen["jobs"] if job["state"]["type"] not in ENDS]
-            goes_on, cause = seen["goes_on"] or goes_on, seen["scheduler"]["cause"]
+            seen = self._ask(Follow(ids[start : start + AT_ONCE]))
+            left += [job.id for job in seen.jobs if job.state.name not in ENDS]
+            goes_on, cause = seen.goes_on or goes_on, seen.scheduler.cause
         if left and not goes_on:
-            why = f"the scheduler is paused: {cause['message']}" if cause is not None else "nothing starts by itself"
+            why = f"the scheduler is paused: {cause.message}" if cause is not None else "nothing starts by itself"
             raise Stuck(f"{why}; {len(left)} jobs wait (gputui ls --session {shlex.quote(self.path)})")
         return left
 
     def results(self, *jobs: JobHandle[Any] | int) -> list[Result[Any]]:
         """These jobs as they are now, without any named all of the session."""
         ids = _ids(jobs)
-        listed = self._opened().ask("listing", jobs=ids if jobs else None)["jobs"]
-        results = {job["id"]: self._result(job) for job in listed}
+        listed = self._opened().ask(Listing(ids if jobs else None)).jobs
+        results = {job.id: self._result(job) for job in listed}
         return [results[id] for id in ids if id in results] if jobs else list(results.values())
 
-    def _result(self, job: dict[str, Any]) -> Result[Any]:
+    def _result(self, job: ListedJob) -> Result[Any]:
         return Result(
-            job=job["id"],
-            name=job["name"],
-            state=job["state"],
-            attempt=job["attempt"],
-            exit_code=job["exit_code"],
-            signal=job["signal"],
-            gpus=tuple(job["gpus"]),
-            started=job["started"],
-            ended=job["ended"],
-            out=job["out"],
-            err=job["err"],
-            why=job["end"] or job["why"],
+            job=job.id,
+            name=job.name,
+            state=job.state,
+            attempt=job.attempt,
+            exit_code=job.exit_code,
+            signal=job.signal,
+            gpus=job.gpus,
+            started=job.started,
+            ended=job.ended,
+            out=job.out,
+            err=job.err,
+            why=job.end or job.why,
             session=self,
         )
 
     def folder(self, job: JobHandle[Any] | int) -> str:
         """A job's own folder."""
-        shown = self._opened().ask("show", job=_ids((job,))[0])
-        folder: str = shown["folder"]
-        return folder
+        return self._opened().ask(Show(_ids((job,))[0])).folder
 
     def resume(self) -> None:
         """Lets a paused scheduler go on."""
-        self._ask("commands", events=[{"type": "resume"}])
+        self._ask(Commands((Resume(),)))
 
     # The session
 
-    def _ask(self, kind: str, **fields: Any) -> Any:
-        return self._opened().ask(kind, work=self._start, **fields)
+    def _ask(self, request: OwnerRequest[T]) -> T:
+        return self._opened().ask(request, work=self._start)
 
     def _opened(self) -> Client:
         if Loading.now:

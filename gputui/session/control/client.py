@@ -1,30 +1,39 @@
 """Talking to a session from any process: to its owner over the socket, or, with no owner, to the store itself.
 
-Requests and replies are plain JSON values here, typed on the owner's side. The session's code is loaded only when
-there is no owner to do the work.
+The session's code is loaded only when there is no owner to do the work.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import msgspec
+
+from gputui.session.messages.socket_requests import (
+    HEADER,
+    LARGEST_FRAME,
+    VERSION,
+    OwnerRequest,
+    ReceivedReply,
+    SentRequest,
+    framed,
+    reply_type,
+)
 
 A = TypeVar("A")
 T = TypeVar("T")
 
-WIRE_VERSION = 1
-LARGEST_FRAME = 256 << 20
-HEADER = struct.Struct(">I")
 PEER = struct.Struct("3i")
 PATIENCE = 30.0
 """Seconds for an answer; durable work on a slow disk takes a while."""
 PRIVATE_FOLDER = 0o040000
 """The mode of a folder without any right for others."""
+ANOTHER_VERSION = "; is it of another version? gputui stop ends it"
 STOPPED_AFTER = 2.0
 """Seconds of silence after which we look whether the owner is stopped."""
 
@@ -65,20 +74,16 @@ class Connection:
         self._socket = connected(private)
         self._socket.settimeout(STOPPED_AFTER)
 
-    def ask(self, kind: str, fields: dict[str, Any], request_id: str | None = None) -> Any:
-        """The reply's value; `request_id` lets a request be repeated without being carried out twice."""
-        message = {"v": WIRE_VERSION, "uuid": request_id or fresh_id(), "ask": {"type": kind, **fields}}
-        body = json.dumps(message).encode("utf-8", "replace")
+    def ask(self, request: OwnerRequest[T], request_id: str | None = None) -> T:
+        """What the owner answers; `request_id` lets a request be repeated without being carried out twice."""
+        body = encoded(request, request_id or fresh_id())
         if len(body) > LARGEST_FRAME:
             raise ClientError("that is too much at once; add it in parts")
         try:
-            self._send(HEADER.pack(len(body)) + body)
-            reply = json.loads(self._receive())
+            self._send(framed(body))
+            return answer_in(self._receive(), request)
         except ConnectionError as error:
             raise NoOwner from error
-        if reply["ok"]:
-            return reply["value"]
-        raise refused(reply)
 
     def _send(self, frame: bytes) -> None:
         left = memoryview(frame)
@@ -163,11 +168,24 @@ def stopped_sentence(pid: int) -> str:
     return f"owner pid {pid} is stopped: kill -CONT {pid}"
 
 
-def refused(reply: dict[str, Any]) -> ClientError:
-    """What a reply that says no is raised as."""
+def encoded(request: OwnerRequest[T], request_id: str) -> bytes:
+    try:
+        return msgspec.json.encode(SentRequest(VERSION, request_id, request))
+    except UnicodeEncodeError as error:
+        raise ClientError(f"{error.object.encode('utf-8', 'surrogateescape')!r} is not UTF-8") from None
+
+
+def answer_in(body: bytes, request: OwnerRequest[T]) -> T:
+    """The answer, or what a reply that says no is raised as."""
+    try:
+        reply = msgspec.json.decode(body, type=ReceivedReply)
+        if reply.ok:
+            return msgspec.json.decode(reply.value, type=reply_type(request))
+    except msgspec.MsgspecError as error:
+        raise ClientError(f"the owner's answer is not understood: {error}{ANOTHER_VERSION}") from None
     kinds = {"refused": RequestRefused, "not_durable": NotDurable}
-    another_version = "; is it of another version? gputui stop ends it" if reply["kind"] == "bad_request" else ""
-    return kinds.get(reply["kind"], ClientError)(reply["message"] + another_version)
+    another_version = ANOTHER_VERSION if reply.kind == "bad_request" else ""
+    raise kinds.get(reply.kind, ClientError)(reply.message + another_version)
 
 
 class Client:
@@ -203,40 +221,40 @@ class Client:
             raise ClientError(str(error)) from None
         self.notices += paths.notices
 
-    def ask(self, kind: str, *, work: bool = False, **fields: Any) -> Any:
+    def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
         """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner."""
         request_id = fresh_id()
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._ask_owner(kind, fields, request_id)
+                return self._ask_owner(request, request_id)
             except NoOwner:
                 pass
             if work:
                 self._start_keeper()
             else:
-                answer = self._ask_store(kind, fields, request_id)
+                answer = self._ask_store(request, request_id)
                 if answer is not None:
                     return answer[0]
             if time.monotonic() > deadline:
                 raise ClientError(self._who_holds_it())
             time.sleep(0.01)
 
-    def _ask_owner(self, kind: str, fields: dict[str, Any], request_id: str) -> Any:
+    def _ask_owner(self, request: OwnerRequest[T], request_id: str) -> T:
         try:
             connection = Connection(self.private)
             try:
-                return connection.ask(kind, fields, request_id)
+                return connection.ask(request, request_id)
             finally:
                 connection.close()
         except TimeoutError:
             raise ClientError(self._who_holds_it()) from None
 
-    def _ask_store(self, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:
+    def _ask_store(self, request: OwnerRequest[T], request_id: str) -> list[T] | None:
         """Takes the lock, recovers and answers from the store; None: somebody else is just taking it."""
         from .direct import ask_store
 
-        return ask_store(self.root, kind, fields, request_id)
+        return ask_store(self.root, request, request_id)
 
     def _start_keeper(self) -> None:
         from gputui.session.ownership.keeper import start_keeper_and_wait

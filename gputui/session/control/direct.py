@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import Any
-
-import msgspec
+from typing import TypeVar
 
 from gputui.process.memory import collect_rarely
 from gputui.session.errors import SessionError
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import OwnerRequest
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import OwnerGone
 from gputui.session.ownership import lock as locks
 from gputui.session.ownership.lock import Lock, OwnerKind
 
-from . import wire
-from .client import ClientError, refused
+from .client import ClientError, answer_in, encoded
 from .handlers import Desk
 
+T = TypeVar("T")
 
-def ask_store(root: str, kind: str, fields: dict[str, Any], request_id: str) -> list[Any] | None:
+
+def ask_store(root: str, request: OwnerRequest[T], request_id: str) -> list[T] | None:
     """The answer in a list; None: somebody else holds the lock now, and can be asked."""
     paths = Paths(root)
     collect_rarely()
@@ -31,14 +31,15 @@ def ask_store(root: str, kind: str, fields: dict[str, Any], request_id: str) -> 
         if lock is None:
             return None
         try:
-            return [_answered(paths, lock, {"v": wire.VERSION, "uuid": request_id, "ask": {"type": kind, **fields}})]
+            return [_answered(paths, lock, request, request_id)]
         finally:
             lock.release()
     except SessionError as error:
         raise ClientError(str(error)) from error
 
 
-def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
+def _answered(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: str) -> T:
+    body = encoded(request, request_id)
     lock.sign(OwnerKind.CLIENT)
     owner = Owner(paths, lock, OwnerKind.CLIENT, places=False)
     desk = Desk(owner)
@@ -50,7 +51,6 @@ def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
         replied.set()
 
     owner.start()
-    body = msgspec.json.encode(message)
     with suppress(OwnerGone):
         owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
         owner.do(lambda act: owner.catch_up()).result()
@@ -60,7 +60,4 @@ def _answered(paths: Paths, lock: Lock, message: dict[str, Any]) -> Any:
     owner.close()
     if not replies:
         raise ClientError(f"the session could not be read: {(owner.failure or 'no answer').splitlines()[-1]}")
-    reply = msgspec.json.decode(replies[0])
-    if reply["ok"]:
-        return reply["value"]
-    raise refused(reply)
+    return answer_in(replies[0], request)

@@ -17,13 +17,27 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
+from gputui.session.errors import CommitFailed
+from gputui.session.messages.replies import (
+    Followed,
+    LanesShown,
+    LayoutShown,
+    Listed,
+    ListedRows,
+    OwnerShown,
+    PickedJob,
+    PickedJobs,
+    SessionStatus,
+    ShownJob,
+)
+from gputui.session.messages.socket_requests import Commands, Curves, Follow, HandOver, Lanes, Leave, Listing, PickJobs, Show
 from gputui.session.owner.reload_plan import reload_plan
-from gputui.session.owner.requests import Begin, ChooseMetric, Commands, Forget, Load, OpenSession
-from gputui.session.owner.ticket import CommitFailed, OwnerGone, Ticket
+from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
+from gputui.session.owner.ticket import OwnerGone, Ticket
 
 from . import wire
-from .json_shapes import attempt_json, job_json, lanes_json, row_json, scheduler_json, story_json
-from .result_json import attempt_results_json, curves_json, metric_json, results_json
+from .json_shapes import listed_job, row, scheduler_shown, shown_attempt, shown_job, shown_lanes, story_lines
+from .result_json import attempt_results, job_results, main_metric, points_of
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
@@ -58,9 +72,9 @@ class Desk:
         match ask:
             case Commands() | Load() | Begin() | OpenSession() | Forget() | ChooseMetric():
                 self._write(request.uuid, ask, reply)
-            case wire.Listing():
+            case Listing():
                 self._list(ask, reply)
-            case wire.HandOver() | wire.Leave():
+            case HandOver() | Leave():
                 reply(wire.no("bad_request", "that is asked over the socket only"))
             case _:
                 self._read(ask, reply)
@@ -96,73 +110,65 @@ class Desk:
 
     def _seen(self, ask: wire.Read) -> Any:
         match ask:
-            case wire.Show():
+            case Show():
                 return self._show(ask)
-            case wire.PickJobs():
+            case PickJobs():
                 return self._pick(ask)
-            case wire.Lanes():
+            case Lanes():
                 devices = self._owner.devices
-                return {
-                    "lanes": lanes_json(self._owner.snapshot),
-                    "sample": devices.sample,
-                    "pids": devices.pids | devices.leftovers,
-                    "leftovers": devices.leftovers,
-                }
-            case wire.Follow(jobs=jobs):
-                snapshot = self._owner.snapshot
-                seen = [snapshot[job] for job in jobs if job in snapshot]
-                waits = snapshot.mode is Mode.RUNNING and any_can_start(snapshot, (job.id for job in seen))
-                return {"jobs": seen, "goes_on": bool(snapshot.active) or waits, **self._status()}
-            case wire.Reload(specs=specs, groups=groups):
+                pids = devices.pids | devices.leftovers
+                return LanesShown(shown_lanes(self._owner.snapshot), devices.sample, pids, devices.leftovers)
+            case Follow(jobs=jobs):
+                return self._follow(jobs)
+            case Reload(specs=specs, groups=groups):
                 return reload_plan(self._owner.snapshot.jobs, specs, groups)
-            case wire.Curves(jobs=jobs, attempt=attempt, metric=metric):
-                found = {job: self._owner.curves(job, attempt) for job in jobs}
-                return {job: curves_json(curves, metric) for job, curves in found.items()}
-            case wire.Sources():
+            case Curves(jobs=jobs, attempt=attempt, metric=metric):
+                return {job: points_of(self._owner.curves(job, attempt), metric) for job in jobs}
+            case Sources():
                 return list(self._owner.sources.values())
-        return self._status()
+        return SessionStatus(**self._status())
+
+    def _follow(self, ids: list[JobId]) -> Followed:
+        snapshot = self._owner.snapshot
+        jobs = [snapshot[job] for job in ids if job in snapshot]
+        waits = snapshot.mode is Mode.RUNNING and any_can_start(snapshot, (job.id for job in jobs))
+        return Followed(jobs=jobs, goes_on=bool(snapshot.active) or waits, **self._status())
 
     def _status(self) -> dict[str, Any]:
-        snapshot = self._owner.snapshot
+        owner, snapshot = self._owner, self._owner.snapshot
         return {
-            "scheduler": scheduler_json(snapshot, owned=self._owner.places),
-            "owner": self._owner_json(),
-            "counts": snapshot.counts,
+            **self._head(snapshot),
             "active": sorted(snapshot.active),
             "waiting": snapshot.waiting,
-            "eta": snapshot.eta,
-            "trouble": snapshot.trouble,
-            "notices": self._owner.notices,
-            "settings": self._owner.scheduler.settings,
-            "layout": {"prefix": self._owner.identity.prefix, "job_dir": self._owner.identity.job_dir},
+            "notices": owner.notices,
+            "settings": owner.scheduler.settings,
+            "layout": LayoutShown(owner.identity.prefix, owner.identity.job_dir),
         }
 
-    def _owner_json(self) -> dict[str, Any] | None:
+    def _owner_shown(self) -> OwnerShown | None:
         owner = self._owner
         if not owner.places:
             return None  # a client that answers itself owns only for this moment
-        who = {"pid": os.getpid(), "kind": owner.kind, "since": owner.since, "version": __version__}
-        return who | owner.presence()
+        return OwnerShown(os.getpid(), owner.kind, owner.since, __version__, **owner.presence())
 
-    def _show(self, ask: wire.Show) -> dict[str, Any]:
+    def _show(self, ask: Show) -> ShownJob:
         owner = self._owner
         job = owner.scheduler.job(ask.job)
         known = owner.results_of(job.id)
-        return {
-            **job_json(job, owner.folders, why(owner.scheduler, job, time.time()) or owner.devices.remark(job)),
-            **results_json(owner.snapshot, job),
-            "spec": job.spec,
-            "archived": job.archived,
-            "folder": owner.folders.folder(job),
-            "environment": owner.environment(job.spec.environment) if ask.environment else None,
-            "attempts": [
-                attempt_json(job, attempt, owner.folders) | attempt_results_json(known.get(attempt.number))
+        return shown_job(
+            job,
+            owner.folders,
+            job_results(owner.snapshot, job),
+            why(owner.scheduler, job, time.time()) or owner.devices.remark(job),
+            environment=owner.environment(job.spec.environment) if ask.environment else None,
+            attempts=[
+                shown_attempt(job, attempt, owner.folders, attempt_results(known.get(attempt.number)))
                 for attempt in job.attempts
             ],
-            "story": story_json(job, owner.story(job.id)),
-        }
+            story=story_lines(job, owner.story(job.id)),
+        )
 
-    def _list(self, ask: wire.Listing, reply: Reply) -> None:
+    def _list(self, ask: Listing, reply: Reply) -> None:
         """Put together in another thread: a hundred thousand jobs take a while."""
         owner = self._owner
         snapshot, now = owner.snapshot, time.time()
@@ -179,53 +185,54 @@ class Desk:
 
         def listed() -> bytes:
             told = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
-            jobs = [
-                (row_json(job, why) if ask.rows else job_json(job, owner.folders, why)) | results_json(snapshot, job)
-                for job, why in told
-            ]
-            return wire.ok({"session": owner.paths.root, **self._head(snapshot), "jobs": jobs})
+            head = self._head(snapshot)
+            if ask.rows:
+                rows = [row(job, job_results(snapshot, job), why) for job, why in told]
+                return wire.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
+            jobs = [listed_job(job, owner.folders, job_results(snapshot, job), why) for job, why in told]
+            return wire.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
 
         owner.loop.run_in_thread(make, reply)
 
     def _head(self, snapshot: Snapshot) -> dict[str, Any]:
         return {
-            "scheduler": scheduler_json(snapshot, owned=self._owner.places),
-            "owner": self._owner_json(),
+            "scheduler": scheduler_shown(snapshot, owned=self._owner.places),
+            "owner": self._owner_shown(),
             "counts": snapshot.counts,
             "eta": snapshot.eta,
             "trouble": snapshot.trouble,
-            "metric": metric_json(snapshot.metric),
+            "metric": main_metric(snapshot.metric),
             "best": snapshot.best,
         }
 
-    def _pick(self, ask: wire.PickJobs) -> dict[str, Any]:
+    def _pick(self, ask: PickJobs) -> PickedJobs:
         snapshot = self._owner.snapshot
         picked: dict[JobId, Job] = {}
         missing: list[str] = []
         book = self._owner.scheduler.book
         for low, high in ask.ids:
             there = range(max(low, book.first_id), min(high + 1, book.next_id))
-            found = [snapshot[id] for id in there if not snapshot[id].archived]
-            picked.update({job.id: job for job in found})
-            missing += [] if found else [f"#{low}" if low == high else f"#{low}-{high}"]
+            in_range = [snapshot[id] for id in there if not snapshot[id].archived]
+            picked.update({job.id: job for job in in_range})
+            missing += [] if in_range else [f"#{low}" if low == high else f"#{low}-{high}"]
         for name in ask.names:
             named = [snapshot[id] for id in book.named.get(name, ()) if not snapshot[id].archived]
             picked.update({job.id: job for job in named})
             missing += [] if named else [name]
         picked.update({job.id: job for job in self._by_state(ask, snapshot)})
-        return {"jobs": [_brief(picked[id]) for id in sorted(picked)], "missing": missing}
+        return PickedJobs([_picked(picked[id]) for id in sorted(picked)], missing)
 
-    def _by_state(self, ask: wire.PickJobs, snapshot: Snapshot) -> list[Job]:
-        found: list[Job] = []
+    def _by_state(self, ask: PickJobs, snapshot: Snapshot) -> list[Job]:
+        jobs: list[Job] = []
         crashed = snapshot.cause.jobs if snapshot.cause is not None else ()
         if ask.failed:
-            found += [snapshot[id] for id in crashed if not snapshot[id].archived]
+            jobs += [snapshot[id] for id in crashed if not snapshot[id].archived]
         all_failed = ask.all_failed or (ask.failed and not crashed)
         if all_failed or ask.succeeded or ask.all:
             wanted = set(FAILURES if all_failed else ())
             wanted |= {StateName.SUCCEEDED} if ask.succeeded else set()
-            found += [job for job in snapshot if ask.all or job.state.name in wanted]
-        return found
+            jobs += [job for job in snapshot if ask.all or job.state.name in wanted]
+        return jobs
 
 
 def _answer(ticket: Ticket[Any]) -> bytes:
@@ -245,16 +252,10 @@ def _far_back(job: Job, ahead: dict[JobId, int]) -> str | None:
     return f"{ahead[job.id]} jobs are ahead of it" if isinstance(job.state, Waiting) and job.id in ahead else None
 
 
-def _wanted(snapshot: Snapshot, ask: wire.Listing) -> list[Job]:
+def _wanted(snapshot: Snapshot, ask: Listing) -> list[Job]:
     jobs = list(snapshot) if ask.jobs is None else [snapshot[id] for id in ask.jobs if id in snapshot]
     return [job for job in jobs if not job.archived and (ask.states is None or job.state.name in ask.states)]
 
 
-def _brief(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "name": job.name,
-        "state": job.state.name,
-        "attempt": job.issued,
-        "priority": job.priority,
-    }
+def _picked(job: Job) -> PickedJob:
+    return PickedJob(job.id, job.name, job.state.name, job.issued, job.priority)

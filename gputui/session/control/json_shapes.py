@@ -1,4 +1,4 @@
-"""Snapshots in the shapes that `--json` promises: stable, additions only."""
+"""Snapshots and jobs in the shapes that are answered (`session/messages/replies.py`)."""
 
 from __future__ import annotations
 
@@ -16,33 +16,50 @@ from gputui.core.views.parameter_columns import parameters_of
 from gputui.core.views.standing import standing
 from gputui.process.processes import command_of
 from gputui.session.files.folders import Folders
+from gputui.session.messages.replies import (
+    CauseShown,
+    JobRow,
+    LaneShown,
+    LeftShown,
+    ListedJob,
+    MetricShown,
+    SchedulerShown,
+    ShownAttempt,
+    ShownJob,
+    StoryLine,
+)
 
+NO_METRICS: dict[str, MetricShown] = {}
 ENDED, DONE, STARTED = range(3)
 """What happens in one turn has one time: what is done about an end comes after it, and a start after what led to it."""
 
 
-def scheduler_json(snapshot: Snapshot, *, owned: bool) -> dict[str, Any]:
-    """`state` is what the scheduler may do, `standing` what comes of it: running, waiting, idle, done …"""
+def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> SchedulerShown:
     cause, stands = snapshot.cause, standing(snapshot, owned=owned)
+    told = (
+        CauseShown(cause.kind, cause.message, cause.jobs, cause.signature, cause.since) if cause is not None else None
+    )
+    return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, told)
+
+
+def row(job: Job, results: dict[str, Any], why: str | None) -> JobRow:
+    """One that never ran has no more to tell, and there may be very many of them."""
+    if not job.issued and job.state.name is not StateName.SKIPPED:
+        spec = job.spec
+        return JobRow(
+            id=job.id,
+            name=job.name,
+            group=spec.group,
+            command=spec.command,
+            state=job.state.name,
+            priority=job.priority,
+            why=why,
+        )
+    return JobRow(**_row_fields(job, why), **_run_fields(job, _over(job)), **results)
+
+
+def _row_fields(job: Job, why: str | None) -> dict[str, Any]:
     return {
-        "state": snapshot.mode,
-        "standing": stands.word,
-        "awaits": stands.awaits or None,
-        "cause": None
-        if cause is None
-        else {
-            "kind": cause.kind,
-            "message": cause.message,
-            "jobs": list(cause.jobs),
-            "signature": cause.signature,
-            "since": cause.since,
-        },
-    }
-
-
-def row_json(job: Job, why: str | None) -> dict[str, Any]:
-    """What a table shows of a job; one that never ran has no more to tell, and there may be very many of them."""
-    row = {
         "id": job.id,
         "name": job.name,
         "group": job.spec.group,
@@ -51,30 +68,47 @@ def row_json(job: Job, why: str | None) -> dict[str, Any]:
         "priority": job.priority,
         "why": why,
     }
-    return row | run_json(job) if job.issued or job.state.name is StateName.SKIPPED else row
 
 
-def run_json(job: Job) -> dict[str, Any]:
+def _over(job: Job) -> Attempt | None:
+    """The newest attempt, when it has ended."""
+    return job.attempts[-1] if job.active is None and job.attempts else None
+
+
+def _run_fields(job: Job, over: Attempt | None) -> dict[str, Any]:
     """How the newest attempt goes or went."""
-    placed, last = job.active, job.attempts[-1] if job.attempts else None
-    over = last if placed is None else None
+    placed = job.active
+    if placed is not None:
+        return {"gpus": placed.gpus, "started": placed.since}
+    if over is None:
+        return {"end": _end_words(job, None)}
     return {
-        "exit_code": over.exit_code if over is not None else None,
-        "signal": over.end.signal if over is not None and isinstance(over.end, Crashed) else None,
-        "gpus": list(placed.gpus if placed is not None else over.gpus if over is not None else ()),
-        "started": placed.since if placed is not None else over.started if over is not None else None,
-        "ended": over.ended if over is not None else None,
+        "exit_code": over.exit_code,
+        "signal": over.end.signal if isinstance(over.end, Crashed) else None,
+        "gpus": over.gpus,
+        "started": over.started,
+        "ended": over.ended,
         "end": _end_words(job, over),
     }
 
 
-def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
-    placed = job.active
-    number = placed.attempt if placed is not None else job.attempts[-1].number if job.attempts else 0
+def listed_job(job: Job, folders: Folders, results: dict[str, Any], why: str | None) -> ListedJob:
+    return ListedJob(**_listed_fields(job, folders, why), **results)
+
+
+def shown_job(job: Job, folders: Folders, results: dict[str, Any], why: str | None, **more: Any) -> ShownJob:
+    """`more`: what only the owner knows of it."""
+    fields = _listed_fields(job, folders, why) | results
+    return ShownJob(**fields, spec=job.spec, archived=job.archived, folder=folders.folder(job), **more)
+
+
+def _listed_fields(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
+    placed, over = job.active, _over(job)
+    number = placed.attempt if placed is not None else over.number if over is not None else 0
     files = folders.written(job, number) if number else None
     return {
-        **row_json(job, why),
-        **run_json(job),
+        **_row_fields(job, why),
+        **_run_fields(job, over),
         "params": parameters_of(job.spec),
         "cwd": job.spec.cwd,
         "attempt": job.issued,
@@ -84,8 +118,7 @@ def job_json(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
         "added": job.added,
         "out": files.out if files is not None else None,
         "err": files.err if files is not None else None,
-        "progress": None,
-        "left": _left_json(job.attempts[-1]) if job.attempts else [],
+        "left": _left_shown(job.attempts[-1]) if job.attempts else [],
     }
 
 
@@ -95,29 +128,31 @@ def _end_words(job: Job, over: Attempt | None) -> str | None:
     return over.said if over is not None and job.state.name in FAILURES else None
 
 
-def attempt_json(job: Job, attempt: Attempt, folders: Folders) -> dict[str, Any]:
-    files = folders.written(job, attempt.number)
-    return {
-        "number": attempt.number,
-        "state": attempt.end.name,
-        "exit_code": attempt.exit_code,
-        "signal": attempt.end.signal if isinstance(attempt.end, Crashed) else None,
-        "gpus": list(attempt.gpus),
-        "started": attempt.started,
-        "ended": attempt.ended,
-        "out": files.out,
-        "err": files.err,
-        "gpu_mean": attempt.usage.gpu_mean if attempt.usage is not None else None,
-        "gpu_peak_memory": attempt.usage.gpu_peak_memory if attempt.usage is not None else None,
-        "gpu_seconds": attempt.usage.gpu_seconds if attempt.usage is not None else None,
-        "signature": attempt.signature,
-        "message": attempt.said,
-        "kind": attempt.kind,
-        "environment": attempt.environment,
-        "pid": None,
-        "wrapper": attempt.pid,
-        "left": _left_json(attempt),
-    }
+def shown_attempt(
+    job: Job, attempt: Attempt, folders: Folders, results: dict[str, MetricShown] = NO_METRICS
+) -> ShownAttempt:
+    files, usage = folders.written(job, attempt.number), attempt.usage
+    return ShownAttempt(
+        number=attempt.number,
+        state=attempt.end.name,
+        exit_code=attempt.exit_code,
+        signal=attempt.end.signal if isinstance(attempt.end, Crashed) else None,
+        gpus=attempt.gpus,
+        started=attempt.started,
+        ended=attempt.ended,
+        out=files.out,
+        err=files.err,
+        gpu_mean=usage.gpu_mean if usage is not None else None,
+        gpu_peak_memory=usage.gpu_peak_memory if usage is not None else None,
+        gpu_seconds=usage.gpu_seconds if usage is not None else None,
+        signature=attempt.signature,
+        message=attempt.said,
+        kind=attempt.kind,
+        environment=attempt.environment,
+        wrapper=attempt.pid,
+        left=_left_shown(attempt),
+        results=results,
+    )
 
 
 def pid_of(job: Job) -> int | None:
@@ -130,15 +165,15 @@ def _wrapper_of(job: Job) -> int | None:
     return job.state.pid if isinstance(job.state, Running | Suspended | Stopping) else None
 
 
-def _left_json(attempt: Attempt) -> list[dict[str, Any]]:
-    return [{"pid": one.pid, "started": one.started, "words": one.words} for one in attempt.left]
+def _left_shown(attempt: Attempt) -> list[LeftShown]:
+    return [LeftShown(process.pid, process.started, process.words) for process in attempt.left]
 
 
-def story_json(job: Job, moments: Iterable[Moment]) -> list[dict[str, Any]]:
+def story_lines(job: Job, moments: Iterable[Moment]) -> list[StoryLine]:
     """What the attempts tell and what the user did, in the order it happened."""
     done = ((moment.at, DONE, moment.text) for moment in moments)
     told = merge(_attempts_told(job), done, key=lambda line: line[:2])
-    return [{"time": at, "text": text} for at, _, text in told]
+    return [StoryLine(at, text) for at, _, text in told]
 
 
 def _attempts_told(job: Job) -> Iterator[tuple[float, int, str]]:
@@ -155,12 +190,12 @@ def _where(gpus: tuple[str, ...]) -> str:
     return f" on GPU {', '.join(gpus)}" if gpus else ""
 
 
-def lanes_json(snapshot: Snapshot) -> list[dict[str, Any]]:
+def shown_lanes(snapshot: Snapshot) -> list[LaneShown]:
     leaving = {lane.id for lane in snapshot.leaving}
-    return [_lane_json(snapshot, lane, leaving) for lane in (*snapshot.lanes, *snapshot.leaving)]
+    return [_shown_lane(snapshot, lane, leaving) for lane in (*snapshot.lanes, *snapshot.leaving)]
 
 
-def _lane_json(snapshot: Snapshot, lane: Lane, leaving: set[int]) -> dict[str, Any]:
+def _shown_lane(snapshot: Snapshot, lane: Lane, leaving: set[int]) -> LaneShown:
     job: JobId | None = snapshot.holders.get(lane.id)
     state = "draining" if lane.id in leaving else "busy" if job is not None else "free"
-    return {"id": lane.id, "devices": list(lane.devices), "kind": lane.kind, "job": job, "state": state}
+    return LaneShown(lane.id, lane.devices, lane.kind, job, state)

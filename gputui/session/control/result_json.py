@@ -1,4 +1,4 @@
-"""Results in the shapes that `--json` promises: stable, additions only. What is no number in JSON is null."""
+"""Results in the shapes that are answered (`session/messages/replies.py`). What is no number in JSON is null."""
 
 from __future__ import annotations
 
@@ -10,47 +10,39 @@ from gputui.core.job import Job
 from gputui.core.results import Curve, JobResults, MainMetric, MetricResult
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.eta import job_eta
+from gputui.session.messages.replies import CurvePoint, MainMetricShown, MetricShown
 
-__all__ = ["attempt_results_json", "curves_json", "metric_json", "results_json"]
+__all__ = ["attempt_results", "job_results", "main_metric", "points_of"]
 
 
-def metric_json(metric: MainMetric | None) -> dict[str, Any] | None:
+def main_metric(metric: MainMetric | None) -> MainMetricShown | None:
     """What jobs are compared by."""
-    if metric is None:
-        return None
-    return {"name": metric.name, "direction": metric.direction, "chosen": metric.is_chosen}
+    return MainMetricShown(metric.name, metric.direction, metric.is_chosen) if metric is not None else None
 
 
-def results_json(snapshot: Snapshot, job: Job) -> dict[str, Any]:
-    """What a job's newest attempt that printed anything has come to; nothing where none has."""
+def job_results(snapshot: Snapshot, job: Job) -> dict[str, Any]:
+    """Fields of what a job's newest attempt that printed anything has come to; none where none has."""
     results = snapshot.results.get(job.id)
     if results is None:
         return {}
-    eta = job_eta(job, results)
-    return {"progress": results.progress, "note": results.note, "eta": eta, **attempt_results_json(results)}
+    eta, metrics = job_eta(job, results), attempt_results(results)
+    return {"progress": results.progress, "note": results.note, "eta": eta, "results": metrics}
 
 
-def attempt_results_json(results: JobResults | None) -> dict[str, Any]:
-    if results is None:
-        return {"results": {}}
-    return {"results": {metric.name: _metric(metric) for metric in results.metrics}}
+def attempt_results(results: JobResults | None) -> dict[str, MetricShown]:
+    return {metric.name: _metric(metric) for metric in results.metrics} if results is not None else {}
 
 
-def _metric(metric: MetricResult) -> dict[str, Any]:
+def _metric(metric: MetricResult) -> MetricShown:
+    return MetricShown(
+        _number(metric.last), _number(metric.best), metric.best_step, metric.low, metric.high, metric.count
+    )
+
+
+def points_of(curves: Iterable[Curve], metric: str | None) -> dict[str, list[CurvePoint]]:
+    """Of each metric, or of this one."""
     return {
-        "last": _number(metric.last),
-        "best": _number(metric.best),
-        "best_step": metric.best_step,
-        "low": metric.low,
-        "high": metric.high,
-        "count": metric.count,
-    }
-
-
-def curves_json(curves: Iterable[Curve], metric: str | None) -> dict[str, list[list[float | None]]]:
-    """Of each metric, or of this one: step, time and value of its points."""
-    return {
-        curve.name: [[point.step, point.at, _number(point.value)] for point in curve.points]
+        curve.name: [CurvePoint(point.step, point.at, _number(point.value)) for point in curve.points]
         for curve in curves
         if metric is None or curve.name == metric
     }

@@ -15,6 +15,8 @@ import msgspec
 from gputui.session import config
 from gputui.session.hooks.hook_events import Reactions
 from gputui.session.hooks.hooks import Hooks
+from gputui.session.messages.replies import Departure
+from gputui.session.messages.socket_requests import HandOver, Leave
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.keeper import Waiter, spawn_keeper
 from gputui.session.ownership.lock import OwnerKind
@@ -82,9 +84,9 @@ class Serving:
 
     def _answer_request(self, request: wire.SocketRequest, connection: ClientConnection) -> None:
         match request.ask:
-            case wire.HandOver(force=force):
+            case HandOver(force=force):
                 self._hand_over(connection, force=force)
-            case wire.Leave(stop=stop):
+            case Leave(stop=stop):
                 self._leave(connection, stop=stop)
             case _:
                 self._desk.answer_request(request, connection.reply)
@@ -124,7 +126,7 @@ class Serving:
         elif self._owner.goes_on():
             connection.reply(wire.no("refused", "there is work to do still"))
         else:
-            connection.reply(wire.ok({"leaving": True}))
+            connection.reply(wire.ok(Departure(leaving=True)))
             self._owner.loop.call_later(0.05, self.dismissed)
 
     def _go_if_idle(self) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import msgspec
-
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.control.client import Client, ClientError
-from gputui.session.owner.requests import devices_of
+from gputui.session.messages.socket_requests import Lanes, StatusQuestion
+from gputui.session.owner.requests import Begin, devices_of
 from gputui.session.ownership.lock import OwnerKind
 
 HANDED_OVER_BY = (None, OwnerKind.KEEPER)
@@ -25,8 +24,8 @@ def lane_words(lanes: Sequence[Lane]) -> str:
 
 def lanes_of(client: Client) -> tuple[Lane, ...]:
     """Those the session goes on with."""
-    staying = (lane for lane in client.ask("lanes")["lanes"] if lane["state"] != "draining")
-    return tuple(Lane(lane["id"], tuple(lane["devices"]), DeviceKind(lane["kind"])) for lane in staying)
+    staying = (lane for lane in client.ask(Lanes()).lanes if lane.state != "draining")
+    return tuple(Lane(lane.id, lane.devices, DeviceKind(lane.kind)) for lane in staying)
 
 
 def give_lanes(client: Client, wanted: tuple[Lane, ...]) -> list[str]:
@@ -34,14 +33,13 @@ def give_lanes(client: Client, wanted: tuple[Lane, ...]) -> list[str]:
     before = lanes_of(client)
     if devices_of(before) == devices_of(wanted):
         return []
-    owner = client.ask("status")["owner"]
-    if owner is not None and owner["kind"] not in HANDED_OVER_BY:
-        who = f"gputui {owner['kind']} (pid {owner['pid']})"
+    owner = client.ask(StatusQuestion()).owner
+    if owner is not None and owner.kind not in HANDED_OVER_BY:
+        who = f"gputui {owner.kind} (pid {owner.pid})"
         raise ClientError(
             f"{client.root} is open in {who} with the lanes {lane_words(before)}: change them with gputui gpus, take "
             "another folder, or name no GPUs"
         )
     cpu_jobs = max(1, len(os.sched_getaffinity(0)) // 2)
-    lanes = msgspec.to_builtins(wanted)
-    client.ask("begin", lanes=lanes, given=True, change_lanes=True, cpu_jobs=cpu_jobs, resume=False)
+    client.ask(Begin(lanes=wanted, given=True, change_lanes=True, cpu_jobs=cpu_jobs, resume=False))
     return [f"the lanes are {lane_words(wanted)} now; they were {lane_words(before)}"]

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
-from gputui.session.owner.ticket import CommitFailed, OwnerGone
+from gputui.session.errors import CommitFailed
+from gputui.session.owner.ticket import OwnerGone
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.follow import Follower
 from gputui.sources.source import BadInput, Draft, Occurrences, specs

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gputui.core.events import Refusal
 from gputui.core.job import JobId, JobSpec
+from gputui.session.errors import CommitFailed
 from gputui.session.files.outfiles import check_outfiles
 from gputui.session.owner.load_plan import plan
-from gputui.session.owner.ticket import Act, CommitFailed, OwnerGone
+from gputui.session.owner.ticket import Act, OwnerGone
 from gputui.session.store.source_record import SourceRecord
 
 

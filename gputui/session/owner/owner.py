@@ -31,6 +31,7 @@ from gputui.session.errors import SessionError
 from gputui.session.feeds.feeds import Feeds
 from gputui.session.files.layouts import Layout
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import Commands
 from gputui.session.ownership.lock import Lock, OwnerKind
 from gputui.session.store.backup import Backups
 from gputui.session.store.opening import open_session
@@ -41,7 +42,6 @@ from .closing import take_all
 from .folder_check import FolderCheck
 from .parts import Parts
 from .publication import Publication
-from .requests import Commands
 from .survivors import survivors, unnoted_ends
 from .ticket import Ticket, Work
 from .turn import Turn

@@ -1,65 +1,34 @@
-"""What can be asked of an owner, in words that also travel over a socket. Each is carried out within one turn."""
+"""Requests that bring an owner jobs and settings, also over a socket. Each is carried out within one turn.
+
+Those that only look, and commands for single jobs, are lighter: `session/messages/socket_requests.py`.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from gputui.core.attempts.cluster import check_lanes
-from gputui.core.events import Edit, NodesSeen, PauseKind, Refusal, Rerun, Resume, SetLanes, UserCommand
+from gputui.core.events import NodesSeen, PauseKind, Refusal, Resume, SetLanes
 from gputui.core.job import JobId, JobSpec
 from gputui.core.lanes import Lane, NodeSize
 from gputui.core.mode import Cause, Mode
 from gputui.core.results.wanted import wanted_of
-from gputui.core.views.parameters import following
+from gputui.session.errors import CommitFailed
 from gputui.session.files.layouts import Layout
 from gputui.session.files.outfiles import check_outfiles
+from gputui.session.messages.socket_requests import OwnerRequest
 from gputui.session.store.source_record import SourceKind, SourceRecord
 
 from .load_plan import NO_RESULTS, Again, Results, plan
-from .ticket import Act, CommitFailed
+from .reload_plan import ReloadPlan
+
+if TYPE_CHECKING:  # it brings the whole scheduler along, and clients load this module too
+    from .ticket import Act
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What became of one command; `refused` is the sentence why not."""
-
-    job: JobId | None
-    refused: str | None
-
-
-class Commands(msgspec.Struct, frozen=True, tag="commands"):
-    """Any number of commands, each carried out or refused on its own."""
-
-    events: tuple[UserCommand, ...]
-    environment: dict[str, str] | None = None
-
-    def __call__(self, act: Act) -> list[Outcome]:
-        digest = act.keep_environment(self.environment) if self.environment is not None else None
-        return [self._one(act, _following(act, _with_environment(event, digest))) for event in self.events]
-
-    def _one(self, act: Act, event: UserCommand) -> Outcome:
-        job = getattr(event, "job", None)
-        try:
-            act.handle(event)
-        except Refusal as refusal:
-            return Outcome(job, str(refusal))
-        return Outcome(job, None)
-
-
-def _with_environment(event: UserCommand, digest: str | None) -> UserCommand:
-    """A rerun in the caller's environment says so with an empty digest: a light client cannot make one."""
-    if isinstance(event, Rerun) and event.environment == "":
-        return replace(event, environment=digest)
-    return event
-
-
-def _following(act: Act, event: UserCommand) -> UserCommand:
-    """What is shown of an edited job follows its command, whichever client wrote it."""
-    if not isinstance(event, Edit) or event.job not in act.scheduler.book:
-        return event
-    return replace(event, spec=following(event.spec, act.scheduler.book[event.job].spec))
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -70,7 +39,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """Empty where there is no origin to tell of: a source that is only remembered."""
 
 
-class Load(msgspec.Struct, frozen=True, tag="load"):
+class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
     """Jobs from a source; those with an identity that are there already are kept, updated or rerun. All or none."""
 
     specs: tuple[JobSpec, ...]
@@ -105,7 +74,7 @@ def _remember(act: Act, source: SourceRecord) -> None:
     act.sources[source.key] = source
 
 
-class Forget(msgspec.Struct, frozen=True, tag="forget"):
+class Forget(OwnerRequest[list[str]], frozen=True, tag="forget"):
     """Sources that are no longer read or loaded; their jobs stay."""
 
     paths: tuple[str, ...]
@@ -115,7 +84,7 @@ class Forget(msgspec.Struct, frozen=True, tag="forget"):
         return [act.sources.pop(key).path for key in gone]
 
 
-class ChooseMetric(msgspec.Struct, frozen=True, tag="choose_metric"):
+class ChooseMetric(OwnerRequest[str], frozen=True, tag="choose_metric"):
     """Compares jobs by this result from now on, `val_acc max`; empty: by what their settings or names tell."""
 
     metric: str
@@ -132,6 +101,17 @@ class ChooseMetric(msgspec.Struct, frozen=True, tag="choose_metric"):
         return name
 
 
+class Sources(OwnerRequest[list[SourceRecord]], frozen=True, tag="sources"):
+    """What the session remembers of where its jobs came from."""
+
+
+class Reload(OwnerRequest[ReloadPlan], frozen=True, tag="reload"):
+    """How these specs, read from the session's files, differ from what it has."""
+
+    specs: tuple[JobSpec, ...]
+    groups: frozenset[str]
+
+
 class Begun(msgspec.Struct, frozen=True):
     lanes: tuple[Lane, ...]
     kept: bool
@@ -142,7 +122,7 @@ class Begun(msgspec.Struct, frozen=True):
     """Those it had, where they were replaced."""
 
 
-class Begin(msgspec.Struct, frozen=True, tag="begin"):
+class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
     """What a `run` or an app wants of the session it opens; None leaves a setting as it is."""
 
     lanes: tuple[Lane, ...] | None
@@ -207,7 +187,7 @@ class OpenedWithJobs(msgspec.Struct, frozen=True):
     refused: str | None = None
 
 
-class OpenSession(msgspec.Struct, frozen=True, tag="open"):
+class OpenSession(OwnerRequest[OpenedWithJobs], frozen=True, tag="open"):
     """A session as whoever opens it wants it, and its jobs, in one turn: none is added where the rest is refused."""
 
     begin: Begin

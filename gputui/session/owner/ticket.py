@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from gputui.core.events import Event, Refusal
+from gputui.core.events import Event
 from gputui.core.scheduler import Scheduler
 from gputui.session.files.layouts import Layout
 from gputui.session.store.source_record import SourceRecord
@@ -36,10 +36,6 @@ Work = Callable[[Act], T]
 
 class OwnerGone(Exception):
     """The owner ended before it could answer; whether the request was carried out must be looked up."""
-
-
-class CommitFailed(Refusal):
-    """The queue cannot be written now, so nothing came of the request; it can be made again later."""
 
 
 class Ticket(Generic[T]):

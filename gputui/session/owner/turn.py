@@ -16,6 +16,7 @@ from gputui.core.taking_back import TakenBack, to_now
 from gputui.core.views.standing import awaited
 from gputui.engines.protocol import Report
 from gputui.session.environment import digest
+from gputui.session.errors import CommitFailed
 from gputui.session.feeds.feed_request import Fed
 from gputui.session.files.layouts import Layout, in_the_way
 from gputui.session.store.source_record import SourceRecord
@@ -26,7 +27,7 @@ from .folder_check import FolderCheck
 from .loop import Timer
 from .parts import Parts
 from .publication import Publication
-from .ticket import CommitFailed, Ticket
+from .ticket import Ticket
 from .without_room import needs_room, orders_of, take_back, write_down
 
 RETRY_COMMIT = 0.5

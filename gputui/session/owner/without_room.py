@@ -14,9 +14,10 @@ from gputui.core.events import Drain, Event, Kill, Pause, Requeue, UserCommand
 from gputui.core.instructions import Instruction, KillTree, Terminate
 from gputui.core.job import Stopping
 from gputui.engines.protocol import Engine
+from gputui.session.errors import CommitFailed
+from gputui.session.messages.socket_requests import Commands
 
-from .requests import Commands
-from .ticket import CommitFailed, Ticket
+from .ticket import Ticket
 
 
 def needs_room(event: Event, book: Book) -> bool:

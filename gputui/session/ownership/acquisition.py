@@ -12,10 +12,10 @@ from contextlib import suppress
 import msgspec
 
 from gputui.process.folder_id import FolderId
-from gputui.session.control import wire
-from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected
+from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected, encoded, fresh_id
 from gputui.session.errors import SessionError
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import HandOver, StatusQuestion, framed
 
 from . import lock as locks
 from .keeper import spawn_keeper
@@ -104,8 +104,8 @@ def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:
     except (NoOwner, TimeoutError):
         return None
     try:
-        owner = connection.ask("status", {})["owner"]
-        return (OwnerKind(owner["kind"]), owner["pid"]) if owner is not None else None
+        owner = connection.ask(StatusQuestion()).owner
+        return (OwnerKind(owner.kind), owner.pid) if owner is not None else None
     except OwnerStopped as stopped:
         raise SessionError(str(stopped)) from stopped
     except (NoOwner, OSError):
@@ -117,8 +117,7 @@ def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:
 def _asked_for_lock(paths: Paths, *, force: bool) -> int | None:
     made = connected(paths.private)
     try:
-        ask = {"v": wire.VERSION, "uuid": os.urandom(16).hex(), "ask": {"type": "hand_over", "force": force}}
-        made.sendall(wire.framed(msgspec.json.encode(ask)))
+        made.sendall(framed(encoded(HandOver(force), fresh_id())))
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         _, ancillary, _, _ = made.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
         for level, kind, data in ancillary:

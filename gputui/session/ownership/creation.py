@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import msgspec
-
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import GivenLanes, lanes
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
@@ -15,6 +13,7 @@ from gputui.session.devices.lane_lists import give_lanes
 from gputui.session.errors import ConfigError, SessionError
 from gputui.session.files.layouts import trouble
 from gputui.session.files.paths import Paths
+from gputui.session.owner.requests import Begin
 from gputui.session.store.opening import Layout, open_session
 
 from . import lock as locks
@@ -35,15 +34,15 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
         _create(Paths(root), layout)
     except SessionError as error:
         raise ClientError(str(error)) from error
-    Client(root).ask(
-        "begin",
-        lanes=msgspec.to_builtins(given.lanes),
+    wanted = Begin(
+        lanes=given.lanes,
         given=gpus is not None or config.get("gpus")[0] is not None,
         change_lanes=False,
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         pause_after=config.get("pause_after")[0],
         grace=config.get("grace")[0],
     )
+    Client(root).ask(wanted)
     told = [f"a session was begun in {root}", *([given.notice] if given.notice else [])]
     # Somebody else may have begun it at the same moment, with other lanes.
     return told + (give_lanes(Client(root), given.lanes) if gpus is not None else [])

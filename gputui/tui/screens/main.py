@@ -20,7 +20,7 @@ from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.naming import Names
 from gputui.logs.plain import plain
-from gputui.session.owner.requests import Outcome
+from gputui.session.messages.replies import Outcome
 from gputui.tui.actions import ACTS
 from gputui.tui.actions.table import BY_NAME, bindings
 from gputui.tui.bridge import Bridge
