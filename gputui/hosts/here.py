@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,8 @@ from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler, Sta
 from gputui.gpus.strangers import Rules
 from gputui.gpus.watch import sample_once
 from gputui.session.control.client import ClientError, Connection, NoOwner
+from gputui.session.messages.replies import LaneShown
+from gputui.session.messages.socket_requests import Lanes, StatusQuestion
 from gputui.session.registry import known_here
 
 from .look import CardLook, MachineLook, SessionLook
@@ -28,7 +29,7 @@ class LiveSession(msgspec.Struct, frozen=True):
     """A session with an owner, and what that says of its lanes."""
 
     look: SessionLook
-    lanes: list[dict[str, Any]]
+    lanes: list[LaneShown]
     pids: dict[int, int]
     sample: Sample | None
 
@@ -53,17 +54,15 @@ def _asked(root: str) -> LiveSession | None:
     try:
         connection = Connection(os.path.join(root, ".gputui"))
         try:
-            status, lanes = connection.ask("status", {}), connection.ask("lanes", {})
+            status, lanes = connection.ask(StatusQuestion()), connection.ask(Lanes())
         finally:
             connection.close()
     except (NoOwner, ClientError, OSError):
         return None
-    scheduler = status["scheduler"]
-    look = SessionLook(
-        folder=root, standing=scheduler.get("standing") or scheduler["state"], counts=dict(status["counts"])
-    )
-    sample = msgspec.convert(lanes["sample"], Sample) if lanes.get("sample") is not None else None
-    return LiveSession(look, lanes["lanes"], {int(pid): job for pid, job in lanes["pids"].items()}, sample)
+    counts = {str(state): count for state, count in status.counts.items()}
+    look = SessionLook(folder=root, standing=status.scheduler.word, counts=counts)
+    sample = msgspec.convert(lanes.sample, Sample) if lanes.sample is not None else None
+    return LiveSession(look, lanes.lanes, lanes.pids, sample)
 
 
 def _sample(gpus: bool, live: Iterable[LiveSession]) -> Sample | None:
@@ -87,7 +86,7 @@ def _processors() -> Sampler:
 
 
 def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> CardLook:
-    busy = [lane for session in live for lane in session.lanes if lane["job"] is not None]
+    busy = [lane for session in live for lane in session.lanes if lane.job is not None]
     names = {str(device.index), device.uuid}
     return CardLook(
         index=device.index,
@@ -97,7 +96,7 @@ def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> Ca
         memory_used=device.memory_used,
         memory_total=device.memory_total,
         holders=tuple(dict.fromkeys(_holder(process, live) for process in device.processes if _counts(process, live))),
-        taken=any(names.intersection(lane["devices"]) for lane in busy) if gpus else device.index < len(busy),
+        taken=any(names.intersection(lane.devices) for lane in busy) if gpus else device.index < len(busy),
     )
 
 
