@@ -242,6 +242,6 @@ def test_what_a_job_left_on_a_card_is_flagged(nvml: Any, run: Start, tmp_path: P
     left = int((tmp_path / "left").read_text())
     try:
         nvml.set([{"mem_used": "3G", "procs": [f"{left} 2G C"]}, IDLE])
-        until(lambda: asked(out, "lanes")["leftovers"] == {left: 0}, "the owner sees what it left")
+        until(lambda: asked(out, "lanes")["leftovers"] == {str(left): 0}, "the owner sees what it left")
     finally:
         os.kill(left, signal.SIGKILL)

@@ -37,7 +37,7 @@ class Home(Session):
 
     def ask(self, kind: str, *, work: bool = False, **fields: Any) -> Any:
         """A request by its word on the wire, and the answer as JSON has it."""
-        return msgspec.to_builtins(self.client.ask(request_of(kind, fields), work=work))
+        return msgspec.json.decode(msgspec.json.encode(self.client.ask(request_of(kind, fields), work=work)))
 
     def add(self, *commands: str) -> list[int]:
         """As a verb would: starts a keeper where nobody owns."""
