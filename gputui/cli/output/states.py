@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from gputui.core.job import StateName
 from gputui.core.states import ACTIVE, ALL, BAD_ENDS, ENDS, FAILURES, WAITING
-from gputui.session.messages.replies import PickedJob
 
 GROUPS = {
     "waiting": WAITING,
@@ -34,8 +33,8 @@ def told(counts: Mapping[StateName, int]) -> str:
     return " · ".join(f"{counts[state]} {state.replace('_', ' ')}" for state in ALL if counts.get(state))
 
 
-def counted(jobs: Iterable[PickedJob]) -> dict[StateName, int]:
+def counted(states: Iterable[StateName]) -> dict[StateName, int]:
     counts: dict[StateName, int] = {}
-    for job in jobs:
-        counts[job.state] = counts.get(job.state, 0) + 1
+    for state in states:
+        counts[state] = counts.get(state, 0) + 1
     return counts

@@ -66,7 +66,7 @@ def confirm(client: Client, options: Options, jobs: Sequence[PickedJob], doing: 
     """More than one job: says where and how many, and asks whoever is there."""
     if len(jobs) < 2 or options.yes:
         return
-    counts = told(counted(jobs))
+    counts = told(counted(job.state for job in jobs))
     if on_terminal():
         say(f"{client.root}: {len(jobs)} jobs ({counts})")
         if not agreed(f"{doing} these {len(jobs)} jobs?"):

@@ -65,7 +65,7 @@ class Wait:
             if len(ended) == len(jobs) or (self._any and ended):
                 return self._status(ended)
             owned = self._explain([job for job in jobs if job.state not in ENDS])
-            self.progress.show(f"{len(ended)}/{len(jobs)} ended · {told(by_state(jobs))}")
+            self.progress.show(f"{len(ended)}/{len(jobs)} ended · {told(by_state(job.state for job in jobs))}")
             time.sleep(nap if owned else GONE_NAP)
             nap = min(LONGEST_NAP, nap * 1.5)
 
@@ -94,7 +94,7 @@ class Wait:
         bad = [job for job in ended if job.state != "succeeded"]
         if bad:
             self.progress.clear()
-            say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {told(by_state(bad))}")
+            say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {told(by_state(job.state for job in bad))}")
         return 1 if bad else 0
 
 
