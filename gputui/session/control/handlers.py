@@ -30,7 +30,17 @@ from gputui.session.messages.replies import (
     SessionStatus,
     ShownJob,
 )
-from gputui.session.messages.socket_requests import Commands, Curves, Follow, HandOver, Lanes, Leave, Listing, PickJobs, Show
+from gputui.session.messages.socket_requests import (
+    Commands,
+    Curves,
+    Follow,
+    HandOver,
+    Lanes,
+    Leave,
+    Listing,
+    PickJobs,
+    Show,
+)
 from gputui.session.owner.reload_plan import reload_plan
 from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
 from gputui.session.owner.ticket import OwnerGone, Ticket

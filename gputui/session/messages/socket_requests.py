@@ -16,7 +16,18 @@ from gputui.core.events import Edit, Refusal, Rerun, UserCommand
 from gputui.core.job import JobId, StateName
 from gputui.core.views.parameters import following
 
-from .replies import CurvePoint, Departure, Followed, LanesShown, Listed, ListedRows, Outcome, PickedJobs, SessionStatus, ShownJob
+from .replies import (
+    CurvePoint,
+    Departure,
+    Followed,
+    LanesShown,
+    Listed,
+    ListedRows,
+    Outcome,
+    PickedJobs,
+    SessionStatus,
+    ShownJob,
+)
 
 if TYPE_CHECKING:
     from gputui.session.owner.ticket import Act
