@@ -1,7 +1,8 @@
 """What the kernel knows of a process: who, what, since when. Owns reading /proc; knows nothing of GPUs.
 
 Read directly, since psutil would cost the sampler twice the start-up time and fifteen times the reading.
-Facts are read once per (pid, start time): they do not change, and a command line can be slow to read.
+Facts are read once per (pid, start time): they do not change, and a command line can be slow to read; but for the
+memory a process has.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _LOOKUP_PATIENCE = 0.1
 _LARGEST_CACHE = 4096
@@ -32,6 +34,7 @@ class ProcessFacts(Struct, frozen=True):
     command: str | None = None
     session: int | None = None
     run: str | None = None
+    host_memory: int | None = None
 
 
 NOBODY = ProcessFacts(alive=False)
@@ -95,8 +98,8 @@ class ProcessTable:
         if fields[0] in (b"Z", b"X"):
             return NOBODY
         born = int(fields[19])
-        cached = self._cache.get((pid, born))
-        return cached or self._read(pid, born, session=int(fields[3]))
+        known = self._cache.get((pid, born)) or self._read(pid, born, session=int(fields[3]))
+        return replace(known, host_memory=int(fields[21]) * _PAGE)
 
     def _read(self, pid: int, born: int, session: int) -> ProcessFacts:
         uid = _uid(self._proc, pid)
@@ -120,6 +123,7 @@ class ProcessTable:
 
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def _stat_fields(proc: str, pid: int) -> list[bytes] | None:

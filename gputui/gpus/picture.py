@@ -18,6 +18,7 @@ from .history.shares import DeviceShare
 from .history.tracks import EMPTY, DeviceHistories
 from .sample import DeviceSample, HostSample, Sample
 from .strangers import Stranger
+from .warnings import DeviceWarning
 
 
 class LaneState(StrEnum):
@@ -58,6 +59,7 @@ class DevicePicture(Struct, frozen=True, kw_only=True):
     leftovers: tuple[Leftover, ...] = ()
     share: DeviceShare = DeviceShare()
     """Whose its load and memory are."""
+    warnings: tuple[DeviceWarning, ...] = ()
 
     @property
     def drained(self) -> bool:

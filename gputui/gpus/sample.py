@@ -68,6 +68,8 @@ class ProcessSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The kernel's session id: the pid of a wrapper, for what it started."""
     run: str | None = None
     """GPUTUI_RUN in its environment, where we may read that."""
+    host_memory: int | None = None
+    """Bytes of the machine's own memory."""
 
 
 class MigInstance(Struct, frozen=True):
@@ -75,6 +77,15 @@ class MigInstance(Struct, frozen=True):
 
     gpu_instance: int | None
     compute_instance: int | None
+
+
+class Slowdown(StrEnum):
+    """Why a device runs slower than it can."""
+
+    HEAT = "heat"
+    POWER_CAP = "power_cap"
+    BRAKE = "brake"
+    """The power supply asked for it."""
 
 
 class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,6 +109,15 @@ class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     power: float | None = None
     power_limit: float | None = None
     fan: int | None = None
+    clock: int | None = None
+    """MHz of the processors, and what they can reach."""
+    clock_limit: int | None = None
+    slowed_by: tuple[Slowdown, ...] = ()
+    ecc_corrected: int | None = None
+    """Errors of its memory since the driver was loaded."""
+    ecc_uncorrected: int | None = None
+    pcie_replays: int | None = None
+    """Packets that had to be sent again since the driver was loaded."""
     processes: tuple[ProcessSample, ...] = ()
     bus_id: str | None = None
     parent: str | None = None

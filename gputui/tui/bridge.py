@@ -21,6 +21,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.views.why import why
 from gputui.gpus.picture import DevicesPicture
 from gputui.session.control.json_shapes import pid_of, story_lines
+from gputui.session.devices.machine_watch import MachineWatch
 from gputui.session.devices.monitor import Monitor
 from gputui.session.errors import SessionError
 from gputui.session.files.folders import Files
@@ -64,6 +65,8 @@ class Bridge:
         self._empty = Scheduler().snapshot()
         self._no_picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
         self._monitor: Monitor | None = None
+        self.machine = MachineWatch(lambda: self.root or os.getcwd())
+        """The machine itself, for whoever shows it; any thread may ask."""
         self._closed = False
         self.presence: Callable[[], dict[str, Any]] = dict
         """What others may know of this screen's terminal; asked in the owner's thread."""

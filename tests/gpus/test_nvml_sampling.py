@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
 from gputui.gpus.process import ProcessSampler
-from gputui.gpus.sample import DeviceSample, Sample, Status
+from gputui.gpus.sample import DeviceSample, Sample, Slowdown, Status
 from gputui.gpus.watch import sample_once
 
 GIB = 1024**3
@@ -221,3 +221,37 @@ def test_the_driver_is_opened_once_and_never_asked_what_blocks(
     assert len(set.union(*by_device.values())) == 8
     assert all(len(threads) == 1 for threads in by_device.values())
     assert functions.count("nvmlDeviceGetEnforcedPowerLimit") == 8, "what seldom changes is seldom read"
+
+
+def test_clocks_slowdowns_and_error_counters_are_read_and_what_a_card_cannot_say_is_none(
+    nvml: Any, eight: list[dict[str, Any]], start: Start
+) -> None:
+    eight[0] |= {
+        "clk_sm": 1410,
+        "max_sm": 1980,
+        "throttle": 0x24,
+        "ecc_errors": 5,
+        "ecc_uncorrected": 1,
+        "pcie_replays": 9,
+    }
+    eight[1] |= {"clk_sm": "na", "throttle": "na", "ecc_mode": 0, "pcie_replays": "na"}
+    nvml.set(eight)
+    sample = sample_once(start(nvml))
+    assert sample is not None
+    told, mute = gpu(sample, 0), gpu(sample, 1)
+    assert (told.clock, told.clock_limit) == (1410, 1980)
+    assert told.slowed_by == (Slowdown.HEAT, Slowdown.POWER_CAP)
+    assert (told.ecc_corrected, told.ecc_uncorrected, told.pcie_replays) == (5, 1, 9)
+    assert (mute.clock, mute.slowed_by, mute.ecc_corrected, mute.pcie_replays) == (None, (), None, None)
+    assert mute.status is Status.OK
+
+
+def test_a_process_on_a_card_has_its_memory_of_the_machine(
+    nvml: Any, eight: list[dict[str, Any]], start: Start
+) -> None:
+    eight[0]["procs"] = [f"{os.getpid()} 1G C 5 5"]
+    nvml.set(eight)
+    sample = sample_once(start(nvml))
+    assert sample is not None
+    (process,) = gpu(sample, 0).processes
+    assert sample.foreign_pids or (process.host_memory or 0) > 1 << 20

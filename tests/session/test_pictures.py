@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from support.owning import add, ended, owned, spec
 from support.waiting import until
 
-from gputui.core.events import Refusal
+from gputui.core.events import Pause, Refusal, Resume
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.timeline.spans import SpanKind
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.devices.device_commands import drain, enable, killed, requeued
 from gputui.session.messages.socket_requests import Commands
@@ -156,3 +158,25 @@ def test_the_picture_is_the_same_object_until_a_sample_or_a_lane_changes(app: Ow
     assert all(picture is by_sample[id(picture.sample)] for picture in pictures)
     drain(app, device(app, 0)).result(60)
     assert app.picture is not pictures[-1]
+
+
+def test_the_history_of_devices_goes_on_in_the_next_owner(tmp_path: Path) -> None:
+    with owned(tmp_path / "s", kind=OwnerKind.APP) as owner:
+        until(lambda: "SIM-0" in owner.picture.history.tracks, "something was recorded")
+        first = owner.picture.history.tracks["SIM-0"][0]
+    with owned(tmp_path / "s", kind=OwnerKind.APP) as owner:
+        until(lambda: "SIM-0" in owner.picture.history.tracks, "the history is there again")
+        later = owner.picture.history.tracks["SIM-0"][0]
+    assert len(later.figures[0]) - (later.last - first.last) >= len(first.figures[0])
+
+
+def test_pauses_and_times_without_an_owner_are_recorded(tmp_path: Path) -> None:
+    with owned(tmp_path / "s") as owner:
+        owner.do(Commands((Pause(),))).result(60)
+        owner.do(Commands((Resume(),))).result(60)
+    os.utime(tmp_path / "s" / ".gputui" / "history", (1e9, 1e9))
+    with owned(tmp_path / "s") as owner:
+        spans = owner.do(lambda act: owner.spans()).result(60)
+    assert [(span.kind, span.text) for span in spans] == [(SpanKind.PAUSE, "paused by you"), (SpanKind.AWAY, "")]
+    assert all(span.until is not None and span.until >= span.since for span in spans)
+    assert spans[1].since == 1e9

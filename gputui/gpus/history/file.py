@@ -25,7 +25,7 @@ def read_history(path: str) -> DeviceHistories:
         history = _decode(unpacker.decompress(packed, LARGEST))
     except (OSError, zlib.error, msgspec.MsgspecError):
         return EMPTY
-    return DeviceHistories({key: tracks for key, tracks in history.tracks.items() if _is_whole(tracks)})
+    return DeviceHistories({key: tracks for key, tracks in history.tracks.items() if _is_whole(tracks)}, history.warned)
 
 
 def _is_whole(tracks: tuple[Track, ...]) -> bool:

@@ -55,6 +55,8 @@ class DeviceHistories(Struct, frozen=True):
     """Of all devices, by their keys; each has a track for every level."""
 
     tracks: Mapping[str, tuple[Track, ...]] = {}
+    warned: Mapping[str, float] = {}
+    """Since when each warning holds, by device and kind."""
 
 
 EMPTY = DeviceHistories()
@@ -67,6 +69,7 @@ class HistoryRecorder:
         self._tracks = {key: [_OpenTrack(*each) for each in zip(LEVELS, tracks, strict=False)]
                         for key, tracks in earlier.tracks.items()}  # fmt: skip
         self._taken: float | None = None
+        self.warned: dict[str, float] = dict(earlier.warned)
 
     def observe(self, sample: Sample, shares: Mapping[str, DeviceShare]) -> None:
         """A sample that was observed already adds nothing; a device that did not answer adds nothing either."""
@@ -92,7 +95,8 @@ class HistoryRecorder:
 
     def frozen(self) -> DeviceHistories:
         """As it is now; any thread may have it."""
-        return DeviceHistories({key: tuple(track.frozen() for track in tracks) for key, tracks in self._tracks.items()})
+        tracks = {key: tuple(track.frozen() for track in tracks) for key, tracks in self._tracks.items()}
+        return DeviceHistories(tracks, dict(self.warned))
 
     def forget(self, before: float) -> None:
         """Devices that were last seen before then."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from ctypes import byref, c_ulonglong
 from typing import Any
 
 from gputui.gpus.sample import Trouble
@@ -101,6 +102,12 @@ class Driver:
         """By the newer call where there is one: the older is announced to be removed."""
         name = "nvmlDeviceGetTemperatureV" if self._new_temperature else "nvmlDeviceGetTemperature"
         return int(self.call(name, handle, _TEMPERATURE_OF_THE_CHIP))
+
+    def reasons(self, function: str, handle: Handle) -> int:
+        """Bits, by the C function itself: the bindings have other names for it from release to release."""
+        bits = c_ulonglong(0)
+        self.check(self.symbol(function)(handle, byref(bits)))
+        return bits.value
 
     def _translated(self, error: Exception) -> DriverError:
         if isinstance(error, DriverError):

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gputui.gpus.facts import ProcessTable
 from gputui.gpus.host import memory as host_memory
-from gputui.gpus.sample import ProcessSample
+from gputui.gpus.sample import ProcessSample, Slowdown
 
 from . import troubles
 from .driver import Driver, DriverError, Handle
@@ -19,6 +19,11 @@ from .process_lists import Entry, ProcessLists, merged
 T = TypeVar("T")
 
 _MILLI = 1000
+_CLOCK_OF_PROCESSORS = 1
+_SINCE_LOADED = 0
+ECC_CORRECTED, ECC_UNCORRECTED = 0, 1
+_SLOWDOWNS = {Slowdown.HEAT: 0x20 | 0x40, Slowdown.POWER_CAP: 0x4, Slowdown.BRAKE: 0x80}
+"""The driver's bits; that of the hardware at large (0x8) comes with one of them or tells nothing."""
 _SHORTEST_WINDOW = 1_000_000
 """Microseconds; with less the driver loses what processes did."""
 
@@ -82,6 +87,33 @@ class Metrics:
         percent = self.number("nvmlDeviceGetFanSpeed")
         return None if percent is None else _within(percent, 0, 300)
 
+    def clock(self) -> int | None:
+        return self._megahertz("nvmlDeviceGetClockInfo")
+
+    def clock_limit(self) -> int | None:
+        return self._megahertz("nvmlDeviceGetMaxClockInfo")
+
+    def _megahertz(self, function: str) -> int | None:
+        answer = self.ask(function, lambda: self._driver.call(function, self._handle, _CLOCK_OF_PROCESSORS))
+        return None if answer is None else _within(int(answer), 1, 100_000)
+
+    def slowed_by(self) -> tuple[Slowdown, ...]:
+        """By the name that drivers of today have for the call, or that older ones had."""
+        newer = "nvmlDeviceGetCurrentClocksEventReasons"
+        function = newer if self._driver.has(newer) else "nvmlDeviceGetCurrentClocksThrottleReasons"
+        bits = self.ask("slowdown", lambda: self._driver.reasons(function, self._handle)) or 0
+        return tuple(reason for reason, mask in _SLOWDOWNS.items() if bits & mask)
+
+    def ecc_errors(self, kind: int) -> int | None:
+        """None where the memory has no such correction, or it is off."""
+        function = "nvmlDeviceGetTotalEccErrors"
+        count = self.ask(f"ecc {kind}", lambda: self._driver.call(function, self._handle, kind, _SINCE_LOADED))
+        return None if count is None else _within(int(count), 0, 2**48)
+
+    def pcie_replays(self) -> int | None:
+        count = self.number("nvmlDeviceGetPcieReplayCounter")
+        return None if count is None else _within(count, 0, 2**31)
+
     def memory(self) -> MemoryAnswer:
         """A chip that shares the machine's memory has none of its own to report."""
         answer = self.ask("memory", lambda: self._driver.memory(self._handle))
@@ -122,6 +154,7 @@ class Metrics:
             command=facts.command,
             session=facts.session,
             run=facts.run,
+            host_memory=facts.host_memory,
         )
 
 

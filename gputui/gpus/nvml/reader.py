@@ -12,7 +12,7 @@ from gputui.gpus.sample import DeviceSample, Status
 
 from . import mig, troubles
 from .driver import Driver, DriverError, Handle, text
-from .metrics import Metrics
+from .metrics import ECC_CORRECTED, ECC_UNCORRECTED, Metrics
 from .process_lists import ProcessLists
 
 SLOW_PERIOD = 5.0
@@ -32,6 +32,10 @@ class _Slow(Struct, frozen=True):
     read_at: float
     power_limit: float | None
     fan: int | None
+    clock_limit: int | None
+    ecc_corrected: int | None
+    ecc_uncorrected: int | None
+    pcie_replays: int | None
     mig_enabled: bool
     instances: list[mig.Instance]
 
@@ -91,6 +95,10 @@ class DeviceReader:
             read_at=now,
             power_limit=metrics.power_limit(),
             fan=metrics.fan(),
+            clock_limit=metrics.clock_limit(),
+            ecc_corrected=metrics.ecc_errors(ECC_CORRECTED),
+            ecc_uncorrected=metrics.ecc_errors(ECC_UNCORRECTED),
+            pcie_replays=metrics.pcie_replays(),
             mig_enabled=enabled,
             instances=mig.find_instances(self._driver, self._handle, self._lists, self._table) if enabled else [],
         )
@@ -114,6 +122,12 @@ class DeviceReader:
             power=power,
             power_limit=slow.power_limit,
             fan=slow.fan,
+            clock=metrics.clock(),
+            clock_limit=slow.clock_limit,
+            slowed_by=metrics.slowed_by(),
+            ecc_corrected=slow.ecc_corrected,
+            ecc_uncorrected=slow.ecc_uncorrected,
+            pcie_replays=slow.pcie_replays,
             processes=metrics.processes(with_utilization=not slow.mig_enabled),
             bus_id=self._identity.bus_id,
             mig_enabled=slow.mig_enabled,

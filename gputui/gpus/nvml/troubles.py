@@ -28,7 +28,7 @@ DEVICE_GONE = frozenset({1, DRIVER_NOT_LOADED, GPU_IS_LOST, RESET_REQUIRED, VERS
 
 _DEVICE_WORDS = {
     NO_PERMISSION: (Status.DENIED, "no permission to read this GPU"),
-    GPU_IS_LOST: (Status.LOST, "fell off the bus; `dmesg` may say Xid 79; only a reboot brings it back"),
+    GPU_IS_LOST: (Status.LOST, "fell off the bus (dmesg may say Xid 79); only a reboot brings it back"),
     RESET_REQUIRED: (Status.LOST, "needs a reset: `nvidia-smi --gpu-reset`, or a reboot"),
     GPU_NOT_FOUND: (Status.LOST, "is not there any more"),
 }

@@ -228,6 +228,7 @@ class Devices:
             leftovers=self.left_behind,
             idle_since=self.recording.idle(scheduler, now),
             shares=self.recording.shares,
+            warnings=self.recording.warnings,
             history=self.recording.history(),
         )
         kind = self._wanted.kind if self._wanted is not None else kind_of(session.all_lanes())

@@ -14,11 +14,12 @@ from gputui.gpus.history.tracks import HistoryRecorder
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler
+from gputui.gpus.warnings import noted
 from gputui.gpus.watch import SamplerWatch
 from gputui.process.threads import begin
 from gputui.session.owner.loop import Loop
 
-from .picture_builder import without_session
+from .picture_builder import Known, without_session
 
 
 class Monitor:
@@ -62,7 +63,9 @@ class Monitor:
         """Where there is no session, ours is what this user runs."""
         shares = {device.key: share(device, self._is_mine, held=_is_lane(device)) for device in sample.devices}
         self._history.observe(sample, shares)
-        self.picture = without_session(sample, self._kind, shares, self._history.frozen())
+        warnings = noted(sample, self._history.warned)
+        known = Known(shares=shares, warnings=warnings, history=self._history.frozen())
+        self.picture = without_session(sample, self._kind, known)
         self._on_change()
 
     def _is_mine(self, process: ProcessSample) -> bool:

@@ -15,6 +15,7 @@ from gputui.gpus.identity import find
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, Sample, Status
 from gputui.gpus.strangers import HeldByStrangers, Resting, Verdict
+from gputui.gpus.warnings import DeviceWarning
 
 
 class SessionLanes(Struct, frozen=True):
@@ -44,22 +45,27 @@ class Known(Struct, frozen=True, kw_only=True):
     leftovers: tuple[Leftover, ...] = ()
     idle_since: Mapping[JobId, float] = {}
     shares: Mapping[str, DeviceShare] = {}
-    """By device key."""
+    """By device key, as the warnings."""
+    warnings: Mapping[str, tuple[DeviceWarning, ...]] = {}
     history: DeviceHistories = EMPTY
 
 
-def without_session(
-    sample: Sample | None,
-    kind: DeviceKind,
-    shares: Mapping[str, DeviceShare] | None = None,
-    history: DeviceHistories = EMPTY,
-) -> DevicesPicture:
+NOTHING_KNOWN = Known()
+
+
+def without_session(sample: Sample | None, kind: DeviceKind, known: Known = NOTHING_KNOWN) -> DevicesPicture:
     """All a monitor can say: processes are just processes."""
     devices = sample.devices if sample is not None else ()
-    known = shares or {}
-    pictures = tuple(DevicePicture(sample=device, share=known.get(device.key, DeviceShare())) for device in devices)
+    pictures = tuple(
+        DevicePicture(
+            sample=device,
+            share=known.shares.get(device.key, DeviceShare()),
+            warnings=known.warnings.get(device.key, ()),
+        )
+        for device in devices
+    )
     return DevicesPicture(
-        kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True, history=history
+        kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True, history=known.history
     )
 
 
@@ -132,6 +138,7 @@ def _device(
         free_at=verdict.until if isinstance(verdict, Resting) else None,
         leftovers=tuple(each for each in known.leftovers if each.pid in on_it),
         share=known.shares.get(sample.key, DeviceShare()),
+        warnings=known.warnings.get(sample.key, ()),
     )
 
 

@@ -22,6 +22,7 @@ from gputui.gpus.identity import find
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
 from gputui.gpus.strangers import HeldByStrangers, Unusable, Verdict
 from gputui.gpus.usage import DeviceHolding, UsageMeter
+from gputui.gpus.warnings import DeviceWarning, noted
 from gputui.session.owner.loop import Loop
 
 IDLE_AFTER = 600.0
@@ -35,6 +36,7 @@ class Recording:
     def __init__(self, spans: SpanRecord, path: str) -> None:
         self.shares: Mapping[str, DeviceShare] = {}
         """Of the newest sample, by device key."""
+        self.warnings: Mapping[str, tuple[DeviceWarning, ...]] = {}
         self._spans = spans
         self._path = path
         self._meter = UsageMeter()
@@ -49,7 +51,9 @@ class Recording:
         """`busy`: keys of the devices that run a job of ours."""
         self._meter.observe(sample, held, pids, now)
         self.shares = {each.key: _shared(each, sample, pids, held=each.key in busy) for each in sample.devices}
-        self._recorder().observe(sample, self.shares)
+        recorder = self._recorder()
+        recorder.observe(sample, self.shares)
+        self.warnings = noted(sample, recorder.warned)
 
     def see_others(self, sample: Sample, words: Collection[str], verdicts: Mapping[str, Verdict], now: float) -> None:
         """Who or what keeps us off the devices that lanes name."""

@@ -22,7 +22,8 @@ _PAIRS = {
     "★": "*", "▾": "v", "▴": "^", "≈": "~", "⋮": ":", "…": "~", "▌": ">", "┊": "|", "┄": ".", "▶": ">", "►": ">",
     "–": "-", "›": ">", "×": "x", "°": "'", "←": "<", "→": ">", "↑": "^", "↓": "v", "•": "*",
 }  # fmt: skip
-ASCII = {**{ord(sign): plain for sign, plain in _PAIRS.items()}, 0x2800: " ", **dict.fromkeys(_BRAILLE, "#")}
+ASCII = {**{ord(sign): plain for sign, plain in _PAIRS.items()}, 0x2800: " ", **dict.fromkeys(_BRAILLE, "#"),
+         **dict.fromkeys((0x2840, 0x2880, 0x28C0), "_")}  # fmt: skip
 
 
 class AsciiSigns(LineFilter):

@@ -17,6 +17,7 @@ class LookTable:
     """The background; empty: the terminal's own."""
     meanings: dict[str, str]
     load: tuple[str, str, str, str]
+    others_load: tuple[str, str, str, str]
     backgrounds: dict[str, str]
     rules: bool = False
 
@@ -29,6 +30,7 @@ DARK = LookTable(
         "failure": "#e06c75", "focus": "#5a9be6", "stranger": "#c792ea", "best": "bold #ffffff", "memory": "#9fb2c6",
     },
     load=("#355a3c", "#4d7c52", "#669e69", "#7fbf7f"),
+    others_load=("#54406a", "#7a5b94", "#a077bf", "#c792ea"),
     backgrounds={"band": "on #1b2128", "header": "on #232b34", "pause": "on #2c2415", "cursor": "bold on #1e3450"},
 )  # fmt: skip
 LIGHT = LookTable(
@@ -39,6 +41,7 @@ LIGHT = LookTable(
         "failure": "#b3261e", "focus": "#1f5fae", "stranger": "#7b3fa0", "best": "bold #000000", "memory": "#5b7288",
     },
     load=("#b5d6b9", "#88b88f", "#5a9964", "#2c7a39"),
+    others_load=("#d6c1e4", "#b897cd", "#9a6bb7", "#7b3fa0"),
     backgrounds={"band": "on #eef0f2", "header": "on #e4e7ea", "pause": "on #f6ecd2", "cursor": "bold on #d3e3f6"},
 )  # fmt: skip
 _NO_BACKGROUNDS = {"band": "", "header": "", "pause": "", "cursor": "bold reverse"}
@@ -51,6 +54,7 @@ SIXTEEN = LookTable(
         "memory": "white",
     },
     load=("green", "green", "green", "green"),
+    others_load=("magenta", "magenta", "magenta", "magenta"),
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )  # fmt: skip
@@ -59,6 +63,7 @@ SIXTEEN_LIGHT = LookTable(
     page="",
     meanings={**SIXTEEN.meanings, "failure": "red", "best": "bold", "memory": "default"},
     load=SIXTEEN.load,
+    others_load=SIXTEEN.others_load,
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )
@@ -70,6 +75,7 @@ PLAIN = LookTable(
         "focus": "bold underline", "stranger": "dim", "best": "bold", "memory": "none",
     },
     load=("none", "none", "none", "none"),
+    others_load=("dim", "dim", "dim", "dim"),
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )  # fmt: skip

@@ -30,6 +30,8 @@ class Palette:
     """What runs and is ours."""
     load: tuple[Style, ...]
     """From little to much, one hue: a busy card is good."""
+    others_load: tuple[Style, ...]
+    """The same for somebody else's."""
     warning: Style
     failure: Style
     focus: Style
@@ -68,8 +70,9 @@ def _made(table: LookTable) -> Palette:
     page = _colour(table.page)
     made = {name: _style(written, page) for name, written in table.meanings.items()}
     load = tuple(_style(written, page) for written in table.load)
+    others = tuple(_style(written, page) for written in table.others_load)
     backgrounds = {name: _background(written) for name, written in table.backgrounds.items()}
-    return Palette(**made, load=load, **backgrounds, rules=table.rules, colourless=table is PLAIN)
+    return Palette(**made, load=load, others_load=others, **backgrounds, rules=table.rules, colourless=table is PLAIN)
 
 
 def _style(written: str, page: Color | None) -> Style:

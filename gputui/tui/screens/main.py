@@ -58,7 +58,7 @@ class MainScreen(Screen[None]):
         self.status = StatusLine(where, id="status")
         bridge.take_changed()  # the snapshot read below has all of it
         self.table: QueueTable = QueueTable(bridge.snapshot, self.names, id="table")
-        self.gpus: GpuPane = GpuPane(processes=True, id="gpus")
+        self.gpus: GpuPane = GpuPane(id="gpus")
         self.log_pane: LogPane = LogPane(id="log")
         # Held here and not looked up: news may come before they are mounted, and after.
         self.banner = Banner(id="banner")

@@ -126,7 +126,7 @@ static const struct { int code; const char *name, *text; } ERRS[] = {
   X(energy, 1000000) X(fan, -1) X(num_fans, 0) X(clk_gfx, 345) X(clk_sm, 345) X(clk_mem, 2619) X(clk_video, 765) \
   X(max_gfx, 1980) X(max_sm, 1980) X(max_mem, 2619) X(max_video, 1545) X(pstate, 0) X(enc, 0) X(dec, 0) X(jpg, 0) X(ofa, 0) \
   X(pcie_tx, 0) X(pcie_rx, 0) X(pcie_gen, 5) X(pcie_width, 16) X(pcie_gen_max, 5) X(pcie_width_max, 16) X(throttle, 0) \
-  X(compute_mode, 0) X(persistence, 1) X(display_active, 0) X(display_mode, 0) X(ecc_mode, 1) X(ecc_errors, 0) X(mig_mode, 0) \
+  X(compute_mode, 0) X(persistence, 1) X(display_active, 0) X(display_mode, 0) X(ecc_mode, 1) X(ecc_errors, 0) X(ecc_uncorrected, 0) X(pcie_replays, 0) X(mig_mode, 0) \
   X(mig_max, 7) X(cc_major, 9) X(cc_minor, 0) X(arch, 9) X(brand, 14) X(minor, -2) X(cores, 16896) X(accounting, 0) \
   X(proc_list, 1) X(proc_util, 1) X(nvlinks, 0) X(pci_device_id, 0x233010DE) X(pci_subsys_id, 0x16C110DE)
 enum key {
@@ -514,7 +514,8 @@ SIMPLE(nvmlDeviceGetAccountingMode, nvmlEnableState_t, K_accounting)
 EXPORT nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t d, nvmlDriverModel_t *a, nvmlDriverModel_t *b) { BEGIN(d); (void)a; (void)b; RET(E_NOSUPP); }
 EXPORT nvmlReturn_t nvmlDeviceGetDriverModel_v2(nvmlDevice_t d, nvmlDriverModel_t *a, nvmlDriverModel_t *b) { BEGIN(d); (void)a; (void)b; RET(E_NOSUPP); }
 EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, nvmlEnableState_t *a, nvmlEnableState_t *b) { BEGIN(d); NEED(b); *b = g->k[K_ecc_mode].v; GETNUM(K_ecc_mode, a); }
-EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t t, nvmlEccCounterType_t c, unsigned long long *o) { BEGIN(d); (void)t; (void)c; if (!g->k[K_ecc_mode].v || g->k[K_ecc_mode].err) RET(E_NOSUPP); GETNUM(K_ecc_errors, o); }
+EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t t, nvmlEccCounterType_t c, unsigned long long *o) { BEGIN(d); (void)c; if (t > 1) RET(E_ARG); if (!g->k[K_ecc_mode].v || g->k[K_ecc_mode].err) RET(E_NOSUPP); GETNUM(t ? K_ecc_uncorrected : K_ecc_errors, o); }
+SIMPLE(nvmlDeviceGetPcieReplayCounter, unsigned, K_pcie_replays)
 /* NVML fills one entry per field; each entry carries its own return code */
 EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *v) {
     BEGIN(d); NEED(v && n > 0);

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.devices import GIB, NOW, gpu, picture, running, shown, silent
+from support.devices import GIB
 
-from gputui.gpus.sample import Status
 from gputui.tui.widgets.gpus import figures
-from gputui.tui.widgets.gpus.history import History
 from gputui.tui.widgets.gpus.names import short
-
-
-def test_a_sparkline_runs_from_nothing_to_all_and_shows_gaps() -> None:
-    assert figures.sparkline([0, 50, None, 100], 6) == "  ▁▄ ▇"
-    assert "█" not in figures.sparkline(range(101), 101)
-
-
-@pytest.mark.parametrize(
-    ("used", "total", "text"),
-    [
-        (0, 40, "────"), (5, 40, "╾───"), (20, 40, "━━──"), (40, 40, "━━━━"), (50, 40, "━━━━"),
-        (None, 40, "    "), (1, 0, "    "),
-    ],
-)  # fmt: skip
-def test_a_bar_fills_in_steps_of_half_a_cell(used: int | None, total: int, text: str) -> None:
-    assert figures.bar(used, total, 4) == text
 
 
 def test_what_the_driver_cannot_say_is_never_zero() -> None:
@@ -51,12 +33,12 @@ def test_too_hot_has_a_sign_and_is_no_wider() -> None:
 @pytest.mark.parametrize(
     ("name", "brief"),
     [
-        ("NVIDIA A100-SXM4-40GB", "A100-40G"),
+        ("NVIDIA A100-SXM4-40GB", "A100 40G"),
         ("NVIDIA A100 80GB PCIe", "A100 80G"),
         ("NVIDIA H100 80GB HBM3", "H100 80G"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
         ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada"),
-        ("Tesla V100-SXM2-16GB", "V100-16G"),
+        ("Tesla V100-SXM2-16GB", "V100 16G"),
         ("Quadro RTX 8000", "RTX 8000"),
         ("NVIDIA GB10", "GB10"),
         ("NVIDIA", "NVIDIA"),
@@ -65,17 +47,3 @@ def test_too_hot_has_a_sign_and_is_no_wider() -> None:
 )
 def test_names_are_cut_to_what_tells_cards_apart(name: str, brief: str) -> None:
     assert short(name) == brief
-
-
-def test_history_takes_each_sample_once_and_leaves_gaps_where_a_device_was_silent() -> None:
-    history = History(4)
-    for _ in range(3):
-        history.feed(picture(running(gpu(0, utilization=10), 0)))
-    assert history.of("GPU-0") == [10]
-    history.feed(picture(shown(silent(0, Status.STALE, "no answer for 7 s", 7.0)), taken=NOW + 1))
-    history.feed(picture(shown(gpu(0, utilization=None)), taken=NOW + 2))
-    for number in range(3, 5):
-        history.feed(picture(shown(gpu(0, utilization=number)), taken=NOW + number))
-    assert history.of("GPU-0") == [None, None, 3, 4]
-    history.feed(picture(shown(gpu(1)), taken=NOW + 9))
-    assert history.of("GPU-0") == []

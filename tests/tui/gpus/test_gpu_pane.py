@@ -9,20 +9,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from support.devices import GIB, NOW, gpu, held, idle, mig, picture, process, running, shown, silent, snapshot
-from support.waiting import until_then
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
 
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.views.amounts import moment
 from gputui.core.views.cells import width
+from gputui.gpus.history.shares import DeviceShare, LoadOwner
+from gputui.gpus.history.tracks import HistoryRecorder
+from gputui.gpus.machine_facts import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
-from gputui.gpus.sample import DeviceSample, HostSample, Sample, Status, Trouble, TroubleKind
-from gputui.tui.widgets.gpus.history import History
+from gputui.gpus.sample import DeviceSample, HostSample, Sample, Slowdown, Status, Trouble, TroubleKind
+from gputui.gpus.warnings import noted
+from gputui.tui.widgets.gpus.drawings import CARDS
 from gputui.tui.widgets.gpus.layout import fields_for, rows_wanted
 from gputui.tui.widgets.gpus.occupants import View
+from gputui.tui.widgets.gpus.page import LOADS, OTHERS, Room
 from gputui.tui.widgets.gpus.pane import GpuPane
-from gputui.tui.widgets.gpus.rows import cell, entries
+from gputui.tui.widgets.gpus.rows import block, entries
+from gputui.tui.widgets.gpus.totals import totals
 
 NAMES = {0: "lr=0.1 bs=32", 1: "lr=0.01"}
 
@@ -40,9 +46,10 @@ class WatchedPane(GpuPane):
 class Host(App[None]):
     CSS = "GpuPane { height: 1fr; }"
 
-    def __init__(self, *, processes: bool = False) -> None:
+    def __init__(self, *, full: bool = False) -> None:
         super().__init__()
-        self.pane = WatchedPane(processes=processes)
+        self.pane = WatchedPane()
+        self.pane.full = full
         self.messages: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -88,35 +95,52 @@ def rows(seen: DevicesPicture, columns: int = 120, height: int = 20, now: float 
     return found
 
 
-MACHINE = picture(running(gpu(0), 0), held(gpu(1, utilization=12, memory_used=8 * GIB, temperature=41, power=88.0)))
+def with_history(seen: DevicesPicture, *shares: DeviceShare) -> DevicesPicture:
+    """As the pane gets it after half an hour at the same load."""
+    recorder = HistoryRecorder()
+    by_key = dict(zip((device.sample.key for device in seen.devices), shares, strict=False))
+    for second in range(1800):
+        sample = replace(seen.sample, taken=NOW - 1800 + second) if seen.sample is not None else None
+        assert sample is not None
+        recorder.observe(sample, by_key)
+    devices = tuple(replace(each, share=by_key.get(each.sample.key, DeviceShare())) for each in seen.devices)
+    return replace(seen, history=recorder.frozen(), devices=devices)
+
+
+OURS, THEIRS = DeviceShare(LoadOwner.OURS, 28 * GIB, 0), DeviceShare(LoadOwner.OTHERS, 0, 8 * GIB)
+MACHINE = with_history(
+    picture(running(gpu(0), 0), held(gpu(1, utilization=12, memory_used=8 * GIB, temperature=41, power=88.0))),
+    OURS,
+    THEIRS,
+)
 
 
 def test_a_row_at_120_columns_shows_everything_the_user_looks_for() -> None:
     assert rows(MACHINE) == [
-        " 0 A100-40G                 ▇  97%  ━━━━━━━─── 28.1/40G  61°C  287/400W  #0 lr=0.1 bs=32"
-        "                         2:11:04",
-        " 1 A100-40G                 ▁  12%  ━━────────  8.0/40G  41°C   88/400W  alice python 4121 · not ours",
-    ]  # fmt: skip
+        " 0 A100 40G  ▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆  97%   ━━━━━━━━──── 28.1/40G  61°C  287/400   #0 lr=0.1 bs=32",
+        " 1 A100 40G  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁  12%   ━━──────────  8.0/40G  41°C   88/400   alice python 4121 · not ours",
+    ]
 
 
 def test_a_row_at_80_columns_is_shorter_and_still_says_who() -> None:
     assert rows(MACHINE, 80) == [
-        " 0 A100-40G        ▇  97% ━━━━── 28.1/40G 61° 287/400W #0 lr=0.1 bs=32   2:11:04",
-        " 1 A100-40G        ▁  12% ━─────  8.0/40G 41°  88/400W alice python 4121 · not …",
+        " 0 A100 40G ▆▆▆▆▆▆▆▆   97% ━━━━── 28.1/40G 61° 287/400 #0 lr=0.1 bs=32",
+        " 1 A100 40G ▁▁▁▁▁▁▁▁   12% ━─────  8.0/40G 41°  88/400 alice python 4121 · not …",
     ]
 
 
-def test_a_row_at_200_columns_has_longer_lines_of_history_and_memory() -> None:
-    first = rows(MACHINE, 200)[0]
-    assert first.startswith(" 0 A100-40G                     ▇  97%  ━━━━━━━━━━━───── 28.1/40G  61°C  287/400W  #0 lr")
-    assert len(first) == 200
+def test_on_a_high_screen_a_device_has_two_lines_with_a_graph_of_dots() -> None:
+    found = rows(MACHINE, 200, 60)
+    assert [line[:3] for line in found] == [" 0 ", "   ", " 1 ", "   "]
+    assert set(found[1][13:60]) <= {chr(0x28FF)}
+    assert "2:11:04 gone" in found[1]
 
 
 def test_eight_devices_fold_into_two_columns_in_a_low_pane() -> None:
-    eight = picture(*(running(gpu(number), 0) for number in range(8)))
+    eight = with_history(picture(*(running(gpu(number), 0) for number in range(8))))
     found = rows(eight, 80, 4)
     assert len(found) == 4
-    assert found[1] == " 1      ▇  97% 28/40G 61° #0 lr=0.1 bs…   5      ▇  97% 28/40G 61° #0 lr=0.1 bs…"
+    assert found[1] == " 1 ▆▆▆▆▆▆▆▆   97% 28.1/40G 61° #0 lr=0…   5 ▆▆▆▆▆▆▆▆   97% 28.1/40G 61° #0 lr=0…"
 
 
 @pytest.mark.parametrize(
@@ -124,14 +148,15 @@ def test_eight_devices_fold_into_two_columns_in_a_low_pane() -> None:
     [
         (1, 78, 24, 1), (2, 78, 24, 2), (4, 78, 24, 2), (8, 78, 24, 4), (16, 78, 24, 8),
         (4, 118, 40, 4), (8, 118, 40, 8), (16, 118, 40, 8),
-        (4, 198, 60, 4), (8, 198, 60, 4), (16, 198, 60, 8), (72, 198, 60, 18), (72, 78, 24, 8),
+        (4, 198, 60, 8), (8, 198, 60, 16), (16, 198, 60, 8), (72, 198, 60, 18), (72, 78, 24, 8),
         (8, 30, 24, 8),
     ],
 )  # fmt: skip
 def test_the_pane_asks_for_rows_by_the_size_of_the_screen(devices: int, width: int, height: int, expected: int) -> None:
     seen = picture(*(shown(gpu(number)) for number in range(devices)))
     assert rows_wanted(seen, width, height) == expected
-    assert rows_wanted(seen, width, height, unfolded=True) == min(devices, height // 2)
+    tall = height >= 56 and 2 * devices <= height // 2
+    assert rows_wanted(seen, width, height, unfolded=True) == (2 * devices if tall else min(devices, height // 2))
 
 
 def test_every_cell_is_exactly_as_wide_as_it_is_told() -> None:
@@ -143,10 +168,31 @@ def test_every_cell_is_exactly_as_wide_as_it_is_told() -> None:
     )  # fmt: skip
     view = View(odd, SNAPSHOT, str, NOW)
     for columns in range(1, 210):
-        fields = fields_for(odd, columns)
-        for entry in entries(view, processes=True):
-            pieces = cell(entry, view, History(20), fields, columns)
-            assert width("".join(text for text, _ in pieces)) == columns, entry
+        for tall in (False, True):
+            fields = fields_for(odd, columns, tall=tall)
+            for entry in entries(view):
+                for spot in block(entry, view, fields, columns, lines=1 + tall):
+                    assert width("".join(piece.text for piece in spot.pieces)) == columns, entry
+
+
+@pytest.mark.parametrize("height", [1, 10, 22, 38, 58])
+def test_every_line_of_the_whole_screen_is_exactly_as_wide_as_the_screen(height: int) -> None:
+    busy = gpu(1, processes=tuple(process(5 + number, started=NOW - 60) for number in range(9)), temperature=90,
+               slowed_by=(Slowdown.HEAT,), clock=1000, clock_limit=2000, ecc_uncorrected=3, pcie_replays=7)  # fmt: skip
+    odd = picture(
+        running(gpu(0), 0, 1, 2), held(busy, user="名前" * 20), shown(silent(2, Status.LOST, "x; y" * 300, 31.0)),
+        running(silent(3, Status.STALE, "no answer for 7 s"), 0), shown(mig(0, 1)), shown(gpu(14, power=None)),
+        host=HostSample(16, 41.7, 12 * GIB, 1500 * GIB, "Intel"),
+    )  # fmt: skip
+    assert odd.sample is not None
+    told = noted(odd.sample, {})
+    odd = replace(odd, devices=tuple(replace(each, warnings=told.get(each.sample.key, ())) for each in odd.devices))
+    facts = MachineFacts(cores=2, busy=9.0, memory_used=GIB, memory_total=4 * GIB, load=1.0)
+    for machine in (None, facts):
+        view = View(odd, SNAPSHOT, lambda job: "名前" * 9, NOW, machine)
+        for columns in range(30, 230, 7):
+            for line in CARDS.page(view, Room(columns, height, full=True, title=7)).lines:
+                assert sum(width(piece.text) for spot in line for piece in spot.pieces) == columns, line
 
 
 def test_devices_in_trouble_say_what_and_since_when_and_keep_their_job() -> None:
@@ -157,10 +203,10 @@ def test_devices_in_trouble_say_what_and_since_when_and_keep_their_job() -> None
             shown(silent(2, Status.DENIED, "no permission")),
         )
     )
-    assert found[0].startswith(" 0 A100-40G  ! stale: no answer for 7 s ")
+    assert found[0].startswith(" 0 A100 40G  ! stale: no answer for 7 s ")
     assert "#0 lr=0.1 bs=32" in found[0]
-    assert found[1] == " 1 A100-40G  ! lost: fell off the bus (Xid 79) · 31 s"
-    assert found[2] == " 2 A100-40G  ! denied: no permission"
+    assert found[1] == " 1 A100 40G  ! lost: fell off the bus (Xid 79) · 31 s"
+    assert found[2] == " 2 A100 40G  ! denied: no permission"
 
 
 def test_mig_instances_stand_below_their_parent_and_unknown_figures_are_dashes() -> None:
@@ -168,7 +214,7 @@ def test_mig_instances_stand_below_their_parent_and_unknown_figures_are_dashes()
     assert "  –  " in found[0]
     assert found[0].endswith("split into MIG instances")
     assert found[1].startswith("   └ 1g.5gb ")
-    assert "1.0/4.8G     –         –  #1 lr=0.01" in found[1]
+    assert "1.0/4.8G     –        –   #1 lr=0.01" in found[1]
 
 
 def test_memory_that_is_the_machines_own_is_called_shared() -> None:
@@ -213,9 +259,9 @@ def test_cpu_lanes_stand_below_the_machine_they_share() -> None:
         index=0, uuid="CPU-0", name="x", utilization=98, memory_used=GIB, memory_total=64 * GIB, memory_shared=True
     )
     found = rows(picture(running(lane, 0), kind=DeviceKind.CPU, host=host))
-    assert found[0].startswith("CPU ")
-    assert found[0].endswith(" 42%  ━━━───────────── 12.0/64G  16 cores, Intel Core i7-12700H")
-    assert found[1].startswith("  0 lane ")
+    assert found[0].startswith(" CPU ")
+    assert found[0].endswith(" 42%   ━━────────── 12.0/64G   16 cores, Intel Core i7-12700H")
+    assert found[1].startswith("   0 lane ")
     assert "98%" in found[1]
     assert "#0 lr=0.1 bs=32" in found[1]
 
@@ -224,11 +270,11 @@ def test_a_driver_in_trouble_is_said_with_what_to_do() -> None:
     trouble = Trouble(TroubleKind.MISMATCH, "the driver was upgraded", "reboot or reload the module")
     sample = Sample(kind=DeviceKind.GPU, taken=NOW, trouble=trouble)
     found = rows(DevicesPicture(kind=DeviceKind.GPU, sample=sample))
-    assert found == ["! the driver was upgraded", "  reboot or reload the module"]
+    assert found == [" ! the driver was upgraded", "   reboot or reload the module"]
 
 
 def test_until_the_first_sample_the_pane_says_that_it_looks() -> None:
-    assert rows(DevicesPicture(kind=DeviceKind.GPU, sample=None, looking=True)) == ["looking at the GPUs …"]
+    assert rows(DevicesPicture(kind=DeviceKind.GPU, sample=None, looking=True)) == [" looking at the GPUs …"]
 
 
 def test_what_users_and_programs_are_called_cannot_act_on_the_terminal() -> None:
@@ -242,18 +288,65 @@ def test_what_users_and_programs_are_called_cannot_act_on_the_terminal() -> None
         assert text.isprintable()
 
 
-def test_processes_are_listed_below_their_device_while_there_is_room() -> None:
-    busy = shown(gpu(0, processes=(process(5, started=NOW - 60),)), state=None)
+def full_rows(seen: DevicesPicture, columns: int = 120, height: int = 38) -> list[str]:
+    found: list[str] = []
 
     async def story(app: Host, pilot: Pilot[None]) -> None:
-        app.show(picture(busy, shown(idle(1), state=None)))
+        app.show(seen)
         await pilot.pause()
-        assert [row.split()[0] for row in app.rows()] == ["0", "5", "1"]
-        assert app.rows()[1].split() == ["5", "alice", "10.0G", "1:00", "/usr/bin/python", "train.py"]
-        await pilot.resize_terminal(120, 2)
-        await until_then(lambda: [row.split()[0] for row in app.rows()] == ["0", "1"], "only devices are listed")
+        found.extend(app.rows())
 
-    on_screen(story, processes=True)
+    on_screen(story, (columns, height), full=True)
+    return found
+
+
+def test_on_the_whole_screen_each_card_lists_its_processes_with_user_time_and_memory() -> None:
+    ours = process(5, user="mira", started=NOW - 3661, host_memory=3 * GIB, command="python train.py --lr 0.1")
+    theirs = process(
+        6, 2 * GIB, started=NOW - 60, host_memory=GIB, command="/usr/bin/python3 -m ipykernel_launcher -f x"
+    )
+    seen = replace(picture(running(gpu(0, processes=(ours, theirs)), 0), shown(idle(1))), pids={5: 0})
+    found = full_rows(seen)
+    assert found[0].endswith("mira         5  1:01:01   10.0     3.0  #0 lr=0.1 bs=32")
+    assert found[1].endswith("alice        6     1:00    2.0     1.0  ipykernel_launcher…")
+    assert any(line.endswith("free") and line.startswith(" 1 A100 40G") for line in found)
+
+
+def test_whose_a_graph_is_can_be_told_from_its_ink() -> None:
+    view = View(MACHINE, SNAPSHOT, str, NOW)
+    lines = CARDS.page(view, Room(120, 38, full=True, title=7)).lines
+    inks = [{piece.ink for piece in line[0].pieces if any("\u2801" <= char <= "\u28ff" for char in piece.text)}
+            for line in lines if line[0].key]  # fmt: skip
+    assert inks[0] <= set(LOADS)
+    assert any(each and each <= set(OTHERS) for each in inks)
+
+
+def test_totals_per_user_and_the_machine_stand_below_the_cards() -> None:
+    mine = replace(picture(running(gpu(0, processes=(process(5, user="mira"),)), 0),
+                           held(gpu(1, processes=(process(4121, 31 * GIB),)), pid=4121), shown(idle(2)),
+                           shown(silent(3, Status.LOST, "gone"))), pids={5: 0})  # fmt: skip
+    found = totals(mine)
+    assert [(user.name, user.gpus, user.memory // GIB, user.ours) for user in found.users] == [
+        ("mira", 1, 10, True), ("alice", 1, 31, False),
+    ]  # fmt: skip
+    assert (found.free, found.lost) == (1, 1)
+    narrow = full_rows(mine, 80, 22)
+    assert any(line.startswith(" Users  mira 1 GPU 10 G   alice 1 GPU 31 G   1 free   1 lost") for line in narrow)
+
+
+def test_warnings_say_since_when_and_what_it_costs_and_come_before_processes() -> None:
+    hot = gpu(0, temperature=89, slowed_by=(Slowdown.HEAT,), clock=1410, clock_limit=1980,
+              processes=tuple(process(number) for number in range(20, 29)))  # fmt: skip
+    lost = gpu(1, status=Status.LOST, message="fell off the bus; only a reboot brings it back")
+    seen = picture(running(hot, 0), shown(lost))
+    assert seen.sample is not None
+    told = noted(seen.sample, {"GPU-0 heat": NOW - 480, "GPU-1 lost": NOW - 720})
+    seen = replace(seen, devices=tuple(replace(each, warnings=told[each.sample.key]) for each in seen.devices))
+    found = "\n".join(full_rows(seen, 80, 22))
+    assert f"! slowed by heat since {moment(NOW - 480, NOW)}: 1,410 of 1,980 MHz" in found
+    assert f"✗ lost at {moment(NOW - 720, NOW)}: fell off the bus" in found
+    assert "Only a reboot brings it back." in found
+    assert "89°!" in found
 
 
 def test_the_same_again_repaints_nothing_and_a_change_only_its_line() -> None:
@@ -264,9 +357,9 @@ def test_the_same_again_repaints_nothing_and_a_change_only_its_line() -> None:
         app.show(MACHINE)
         assert app.pane.painted == 0
         app.show(MACHINE, NOW + 1)
-        assert app.pane.painted == 1, "the time of the job on the first device"
+        assert app.pane.painted == 0, "graphs step when their time has come"
         app.show(replace(MACHINE, devices=(MACHINE.devices[0], shown(idle(1)))), NOW + 1)
-        assert app.pane.painted == 2
+        assert app.pane.painted == 1
 
     on_screen(story)
 
@@ -310,7 +403,7 @@ def test_more_devices_than_fit_are_scrolled_with_the_cursor() -> None:
         app.show(picture(*(shown(gpu(number)) for number in range(40))))
         app.pane.focus()
         await pilot.pause()
-        assert app.rows()[0].startswith(" 0 ")
+        assert app.rows()[0].startswith("  0 ")
         await pilot.press("G")
         await pilot.pause()
         assert app.rows()[-1].lstrip().startswith("39 ")

@@ -2,30 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 UNKNOWN = "–"
-_SPARKS = "▁▂▃▄▅▆▇"
 _GIB = 1024**3
-
-
-def sparkline(values: Iterable[int | None], cells: int) -> str:
-    """0 to 100 percent, the newest on the right; a gap where there was no value."""
-    newest = list(values)[-cells:] if cells else []
-    return "".join(" " if value is None else _spark(value) for value in newest).rjust(cells)
-
-
-def _spark(percent: int) -> str:
-    return _SPARKS[min(len(_SPARKS) - 1, max(0, percent) * len(_SPARKS) // 100)]
-
-
-def bar(used: int | None, total: int | None, cells: int) -> str:
-    """A heavy line in steps of half a cell over a light one, so that it reads without colour too."""
-    if used is None or not total:
-        return " " * cells
-    halves = min(2 * cells, round(2 * cells * used / total))
-    full, half = divmod(halves, 2)
-    return ("━" * full + "╾" * half).ljust(cells, "─")
 
 
 def percent(value: float | None) -> str:
@@ -71,7 +49,12 @@ def temperature(degrees: int | None, *, brief: bool = False, hot: bool = False) 
     return f"{degrees}{'' if brief and hot else '°'}{'!' if hot else '' if brief else 'C'}"
 
 
-def power(watts: float | None, limit: float | None) -> str:
-    if watts is None:
+def watts(used: float | None, limit: float | None) -> str:
+    """Below a heading that tells the unit."""
+    if used is None:
         return UNKNOWN
-    return f"{watts:.0f}W" if limit is None else f"{watts:.0f}/{limit:.0f}W"
+    return f"{used:.0f}" if limit is None else f"{used:.0f}/{limit:.0f}"
+
+
+def power(used: float | None, limit: float | None) -> str:
+    return UNKNOWN if used is None else f"{watts(used, limit)}W"

@@ -1,4 +1,4 @@
-"""How many rows and columns the devices take, and which figures fit a cell. Pure arithmetic on widths."""
+"""How many rows and columns the devices take beside the queue, and which figures fit a cell. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from msgspec.structs import replace
 
 from gputui.gpus.picture import DevicesPicture
 
-from .figures import memory_width, power
+from .figures import memory_width, watts
 from .names import device_name
 
 NARROWEST = 36
 """Cells that a device needs at the least."""
 GAP = 2
 """Cells between two columns of devices."""
-LONGEST_SPARK = 20
+TALL_SCREEN = 56
+"""Rows from which a device has two lines."""
+_LONGEST_GRAPH = 64
 _LOW_SCREEN = 30
 _WIDE_SCREEN = 160
 _MOST_COLUMNS = 4
@@ -26,6 +28,8 @@ def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: b
     """How many lines the pane should get on a screen of this size; `width` is the pane's own, without its border."""
     count = entry_count(picture)
     most = max(3, height // (2 if unfolded else 3))
+    if height >= TALL_SCREEN and 2 * count <= most:
+        return 2 * count
     columns = 1 if unfolded else _columns_wanted(count, width, height)
     return max(1, min(most, _rows(count, columns)))
 
@@ -60,7 +64,7 @@ def entry_count(picture: DevicesPicture) -> int:
 
 
 class Fields(Struct, frozen=True, kw_only=True):
-    """The width of every field of a cell; 0: left out. Fields stand in this order."""
+    """The width of every field of a cell; 0: left out. Fields stand in this order, with their gaps before them."""
 
     number: int
     name: int
@@ -80,12 +84,36 @@ class Fields(Struct, frozen=True, kw_only=True):
         return " " if self.brief else "  "
 
     @property
+    def wide_gap(self) -> str:
+        """Before what is of another kind: memory after load, who after figures."""
+        return " " if self.brief else "   "
+
+    @property
+    def head(self) -> int:
+        """Number and name, with the gap after them."""
+        return 1 + self.number + 1 + (self.name + len(self.gap) if self.name else 0)
+
+    @property
+    def load(self) -> int:
+        return self.spark + bool(self.spark) + 4
+
+    @property
     def figures(self) -> int:
-        """From the sparkline to the power, with the gaps between them."""
-        load = self.spark + bool(self.spark) + 4
-        memory = self.bar + bool(self.bar) + self.memory if self.memory else 0
-        rest = [field for field in (memory, self.temperature, self.power) if field]
-        return load + sum(len(self.gap) + field for field in rest)
+        """From the graph to the power, with the gaps between them."""
+        memory = len(self.wide_gap) + self.bar + bool(self.bar) + self.memory if self.memory else 0
+        rest = [field for field in (self.temperature, self.power) if field]
+        return self.load + memory + sum(len(self.gap) + field for field in rest)
+
+    def labels(self) -> list[tuple[int, str]]:
+        """The names of the columns and where they begin."""
+        memory_at = self.head + self.load + len(self.wide_gap)
+        temperature_at = memory_at + self.bar + bool(self.bar) + self.memory + len(self.gap)
+        power_at = temperature_at + self.temperature + len(self.gap)
+        made = [(self.head, "util, 30 min" if self.spark >= 12 else "util")]
+        made += [(memory_at, "memory")] if self.memory else []
+        made += [(temperature_at, "temp")] if self.temperature >= 4 else []
+        made += [(power_at, f"{'power W':>{self.power}}")] if self.power else []
+        return [*made, (self.head + self.figures + len(self.wide_gap), "job")]
 
 
 class _Plan(Struct, frozen=True):
@@ -103,25 +131,32 @@ class _Plan(Struct, frozen=True):
 
 
 _PLANS = (
-    _Plan(16, LONGEST_SPARK, 16, True, 44),
-    _Plan(14, 16, 10, True, 26),
-    _Plan(12, 10, 8, True, 22),
-    _Plan(10, 8, 6, True, 20, brief=True),
-    _Plan(8, 8, 6, False, 20, brief=True),
-    _Plan(8, 8, 0, False, 12, brief=True),
-    _Plan(0, 6, 0, False, 16, brief=True),
-    _Plan(0, 6, 0, False, 9, brief=True, coarse=True),
+    _Plan(16, 20, 16, True, 60),
+    _Plan(12, 20, 12, True, 30),
+    _Plan(10, 12, 8, True, 22),
+    _Plan(8, 9, 6, True, 20, brief=True),
+    _Plan(8, 9, 6, False, 16, brief=True),
+    _Plan(0, 9, 0, False, 12, brief=True),
+    _Plan(0, 9, 0, False, 5, brief=True),
+    _Plan(0, 6, 0, False, 4, brief=True, coarse=True),
     _Plan(0, 0, 0, False, 6, brief=True, coarse=True, temperature=False),
     _Plan(0, 0, 0, False, 0, brief=True, temperature=False, memory=False),
 )
 
 
-def fields_for(picture: DevicesPicture, width: int) -> Fields:
+def fields_for(picture: DevicesPicture, width: int, *, tall: bool = False) -> Fields:
     """The richest cell that fits. Depends only on what does not change from sample to sample, so nothing jumps."""
     shapes = _Shapes.of(picture)
     candidates = (_fields(plan, shapes, width) for plan in _PLANS)
     *others, last = zip(_PLANS, candidates, strict=True)
-    return next((fields for plan, fields in others if fields.occupant >= plan.room), last[1])
+    chosen = next((fields for plan, fields in others if fields.occupant >= plan.room), last[1])
+    return _widened(chosen) if tall else chosen
+
+
+def _widened(fields: Fields) -> Fields:
+    """A graph of two lines takes what a job's name does not need."""
+    more = min(_LONGEST_GRAPH - fields.spark, max(0, fields.occupant - 52))
+    return replace(fields, spark=fields.spark + more, occupant=fields.occupant - more)
 
 
 class _Shapes(Struct, frozen=True):
@@ -144,11 +179,11 @@ class _Shapes(Struct, frozen=True):
         limits = [device.power_limit for device in devices]
         shared = len(" shared") if picture.host is None and any(device.memory_shared for device in devices) else 0
         return cls(
-            number=len("CPU") if picture.host is not None else len("00"),
+            number=len("CPU") if picture.host is not None else _widest([str(device.index) for device in devices]),
             name=_widest([device_name(device) for device in devices]),
             memory=max(map(memory_width, totals), default=1) + shared,
             coarse_memory=max((memory_width(total, brief=True) for total in totals), default=1),
-            power=_widest([power(limit, limit) for limit in limits if limit is not None]),
+            power=_widest([watts(limit, limit) for limit in limits if limit is not None]),
             hot=any(device.temperature is not None for device in devices) or picture.host is None,
         )
 
@@ -159,17 +194,16 @@ def _widest(texts: Sequence[str]) -> int:
 
 def _fields(plan: _Plan, shapes: _Shapes, width: int) -> Fields:
     shaped = Fields(
-        number=shapes.number,
+        number=max(1, shapes.number),
         name=min(plan.name, max(4, shapes.name)) if plan.name else 0,
         spark=plan.spark,
         bar=plan.bar,
         memory=0 if not plan.memory else shapes.coarse_memory if plan.coarse else shapes.memory,
         temperature=(3 if plan.brief else 4) if plan.temperature and shapes.hot else 0,
-        power=max(4, shapes.power) if plan.power and shapes.hot else 0,
+        power=max(7, shapes.power) if plan.power and shapes.hot else 0,
         occupant=0,
         brief=plan.brief,
         coarse=plan.coarse,
     )
-    name = shaped.name + len(shaped.gap) if shaped.name else 0
-    taken = shaped.number + 1 + name + shaped.figures + len(shaped.gap)
+    taken = shaped.head + shaped.figures + len(shaped.wide_gap)
     return replace(shaped, occupant=max(0, width - taken))

@@ -1,4 +1,4 @@
-"""Short names for devices: `A100-40G` for `NVIDIA A100-SXM4-40GB`. Pure."""
+"""Short names for devices: `A100 40G` for `NVIDIA A100-SXM4-40GB`. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SLICE = re.compile(r"MIG\s+(\S+)")
 def short(name: str) -> str:
     """What tells one card from another, and nothing else."""
     bare = _MEMORY.sub(r"\1G", _NOISE.sub(" ", plain(name)))
-    return re.sub(r"\s*-\s*-?\s*", "-", " ".join(bare.split())).strip("- ") or plain(name)
+    joined = re.sub(r"\s*-\s*-?\s*", "-", " ".join(bare.split())).strip("- ")
+    return re.sub(r"-(\d+G)$", r" \1", joined) or plain(name)
 
 
 def device_name(device: DeviceSample) -> str:

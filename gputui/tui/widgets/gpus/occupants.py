@@ -10,6 +10,7 @@ from msgspec import Struct
 from gputui.core.job import JobId, StateName
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.amounts import duration_words as duration
+from gputui.gpus.machine_facts import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState
 from gputui.gpus.sample import ProcessSample
 from gputui.gpus.strangers import Stranger
@@ -28,6 +29,8 @@ class View(Struct, frozen=True):
     """None: there is no session."""
     name_of: Callable[[JobId], str]
     now: float
+    machine: MachineFacts | None = None
+    """The machine itself, where somebody looked."""
 
 
 class Occupant(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The GPU pane: every device in a line or half a line; its cost is the lines that changed, not the devices."""
+"""The GPU pane: a page that a drawing made, repainted where it changed, with a cursor on one device."""
 
 from __future__ import annotations
 
@@ -16,29 +16,26 @@ from textual.strip import Strip
 
 from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
+from gputui.gpus.machine_facts import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import DeviceSample
+from gputui.tui.looks.palette import Palette, palette_of
+from gputui.tui.widgets.band import BandPart
 
-from .history import History
-from .layout import GAP, LONGEST_SPARK, columns_for, fields_for
+from .drawings import drawing_of
+from .inks import style_of
 from .occupants import View
-from .rows import Cell, CellLook, Device, Entry, cell, entries
+from .page import BandPieces, Page, PageLine, Room, Spot
+
+_BAR = "▌"
 
 
 class GpuPane(ScrollView, can_focus=True):
     """Draws what it is shown and nothing by itself: no timers, no clock. The cursor stays on its device."""
 
     DEFAULT_CSS = """
-    GpuPane {
-        height: auto; background: $surface; color: $foreground;
-        overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
-        & > .gpus--busy { color: $success; }
-        & > .gpus--quiet { color: $foreground 60%; }
-        & > .gpus--trouble { color: $error; text-style: bold; }
-        & > .gpus--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-    }
+    GpuPane { height: auto; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"gpus--busy", "gpus--quiet", "gpus--trouble", "gpus--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -61,36 +58,48 @@ class GpuPane(ScrollView, can_focus=True):
             super().__init__()
             self.device = device
 
-    def __init__(self, *, processes: bool = False, id: str | None = None, classes: str | None = None) -> None:
-        """`processes`: also those on each device, where there is room for all of them."""
+    class Headed(Message):
+        """The names of its columns changed."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._processes = processes
-        self._history = History(LONGEST_SPARK)
+        self.full = False
+        """It has the whole screen."""
         self._view: View | None = None
-        self._entries: list[Entry] = []
-        self._cells: list[Cell] = []
-        self._columns, self._rows = 1, 0
+        self._page = Page(())
+        self._room = Room(0, 0)
         self._cursor: str | None = None
         """The key of a device."""
-        self._styles: dict[CellLook | str, Style] | None = None
 
     # What is shown
 
     def show(
-        self, picture: DevicesPicture, snapshot: Snapshot | None, name_of: Callable[[JobId], str], now: float
+        self,
+        picture: DevicesPicture,
+        snapshot: Snapshot | None,
+        name_of: Callable[[JobId], str],
+        now: float,
+        machine: MachineFacts | None = None,
     ) -> None:
         """Repaints the lines that changed; the same again within a second costs nothing."""
         seen = self._view
-        if seen is not None and seen.picture is picture and seen.snapshot is snapshot and int(seen.now) == int(now):
+        same = seen is not None and seen.picture is picture and seen.snapshot is snapshot and seen.machine is machine
+        if same and seen is not None and int(seen.now) == int(now) and self._room.full is self.full:
             return
-        self._history.feed(picture)
-        self._view = View(picture, snapshot, name_of, now)
+        self._view = View(picture, snapshot, name_of, now, machine)
         self._draw()
+
+    def heading(self) -> tuple[list[BandPart], list[BandPart]]:
+        """What the band over the pane says after its title, and at its end."""
+        palette = palette_of(self.app.theme)
+        return _parts(self._page.head, palette), _parts(self._page.tail, palette)
 
     @property
     def device(self) -> DevicePicture | None:
         """The device under the cursor."""
-        devices = self._devices()
+        if self._view is None:
+            return None
+        devices = self._view.picture.devices
         return next((each for each in devices if each.sample.key == self._cursor), devices[0] if devices else None)
 
     @property
@@ -98,38 +107,23 @@ class GpuPane(ScrollView, can_focus=True):
         device = self.device
         return device.sample if device is not None else None
 
-    def _devices(self) -> list[DevicePicture]:
-        return [entry.picture for entry in self._entries if isinstance(entry, Device)]
-
     def _draw(self) -> None:
         width, height = self.scrollable_content_region.size
         if self._view is None or width <= 0:
             return
-        shape = (len(self._entries), self._columns, self._rows)
-        before = self._lines()
-        self._entries = self._chosen_entries(self._view, height)
-        self._columns = columns_for(len(self._entries), width, max(1, height))
-        self._rows = -(-len(self._entries) // self._columns)
-        wide = (width - GAP * (self._columns - 1)) // self._columns
-        fields = fields_for(self._view.picture, wide)
-        self._cells = [cell(entry, self._view, self._history, fields, wide) for entry in self._entries]
-        if shape != (len(self._entries), self._columns, self._rows):
-            self.virtual_size = Size(width, self._rows)
+        title = len(" 1 GPUs")
+        self._room = Room(width, height, self.full, self.screen.size.height, title)
+        before = self._page
+        self._page = drawing_of(self._view.picture).page(self._view, self._room)
+        if (before.head, before.tail) != (self._page.head, self._page.tail):
+            self.post_message(self.Headed())
+        if len(before.lines) != len(self._page.lines):
+            self.virtual_size = Size(width, len(self._page.lines))
             self.refresh()
             return
-        for y, (old, new) in enumerate(zip(before, self._lines(), strict=True)):
+        for y, (old, new) in enumerate(zip(before.lines, self._page.lines, strict=True)):
             if old != new:
                 self._repaint(y)
-
-    def _chosen_entries(self, view: View, height: int) -> list[Entry]:
-        if self._processes:
-            full = list(entries(view, processes=True))
-            if len(full) <= height:
-                return full
-        return list(entries(view))
-
-    def _lines(self) -> list[list[Cell]]:
-        return [self._cells[y :: self._rows] for y in range(self._rows)]
 
     def _repaint(self, y: int) -> None:
         self.refresh(Region(0, y - self.scroll_offset.y, self.size.width, 1))
@@ -139,87 +133,94 @@ class GpuPane(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         self._draw()
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._styles = None
-
     def render_line(self, y: int) -> Strip:
-        styles = self._styles = self._styles or self._looks()
+        palette = palette_of(self.app.theme)
         width, row = self.scrollable_content_region.width, y + self.scroll_offset.y
-        plain = styles[CellLook.PLAIN]
-        segments: list[Segment] = []
-        for index in range(row, len(self._cells), max(1, self._rows)) if row < self._rows else ():
-            if segments:
-                segments.append(Segment(" " * GAP, plain))
-            if self.has_focus and self._under_cursor(index):
-                segments.append(Segment("".join(text for text, _ in self._cells[index]), styles["cursor"]))
-            else:
-                segments += [Segment(text, styles[look]) for text, look in self._cells[index]]
-        return Strip(segments).extend_cell_length(width, plain).crop(0, width)
+        line: PageLine = self._page.lines[row] if row < len(self._page.lines) else ()
+        segments = [segment for spot in line for segment in self._painted(spot, palette)]
+        return Strip(segments).extend_cell_length(width, palette.text).crop(0, width)
 
-    def _under_cursor(self, index: int) -> bool:
-        entry, device = self._entries[index], self.device
-        return isinstance(entry, Device) and device is not None and entry.picture.sample.key == device.sample.key
+    def _painted(self, spot: Spot, palette: Palette) -> list[Segment]:
+        under = spot.key is not None and self.has_focus and spot.key == self._key()
+        pieces = [(piece.text, style_of(palette, piece)) for piece in spot.pieces]
+        if under and self._page.barred:
+            first, style = pieces[0]
+            pieces[:1] = [(_BAR, palette.focus), (first[1:], style)]
+            return [Segment(text, style + palette.band) for text, style in pieces]
+        if under:
+            return [Segment(text, palette.on_cursor(style)) for text, style in pieces]
+        ground = palette.band if spot.band else Style()
+        return [Segment(text, style + ground) for text, style in pieces]
 
-    def _looks(self) -> dict[CellLook | str, Style]:
-        names: list[CellLook | str] = [CellLook.BUSY, CellLook.QUIET, CellLook.TROUBLE, "cursor"]
-        return {CellLook.PLAIN: self.rich_style} | {
-            name: self.get_component_rich_style(f"gpus--{name}") for name in names
-        }
+    def _key(self) -> str | None:
+        device = self.device
+        return device.sample.key if device is not None else None
 
     # The cursor
 
     def action_move(self, step: int) -> None:
-        keys = [device.sample.key for device in self._devices()]
-        current = self.selected
-        if current is not None:
-            self._put_cursor(keys[max(0, min(len(keys) - 1, keys.index(current.key) + step))])
+        keys = self._page.keys()
+        current = self._key()
+        if current in keys:
+            self._put_cursor(keys[max(0, min(len(keys) - 1, keys.index(current) + step))])
 
     def action_go(self, index: int) -> None:
-        devices = self._devices()
-        if devices:
-            self._put_cursor(devices[index].sample.key)
+        keys = self._page.keys()
+        if keys:
+            self._put_cursor(keys[index])
 
     def action_open(self) -> None:
         if self.device is not None:
             self.post_message(self.DeviceOpened(self.device))
 
     def _put_cursor(self, key: str) -> None:
-        if self.selected is not None and key == self.selected.key:
+        if key == self._key():
             return
-        before = self._row_of_cursor()
+        before = self._rows_of_cursor()
         self._cursor = key
-        after = self._row_of_cursor()
-        for y in {before, after}:
+        after = self._rows_of_cursor()
+        for y in {*before, *after}:
             self._repaint(y)
         self._keep_in_sight(after)
         if self.device is not None:
             self.post_message(self.DeviceHighlighted(self.device))
 
-    def _row_of_cursor(self) -> int:
-        found = (index for index in range(len(self._entries)) if self._under_cursor(index))
-        return next(found, 0) % max(1, self._rows)
+    def _rows_of_cursor(self) -> list[int]:
+        key = self._key()
+        return [row for row, line in enumerate(self._page.lines) if any(spot.key == key for spot in line)] or [0]
 
-    def _keep_in_sight(self, y: int) -> None:
+    def _keep_in_sight(self, rows: list[int]) -> None:
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if y < top or y >= top + height:
-            self.scroll_to(y=y if y < top else y - height + 1, animate=False)
+        if rows[0] < top or rows[-1] >= top + height:
+            self.scroll_to(y=rows[0] if rows[0] < top else rows[-1] - height + 1, animate=False)
 
     def on_focus(self) -> None:
-        self._repaint(self._row_of_cursor())
+        for y in self._rows_of_cursor():
+            self._repaint(y)
 
     def on_blur(self) -> None:
-        self._repaint(self._row_of_cursor())
+        self.on_focus()
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is None or not self._entries:
+        row = offset.y + self.scroll_offset.y if offset is not None else -1
+        if offset is None or not 0 <= row < len(self._page.lines):
             return
-        width = self.scrollable_content_region.width
-        column = min(self._columns - 1, offset.x * self._columns // max(1, width))
-        index = column * self._rows + offset.y + self.scroll_offset.y
-        entry = self._entries[index] if 0 <= index < len(self._entries) else None
-        if isinstance(entry, Device):
-            self._put_cursor(entry.picture.sample.key)
+        spot = _spot_at(self._page.lines[row], offset.x)
+        if spot is not None and spot.key is not None:
+            self._put_cursor(spot.key)
             if event.chain == 2:
                 self.action_open()
+
+
+def _spot_at(line: PageLine, x: int) -> Spot | None:
+    start = 0
+    for spot in line:
+        if start <= x < start + spot.width:
+            return spot
+        start += spot.width
+    return None
+
+
+def _parts(pieces: BandPieces, palette: Palette) -> list[BandPart]:
+    return [(piece.text, style_of(palette, piece)) for piece in pieces]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputui.core.job import JobId
 from gputui.core.views.amounts import duration_cell as duration
 from gputui.core.views.amounts import memory as size
 from gputui.core.views.cells import cut as clipped
@@ -22,12 +23,17 @@ def process_lines(view: View, device: DevicePicture) -> list[str]:
     return [process_line(each, owner_of(view, device, each), view.now) for each in on_it]
 
 
+def left_over(device: DevicePicture, process: ProcessSample) -> JobId | None:
+    """The job that is over and left it."""
+    return next((each.job for each in device.leftovers if each.pid == process.pid), None)
+
+
 def owner_of(view: View, device: DevicePicture, process: ProcessSample) -> str:
     """Our job, what it left, or a user whose process is not ours."""
     job = view.picture.pids.get(process.pid)
     if job is not None:
         return f"#{job}"
-    left = next((each.job for each in device.leftovers if each.pid == process.pid), None)
+    left = left_over(device, process)
     if left is not None:
         return f"left by #{left}"
     user = plain(process.user or "?")

@@ -1,45 +1,27 @@
-"""Devices as pieces of styled text, each cell exactly as wide as it is told. Pure; knows looks by name, not colours."""
+"""Devices beside the queue: a line or two for each, or half a line on a low screen. Pure; inks, no colours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 from msgspec import Struct
 
 from gputui.core.views.amounts import duration_words as duration
-from gputui.core.views.cells import cut as clipped
-from gputui.core.views.cells import width
+from gputui.gpus.history.columns import HistoryColumn, columns
+from gputui.gpus.history.tracks import HOST
 from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Status
+from gputui.gpus.sample import DeviceSample, HostSample, Status
+from gputui.gpus.warnings import HOT
 from gputui.logs.plain import plain
 
-from . import figures
-from .history import HOST, History
-from .layout import Fields
+from . import figures, graphs
+from .layout import GAP, TALL_SCREEN, Fields, columns_for, entry_count, fields_for
 from .names import device_name, short
 from .occupants import IDLE, Occupant, View, occupant
-from .processes import owner_of, padded, process_line
+from .page import Ink, Page, PageLine, Piece, Room, Spot, gap, left, right, spot
 
-HOT = 85
-"""Degrees from which a device is too hot."""
-BUSY = 50
-"""Percent from which it works in earnest."""
-_ROOM_BESIDE_TIME = 15
-"""Cells that a job's name must have before its time is shown."""
-
-
-class CellLook(StrEnum):
-    """How a piece is shown; the pane has a style for each."""
-
-    PLAIN = "plain"
-    BUSY = "busy"
-    QUIET = "quiet"
-    TROUBLE = "trouble"
-
-
-Piece = tuple[str, CellLook]
-Cell = tuple[Piece, ...]
+GRAPH_SECONDS = 1800
+"""What a graph shows."""
 
 
 class Device(Struct, frozen=True):
@@ -52,139 +34,205 @@ class Host(Struct, frozen=True):
 
 class DeviceNote(Struct, frozen=True):
     text: str
-    look: CellLook = CellLook.PLAIN
+    ink: Ink = Ink.TEXT
 
 
-class Process(Struct, frozen=True):
-    """Below its device, where there is room."""
-
-    process: ProcessSample
-    owner: str
+Entry = Device | Host | DeviceNote
 
 
-Entry = Device | Host | DeviceNote | Process
-
-
-def entries(view: View, *, processes: bool = False) -> Iterator[Entry]:
+def entries(view: View) -> Iterator[Entry]:
     """All there is to show, in order."""
     sample = view.picture.sample
     if sample is not None and sample.trouble is not None:
-        yield DeviceNote(f"! {plain(sample.trouble.message)}", CellLook.TROUBLE)
-        yield DeviceNote(f"  {plain(sample.trouble.advice)}")
+        yield DeviceNote(f" ! {plain(sample.trouble.message)}", Ink.FAILURE)
+        yield DeviceNote(f"   {plain(sample.trouble.advice)}")
     if view.picture.host is not None:
         yield Host(view.picture.host)
     for device in view.picture.devices:
         yield Device(device)
-        if processes:
-            yield from (Process(each, owner_of(view, device, each)) for each in device.sample.processes)
     if not view.picture.devices and (sample is None or (sample.trouble is None and sample.host is None)):
-        yield DeviceNote("looking at the GPUs …" if view.picture.looking else "no devices", CellLook.QUIET)
+        yield DeviceNote(" looking at the GPUs …" if view.picture.looking else " no devices", Ink.PAST)
 
 
-def cell(entry: Entry, view: View, history: History, fields: Fields, columns: int) -> Cell:
+def compact(view: View, room: Room) -> Page:
+    """The pane beside others."""
+    count = entry_count(view.picture)
+    tall = room.screen_height >= TALL_SCREEN and room.height >= 2 * count
+    many = 1 if tall else columns_for(count, room.width, max(1, room.height))
+    wide = (room.width - GAP * (many - 1)) // many
+    fields = fields_for(view.picture, wide, tall=tall)
+    blocks = [block(entry, view, fields, wide, lines=2 if tall else 1) for entry in entries(view)]
+    lines = _beside(blocks, many)
+    if many > 1:
+        return Page(lines, tail=(Piece("util 30 min · memory · temp · job", Ink.PAST),))
+    return Page(lines, head=(Piece(_placed(fields.labels(), room.title), Ink.PAST),))
+
+
+def _beside(blocks: list[list[Spot]], many: int) -> tuple[PageLine, ...]:
+    rows = -(-len(blocks) // many) if blocks else 0
+    made: list[PageLine] = []
+    for row in range(rows):
+        group = blocks[row::rows]
+        for line in range(len(group[0])):
+            made.append(tuple(part for at, each in enumerate(group) for part in _parted(each[line], at)))
+    return tuple(made)
+
+
+def _parted(part: Spot, at: int) -> list[Spot]:
+    return [spot([], GAP), part] if at else [part]
+
+
+def _placed(labels: list[tuple[int, str]], title: int) -> str:
+    """Texts at their columns, from where the title ends."""
+    text = ""
+    for at, label in labels:
+        text = text.ljust(max(0, at - title) if text else max(2, at - title)) + label
+    return text
+
+
+def block(entry: Entry, view: View, fields: Fields, wide: int, lines: int = 1) -> list[Spot]:
     match entry:
         case Device(picture=device):
-            drawn = _device(device, view, history, fields)
+            drawn = _device(device, view, fields, lines)
+            return [spot(line, wide, device.sample.key) for line in drawn]
         case Host(host=host):
-            drawn = _host(host, history, fields)
-        case DeviceNote(text=text, look=look):
-            drawn = [(text, look)]
-        case Process(process=process, owner=owner):
-            drawn = [(f"    {process_line(process, owner, view.now)}", CellLook.QUIET)]
-    return _fitted(drawn, columns)
+            drawn = [_host(host, view, fields)]
+        case DeviceNote(text=text, ink=ink):
+            drawn = [[Piece(text, ink, ink is Ink.FAILURE)]]
+    return [spot(line, wide) for line in [*drawn, *([[]] * (lines - len(drawn)))]]
 
 
-def _device(device: DevicePicture, view: View, history: History, fields: Fields) -> list[Piece]:
+def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> list[list[Piece]]:
     sample = device.sample
-    who = occupant(view, device)
     off = device.state is LaneState.OFF and not device.strangers
-    head = (_head(_number(sample), device_name(sample), fields), CellLook.QUIET if off else CellLook.PLAIN)
+    head = [gap(1), right(_number(sample), fields.number, Ink.PAST if off else Ink.TEXT, bold=not off)]
     if sample.status is not Status.OK:
-        return [head, *_trouble(sample, who, fields)]
-    return [head, *_figures(sample, history.of(sample.key), fields), *_tail(who, fields)]
+        ink = Ink.FAILURE if sample.status is Status.LOST else Ink.PAST
+        first = [*head, *_name(sample, fields, ink), *_trouble(device, view, fields)]
+        return [first, *([[]] * (lines - 1))]
+    dots = history_columns(view, sample.key, fields.spark * lines) if fields.spark else []
+    graph = [graphs.sparkline(dots)] if lines == 1 else graphs.load_graph(dots, lines)
+    first = [*head, *_name(sample, fields, Ink.PAST), *_loaded(graph[0], sample.utilization, fields, device)]
+    first += [*_rest(sample, device, fields), Piece(fields.wide_gap), *occupant_pieces(view, device)]
+    if lines == 1:
+        return [first]
+    below = fields.load - fields.spark + len(fields.wide_gap)
+    room = fields.figures - fields.load - len(fields.wide_gap)
+    second = [gap(fields.head), *graph[1], gap(below), left(_who(device), room, Ink.PAST), Piece(fields.wide_gap)]
+    return [first, [*second, *_below(view, device)]]
 
 
-def _head(number: str, name: str, fields: Fields) -> str:
-    if not fields.name:
-        return f"{number:>{fields.number}} "
-    return f"{number:>{fields.number}} {padded(name, fields.name)}{fields.gap}"
+def history_columns(view: View, key: str, count: int) -> list[HistoryColumn]:
+    return columns(view.picture.history, key, GRAPH_SECONDS / count, count, view.now)
+
+
+def _name(sample: DeviceSample, fields: Fields, ink: Ink) -> list[Piece]:
+    return [gap(1), left(device_name(sample), fields.name, ink), Piece(fields.gap)] if fields.name else [gap(1)]
 
 
 def _number(sample: DeviceSample) -> str:
     return "" if sample.mig is not None else str(sample.index)
 
 
-def _figures(sample: DeviceSample, values: list[int | None], fields: Fields) -> list[Piece]:
-    load = sample.utilization
-    look = CellLook.QUIET if load is None or load < IDLE else CellLook.BUSY if load >= BUSY else CellLook.PLAIN
-    pieces = [(_load(load, values, fields), look), (_memory(sample, fields), CellLook.PLAIN)]
+def _loaded(graph: list[Piece], percent: float | None, fields: Fields, device: DevicePicture | None) -> list[Piece]:
+    ink = load_ink(percent, device)
+    return [*graph, gap(bool(fields.spark)), Piece(figures.percent(percent), ink, ink is not Ink.PAST)]
+
+
+def load_ink(percent: float | None, device: DevicePicture | None) -> Ink:
+    if percent is None or percent < IDLE:
+        return Ink.PAST
+    others = device is not None and device.share.others > device.share.ours
+    return Ink.STRANGER if others else Ink.RUNNING
+
+
+def _rest(sample: DeviceSample, device: DevicePicture, fields: Fields) -> list[Piece]:
+    pieces = _memory(sample, fields, device)
     if fields.temperature:
-        hot = sample.temperature is not None and sample.temperature >= HOT
-        text = figures.temperature(sample.temperature, brief=fields.brief, hot=hot)
-        pieces.append((f"{fields.gap}{text:>{fields.temperature}}", CellLook.TROUBLE if hot else CellLook.PLAIN))
+        pieces += [Piece(fields.gap), temperature(sample, fields.temperature, brief=fields.brief)]
     if fields.power:
-        watts = figures.power(sample.power, sample.power_limit)
-        pieces.append((f"{fields.gap}{watts:>{fields.power}}", CellLook.PLAIN))
+        pieces += [Piece(fields.gap), right(figures.watts(sample.power, sample.power_limit), fields.power)]
     return pieces
 
 
-def _load(percent: float | None, values: list[int | None], fields: Fields) -> str:
-    spark = f"{figures.sparkline(values, fields.spark)} " if fields.spark else ""
-    return spark + figures.percent(percent)
+def temperature(sample: DeviceSample, cells: int, *, brief: bool) -> Piece:
+    hot = sample.temperature is not None and sample.temperature >= HOT
+    text = figures.temperature(sample.temperature, brief=brief, hot=hot)
+    return right(text, cells, Ink.FAILURE if hot else Ink.TEXT, bold=hot)
 
 
-def _memory(sample: DeviceSample | HostSample, fields: Fields) -> str:
+def _memory(sample: DeviceSample | HostSample, fields: Fields, device: DevicePicture | None) -> list[Piece]:
     if not fields.memory:
-        return ""
+        return []
     used, total = sample.memory_used, sample.memory_total
-    bar = f"{figures.bar(used, total, fields.bar)} " if fields.bar else ""
+    bar: list[Piece] = []
+    if fields.bar:
+        bar = [*device_bar(device, sample, fields.bar), gap(1)]
     shared = " shared" if isinstance(sample, DeviceSample) and sample.memory_shared else ""
     text = figures.memory(used, total, brief=fields.coarse)
     said = text + shared if len(text + shared) <= fields.memory else text
-    return f"{fields.gap}{bar}{said:>{fields.memory}}"
+    return [Piece(fields.wide_gap), *bar, right(said, fields.memory)]
 
 
-def _tail(who: Occupant, fields: Fields) -> list[Piece]:
-    look = CellLook.QUIET if who.quiet else CellLook.PLAIN
-    room = fields.occupant - len(who.time) - 1
-    if not who.time or room < _ROOM_BESIDE_TIME:
-        return [(f"{fields.gap}{clipped(who.what, fields.occupant)}", look)]
-    return [(f"{fields.gap}{padded(who.what, room)} {who.time}", look)]
+def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, cells: int) -> list[Piece]:
+    """Whose it is where that is known; what is used without a process to be seen counts as ours if a job is there."""
+    used = sample.memory_used
+    ours, others = (device.share.ours, device.share.others) if device is not None else (used or 0, 0)
+    if not ours and not others and device is not None and device.jobs:
+        ours = used or 0
+    return graphs.memory_bar(ours, others, used, sample.memory_total, cells)
 
 
-def _trouble(sample: DeviceSample, who: Occupant, fields: Fields) -> list[Piece]:
+def occupant_pieces(view: View, device: DevicePicture) -> list[Piece]:
+    """Our jobs by their number, others in their colour, then what is wrong with the card."""
+    who = occupant(view, device)
+    pieces = _who_pieces(who, device)
+    for warning in device.warnings:
+        pieces += [gap(2), Piece(f"! {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)]
+    return pieces
+
+
+def _who_pieces(who: Occupant, device: DevicePicture) -> list[Piece]:
+    if device.jobs and who.what.startswith("#"):
+        number, _, rest = who.what.partition(" ")
+        return [Piece(number, Ink.RUNNING, True), Piece(f" {rest}")]
+    ink = Ink.PAST if who.quiet else Ink.STRANGER if device.strangers or device.state is None else Ink.WARNING
+    return [Piece(who.what, Ink.TEXT if device.jobs else ink)]
+
+
+def _who(device: DevicePicture) -> str:
+    """The largest process on it."""
+    on_it = sorted(device.sample.processes, key=lambda each: -(each.memory or 0))
+    if not on_it:
+        return ""
+    more = f" +{len(on_it) - 1}" if len(on_it) > 1 else ""
+    return f"{plain(on_it[0].user or '?')}  pid {on_it[0].pid}{more}"
+
+
+def _below(view: View, device: DevicePicture) -> list[Piece]:
+    """How long the job has been there."""
+    time = occupant(view, device).time
+    return [Piece(f"{time} gone", Ink.PAST)] if time else []
+
+
+def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[Piece]:
     """The message stands where the figures would, and goes on where nobody is on the device."""
-    age = f" · {duration(sample.age)}" if sample.age >= 1 and sample.status is not Status.STALE else ""
-    text = f"! {sample.status.value}: {plain(sample.message)}{age}"
+    sample, who = device.sample, occupant(view, device)
+    if device.warnings:
+        sign = "✗" if sample.status is Status.LOST else "!"
+        text = f"{sign} {plain(device.warnings[0].words)}"
+    else:
+        age = f" · {duration(sample.age)}" if sample.age >= 1 and sample.status is not Status.STALE else ""
+        text = f"! {sample.status.value}: {plain(sample.message)}{age}"
     if who.quiet:
-        return [(text, CellLook.TROUBLE)]
-    return [(padded(text, fields.figures), CellLook.TROUBLE), *_tail(who, fields)]
+        return [Piece(text, Ink.FAILURE, True)]
+    return [left(text, fields.figures, Ink.FAILURE, bold=True), Piece(fields.wide_gap), *_who_pieces(who, device)]
 
 
-def _host(host: HostSample, history: History, fields: Fields) -> list[Piece]:
+def _host(host: HostSample, view: View, fields: Fields) -> list[Piece]:
     load = None if host.utilization is None else round(host.utilization)
-    look = CellLook.BUSY if load is not None and load >= BUSY else CellLook.PLAIN
     what = f"{host.cores} cores{f', {short(host.name)}' if host.name else ''}"
-    head = len(_head("", "", fields))
-    return [
-        (padded("CPU", head), CellLook.PLAIN),
-        (_load(load, history.of(HOST), fields), look),
-        (_memory(host, fields), CellLook.PLAIN),
-        *_tail(Occupant(what, quiet=True), fields),
-    ]
-
-
-def _fitted(pieces: list[Piece], columns: int) -> Cell:
-    """Joined where the look is the same, cut and filled to exactly so many columns."""
-    fitted: list[Piece] = []
-    room = columns
-    for text, look in pieces:
-        text = clipped(text, room)
-        room -= width(text)
-        if fitted and (fitted[-1][1] is look or not text.strip()):
-            fitted[-1] = (fitted[-1][0] + text, fitted[-1][1])
-        elif text:
-            fitted.append((text, look))
-    if room > 0 and fitted:
-        fitted[-1] = (fitted[-1][0] + " " * room, fitted[-1][1])
-    return tuple(fitted) or ((" " * columns, CellLook.PLAIN),)
+    graph = graphs.sparkline(history_columns(view, HOST, fields.spark)) if fields.spark else []
+    rest = fields.figures - fields.load - sum(len(piece.text) for piece in _memory(host, fields, None))
+    return [gap(1), left("CPU", fields.head - 1), *_loaded(graph, load, fields, None), *_memory(host, fields, None),
+            gap(rest), Piece(fields.wide_gap), Piece(what, Ink.PAST)]  # fmt: skip

@@ -1,0 +1,96 @@
+"""The machine itself in a few figures: processors, memory, load, and the disk of a folder, from /proc and the disk.
+
+The disk may hang, so whoever calls `look` does it in a thread that nobody waits for.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from .facts import read_bytes
+
+
+class MachineFacts(Struct, frozen=True, kw_only=True):
+    """None: the kernel does not tell."""
+
+    cores: int
+    busy: float | None = None
+    """Percent of all cores since the look before."""
+    memory_used: int | None = None
+    memory_total: int | None = None
+    swap_used: int | None = None
+    load: float | None = None
+    """Processes that want to run, over the last minute."""
+    up: float | None = None
+    """Seconds since it was started."""
+    disk_used: int | None = None
+    disk_total: int | None = None
+    disk_folder: str = ""
+    """The mount point that the folder is on."""
+
+
+class MachineLook:
+    """Keeps what a share needs: the counters of the look before."""
+
+    def __init__(self, folder: str, proc: str = "/proc") -> None:
+        self._folder, self._proc = folder, proc
+        self._mount = _mount_point(folder)
+        self._before: tuple[int, int] | None = None
+
+    def look(self) -> MachineFacts:
+        sizes = _meminfo(self._proc)
+        total, available = sizes.get(b"MemTotal"), sizes.get(b"MemAvailable")
+        swap, free_swap = sizes.get(b"SwapTotal"), sizes.get(b"SwapFree")
+        used, whole = _disk(self._folder)
+        return MachineFacts(
+            cores=os.cpu_count() or 1,
+            busy=self._busy(),
+            memory_used=None if total is None or available is None else total - available,
+            memory_total=total,
+            swap_used=None if swap is None or free_swap is None else swap - free_swap,
+            load=_first_number(f"{self._proc}/loadavg"),
+            up=_first_number(f"{self._proc}/uptime"),
+            disk_used=used,
+            disk_total=whole,
+            disk_folder=self._mount,
+        )
+
+    def _busy(self) -> float | None:
+        fields = (read_bytes(f"{self._proc}/stat", 4096) or b"").partition(b"\n")[0].split()[1:9]
+        if len(fields) < 8:
+            return None
+        ticks = [int(field) for field in fields]
+        now = (sum(ticks), ticks[3] + ticks[4])
+        before, self._before = self._before, now
+        if before is None or now[0] <= before[0]:
+            return None
+        return 100 * (1 - (now[1] - before[1]) / (now[0] - before[0]))
+
+
+def _meminfo(proc: str) -> dict[bytes, int]:
+    lines = (line.partition(b":") for line in (read_bytes(f"{proc}/meminfo") or b"").splitlines())
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines if rest.split()}
+
+
+def _first_number(path: str) -> float | None:
+    words = (read_bytes(path, 256) or b"").split()
+    return float(words[0]) if words else None
+
+
+def _disk(folder: str) -> tuple[int | None, int | None]:
+    """Used and all, as `df` has it: what is kept for root counts as used."""
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return None, None
+    total = status.f_blocks * status.f_frsize
+    return total - status.f_bavail * status.f_frsize, total
+
+
+def _mount_point(folder: str) -> str:
+    path = os.path.abspath(folder)
+    while path != "/" and not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
