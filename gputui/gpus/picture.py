@@ -16,9 +16,9 @@ from gputui.core.lanes import DeviceKind, Lane
 
 from .history.shares import DeviceShare
 from .history.tracks import EMPTY, DeviceHistories
+from .history.warnings import DeviceWarning
 from .sample import DeviceSample, HostSample, Sample
 from .strangers import Stranger
-from .warnings import DeviceWarning
 
 
 class LaneState(StrEnum):

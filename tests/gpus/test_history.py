@@ -12,8 +12,8 @@ from gputui.gpus.history.columns import between, columns
 from gputui.gpus.history.file import LARGEST, read_history, write_history
 from gputui.gpus.history.shares import DeviceShare, LoadOwner, share
 from gputui.gpus.history.tracks import EMPTY, LEVELS, HistoryRecorder
+from gputui.gpus.history.warnings import noted
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Slowdown, Status
-from gputui.gpus.warnings import noted
 
 GIB = 1024**3
 START = 1_800_000_000

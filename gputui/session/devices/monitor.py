@@ -11,10 +11,10 @@ from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import driver_present
 from gputui.gpus.history.shares import share
 from gputui.gpus.history.tracks import HistoryRecorder
+from gputui.gpus.history.warnings import noted
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler
-from gputui.gpus.warnings import noted
 from gputui.gpus.watch import SamplerWatch
 from gputui.process.threads import begin
 from gputui.session.owner.loop import Loop

@@ -11,11 +11,11 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.history.shares import DeviceShare
 from gputui.gpus.history.tracks import EMPTY, DeviceHistories
+from gputui.gpus.history.warnings import DeviceWarning
 from gputui.gpus.identity import find
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, Sample, Status
 from gputui.gpus.strangers import HeldByStrangers, Resting, Verdict
-from gputui.gpus.warnings import DeviceWarning
 
 
 class SessionLanes(Struct, frozen=True):

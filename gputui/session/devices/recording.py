@@ -18,11 +18,11 @@ from gputui.core.timeline.spans import DeviceUse, SpanRecord
 from gputui.gpus.history.file import read_history, write_history
 from gputui.gpus.history.shares import DeviceShare, share
 from gputui.gpus.history.tracks import EMPTY, DeviceHistories, HistoryRecorder
+from gputui.gpus.history.warnings import DeviceWarning, noted
 from gputui.gpus.identity import find
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
 from gputui.gpus.strangers import HeldByStrangers, Unusable, Verdict
 from gputui.gpus.usage import DeviceHolding, UsageMeter
-from gputui.gpus.warnings import DeviceWarning, noted
 from gputui.session.owner.loop import Loop
 
 IDLE_AFTER = 600.0

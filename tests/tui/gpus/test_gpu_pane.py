@@ -18,10 +18,10 @@ from gputui.core.views.amounts import moment
 from gputui.core.views.cells import width
 from gputui.gpus.history.shares import DeviceShare, LoadOwner
 from gputui.gpus.history.tracks import HistoryRecorder
+from gputui.gpus.history.warnings import noted
 from gputui.gpus.machine_facts import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, HostSample, Sample, Slowdown, Status, Trouble, TroubleKind
-from gputui.gpus.warnings import noted
 from gputui.tui.widgets.gpus.drawings import CARDS
 from gputui.tui.widgets.gpus.layout import fields_for, rows_wanted
 from gputui.tui.widgets.gpus.occupants import View

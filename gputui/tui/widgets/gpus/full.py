@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gputui.gpus.history.columns import HistoryColumn
+from gputui.gpus.history.warnings import HOT
 from gputui.gpus.picture import DevicePicture
 from gputui.gpus.sample import DeviceSample, Status
-from gputui.gpus.warnings import HOT
 
 from . import figures, graphs, totals
 from .listing import ListingFields, listed

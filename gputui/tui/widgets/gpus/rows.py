@@ -9,9 +9,9 @@ from msgspec import Struct
 from gputui.core.views.amounts import duration_words as duration
 from gputui.gpus.history.columns import HistoryColumn, columns
 from gputui.gpus.history.tracks import HOST
+from gputui.gpus.history.warnings import HOT
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import DeviceSample, HostSample, Status
-from gputui.gpus.warnings import HOT
 from gputui.logs.plain import plain
 
 from . import figures, graphs

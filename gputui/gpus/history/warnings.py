@@ -11,8 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gputui.core.views.amounts import moment
-
-from .sample import DeviceSample, Sample, Slowdown, Status
+from gputui.gpus.sample import DeviceSample, Sample, Slowdown, Status
 
 HOT = 85
 """Degrees from which a device is too hot."""
