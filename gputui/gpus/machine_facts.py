@@ -31,7 +31,7 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     """The mount point that the folder is on."""
 
 
-class MachineLook:
+class MachineReader:
     """Keeps what a share needs: the counters of the look before."""
 
     def __init__(self, folder: str, proc: str = "/proc") -> None:

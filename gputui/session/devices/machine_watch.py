@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from gputui.gpus.machine_facts import MachineFacts, MachineLook
+from gputui.gpus.machine_facts import MachineFacts, MachineReader
 from gputui.process.threads import NoThread, begin
 
 LOOK_EVERY = 2.0
@@ -32,7 +32,7 @@ class MachineWatch:
         return self._newest
 
     def _watch(self) -> None:
-        look = MachineLook(self._folder())
+        look = MachineReader(self._folder())
         while time.monotonic() - self._asked < FORGOTTEN_AFTER:
             self._newest = look.look()
             time.sleep(LOOK_EVERY if self._newest.busy is not None else LOOK_EVERY / 10)

@@ -16,7 +16,7 @@ from . import figures, graphs, totals
 from .listing import ListingFields, listed
 from .names import device_name
 from .occupants import View
-from .page import Ink, Page, PageLine, Piece, Room, gap, left, right, spot
+from .page import Ink, InkPiece, Page, PageLine, Room, gap, left, right, spot
 from .rows import GRAPH_SECONDS, DeviceNote, device_bar, entries, history_columns, load_ink
 
 _MOST_LINES = 9
@@ -58,7 +58,7 @@ def full(view: View, room: Room) -> Page:
     notes: list[PageLine] = []
     for entry in entries(view):
         if isinstance(entry, DeviceNote):
-            notes.append((spot([Piece(entry.text, entry.ink)], room.width),))
+            notes.append((spot([InkPiece(entry.text, entry.ink)], room.width),))
     number = max((len(str(card.sample.index)) for card in cards), default=1)
     fields = FullFields.of(room.width, number)
     lines = _lines_each(room.height - len(below) - len(notes) - 1, len(cards), narrow=fields.narrow)
@@ -69,7 +69,7 @@ def full(view: View, room: Room) -> Page:
     filling = room.height - len(middle) - len(below)
     blank: PageLine = (spot([], room.width),)
     lines_made = (*middle, *([blank] * max(0, min(1, filling) if not fields.narrow else 0)), *below)
-    return Page(tuple(lines_made), head=(Piece(_heading(fields, room.title), Ink.PAST),), barred=True)
+    return Page(tuple(lines_made), head=(InkPiece(_heading(fields, room.title), Ink.PAST),), barred=True)
 
 
 def _lines_each(room: int, cards: int, *, narrow: bool) -> int:
@@ -94,8 +94,8 @@ def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, widt
 
 
 def _narrow_parts(
-    card: DevicePicture, fields: FullFields, graph: list[list[Piece]], lines: int, number: int
-) -> list[list[Piece]]:
+    card: DevicePicture, fields: FullFields, graph: list[list[InkPiece]], lines: int, number: int
+) -> list[list[InkPiece]]:
     sample = card.sample
     ok = sample.status is Status.OK
     heads = [_number(card, number)] + [[gap(fields.head)]] * (lines - 1)
@@ -116,15 +116,15 @@ def _parts(
     card: DevicePicture,
     view: View,
     fields: FullFields,
-    graph: list[list[Piece]],
+    graph: list[list[InkPiece]],
     lines: int,
     number: int,
     dots: list[HistoryColumn],
-) -> list[list[Piece]]:
+) -> list[list[InkPiece]]:
     sample = card.sample
     heads = _heads(card, fields, number, lines)
     now = _now(card, fields, lines)
-    memory: list[list[Piece]] = [[] for _ in range(lines)]
+    memory: list[list[InkPiece]] = [[] for _ in range(lines)]
     if fields.memory_graph:
         drawn = graphs.memory_graph(
             history_columns(view, sample.key, 2 * fields.memory_graph), lines, dead=sample.status is Status.LOST
@@ -135,7 +135,7 @@ def _parts(
     return [[*heads[row], *graph[row], *now[row], *memory[row], after] for row in range(lines)]
 
 
-def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> list[list[Piece]]:
+def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> list[list[InkPiece]]:
     sample, room = card.sample, fields.head - 2
     lost = sample.status is not Status.OK
     name = left(device_name(sample), fields.head - number - 2, Ink.FAILURE if lost else Ink.PAST)
@@ -146,19 +146,19 @@ def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> 
         watts = figures.watts(sample.power, sample.power_limit)
         made.append([_degrees(sample, room - 1), gap(fields.head - room + 1)])
         if watts != figures.UNKNOWN:
-            made.append([right(watts, room - 1), Piece(" W", Ink.PAST), gap(fields.head - room - 1)])
+            made.append([right(watts, room - 1), InkPiece(" W", Ink.PAST), gap(fields.head - room - 1)])
     return [*made, *([[gap(fields.head)]] * lines)][:lines]
 
 
-def _degrees(sample: DeviceSample, cells: int, *, brief: bool = False) -> Piece:
+def _degrees(sample: DeviceSample, cells: int, *, brief: bool = False) -> InkPiece:
     if sample.temperature is None:
         return gap(cells)
     hot = sample.temperature >= HOT
     text = f"{sample.temperature}°{'' if brief else 'C'}{('!' if brief else ' !') if hot else '' if brief else '  '}"
-    return Piece(f"{text:>{cells}}" if not brief else f"{text:<{cells}}", Ink.FAILURE if hot else Ink.TEXT, hot)
+    return InkPiece(f"{text:>{cells}}" if not brief else f"{text:<{cells}}", Ink.FAILURE if hot else Ink.TEXT, hot)
 
 
-def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[Piece]]:
+def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[InkPiece]]:
     sample = card.sample
     if sample.status is not Status.OK:
         return [[gap(fields.now)]] * lines
@@ -170,16 +170,16 @@ def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[Piece
     return [*made, *([[gap(fields.now)]] * lines)][:lines]
 
 
-def _number(card: DevicePicture, number: int) -> list[Piece]:
+def _number(card: DevicePicture, number: int) -> list[InkPiece]:
     text = "" if card.sample.mig is not None else str(card.sample.index)
     return [gap(1), right(text, number, bold=True), gap(1)]
 
 
 def _scale(fields: FullFields, width: int) -> PageLine:
     minutes = GRAPH_SECONDS // 60
-    pieces = [gap(fields.head), Piece(graphs.scale(minutes, fields.graph), Ink.PAST)]
+    pieces = [gap(fields.head), InkPiece(graphs.scale(minutes, fields.graph), Ink.PAST)]
     if fields.memory_graph:
-        pieces += [gap(fields.now + 4), Piece(graphs.scale(minutes, fields.memory_graph), Ink.PAST)]
+        pieces += [gap(fields.now + 4), InkPiece(graphs.scale(minutes, fields.memory_graph), Ink.PAST)]
     return (spot(pieces, width),)
 
 

@@ -13,7 +13,7 @@ from gputui.gpus.history.columns import HistoryColumn
 from gputui.gpus.history.shares import LoadOwner
 from gputui.tui.looks.glyphs import STEPS
 
-from .page import LOADS, OTHERS, Ink, Piece
+from .page import LOADS, OTHERS, Ink, InkPiece
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
 _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
@@ -24,7 +24,7 @@ Column = HistoryColumn
 _Inked = tuple[str, Ink]
 
 
-def sparkline(columns: Sequence[Column]) -> list[Piece]:
+def sparkline(columns: Sequence[Column]) -> list[InkPiece]:
     """One cell for each column."""
     return _joined([_spark(column) for column in columns])
 
@@ -39,7 +39,7 @@ def _spark(column: Column) -> _Inked:
     return step, shades[min(3, int(column.load * 4))]
 
 
-def load_graph(columns: Sequence[Column], rows: int, *, dead: bool = False) -> list[list[Piece]]:
+def load_graph(columns: Sequence[Column], rows: int, *, dead: bool = False) -> list[list[InkPiece]]:
     """From the top row down; coloured by whose load it was. `dead`: of a card that is gone, in grey."""
 
     def ink(pair: Sequence[Column], row: int) -> Ink:
@@ -54,7 +54,7 @@ def load_graph(columns: Sequence[Column], rows: int, *, dead: bool = False) -> l
     return _graph([_dots(column.load, rows) for column in columns], columns, rows, ink)
 
 
-def memory_graph(columns: Sequence[Column], rows: int, *, dead: bool = False) -> list[list[Piece]]:
+def memory_graph(columns: Sequence[Column], rows: int, *, dead: bool = False) -> list[list[InkPiece]]:
     """Ours below, others' above."""
     heights = [None if column.load is None else _dots(column.ours + column.others, rows) for column in columns]
 
@@ -77,7 +77,7 @@ def _dots(share: float | None, rows: int) -> int | None:
 
 def _graph(
     heights: Sequence[int | None], columns: Sequence[Column], rows: int, ink: Callable[[Sequence[Column], int], Ink]
-) -> list[list[Piece]]:
+) -> list[list[InkPiece]]:
     drawn = []
     for row in reversed(range(rows)):
         cells: list[_Inked] = []
@@ -89,19 +89,19 @@ def _graph(
     return drawn
 
 
-def _joined(cells: Sequence[_Inked]) -> list[Piece]:
-    return [Piece("".join(text for text, _ in some), ink) for ink, some in groupby(cells, key=lambda cell: cell[1])]
+def _joined(cells: Sequence[_Inked]) -> list[InkPiece]:
+    return [InkPiece("".join(text for text, _ in some), ink) for ink, some in groupby(cells, key=lambda cell: cell[1])]
 
 
-def memory_bar(ours: int, others: int, used: int | None, total: int | None, cells: int) -> list[Piece]:
+def memory_bar(ours: int, others: int, used: int | None, total: int | None, cells: int) -> list[InkPiece]:
     """What ours have, what others have, what the driver has, and the rest; each that is there is seen."""
     if used is None or not total:
-        return [Piece(" " * cells)]
+        return [InkPiece(" " * cells)]
     own = _cells(ours, total, cells)
     theirs = min(cells - own, _cells(others, total, cells))
     rest = min(cells - own - theirs, max(0, round(cells * used / total) - own - theirs))
-    made = [Piece("━" * own, Ink.MEMORY), Piece("━" * theirs, Ink.STRANGER), Piece("━" * rest, Ink.PAST),
-            Piece("─" * (cells - own - theirs - rest), Ink.LINE)]  # fmt: skip
+    made = [InkPiece("━" * own, Ink.MEMORY), InkPiece("━" * theirs, Ink.STRANGER), InkPiece("━" * rest, Ink.PAST),
+            InkPiece("─" * (cells - own - theirs - rest), Ink.LINE)]  # fmt: skip
     return [piece for piece in made if piece.text]
 
 

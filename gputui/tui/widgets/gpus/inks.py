@@ -6,12 +6,12 @@ from rich.style import Style
 
 from gputui.tui.looks.palette import Palette
 
-from .page import LOADS, OTHERS, Ink, Piece
+from .page import LOADS, OTHERS, Ink, InkPiece
 
 _BOLD = Style(bold=True)
 
 
-def style_of(palette: Palette, piece: Piece) -> Style:
+def style_of(palette: Palette, piece: InkPiece) -> Style:
     style = _plain(palette, piece.ink)
     return style + _BOLD if piece.bold else style
 

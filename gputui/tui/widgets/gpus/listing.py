@@ -12,11 +12,11 @@ from gputui.logs.plain import plain
 
 from .figures import UNKNOWN
 from .occupants import View, occupant
-from .page import Ink, Piece, gap, left, right
+from .page import Ink, InkPiece, gap, left, right
 from .processes import left_over
 from .rows import occupant_pieces
 
-Line = list[Piece]
+Line = list[InkPiece]
 _WITH_COMMANDS = 60
 """Cells from which a process has its whole command below it, where there are lines for that."""
 
@@ -62,18 +62,18 @@ def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -
     for at, process in enumerate(on_it):
         rest = len(on_it) - at
         if rest > 1 and len(told) == room - 1:
-            told.append([Piece(f"+{counted(rest, 'process', 'processes')}: Enter lists them", Ink.PAST)])
+            told.append([InkPiece(f"+{counted(rest, 'process', 'processes')}: Enter lists them", Ink.PAST)])
             break
         told.append(_process(view, card, process, fields))
         if fields.width >= _WITH_COMMANDS and len(told) + 2 * (rest - 1) + 1 <= room and process.command:
-            told.append([gap(6), Piece(plain(process.command), Ink.PAST)])
+            told.append([gap(6), InkPiece(plain(process.command), Ink.PAST)])
     if not on_it:
         told = [occupant_pieces(view, _without_warnings(card))]
         time = occupant(view, card).time
-        told[0] += [Piece(f"   {time}", Ink.PAST)] if time else []
+        told[0] += [InkPiece(f"   {time}", Ink.PAST)] if time else []
     told += wrong
     if counters(card.sample) and len(told) < lines:
-        told.append([Piece(counters(card.sample), Ink.PAST)])
+        told.append([InkPiece(counters(card.sample), Ink.PAST)])
     return _filled(told, lines)
 
 
@@ -89,9 +89,9 @@ def _warnings(card: DevicePicture) -> list[Line]:
     made: list[Line] = []
     for warning in card.warnings:
         sign = "✗" if card.sample.status is Status.LOST else "!"
-        made.append([Piece(f"{sign} {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)])
+        made.append([InkPiece(f"{sign} {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)])
         if warning.advice:
-            made.append([Piece(plain(warning.advice[0].upper() + warning.advice[1:] + "."))])
+            made.append([InkPiece(plain(warning.advice[0].upper() + warning.advice[1:] + "."))])
     return made
 
 
@@ -119,8 +119,8 @@ def _process(view: View, card: DevicePicture, process: ProcessSample, fields: Li
         line.append(right(_gigabytes(process.host_memory), fields.host, ink))
     line.append(gap(fields.gap))
     if job is not None:
-        return [*line, Piece(f"#{job}", Ink.RUNNING, True), Piece(f" {plain(view.name_of(job))}")]
-    return [*line, Piece(_command(card, process), ink)]
+        return [*line, InkPiece(f"#{job}", Ink.RUNNING, True), InkPiece(f" {plain(view.name_of(job))}")]
+    return [*line, InkPiece(_command(card, process), ink)]
 
 
 def _is_strange(view: View, card: DevicePicture, process: ProcessSample) -> bool:

@@ -43,7 +43,7 @@ LOADS = (Ink.LOAD_0, Ink.LOAD_1, Ink.LOAD_2, Ink.LOAD_3)
 OTHERS = (Ink.OTHERS_0, Ink.OTHERS_1, Ink.OTHERS_2, Ink.OTHERS_3)
 
 
-class Piece(NamedTuple):
+class InkPiece(NamedTuple):
     text: str
     ink: Ink = Ink.TEXT
     bold: bool = False
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 class Spot(Struct, frozen=True):
     """A part of a line, filled to its width."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[InkPiece, ...]
     width: int
     key: str | None = None
     """The device under it; None: none that the cursor could go to."""
@@ -61,7 +61,7 @@ class Spot(Struct, frozen=True):
 
 
 PageLine = tuple[Spot, ...]
-BandPieces = tuple[Piece, ...]
+BandPieces = tuple[InkPiece, ...]
 
 
 class Page(Struct, frozen=True):
@@ -104,31 +104,31 @@ class Drawing(Protocol):
     def page(self, view: View, room: Room) -> Page: ...
 
 
-def spot(pieces: Sequence[Piece], columns: int, key: str | None = None, *, band: bool = False) -> Spot:
+def spot(pieces: Sequence[InkPiece], columns: int, key: str | None = None, *, band: bool = False) -> Spot:
     """Joined where the ink is the same, cut and filled to exactly so many columns."""
-    fitted: list[Piece] = []
+    fitted: list[InkPiece] = []
     room = columns
     for piece in pieces:
         text = cut(piece.text, room)
         room -= width(text)
         if fitted and (fitted[-1][1:] == piece[1:] or not text.strip()):
-            fitted[-1] = Piece(fitted[-1].text + text, *fitted[-1][1:])
+            fitted[-1] = InkPiece(fitted[-1].text + text, *fitted[-1][1:])
         elif text:
-            fitted.append(Piece(text, *piece[1:]))
+            fitted.append(InkPiece(text, *piece[1:]))
     if room > 0:
-        fitted.append(Piece(" " * room))
+        fitted.append(InkPiece(" " * room))
     return Spot(tuple(fitted), columns, key, band)
 
 
-def left(text: str, columns: int, ink: Ink = Ink.TEXT, *, bold: bool = False) -> Piece:
+def left(text: str, columns: int, ink: Ink = Ink.TEXT, *, bold: bool = False) -> InkPiece:
     text = cut(text, columns)
-    return Piece(text + " " * (columns - width(text)), ink, bold)
+    return InkPiece(text + " " * (columns - width(text)), ink, bold)
 
 
-def right(text: str, columns: int, ink: Ink = Ink.TEXT, *, bold: bool = False) -> Piece:
+def right(text: str, columns: int, ink: Ink = Ink.TEXT, *, bold: bool = False) -> InkPiece:
     text = cut(text, columns)
-    return Piece(" " * (columns - width(text)) + text, ink, bold)
+    return InkPiece(" " * (columns - width(text)) + text, ink, bold)
 
 
-def gap(columns: int) -> Piece:
-    return Piece(" " * max(0, columns))
+def gap(columns: int) -> InkPiece:
+    return InkPiece(" " * max(0, columns))

@@ -18,7 +18,7 @@ from . import figures, graphs
 from .layout import GAP, TALL_SCREEN, Fields, columns_for, entry_count, fields_for
 from .names import device_name, short
 from .occupants import IDLE, Occupant, View, occupant
-from .page import Ink, Page, PageLine, Piece, Room, Spot, gap, left, right, spot
+from .page import Ink, InkPiece, Page, PageLine, Room, Spot, gap, left, right, spot
 
 GRAPH_SECONDS = 1800
 """What a graph shows."""
@@ -64,8 +64,8 @@ def compact(view: View, room: Room) -> Page:
     blocks = [block(entry, view, fields, wide, lines=2 if tall else 1) for entry in entries(view)]
     lines = _beside(blocks, many)
     if many > 1:
-        return Page(lines, tail=(Piece("util 30 min · memory · temp · job", Ink.PAST),))
-    return Page(lines, head=(Piece(_placed(fields.labels(), room.title), Ink.PAST),))
+        return Page(lines, tail=(InkPiece("util 30 min · memory · temp · job", Ink.PAST),))
+    return Page(lines, head=(InkPiece(_placed(fields.labels(), room.title), Ink.PAST),))
 
 
 def _beside(blocks: list[list[Spot]], many: int) -> tuple[PageLine, ...]:
@@ -98,11 +98,11 @@ def block(entry: Entry, view: View, fields: Fields, wide: int, lines: int = 1) -
         case Host(host=host):
             drawn = [_host(host, view, fields)]
         case DeviceNote(text=text, ink=ink):
-            drawn = [[Piece(text, ink, ink is Ink.FAILURE)]]
+            drawn = [[InkPiece(text, ink, ink is Ink.FAILURE)]]
     return [spot(line, wide) for line in [*drawn, *([[]] * (lines - len(drawn)))]]
 
 
-def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> list[list[Piece]]:
+def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> list[list[InkPiece]]:
     sample = device.sample
     off = device.state is LaneState.OFF and not device.strangers
     head = [gap(1), right(_number(sample), fields.number, Ink.PAST if off else Ink.TEXT, bold=not off)]
@@ -113,12 +113,12 @@ def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> li
     dots = history_columns(view, sample.key, fields.spark * lines) if fields.spark else []
     graph = [graphs.sparkline(dots)] if lines == 1 else graphs.load_graph(dots, lines)
     first = [*head, *_name(sample, fields, Ink.PAST), *_loaded(graph[0], sample.utilization, fields, device)]
-    first += [*_rest(sample, device, fields), Piece(fields.wide_gap), *occupant_pieces(view, device)]
+    first += [*_rest(sample, device, fields), InkPiece(fields.wide_gap), *occupant_pieces(view, device)]
     if lines == 1:
         return [first]
     below = fields.load - fields.spark + len(fields.wide_gap)
     room = fields.figures - fields.load - len(fields.wide_gap)
-    second = [gap(fields.head), *graph[1], gap(below), left(_who(device), room, Ink.PAST), Piece(fields.wide_gap)]
+    second = [gap(fields.head), *graph[1], gap(below), left(_who(device), room, Ink.PAST), InkPiece(fields.wide_gap)]
     return [first, [*second, *_below(view, device)]]
 
 
@@ -126,17 +126,19 @@ def history_columns(view: View, key: str, count: int) -> list[HistoryColumn]:
     return columns(view.picture.history, key, GRAPH_SECONDS / count, count, view.now)
 
 
-def _name(sample: DeviceSample, fields: Fields, ink: Ink) -> list[Piece]:
-    return [gap(1), left(device_name(sample), fields.name, ink), Piece(fields.gap)] if fields.name else [gap(1)]
+def _name(sample: DeviceSample, fields: Fields, ink: Ink) -> list[InkPiece]:
+    return [gap(1), left(device_name(sample), fields.name, ink), InkPiece(fields.gap)] if fields.name else [gap(1)]
 
 
 def _number(sample: DeviceSample) -> str:
     return "" if sample.mig is not None else str(sample.index)
 
 
-def _loaded(graph: list[Piece], percent: float | None, fields: Fields, device: DevicePicture | None) -> list[Piece]:
+def _loaded(
+    graph: list[InkPiece], percent: float | None, fields: Fields, device: DevicePicture | None
+) -> list[InkPiece]:
     ink = load_ink(percent, device)
-    return [*graph, gap(bool(fields.spark)), Piece(figures.percent(percent), ink, ink is not Ink.PAST)]
+    return [*graph, gap(bool(fields.spark)), InkPiece(figures.percent(percent), ink, ink is not Ink.PAST)]
 
 
 def load_ink(percent: float | None, device: DevicePicture | None) -> Ink:
@@ -146,35 +148,35 @@ def load_ink(percent: float | None, device: DevicePicture | None) -> Ink:
     return Ink.STRANGER if others else Ink.RUNNING
 
 
-def _rest(sample: DeviceSample, device: DevicePicture, fields: Fields) -> list[Piece]:
+def _rest(sample: DeviceSample, device: DevicePicture, fields: Fields) -> list[InkPiece]:
     pieces = _memory(sample, fields, device)
     if fields.temperature:
-        pieces += [Piece(fields.gap), temperature(sample, fields.temperature, brief=fields.brief)]
+        pieces += [InkPiece(fields.gap), temperature(sample, fields.temperature, brief=fields.brief)]
     if fields.power:
-        pieces += [Piece(fields.gap), right(figures.watts(sample.power, sample.power_limit), fields.power)]
+        pieces += [InkPiece(fields.gap), right(figures.watts(sample.power, sample.power_limit), fields.power)]
     return pieces
 
 
-def temperature(sample: DeviceSample, cells: int, *, brief: bool) -> Piece:
+def temperature(sample: DeviceSample, cells: int, *, brief: bool) -> InkPiece:
     hot = sample.temperature is not None and sample.temperature >= HOT
     text = figures.temperature(sample.temperature, brief=brief, hot=hot)
     return right(text, cells, Ink.FAILURE if hot else Ink.TEXT, bold=hot)
 
 
-def _memory(sample: DeviceSample | HostSample, fields: Fields, device: DevicePicture | None) -> list[Piece]:
+def _memory(sample: DeviceSample | HostSample, fields: Fields, device: DevicePicture | None) -> list[InkPiece]:
     if not fields.memory:
         return []
     used, total = sample.memory_used, sample.memory_total
-    bar: list[Piece] = []
+    bar: list[InkPiece] = []
     if fields.bar:
         bar = [*device_bar(device, sample, fields.bar), gap(1)]
     shared = " shared" if isinstance(sample, DeviceSample) and sample.memory_shared else ""
     text = figures.memory(used, total, brief=fields.coarse)
     said = text + shared if len(text + shared) <= fields.memory else text
-    return [Piece(fields.wide_gap), *bar, right(said, fields.memory)]
+    return [InkPiece(fields.wide_gap), *bar, right(said, fields.memory)]
 
 
-def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, cells: int) -> list[Piece]:
+def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, cells: int) -> list[InkPiece]:
     """Whose it is where that is known; what is used without a process to be seen counts as ours if a job is there."""
     used = sample.memory_used
     ours, others = (device.share.ours, device.share.others) if device is not None else (used or 0, 0)
@@ -183,21 +185,21 @@ def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, 
     return graphs.memory_bar(ours, others, used, sample.memory_total, cells)
 
 
-def occupant_pieces(view: View, device: DevicePicture) -> list[Piece]:
+def occupant_pieces(view: View, device: DevicePicture) -> list[InkPiece]:
     """Our jobs by their number, others in their colour, then what is wrong with the card."""
     who = occupant(view, device)
     pieces = _who_pieces(who, device)
     for warning in device.warnings:
-        pieces += [gap(2), Piece(f"! {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)]
+        pieces += [gap(2), InkPiece(f"! {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)]
     return pieces
 
 
-def _who_pieces(who: Occupant, device: DevicePicture) -> list[Piece]:
+def _who_pieces(who: Occupant, device: DevicePicture) -> list[InkPiece]:
     if device.jobs and who.what.startswith("#"):
         number, _, rest = who.what.partition(" ")
-        return [Piece(number, Ink.RUNNING, True), Piece(f" {rest}")]
+        return [InkPiece(number, Ink.RUNNING, True), InkPiece(f" {rest}")]
     ink = Ink.PAST if who.quiet else Ink.STRANGER if device.strangers or device.state is None else Ink.WARNING
-    return [Piece(who.what, Ink.TEXT if device.jobs else ink)]
+    return [InkPiece(who.what, Ink.TEXT if device.jobs else ink)]
 
 
 def _who(device: DevicePicture) -> str:
@@ -209,13 +211,13 @@ def _who(device: DevicePicture) -> str:
     return f"{plain(on_it[0].user or '?')}  pid {on_it[0].pid}{more}"
 
 
-def _below(view: View, device: DevicePicture) -> list[Piece]:
+def _below(view: View, device: DevicePicture) -> list[InkPiece]:
     """How long the job has been there."""
     time = occupant(view, device).time
-    return [Piece(f"{time} gone", Ink.PAST)] if time else []
+    return [InkPiece(f"{time} gone", Ink.PAST)] if time else []
 
 
-def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[Piece]:
+def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[InkPiece]:
     """The message stands where the figures would, and goes on where nobody is on the device."""
     sample, who = device.sample, occupant(view, device)
     if device.warnings:
@@ -225,14 +227,14 @@ def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[Piece]:
         age = f" · {duration(sample.age)}" if sample.age >= 1 and sample.status is not Status.STALE else ""
         text = f"! {sample.status.value}: {plain(sample.message)}{age}"
     if who.quiet:
-        return [Piece(text, Ink.FAILURE, True)]
-    return [left(text, fields.figures, Ink.FAILURE, bold=True), Piece(fields.wide_gap), *_who_pieces(who, device)]
+        return [InkPiece(text, Ink.FAILURE, True)]
+    return [left(text, fields.figures, Ink.FAILURE, bold=True), InkPiece(fields.wide_gap), *_who_pieces(who, device)]
 
 
-def _host(host: HostSample, view: View, fields: Fields) -> list[Piece]:
+def _host(host: HostSample, view: View, fields: Fields) -> list[InkPiece]:
     load = None if host.utilization is None else round(host.utilization)
     what = f"{host.cores} cores{f', {short(host.name)}' if host.name else ''}"
     graph = graphs.sparkline(history_columns(view, HOST, fields.spark)) if fields.spark else []
     rest = fields.figures - fields.load - sum(len(piece.text) for piece in _memory(host, fields, None))
     return [gap(1), left("CPU", fields.head - 1), *_loaded(graph, load, fields, None), *_memory(host, fields, None),
-            gap(rest), Piece(fields.wide_gap), Piece(what, Ink.PAST)]  # fmt: skip
+            gap(rest), InkPiece(fields.wide_gap), InkPiece(what, Ink.PAST)]  # fmt: skip

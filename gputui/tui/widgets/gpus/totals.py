@@ -10,7 +10,7 @@ from gputui.gpus.sample import Status
 from gputui.logs.plain import plain
 
 from .occupants import View
-from .page import Ink, PageLine, Piece, Room, gap, left, right, spot
+from .page import Ink, InkPiece, PageLine, Room, gap, left, right, spot
 
 _GIB, _TIB = 1024**3, 1024**4
 _YOU = "you"
@@ -84,13 +84,16 @@ def below(view: View, room: Room) -> list[PageLine]:
 
 def _users_line(view: View, width: int) -> PageLine:
     found = totals(view.picture)
-    pieces = [Piece(" Users  ")]
+    pieces = [InkPiece(" Users  ")]
     for user in found.users:
         ink = Ink.TEXT if user.ours else Ink.STRANGER
-        pieces += [Piece(f"{user.name} ", ink, True), Piece(f"{_cards(user.gpus, view)} {user.memory / _GIB:.0f} G   ")]
-    pieces.append(Piece(f"{found.free} free   ", Ink.PAST))
+        pieces += [
+            InkPiece(f"{user.name} ", ink, True),
+            InkPiece(f"{_cards(user.gpus, view)} {user.memory / _GIB:.0f} G   "),
+        ]
+    pieces.append(InkPiece(f"{found.free} free   ", Ink.PAST))
     if found.lost:
-        pieces.append(Piece(f"{found.lost} lost", Ink.FAILURE, True))
+        pieces.append(InkPiece(f"{found.lost} lost", Ink.FAILURE, True))
     return (spot(pieces, width, band=True),)
 
 
@@ -100,10 +103,10 @@ def _cards(count: int, view: View) -> str:
     return counted(count, "GPU", "GPUs")
 
 
-def _users_table(view: View, width: int) -> list[list[Piece]]:
+def _users_table(view: View, width: int) -> list[list[InkPiece]]:
     found = totals(view.picture)
     bar = max(8, min(24, width - 34))
-    lines = [[Piece(" Users")]]
+    lines = [[InkPiece(" Users")]]
     for user in found.users[:3]:
         ink = Ink.TEXT if user.ours else Ink.STRANGER
         lines.append([gap(3), left(user.name, 10, ink), gap(1), left(_cards(user.gpus, view), 8), gap(1),
@@ -111,35 +114,35 @@ def _users_table(view: View, width: int) -> list[list[Piece]]:
                       right(f"{user.memory / _GIB:.1f} G", 11)])  # fmt: skip
     if len(found.users) > 3:
         rest = found.users[3:]
-        lines[-1].append(Piece(f"  +{counted(len(rest), 'user', 'users')}", Ink.PAST))
+        lines[-1].append(InkPiece(f"  +{counted(len(rest), 'user', 'users')}", Ink.PAST))
     last = [gap(3), left("free", 10, Ink.PAST), gap(1), left(_cards(found.free, view), 8, Ink.PAST)]
     if found.lost:
-        last += [gap(1), Piece(f"{found.lost} lost", Ink.FAILURE, True)]
+        last += [gap(1), InkPiece(f"{found.lost} lost", Ink.FAILURE, True)]
     return [*lines, last]
 
 
-def _part(used: float, total: float, cells: int, ink: Ink) -> list[Piece]:
+def _part(used: float, total: float, cells: int, ink: Ink) -> list[InkPiece]:
     filled = min(cells, max(used > 0, round(cells * used / total))) if total else 0
-    return [Piece("━" * filled, ink), Piece("─" * (cells - filled), Ink.LINE)]
+    return [InkPiece("━" * filled, ink), InkPiece("─" * (cells - filled), Ink.LINE)]
 
 
 def _machine_line(view: View, width: int) -> PageLine:
     seen = view.machine
-    pieces = [Piece(" Host   ")]
+    pieces = [InkPiece(" Host   ")]
     if seen is None:
-        return (spot([*pieces, Piece("being looked at", Ink.PAST)], width, band=True),)
+        return (spot([*pieces, InkPiece("being looked at", Ink.PAST)], width, band=True),)
     busy = "–" if seen.busy is None else f"{seen.busy:.0f} %"
     for name, text in (("CPU", busy), ("RAM", _of(seen.memory_used, seen.memory_total, "/")),
                        ("disk", _of(seen.disk_used, seen.disk_total, "/")), ("load", _load(view))):  # fmt: skip
-        pieces += [Piece(f"{name} ", Ink.PAST), Piece(f"{text}   ")]
+        pieces += [InkPiece(f"{name} ", Ink.PAST), InkPiece(f"{text}   ")]
     return (spot(pieces, width, band=True),)
 
 
-def _machine_table(view: View, width: int) -> list[list[Piece]]:
+def _machine_table(view: View, width: int) -> list[list[InkPiece]]:
     seen, sample = view.machine, view.picture.sample
     driver = f"driver {plain(sample.driver)}" if sample is not None and sample.driver else ""
     if seen is None:
-        return [[Piece(" Host  "), Piece("being looked at", Ink.PAST)]]
+        return [[InkPiece(" Host  "), InkPiece("being looked at", Ink.PAST)]]
     up = f"up {duration_words(seen.up)}" if seen.up is not None else ""
     about = ", ".join(word for word in (f"{seen.cores} cores", up, driver) if word)
     bar = max(8, min(14, width - 40))
@@ -151,10 +154,10 @@ def _machine_table(view: View, width: int) -> list[list[Piece]]:
         ("disk", seen.disk_used or 0, seen.disk_total or 0, _of(seen.disk_used, seen.disk_total),
          plain(seen.disk_folder)),
     ]  # fmt: skip
-    made = [[Piece(" Host  "), Piece(about, Ink.PAST)]]
+    made = [[InkPiece(" Host  "), InkPiece(about, Ink.PAST)]]
     for name, used, total, text, more in lines:
         made.append([gap(1), left(name, 6, Ink.PAST), *_part(used, total, bar, Ink.MEMORY), gap(2), left(text, 18),
-                     gap(1), Piece(more, Ink.PAST)])  # fmt: skip
+                     gap(1), InkPiece(more, Ink.PAST)])  # fmt: skip
     return made
 
 
