@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import adding, devices, jobs, looking, reloading, scheduler
+from . import adding, comparing, devices, jobs, looking, reloading, scheduler
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -28,6 +28,7 @@ ACTS: dict[str, Act] = {
     "remove": jobs.remove,
     "details": looking.details,
     "failures": looking.failures,
+    "metric": comparing.metric,
     "copy_command": looking.copy_command,
     "copy_path": looking.copy_path,
     "kill": jobs.kill,

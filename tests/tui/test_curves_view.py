@@ -1,0 +1,92 @@
+"""`m` chooses what jobs are compared by, and again shows their curves over each other."""
+
+from __future__ import annotations
+
+from support.stage import LONG, Stage, on_stage
+
+from gputui.core.job import StateName
+from gputui.tui.screens.curves.chooser import MetricChooser
+from gputui.tui.screens.curves.view import CurvesView
+
+
+def printing(lr: str, scale: float, *, steps: bool = True) -> str:
+    step = "epoch {e} " if steps else ""
+    program = f"for e in range(1, 9): print(f'{step}val_loss={{{scale} / e:.4f}} acc={{e}}')"
+    return f'python3 -c "{program}" --lr {lr} --data x'
+
+
+async def printed(stage: Stage, *commands: str) -> None:
+    await stage.add(*commands)
+    last = len(commands) - 1
+    for job in range(last + 1):
+        await stage.becomes(job, StateName.SUCCEEDED)
+    await stage.until(lambda: all(job in stage.main.snapshot.results for job in range(last + 1)), "results are read")
+
+
+async def curves(stage: Stage) -> CurvesView:
+    await stage.press("m", "m")
+    await stage.until(lambda: isinstance(stage.screen, CurvesView), "curves are shown")
+    view = stage.screen
+    assert isinstance(view, CurvesView)
+    return view
+
+
+@on_stage()
+async def test_curves_of_the_marked_jobs_lie_over_each_other_with_their_names_at_the_ends(stage: Stage) -> None:
+    await printed(stage, printing("0.1", 2.0), printing("0.2", 1.0), printing("0.3", 4.0))
+    await stage.go_to(0)
+    await stage.press("space")
+    await stage.go_to(1)
+    await stage.press("space")
+    view = await curves(stage)
+    await stage.shows("2 marked jobs, by step")
+    await stage.until(lambda: all(f"#{job}" in stage.text for job in (0, 1)), "both are there")
+    assert "#2" not in stage.text
+    assert [row.job.id for row in view.rows()] == [1, 0]
+    assert "★ 0.125" in stage.text
+    assert "down is good" in stage.text
+    table = [line for line in stage.lines() if "━━" in line]
+    assert len(table) == 2
+    assert "0.2" in table[0]
+
+
+@on_stage()
+async def test_without_marks_the_best_are_shown_and_a_curve_can_be_taken_away(stage: Stage) -> None:
+    await printed(stage, *(printing(f"0.{lr}", lr) for lr in range(1, 9)))
+    view = await curves(stage)
+    await stage.shows("the best 6 of 8 jobs")
+    assert view.jobs == [0, 1, 2, 3, 4, 5]
+    await stage.press("j", "space")
+    assert view.jobs == [0, 2, 3, 4, 5]
+    await stage.press("x")
+    await stage.shows("by time")
+    await stage.press("m")
+    await stage.until(lambda: view.metric == "acc", "the next metric")
+    await stage.press("escape")
+    await stage.back_on_main()
+
+
+@on_stage()
+async def test_m_and_enter_choose_what_jobs_are_compared_by(stage: Stage) -> None:
+    await printed(stage, printing("0.1", 2.0))
+    await stage.press("m")
+    assert isinstance(stage.screen, MetricChooser)
+    before = stage.main.snapshot.metric
+    assert before is not None
+    other = "acc" if before.name == "val_loss" else "val_loss"
+    await stage.press("j" if before.name == "val_loss" else "k", "enter")
+    await stage.until(lambda: (stage.snapshot.metric or before).name == other, "it is compared by the other one")
+
+
+@on_stage()
+async def test_where_no_steps_are_printed_curves_are_against_time(stage: Stage) -> None:
+    await printed(stage, printing("0.1", 2.0, steps=False))
+    await curves(stage)
+    await stage.shows("by time")
+
+
+@on_stage()
+async def test_without_results_m_says_what_a_result_is(stage: Stage) -> None:
+    await stage.add(LONG)
+    await stage.press("m")
+    await stage.told("no job has printed a result yet")
