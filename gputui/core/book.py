@@ -20,8 +20,8 @@ class Book:
         self.jobs: Vector[Job] = Vector()
         self.line = Order()
         """All waiting jobs, in the order the user sees."""
-        self.ready: dict[Request, Order] = {}
-        """The eligible ones, one line for each request."""
+        self.ready: dict[tuple[Request, str], Order] = {}
+        """The eligible ones, one line for each request of each group, so that a group can be passed over."""
         self.timers = Timers()
         self.counts: Counter[StateName] = Counter()
         self.active: set[JobId] = set()
@@ -118,16 +118,16 @@ class Book:
     def _line_up(self, jobs: list[Job]) -> None:
         """Puts those that wait into their lines."""
         waiting: list[Place] = []
-        ready: dict[Request, list[Place]] = {}
+        ready: dict[tuple[Request, str], list[Place]] = {}
         for job in jobs:
             if isinstance(job.state, Waiting) and not job.archived:
                 place = place_of(job)
                 waiting.append(place)
                 if isinstance(job.state, Queued):
-                    ready.setdefault(job.request, []).append(place)
+                    ready.setdefault((job.request, job.spec.group), []).append(place)
         self.line.extend(waiting)
-        for request, places in ready.items():
-            self.ready.setdefault(request, Order()).extend(places)
+        for kind, places in ready.items():
+            self.ready.setdefault(kind, Order()).extend(places)
 
     def _leave(self, job: Job) -> None:
         if job.archived:
@@ -139,12 +139,12 @@ class Book:
             self.line.remove(place)
             self.waiting_in_group[job.spec.group] -= not isinstance(job.state, Held)
             if isinstance(job.state, Queued):
-                self._leave_ready(job.request, place)
+                self._leave_ready((job.request, job.spec.group), place)
         else:
             self.active.discard(job.id)
 
-    def _leave_ready(self, request: Request, place: Place) -> None:
-        line = self.ready[request]
+    def _leave_ready(self, kind: tuple[Request, str], place: Place) -> None:
+        line = self.ready[kind]
         line.remove(place)
         if not line:
-            del self.ready[request]
+            del self.ready[kind]

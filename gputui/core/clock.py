@@ -17,9 +17,9 @@ def step(scheduler: Scheduler, by: float) -> None:
     book = scheduler.book
     living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
     book.put_all([replace(job, state=state) for job in living if (state := _moved(job, by)) is not job.state])
-    scheduler.streak = replace(scheduler.streak, since=scheduler.streak.since + by)
-    if scheduler.cause is not None:
-        scheduler.cause = replace(scheduler.cause, since=scheduler.cause.since + by)
+    scheduler.breaker = scheduler.breaker.moved(by)
+    if scheduler.wanted_cause is not None:
+        scheduler.wanted_cause = replace(scheduler.wanted_cause, since=scheduler.wanted_cause.since + by)
     scheduler.starts_again_at += by
     if scheduler.clock is not None:
         scheduler.clock += by

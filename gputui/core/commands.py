@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gputui.core.attempts.cluster import check_request
 
+from .breaker import table
 from .dependencies import resolve, satisfied, unblocked_state, waiting_state
 from .events import (
     AddJobs,
@@ -98,7 +99,7 @@ def _check(spec: JobSpec) -> None:
 
 
 def check_settings(settings: Settings) -> None:
-    for name in ("pause_after", "grace", "cpu_jobs", "patience", "at_most", "keep_free"):
+    for name in ("pause_after", "grace", "cpu_jobs", "patience", "at_most", "keep_free", "probe"):
         if (getattr(settings, name) or 0) < 0:
             raise Refusal(f"{name} cannot be {getattr(settings, name):g}")
 
@@ -184,8 +185,8 @@ def rerun(scheduler: Scheduler, job: Job, event: Rerun, now: float) -> list[Inst
     if isinstance(in_the_way, Skipped):
         raise Refusal(f"#{job.id} would be skipped again: #{in_the_way.because} did not succeed; rerun that one")
     spec = job.spec if event.environment is None else replace(job.spec, environment=event.environment)
-    scheduler.streak = scheduler.streak.succeeded()
     settle(scheduler, job, now, "rerun by the user", spec=spec, failures=0, after_oom=None)
+    table.rerun(scheduler, job, now)
     to_revive = [job.id]
     while to_revive:
         earlier = to_revive.pop()

@@ -117,6 +117,12 @@ class Resume(Struct, frozen=True, tag="resume"):
     pass
 
 
+class TryFirst(Struct, frozen=True, tag="try_first"):
+    """These were rerun: one of them is tried alone, and the others follow when it succeeds or outlives the crash."""
+
+    jobs: tuple[JobId, ...]
+
+
 class SetLanes(Struct, frozen=True, tag="lanes"):
     lanes: tuple[Lane, ...]
     these: bool = False
@@ -154,11 +160,13 @@ class Settings(Struct, frozen=True, tag="settings"):
     """Further options of sbatch, as they are."""
     metric: str = ""
     """What jobs are compared by, as the user chose it: `val_acc max`; empty: what their settings or names tell."""
+    probe: float | None = 600.0
+    """Seconds after which one job is tried alone when jobs have crashed; None: never by itself."""
 
 
 UserCommand = (
     Hold | Release | Kill | Suspend | Continue | Requeue | Rerun | SetPriority | Move | Edit | Remove
-    | AddJobs | Pause | Drain | Resume | SetLanes | Settings
+    | AddJobs | Pause | Drain | Resume | TryFirst | SetLanes | Settings
 )  # fmt: skip
 
 

@@ -26,6 +26,13 @@ class Cause(Struct, frozen=True):
     signature: str | None = None
     left: bool = False
     """Somebody left on purpose since: no source goes on by itself, though crashes stay the cause."""
+    more: int = 0
+    """So many more jobs crashed than are named."""
+
+    @property
+    def count(self) -> int:
+        """How many jobs crashed."""
+        return len(self.jobs) + self.more
 
     @property
     def on_purpose(self) -> bool:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gputui.core.structures.order import Place
+from gputui.core.structures.order import Place, place_of
 
+from .breaker import table
+from .breaker.choice import next_probe
+from .breaker.scope import Scope
 from .instructions import Start
 from .job import Active, Job, LaneId, Placed, Queued, Request, Starting
 from .lanes import Lane
@@ -26,28 +29,48 @@ def place(scheduler: Scheduler, now: float) -> list[Start]:
     kept: frozenset[LaneId] | None = None
     heap = _heads(scheduler)
     while heap:
-        head, number, request = heapq.heappop(heap)
-        lanes = _lanes_for(scheduler, scheduler.asked(scheduler.book[head.job]), kept or frozenset())
+        head, number, kind = heapq.heappop(heap)
+        job = scheduler.book[head.job]
+        lanes = _lanes_for(scheduler, scheduler.asked(job), kept or frozenset())
         if lanes is not None:
-            starts.append(_start(scheduler, scheduler.book[head.job], lanes, now))
-            line = scheduler.book.ready.get(request)
-            following = line.first() if line is not None else None
-            if following is not None:
-                heapq.heappush(heap, (following, number, request))
-        elif kept is None and scheduler.board.takes_lane(request):
-            kept = _lanes_kept_for(scheduler, scheduler.book[head.job], now)
+            starts.append(_start(scheduler, job, lanes, now))
+            if isinstance(kind, Scope):
+                table.started(scheduler, kind, starts[-1].job, now)
+            elif (following := _following(scheduler, kind)) is not None:
+                heapq.heappush(heap, (following, number, kind))
+        elif kept is None and scheduler.board.takes_lane(job.request):
+            kept = _lanes_kept_for(scheduler, job, now)
     return starts
 
 
+Kind = tuple[Request, str]
+Head = tuple[Place, int, Kind | Scope]
+"""A job, and of which line it is the first, or in which scope it is the one that is tried."""
+
+
+def _following(scheduler: Scheduler, kind: Kind) -> Place | None:
+    line = scheduler.book.ready.get(kind)
+    return line.first() if line is not None else None
+
+
 def _something_may_start(scheduler: Scheduler, now: float) -> bool:
-    if scheduler.mode is not Mode.RUNNING or scheduler.cannot_start or now < scheduler.starts_again_at:
+    if scheduler.wanted_mode is not Mode.RUNNING or scheduler.cannot_start or now < scheduler.starts_again_at:
         return False
     return scheduler.board.any_free() or _cpu_job_may_start(scheduler)
 
 
-def _heads(scheduler: Scheduler) -> list[tuple[Place, int, Request]]:
-    heads = ((line.first(), request) for request, line in scheduler.book.ready.items())
-    heap = [(head, number, request) for number, (head, request) in enumerate(heads) if head is not None]
+def _heads(scheduler: Scheduler) -> list[Head]:
+    """A line whose group is paused has none; the one job that is tried there stands for it."""
+    cautious = scheduler.breaker.cautious
+    heap: list[Head] = []
+    for kind, line in scheduler.book.ready.items():
+        head = line.first()
+        if head is not None and not any(scope.covers(kind[1]) for scope in cautious):
+            heap.append((head, len(heap), kind))
+    for scope in cautious:
+        job = next_probe(scheduler, scope) if scope.due else None
+        if job is not None:
+            heap.append((place_of(job), len(heap), scope))
     heapq.heapify(heap)
     return heap
 

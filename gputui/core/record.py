@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .breaker import Streak
+from .breaker.scope import Breaker
 from .events import Settings
 from .job import JobId
 from .lanes import Lane
@@ -24,9 +24,9 @@ class Record(Struct, frozen=True):
 
     first_id: JobId = 0
     mode: Mode = Mode.RUNNING
+    """As people want it; crashes are the breaker's."""
     cause: Cause | None = None
     settings: Settings = Settings()
-    streak: Streak = Streak()
     lanes: tuple[Lane, ...] = ()
     next_position: float = 0.0
     leaving: tuple[Lane, ...] = ()
@@ -34,3 +34,4 @@ class Record(Struct, frozen=True):
     """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
     learned: dict[str, int] = {}
     """The memory that jobs of each group were seen to use on a device, and a little more."""
+    breaker: Breaker = Breaker()

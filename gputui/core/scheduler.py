@@ -17,7 +17,9 @@ from gputui.core.attempts.learning import learn, with_learned
 
 from . import clock, commands, placement, taking_back, transitions
 from .book import Book
-from .breaker import failure_of, joined, limit_of_any_kind, tripped
+from .breaker import table
+from .breaker.choice import Successes
+from .breaker.scope import Breaker, Scope
 from .dependencies import satisfied, waiting_state
 from .events import (
     AddJobs,
@@ -37,30 +39,28 @@ from .events import (
     Settings,
     Submitted,
     Tick,
+    TryFirst,
 )
 from .instructions import Instruction, Start
 from .job import (
     Blocked,
-    Crashed,
     Delayed,
     End,
-    Failed,
     Job,
     JobId,
     LaneId,
-    Refused,
     Request,
     Skipped,
     Succeeded,
-    TimedOut,
 )
 from .lanes import Board, Lane
-from .mode import Cause, Mode, cause_of
+from .mode import LEFT_ON_PURPOSE, Cause, Mode, cause_of
 from .record import Moment, Record
 from .results import JobResults
 from .snapshot import Snapshot
 from .taking_back import TakenBack
 from .views import eta
+from .views.caution import caution
 
 __all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
 
@@ -72,9 +72,13 @@ class Scheduler:
         record = record or Record()
         self.book = Book(jobs, record.first_id)
         self.board = Board(record.lanes, record.leaving)
-        self.mode, self.cause = record.mode, record.cause
+        self.wanted_mode, self.wanted_cause = record.mode, record.cause
+        """What people want of it; crashes may keep it from starting more than they do."""
         self.settings = record.settings
-        self.streak = record.streak
+        self.breaker: Breaker = record.breaker
+        self.successes = Successes()
+        self.next_probes: dict[str | None, tuple[object, Scope, JobId | None]] = {}
+        """What was last said of each scope: asked for every row, told once."""
         self.learned = dict(record.learned)
         self.next_position, self.clock = record.next_position, record.clock
         self.cpu_jobs_running = 0
@@ -95,8 +99,12 @@ class Scheduler:
         for job in self.book:
             self._restore(job)
 
+        self._take_over_pause()
+
     def _restore(self, job: Job) -> None:
         self.durations.note(job)
+        if isinstance(job.state, Succeeded):
+            self.successes.note(job)
         if job.active is not None:
             self.board.hold(job.id, job.active.lanes, job.active.gpus, self.asked(job))
             self.cpu_jobs_running += not job.active.lanes
@@ -120,13 +128,14 @@ class Scheduler:
             case Drain():
                 self._drain(now)
             case Resume():
-                self.resume(now)
+                table.resume(self, now)
             case SetLanes(lanes=lanes, these=these):
                 cluster.check_lanes(self, lanes)
                 self.board.replace(lanes, these=these)
             case Settings():
-                commands.check_settings(event)
-                self.settings = event
+                self._set(event, now)
+            case TryFirst():
+                table.try_first(self, event, now)
             case EngineTrouble(why=why):
                 self.unavailable = why
             case NodesSeen(largest=largest):
@@ -148,7 +157,8 @@ class Scheduler:
 
     def next_wakeup(self) -> float | None:
         """When a Tick is due; may be early, never late."""
-        return self.book.timers.next()
+        moments = (self.book.timers.next(), table.next_moment(self) if self.breaker.scopes else None)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     # What transitions are made of
 
@@ -179,7 +189,7 @@ class Scheduler:
         finished = self.change(job, now, text, keep="attempts" not in changes, state=end, **changes)
         self.durations.note(finished)
         learn(self, finished, now)
-        self._count(finished, end, now)
+        table.ended(self, finished, end, now)
 
     def _go_on(self, dependent: JobId, earlier: JobId, now: float) -> bool:
         """A job that a blocked one waits for has ended; False: the blocked one has ended too, skipped."""
@@ -194,49 +204,51 @@ class Scheduler:
             self.change(job, now, state.name, state=state)
         return True
 
-    def _count(self, job: Job, end: End, now: float) -> None:
-        if isinstance(end, Succeeded):
-            self.streak = self.streak.succeeded()
-            return
-        if not isinstance(end, Failed | Crashed | TimedOut | Refused) or not job.attempts:
-            return
-        if self.cause is not None and self.cause.kind is PauseKind.CRASHES:
-            others = (self.book[other] for other in self.cause.jobs if other != job.id)
-            more = joined(self.cause, tuple(map(failure_of, (*others, job))))
-            self.cause = replace(more, left=self.cause.left)
-            return
-        keep = limit_of_any_kind(self.settings.pause_after, len(self.board.lanes))
-        self.streak = self.streak.failed(failure_of(job), job.attempts[-1].started, keep)
-        cause = tripped(self.streak, self.settings.pause_after, len(self.board.lanes), now)
-        if cause is not None and self.mode is Mode.RUNNING:
-            self.pause(cause)
+    # Whether jobs start
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.PAUSED if self.breaker.pause is not None else self.wanted_mode
+
+    @property
+    def cause(self) -> Cause | None:
+        """Crashes come first: leaving a session that is paused by them must not hide them."""
+        return self.wanted_cause if self.breaker.pause is None else self.breaker.pause.cause
+
+    def _set(self, settings: Settings, now: float) -> None:
+        commands.check_settings(settings)
+        before, self.settings = self.settings, settings
+        if settings.probe != before.probe:
+            table.probe_setting_changed(self, now)
+
+    def _take_over_pause(self) -> None:
+        """A version that knew no scopes kept the crashes as what people wanted."""
+        cause = self.wanted_cause
+        if cause is not None and cause.kind is PauseKind.CRASHES:
+            self.wanted_mode, self.wanted_cause = Mode.RUNNING, None
+            table.take_over(self, cause)
 
     def _pause_as_asked(self, kind: PauseKind, now: float) -> None:
         if kind is PauseKind.CRASHES:
             raise Refusal("only the scheduler itself pauses because of crashes")
-        if self.mode is Mode.PAUSED and kind is PauseKind.USER:
+        tries = self.breaker.pause is not None and not self.breaker.pause.stopped
+        if self.mode is Mode.PAUSED and kind is PauseKind.USER and not tries:
             raise Refusal("the scheduler is paused already")
         self.pause(cause_of(kind, now))
 
     def pause(self, cause: Cause) -> None:
-        """Crashes stay the cause: leaving a session that is paused by them must not hide them."""
-        if self.cause is not None and self.cause.kind is PauseKind.CRASHES:
-            self.cause = replace(self.cause, left=True)
-        else:
-            self.mode, self.cause = Mode.PAUSED, cause
+        """Crashes stay the cause, and nothing is tried any more."""
+        table.halt(self, left=cause.kind in LEFT_ON_PURPOSE)
+        if self.breaker.pause is None:
+            self.wanted_mode, self.wanted_cause = Mode.PAUSED, cause
 
     def _drain(self, now: float) -> None:
         if self.mode is Mode.RUNNING or (self.cause is not None and self.cause.kind is PauseKind.USER):
-            self.mode, self.cause = Mode.DRAINING, None
+            table.halt(self, left=True)
+            self.wanted_mode, self.wanted_cause = Mode.DRAINING, None
         elif self.mode is Mode.PAUSED:
             self.pause(cause_of(PauseKind.DRAINED, now))
         self.check_drained(now)
-
-    def resume(self, now: float) -> None:
-        if self.mode is Mode.RUNNING:
-            raise Refusal("the scheduler is not paused")
-        self.mode, self.cause = Mode.RUNNING, None
-        self.streak = self.streak.reset(now)
 
     def check_drained(self, now: float) -> None:
         if self.mode is Mode.DRAINING and not self.book.active:
@@ -292,8 +304,8 @@ class Scheduler:
 
     def record(self) -> Record:
         return Record(
-            self.book.first_id, self.mode, self.cause, self.settings, self.streak, self.board.lanes,
-            self.next_position, tuple(self.board.leaving()), self.clock, dict(self.learned),
+            self.book.first_id, self.wanted_mode, self.wanted_cause, self.settings, self.board.lanes,
+            self.next_position, tuple(self.board.leaving()), self.clock, dict(self.learned), self.breaker,
         )  # fmt: skip
 
     def eta(self, now: float, results: Mapping[JobId, JobResults] = eta.NO_RESULTS) -> float | None:
@@ -313,6 +325,7 @@ class Scheduler:
             active=frozenset(self.book.active),
             mode=self.mode,
             cause=self.cause,
+            cautions=tuple(caution(self, scope) for scope in self.breaker.cautious),
             settings=self.settings,
             lanes=self.board.lanes,
             leaving=tuple(self.board.leaving()),

@@ -14,6 +14,7 @@ from .job import Active, Job, JobId, LaneId, StateName, Waiting
 from .lanes import Lane
 from .mode import Cause, Mode
 from .results import JobResults, MainMetric
+from .views.caution import Caution
 
 NO_RESULTS: Mapping[JobId, JobResults] = PackedMap(JobResults)
 
@@ -31,6 +32,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     active: frozenset[JobId]
     mode: Mode
     cause: Cause | None
+    cautions: tuple[Caution, ...] = ()
+    """Where jobs do not just start because of crashes: all jobs, or groups."""
     settings: Settings
     lanes: tuple[Lane, ...]
     leaving: tuple[Lane, ...]

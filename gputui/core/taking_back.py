@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gputui.core.structures.vector import Vector
 
-from .breaker import Streak
+from .breaker.scope import Breaker
 from .events import Settings
 from .job import Blocked, Job, JobId, Killed, Stopping
 from .lanes import Lane
@@ -32,7 +32,7 @@ class TakenBack(Struct, frozen=True):
     mode: Mode
     cause: Cause | None
     settings: Settings
-    streak: Streak
+    breaker: Breaker
     lanes: tuple[Lane, ...]
     told: int
     """How many lines of stories were to be stored."""
@@ -41,7 +41,7 @@ class TakenBack(Struct, frozen=True):
 def to_now(scheduler: Scheduler) -> TakenBack:
     """The event that takes back what is asked from now on, before it is made durable; costs nothing to make."""
     return TakenBack(
-        scheduler.book.jobs, scheduler.mode, scheduler.cause, scheduler.settings, scheduler.streak,
+        scheduler.book.jobs, scheduler.wanted_mode, scheduler.wanted_cause, scheduler.settings, scheduler.breaker,
         scheduler.board.lanes, len(scheduler.unsaved_moments),
     )  # fmt: skip
 
@@ -83,8 +83,19 @@ def _count_anew(scheduler: Scheduler, restored: list[JobId]) -> None:
 
 def _restore_scheduler(scheduler: Scheduler, event: TakenBack) -> None:
     """A pause stands: that nothing starts needs nobody's memory while nothing can."""
-    scheduler.settings, scheduler.streak = event.settings, event.streak
+    scheduler.settings = event.settings
+    _restore_breaker(scheduler, event.breaker)
     if scheduler.board.lanes != event.lanes:
         scheduler.board.replace(event.lanes, these=True)
-    if _STARTS_LESS.index(scheduler.mode) < _STARTS_LESS.index(event.mode):
-        scheduler.mode, scheduler.cause = event.mode, event.cause
+    if _STARTS_LESS.index(scheduler.wanted_mode) < _STARTS_LESS.index(event.mode):
+        scheduler.wanted_mode, scheduler.wanted_cause = event.mode, event.cause
+
+
+def _restore_breaker(scheduler: Scheduler, before: Breaker) -> None:
+    """That nothing is tried any more stands too."""
+    halted = [scope for scope in scheduler.breaker.cautious if scope.stopped]
+    scheduler.breaker = before
+    for scope in before.cautious:
+        if any(one.group == scope.group for one in halted) and not scope.stopped:
+            left = any(one.cause is not None and one.cause.left for one in halted)
+            scheduler.breaker = scheduler.breaker.put(scope.halted(left=left))

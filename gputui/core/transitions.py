@@ -11,6 +11,7 @@ from gputui.core.attempts import cluster, retries
 from gputui.core.structures.timers import due
 
 from . import commands, moving
+from .breaker import table
 from .events import (
     AttemptEnded,
     Continue,
@@ -113,6 +114,7 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
     state = job.state
     assert isinstance(state, Active)
     scheduler.free(job)
+    scope = scheduler.breaker.trying(job.id)
     purpose = _final_purpose(state, event.asked)
     if purpose is not None:
         _ended_as_asked(scheduler, job, purpose, event, now)
@@ -123,6 +125,8 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
         scheduler.delay(job, now, NO_ROOM_DELAY, event.outcome.why)
     else:
         _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
+    if scope is not None:
+        table.probe_ended(scheduler, scope, event, now)
     for left in event.left:
         scheduler.tell(job.id, now, left.words, keep=True)
     scheduler.check_drained(now)
@@ -236,6 +240,7 @@ def tick(scheduler: Scheduler, now: float) -> list[Instruction]:
         when = due(job)
         if when is not None and when <= now and not job.archived:
             instructions += _moment_came(scheduler, job, now)
+    table.tick(scheduler, now)
     return instructions
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.sessions import GPUTUI, all_pids, environment_of
 from support.terminal import CTRL_C, RecordedTerminal, recorded
 from support.waiting import until
@@ -68,7 +69,7 @@ def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Pat
         terminal.shows("● running")
         terminal.press("j")
         terminal.shows("2/8")
-        terminal.shows("jobs crashed the same way: ModuleNotFoundError: No module named 'augment_v2'")
+        terminal.shows("jobs: ModuleNotFoundError: No module named 'augment_v2'")
         terminal.shows("5/8")
         terminal.press("R")
         terminal.shows("reruns the picked")
@@ -134,10 +135,8 @@ def test_hooks_of_the_user_are_not_for_pretend_jobs(folder: Path, tmp_path: Path
 
 
 def paused_by_crashes() -> Snapshot:
-    scheduler = Scheduler()
-    scheduler.mode = Mode.PAUSED
-    scheduler.cause = Cause(PauseKind.CRASHES, "three crashed", 0.0, (5, 6, 7))
-    return scheduler.snapshot()
+    cause = Cause(PauseKind.CRASHES, "three crashed", 0.0, (5, 6, 7))
+    return replace(Scheduler().snapshot(), mode=Mode.PAUSED, cause=cause)
 
 
 def test_each_hint_goes_when_its_key_was_used_also_out_of_turn() -> None:

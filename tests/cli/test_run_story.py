@@ -226,7 +226,7 @@ def test_the_breaker_stops_a_queue_whose_jobs_crash_alike(session: Session) -> N
     jobs = session.write(*(session.told(number, crash) for number in range(6)))
     done = session.run(jobs, gpus="0")
     assert done.returncode == 1
-    assert "3 jobs crashed the same way: ModuleNotFoundError: No module named 'timm'" in done.stderr
+    assert "3 jobs: ModuleNotFoundError: No module named 'timm'" in done.stderr
     assert session.states() == ["failed"] * 3 + ["queued"] * 3
     again = session.run(jobs, "--pause-after", "0", gpus="0")
     assert "paused" not in again.stderr

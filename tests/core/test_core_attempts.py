@@ -286,7 +286,7 @@ def test_an_end_that_an_earlier_owner_had_ordered_is_what_it_was_ordered_for(
     world = running(timeout=60.0)
     world.do(AttemptEnded(job=0, attempt=1, outcome=outcome, at=world.now, asked=asked))
     assert world.job(0).state.name == state
-    assert (len(world.scheduler.streak.failures) == 1) is (asked is Purpose.TIMEOUT)
+    assert (len(world.scheduler.breaker.streak.failures) == 1) is (asked is Purpose.TIMEOUT)
 
 
 @pytest.mark.parametrize("alive", [False, True])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
-from gputui.core.breaker import Failure, crash_cause, joined
+from gputui.core.breaker.causes import crash_cause, joined
+from gputui.core.breaker.streak import Failure
 from gputui.core.events import (
     Drain,
     Edit,
@@ -54,7 +55,7 @@ def test_three_crashes_alike_pause_the_scheduler_and_say_why() -> None:
     crash(world, TIMM, TIMM)
     assert runs(world)
     crash(world, TIMM)
-    assert cause(world) == Cause(PauseKind.CRASHES, f"3 jobs crashed the same way: {TIMM}", world.now, (0, 1, 2), TIMM)
+    assert cause(world) == Cause(PauseKind.CRASHES, f"3 jobs: {TIMM}", world.now, (0, 1, 2), TIMM)
     assert world.start() == []
 
 
@@ -73,7 +74,7 @@ def test_crashes_whose_log_says_nothing_are_alike_by_their_exit() -> None:
     assert runs(world)
     world.run(2)
     world.run(2)
-    assert cause(world).message == "3 jobs crashed the same way: exit code 2"
+    assert cause(world).message == "3 jobs: exit code 2"
 
 
 def test_a_success_resets() -> None:
@@ -141,14 +142,14 @@ def test_jobs_that_could_not_be_started_or_ran_out_of_time_count() -> None:
     world = queue(pause_after=2)
     world.run(NotStarted("its folder is gone"))
     world.run(NotStarted("its folder is gone"))
-    assert cause(world).message == "2 jobs crashed the same way: its folder is gone"
+    assert cause(world).message == "2 jobs: its folder is gone"
     world.do(Resume())
     for job in (2, 3):
         world.do(Edit(job=job, spec=spec(timeout=5.0)))
         world.start()
         world.wait(5)
         world.end(job, 143)
-    assert cause(world).message == "2 jobs crashed the same way: timed out after 5 s"
+    assert cause(world).message == "2 jobs: timed out after 5 s"
 
 
 def test_the_same_job_crashing_again_is_one_job() -> None:
@@ -199,17 +200,17 @@ def test_crashes_that_arrive_while_paused_join_the_cause() -> None:
     since = cause(world).since
     world.now += 5
     world.end(3, 1, TIMM)
-    assert cause(world) == Cause(PauseKind.CRASHES, f"4 jobs crashed the same way: {TIMM}", since, (0, 1, 2, 3), TIMM)
+    assert cause(world) == Cause(PauseKind.CRASHES, f"4 jobs: {TIMM}", since, (0, 1, 2, 3), TIMM)
 
 
 def test_other_crashes_join_without_being_called_alike() -> None:
     world = paused_with_more_running()
     world.end(3, 1, OOM)
-    assert cause(world).message == f"3 jobs crashed the same way: {TIMM}; since then #3: {OOM}"
+    assert cause(world).message == f"3 jobs: {TIMM}; since then #3: {OOM}"
     world.end(4, 1, TIMM)
-    assert cause(world).message == f"4 jobs crashed the same way: {TIMM}; since then #3: {OOM}"
+    assert cause(world).message == f"4 jobs: {TIMM}; since then #3: {OOM}"
     world.end(5, 9)
-    text = f"4 jobs crashed the same way: {TIMM}; since then 2 others, the last #5: exit code 9"
+    text = f"4 jobs: {TIMM}; since then 2 others, the last #5: exit code 9"
     assert cause(world).message == text
     assert cause(world).jobs == (0, 1, 2, 3, 4, 5)
     world.end(6, 0)
@@ -280,6 +281,6 @@ def test_a_limit_below_zero_is_refused() -> None:
 def test_the_cause_is_told_in_the_words_of_a_job_and_compared_without_its_numbers() -> None:
     failures = tuple(Failure(job, "bad shape NxN", f"bad shape {job}x9") for job in (1, 2, 3))
     cause = crash_cause(failures, 5.0)
-    assert (cause.message, cause.signature) == ("3 jobs crashed the same way: #3: bad shape 3x9", "bad shape NxN")
+    assert (cause.message, cause.signature) == ("3 jobs: bad shape 3x9 · +2 variants", "bad shape NxN")
     other = Failure(4, "exit code N", "exit code 7")
-    assert joined(cause, (*failures, other)).message.endswith("#3: bad shape 3x9; since then #4: exit code 7")
+    assert joined(cause, (*failures, other)).message.endswith("bad shape 3x9 · +2 variants; since then #4: exit code 7")

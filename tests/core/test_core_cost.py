@@ -23,6 +23,7 @@ from gputui.core.events import (
     Release,
     Remove,
     Rerun,
+    Resume,
     SetPriority,
     Spawned,
 )
@@ -104,6 +105,18 @@ def place_with_nothing_free(scheduler: Scheduler) -> None:
     assert scheduler.place(1.0) == []
 
 
+def crash_and_try(scheduler: Scheduler) -> None:
+    """A try that fails, and the next one, in a scope of thousands that wait."""
+    for _ in range(8):
+        job = min(scheduler.book.active)
+        attempt = scheduler.book[job].issued
+        event = AttemptEnded(job=job, attempt=attempt, outcome=Exited(1), at=2.0, signature="crash")
+        scheduler.handle(event, 2.0)
+        for start in scheduler.place(2.0):
+            scheduler.handle(Spawned(job=start.job.id, attempt=start.job.issued, pid=1), 2.0)
+    scheduler.handle(Resume(), 3.0) if scheduler.breaker.cautious else None
+
+
 def look(scheduler: Scheduler) -> None:
     scheduler.snapshot()
     scheduler.record()
@@ -122,6 +135,7 @@ def look(scheduler: Scheduler) -> None:
         edit,
         add_one_and_remove_it,
         place_with_nothing_free,
+        crash_and_try,
         look,
     ],
 )

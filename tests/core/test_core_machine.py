@@ -43,7 +43,16 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(
         what=st.sampled_from(
-            ["change_of_scene", "late_news", "seen_alive", "look", "new_owner", "taken_back", "clock_steps"]
+            [
+                "change_of_scene",
+                "late_news",
+                "seen_alive",
+                "look",
+                "new_owner",
+                "taken_back",
+                "clock_steps",
+                "rerun_many",
+            ]
         ),
         chance=chances,
     )
@@ -76,6 +85,7 @@ WEIGHTS = {
     Driver.new_owner: 1,
     Driver.taken_back: 2,
     Driver.clock_steps: 1,
+    Driver.rerun_many: 1,
 }
 
 

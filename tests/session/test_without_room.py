@@ -136,11 +136,11 @@ def test_what_runs_is_ended_as_asked_though_nothing_can_be_written(
         assert sent(owner, order(job=job)) == [None]
         assert claim(owner, job)[1] == f"asked {line}"
         until(lambda: state(owner, job) == end, f"it is {end}")
-        assert not owner.scheduler.streak.failures
+        assert not owner.scheduler.breaker.streak.failures
     with owned(tmp_path / "s", lanes=1) as owner:
         until(lambda: len(owner.snapshot[job].attempts) == 1, "the next owner knows how it ended")
         assert owner.snapshot[job].attempts[0].end.name == "killed"
-        assert not owner.scheduler.streak.failures
+        assert not owner.scheduler.breaker.streak.failures
         assert (state(owner, job) == "killed") is (end == "killed")
         sent(owner, Kill(job=job, now=True))
 

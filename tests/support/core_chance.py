@@ -136,6 +136,7 @@ def any_change_of_scene(chance: Random) -> Event:
         patience=chance.choice([0.0, 300.0]),
         at_most=chance.choice([None, None, 1, 2]),
         keep_free=chance.choice([0, 0, 1]),
+        probe=chance.choice([None, 0.0, 5.0, 600.0]),
     )
     new_lanes = SetLanes(lanes(chance.choice(LANES)))
     seen = DevicesSeen({device: _any_facts(chance) for device in "0123"})

@@ -8,9 +8,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.core import taking_back
-from gputui.core.events import AddJobs, AttemptEnded, ClockStepped, Event, NeverRan, Refusal, Resume, Spawned, Tick
+from gputui.core.events import (
+    AddJobs,
+    AttemptEnded,
+    ClockStepped,
+    Event,
+    NeverRan,
+    Refusal,
+    Rerun,
+    Resume,
+    Spawned,
+    Tick,
+    TryFirst,
+)
 from gputui.core.instructions import Instruction
-from gputui.core.job import JobId, Stopping, Waiting
+from gputui.core.job import Ended, JobId, Stopping, Waiting
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.structures.timers import due
@@ -82,13 +94,15 @@ class Driver:
         self.place(chance)
 
     def place(self, chance: Random) -> None:
-        before = self.scheduler.mode
+        before = self.scheduler.wanted_mode
+        self.model.before_placement(self.scheduler)
         twin = restored(self.scheduler)
         starts = self.scheduler.place(self.now)
         assert twin.place(self.now) == starts, "a new owner would have placed otherwise"
         assert not starts or before is Mode.RUNNING
         for start in starts:
             self.model.started(self.scheduler, start.job)
+        self.model.check_cautious(self.scheduler, [start.job for start in starts])
         self.model.check_nothing_fits(self.scheduler, self.now)
         for start in starts:
             if chance.random() < 0.8:
@@ -133,7 +147,8 @@ class Driver:
         for old, new in zip(before, scheduler.book, strict=False):
             assert isinstance(new.state, Stopping) or replace(new, issued=old.issued) == old
         after = scheduler.record()
-        assert (after.settings, after.streak) == (record.settings, record.streak)
+        assert (after.settings, after.breaker.streak) == (record.settings, record.breaker.streak)
+        assert {scope.group for scope in after.breaker.scopes} == {scope.group for scope in record.breaker.scopes}
         assert [lane.devices for lane in after.lanes] == [lane.devices for lane in record.lanes]
         assert len(self.model.commands) - commands == len(scheduler.book) - len(before)
         self.check()
@@ -153,6 +168,13 @@ class Driver:
 
     def change_of_scene(self, chance: Random) -> None:
         self.do(any_change_of_scene(chance))
+
+    def rerun_many(self, chance: Random) -> None:
+        ended = [job.id for job in self.scheduler.book if isinstance(job.state, Ended) and not job.archived]
+        again = chance.sample(ended, min(len(ended), chance.randint(1, 4)))
+        for job in again:
+            self.do(Rerun(job=job))
+        self.do(TryFirst(tuple(again)))
 
     def resume(self, chance: Random) -> None:
         self.do(Resume())

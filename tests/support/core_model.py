@@ -7,6 +7,7 @@ from collections import Counter
 import msgspec
 from msgspec.structs import replace
 
+from gputui.core.breaker.scope import Probe, Scope, ScopeState
 from gputui.core.cards import DeviceFacts
 from gputui.core.instructions import Instruction, KillTree, Start
 from gputui.core.job import Ended, Job, JobId, Placed, Queued, Succeeded
@@ -48,6 +49,8 @@ class Model:
         self.memory: dict[JobId, int] = {}
         self.commands: list[str] = []
         self.pictures: list[tuple[Snapshot, list[Job]]] = []
+        self.cautious: tuple[Scope, ...] = ()
+        self.eligible: set[JobId] = set()
 
     def attempts(self) -> list[tuple[JobId, int]]:
         return sorted(self.ordered)
@@ -112,6 +115,22 @@ class Model:
             cpu_jobs = 1 + sum(not other.lanes for other in self.alive.values())
             assert cpu_jobs <= scheduler.settings.cpu_jobs
 
+    def before_placement(self, scheduler: Scheduler) -> None:
+        self.cautious = scheduler.breaker.cautious
+        self.eligible = {job.id for job in scheduler.book if isinstance(job.state, Queued)}
+
+    def check_cautious(self, scheduler: Scheduler, started: list[Job]) -> None:
+        """Where jobs crashed nothing starts, but one that was due and eligible, and that one is being tried."""
+        for scope in self.cautious:
+            of_scope = [job for job in started if scope.group in (None, job.spec.group)]
+            assert len(of_scope) <= (scope.state is ScopeState.OPEN and scope.due), "more than one was tried"
+            for job in of_scope:
+                now = scheduler.breaker.over(job.spec.group)
+                assert job.id in self.eligible
+                assert now is not None
+                assert now.probe == Probe(job.id, job.issued)
+        assert {scope.group for scope in self.cautious} == {scope.group for scope in scheduler.breaker.cautious}
+
     def ended(self, job: JobId, attempt: int) -> None:
         if self.is_alive(job, attempt):
             del self.alive[job]
@@ -127,12 +146,15 @@ class Model:
     def check_nothing_fits(self, scheduler: Scheduler, now: float) -> None:
         """After placement no job waits for a lane that is free, unless lanes are kept for one."""
         waiting = [job for job in scheduler.book if isinstance(job.state, Queued)]
-        if scheduler.mode is not Mode.RUNNING or now < scheduler.starts_again_at:
+        if scheduler.wanted_mode is not Mode.RUNNING or now < scheduler.starts_again_at:
             return
         patience = scheduler.settings.patience
         if any(isinstance(job.state, Queued) and now - job.state.since >= patience for job in waiting):
             return
         for job in waiting:
+            scope = scheduler.breaker.over(job.spec.group)
+            if scope is not None and (not scope.due or scope.first is not None):
+                continue
             if job.spec.request.gpus == 0:
                 assert scheduler.cpu_jobs_running >= scheduler.settings.cpu_jobs
             else:

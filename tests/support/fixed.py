@@ -106,7 +106,7 @@ def session(jobs: list[Job], *, crashed: bool = False) -> Snapshot:
     counts: dict[StateName, int] = {}
     for job in jobs:
         counts[job.state.name] = counts.get(job.state.name, 0) + 1
-    cause = Cause(PauseKind.CRASHES, f"3 jobs crashed the same way: {CRASH}", NOW, (0, 1, 2), CRASH)
+    cause = Cause(PauseKind.CRASHES, f"3 jobs: {CRASH}", NOW, (0, 1, 2), CRASH)
     return replace(
         empty.snapshot(), jobs=Vector(jobs), counts=counts, eta=NOW + 16_000,
         active=frozenset(job.id for job in jobs if job.active is not None),

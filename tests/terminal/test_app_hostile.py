@@ -47,7 +47,7 @@ def besieged(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal]]:
         )
         home.becomes(3, "failed")
         with home.opened(home.write(f"true {PAYLOAD}".replace("\x85", ""), name=FILE_NAME), gpus=None) as terminal:
-            terminal.shows("crashed the same way")
+            terminal.shows("3 jobs: ")
             yield home, terminal
 
 

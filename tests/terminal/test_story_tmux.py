@@ -85,7 +85,7 @@ def test_the_whole_story(story: Story) -> None:
 def crashes_are_named_and_mended(story: Story) -> None:
     tmux = story.tmux
     tmux.run([*GPUTUI, "--gpus", "sim:2", "jobs.txt"])
-    tmux.shows("3 jobs crashed the same way: ModuleNotFoundError: No module named 'lab_settings'")
+    tmux.shows("3 jobs: ModuleNotFoundError: No module named 'lab_settings'")
     tmux.shows("PAUSED")
     (story.folder / "lab_settings.py").touch()
     tmux.press("R")

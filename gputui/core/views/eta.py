@@ -36,10 +36,10 @@ class Durations:
             known.append(attempt.ended - attempt.started)
 
     def typical(self) -> dict[str, float]:
-        return {group: _median(known) for group, known in self._of_group.items()}
+        return {group: median(known) for group, known in self._of_group.items()}
 
 
-def _median(values: Iterable[float]) -> float:
+def median(values: Iterable[float]) -> float:
     """Importing `statistics` costs every owner and every waiting keeper more than all of this module."""
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -67,7 +67,7 @@ def estimate(scheduler: Scheduler, now: float, results: Mapping[JobId, JobResult
     typical = _lengths_by_progress(scheduler, told) | scheduler.durations.typical()
     if not typical or scheduler.cannot_start:
         return None
-    usual = _median(typical.values())
+    usual = median(typical.values())
     lanes = _lanes_free_at(scheduler, now, typical, usual, told)
     if not lanes:
         return None
@@ -89,7 +89,7 @@ def _lengths_by_progress(scheduler: Scheduler, ends: dict[JobId, float]) -> dict
         job = scheduler.book[job_id]
         assert job.active is not None
         told.setdefault(job.spec.group, []).append(end - job.active.since)
-    return {group: _median(each) for group, each in told.items()}
+    return {group: median(each) for group, each in told.items()}
 
 
 def _lanes_free_at(

@@ -14,9 +14,15 @@ def goes_on(snapshot: Snapshot) -> bool:
     """Something runs, or will start by itself."""
     if snapshot.active:
         return True
-    if snapshot.mode is not Mode.RUNNING or not snapshot.waiting:
+    if not starts_jobs(snapshot) or not snapshot.waiting:
         return False
     return any_can_start(snapshot, (job.id for job in snapshot))
+
+
+def starts_jobs(snapshot: Snapshot) -> bool:
+    """Nobody paused it; crashes may have, for one is tried after a while."""
+    crashed = any(caution.group is None for caution in snapshot.cautions)
+    return snapshot.mode is Mode.RUNNING or (crashed and snapshot.mode is Mode.PAUSED)
 
 
 def next_in_line(snapshot: Snapshot, job: Job) -> bool:
@@ -29,8 +35,8 @@ def next_in_line(snapshot: Snapshot, job: Job) -> bool:
 
 
 def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
-    """One of these will start by itself, as far as the lanes and the jobs it waits for allow."""
-    board = Board(snapshot.lanes)
+    """One of these will start by itself, as far as crashes, the lanes and the jobs it waits for allow."""
+    board, stands_still = Board(snapshot.lanes), _standing_still(snapshot)
     fits: dict[Request, bool] = {}
     seen: set[JobId] = set()
     to_see = list(jobs)
@@ -39,6 +45,8 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
         if job.id in seen:
             continue
         seen.add(job.id)
+        if None in stands_still or job.spec.group in stands_still:
+            continue
         request = job.request
         match job.state:
             case Delayed():
@@ -51,3 +59,8 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
             case Blocked():
                 to_see += job.after
     return False
+
+
+def _standing_still(snapshot: Snapshot) -> set[str | None]:
+    """The groups of which nothing starts until somebody wants it; None: all."""
+    return {caution.group for caution in snapshot.cautions if not caution.tries and caution.at is None}

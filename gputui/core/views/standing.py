@@ -11,6 +11,7 @@ from gputui.core.mode import Mode
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 
+from .caution import Caution
 from .why import why
 
 NOBODY = "nobody schedules it; gputui resume starts a keeper"
@@ -25,28 +26,45 @@ class Word(StrEnum):
     DONE = "done"
     PAUSED = "paused"
     DRAINING = "draining"
+    TRYING = "trying"
+    """Jobs crashed, and one is tried alone."""
 
 
 class Standing(Struct, frozen=True):
     word: Word
     awaits: str = ""
-    """What must happen before anything runs."""
+    """What must happen before anything runs; which job is tried; which groups are paused meanwhile."""
 
 
 def standing(snapshot: Snapshot, *, owned: bool = True) -> Standing:
     """`owned`: somebody is there to start jobs."""
     if snapshot.mode is not Mode.RUNNING:
-        return Standing(Word(snapshot.mode))
+        return _tried(snapshot.cautions) or Standing(Word(snapshot.mode))
     suspended = snapshot.count(StateName.SUSPENDED)
     if snapshot.running > suspended:
-        return Standing(Word.RUNNING)
+        others_run = snapshot.running > suspended + sum(caution.tries for caution in snapshot.cautions)
+        tried = None if others_run else _tried(snapshot.cautions)
+        return tried or Standing(Word.RUNNING, _paused_groups(snapshot.cautions))
     if suspended:
         return Standing(Word.WAITING, _told(suspended, "suspended job; continue lets it go on"))
     if snapshot.waiting and not owned:
         return Standing(Word.IDLE, NOBODY)
+    if snapshot.waiting and snapshot.cautions:
+        return Standing(Word.PAUSED, _paused_groups(snapshot.cautions))
     if snapshot.waiting or snapshot.awaits:
         return Standing(Word.WAITING, snapshot.awaits)
     return Standing(Word.DONE if snapshot.counts else Word.IDLE)
+
+
+def _tried(cautions: tuple[Caution, ...]) -> Standing | None:
+    tried = [f"#{caution.job}" for caution in cautions if caution.tries]
+    return Standing(Word.TRYING, f"{', '.join(tried)} alone") if tried else None
+
+
+def _paused_groups(cautions: tuple[Caution, ...]) -> str:
+    """`sweep is paused`, `a, b are paused`; a group that has no name is that of jobs without one."""
+    names = [caution.group or "the group without a name" for caution in cautions if caution.group is not None]
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} paused" if names else ""
 
 
 def awaited(scheduler: Scheduler, now: float) -> str:

@@ -11,6 +11,8 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.structures.order import place_of
 from gputui.core.views.amounts import memory_words
 
+from .caution import goes_on_by
+
 SHOWN = 3
 
 
@@ -37,10 +39,14 @@ def _names(scheduler: Scheduler, jobs: set[JobId]) -> str:
 
 
 def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
-    if scheduler.mode is Mode.PAUSED and scheduler.cause is not None:
-        return f"the scheduler is paused: {scheduler.cause.message}"
     if scheduler.mode is Mode.DRAINING:
         return "the scheduler is draining: nothing new is started"
+    if scheduler.wanted_cause is not None and scheduler.breaker.pause is None:
+        return f"the scheduler is paused: {scheduler.wanted_cause.message}"
+    scope = scheduler.breaker.over(job.spec.group)
+    if scope is not None and scope.cause is not None:
+        who = "the scheduler" if scope.group is None else "its group"
+        return f"{who} is paused: {scope.cause.message}; {goes_on_by(scheduler, scope, now)}"
     if scheduler.cannot_start:
         return scheduler.cannot_start
     if now < scheduler.starts_again_at:
@@ -60,7 +66,11 @@ def _jobs_ahead(scheduler: Scheduler, job: Job) -> int:
     """Jobs that want a lane do not wait for those that want none, nor the other way round."""
     takes_lane = scheduler.board.takes_lane
     alike = takes_lane(job.request)
-    lines = (line for request, line in scheduler.book.ready.items() if takes_lane(request) == alike)
+    lines = (
+        line
+        for (request, group), line in scheduler.book.ready.items()
+        if takes_lane(request) == alike and scheduler.breaker.over(group) is None
+    )
     return sum(line.rank(place_of(job)) for line in lines)
 
 

@@ -12,6 +12,7 @@ from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.transitions import words
+from gputui.core.views.caution import Caution
 from gputui.core.views.parameter_columns import parameters_of
 from gputui.core.views.standing import standing
 from gputui.process.processes import command_of
@@ -23,6 +24,7 @@ from gputui.session.messages.replies import (
     LeftShown,
     ListedJob,
     MetricShown,
+    PausedShown,
     SchedulerShown,
     ShownAttempt,
     ShownJob,
@@ -37,9 +39,29 @@ ENDED, DONE, STARTED = range(3)
 def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> SchedulerShown:
     cause, stands = snapshot.cause, standing(snapshot, owned=owned)
     told = (
-        CauseShown(cause.kind, cause.message, cause.jobs, cause.signature, cause.since) if cause is not None else None
+        CauseShown(cause.kind, cause.message, cause.jobs, cause.signature, cause.since, cause.count)
+        if cause is not None
+        else None
     )
-    return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, told)
+    paused = tuple(map(_paused_shown, snapshot.cautions))
+    return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, told, paused)
+
+
+def _paused_shown(caution: Caution) -> PausedShown:
+    cause = caution.cause
+    return PausedShown(
+        group=caution.group,
+        message=cause.message,
+        jobs=cause.jobs,
+        count=cause.count,
+        signature=cause.signature,
+        since=cause.since,
+        common=caution.common,
+        job=caution.job,
+        trying=caution.tries,
+        at=caution.at,
+        alive_after=caution.life,
+    )
 
 
 def row(job: Job, results: dict[str, Any], why: str | None) -> JobRow:

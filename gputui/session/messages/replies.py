@@ -22,6 +22,29 @@ class CauseShown(Struct, frozen=True):
     jobs: tuple[JobId, ...] = ()
     signature: str | None = None
     since: float | None = None
+    count: int = 0
+    """How many jobs crashed; of very many, only the newest are named."""
+
+
+class PausedShown(Struct, frozen=True):
+    """Where crashes keep jobs from starting, and which job is tried next."""
+
+    group: str | None
+    """None: all jobs."""
+    message: str
+    jobs: tuple[JobId, ...]
+    count: int
+    signature: str | None
+    since: float
+    common: dict[str, str]
+    """Parameters that all crashed jobs share, and no job of their group has succeeded with."""
+    job: JobId | None
+    """The one that is tried, or will be."""
+    trying: bool
+    at: float | None
+    """When it is tried; while it is, when it will have outlived the crashes. None: not by itself."""
+    alive_after: float
+    """Seconds after which it will have."""
 
 
 class SchedulerShown(Struct, frozen=True):
@@ -31,6 +54,7 @@ class SchedulerShown(Struct, frozen=True):
     standing: str = ""
     awaits: str | None = None
     cause: CauseShown | None = None
+    paused: tuple[PausedShown, ...] = ()
 
     @property
     def word(self) -> str:

@@ -25,6 +25,7 @@ WORDS = {
     Word.DONE: ("✓ DONE", "bold green"),
     Word.PAUSED: ("‖ PAUSED", "bold yellow"),
     Word.DRAINING: ("▽ DRAINING", "bold yellow"),
+    Word.TRYING: ("◷ TRYING", "bold yellow"),
 }
 
 

@@ -20,7 +20,7 @@ async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Sta
     cause = stage.snapshot.cause
     assert cause is not None
     assert cause.kind is PauseKind.CRASHES
-    await stage.shows("3 jobs crashed the same way: ModuleNotFoundError: No module named 'timm'")
+    await stage.shows("3 jobs: ModuleNotFoundError: No module named 'timm'")
     await stage.shows("R reruns them and resumes · p resumes without · l opens the log")
     await stage.until(lambda: stage.table.cursor == jobs[2], "the cursor is on the crash")
     await stage.shows("3 Log  #2")
@@ -94,7 +94,7 @@ async def test_resuming_without_rerunning_goes_on_with_the_rest(stage: Stage) ->
 async def test_what_is_shown_of_crashes_alike_is_a_true_message_of_one_of_them(stage: Stage) -> None:
     jobs = await stage.add(*(f"echo 'ValueError: bad shape {n}x128'; exit 1" for n in (61, 62, 63)), "true")
     await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips: they differ in numbers only")
-    await stage.shows("3 jobs crashed the same way: #2: ValueError: bad shape 63x128")
+    await stage.shows("3 jobs: ValueError: bad shape 63x128 · +2 variants")
     for number in (61, 62, 63):
         await stage.shows(f"bad shape {number}x128")
     await stage.press("R")

@@ -1,0 +1,83 @@
+"""What is done about crashes, for whoever looks: which job is tried, when, and when it will have outlived them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gputui.core.breaker import table
+from gputui.core.breaker.choice import next_probe
+from gputui.core.breaker.scope import Scope, ScopeState
+from gputui.core.job import JobId
+from gputui.core.mode import Cause
+
+from .amounts import duration_exact
+
+if TYPE_CHECKING:
+    from gputui.core.scheduler import Scheduler
+
+
+class Caution(Struct, frozen=True, kw_only=True):
+    """A scope in which jobs do not just start, as a snapshot has it."""
+
+    group: str | None
+    """None: all jobs."""
+    cause: Cause
+    job: JobId | None
+    """The one that is tried, or will be; None: none is eligible."""
+    tries: bool
+    """It is being tried now."""
+    at: float | None
+    """When it is tried, or will have outlived the crashes; None: when somebody wants it, or while it stands still."""
+    due: bool
+    """It is tried as soon as it fits."""
+    life: float
+    """Seconds after which it will have outlived the crashes."""
+    wait: float | None
+    """The seconds from the last crash to the next try."""
+    common: dict[str, str]
+    """The parameters that all crashed jobs share, and no job of their group has succeeded with."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Without anybody's help: one is tried, or will be."""
+        return self.tries or (self.at is not None and self.job is not None)
+
+
+def caution(scheduler: Scheduler, scope: Scope) -> Caution:
+    tries = scope.state is ScopeState.HALF
+    job = scope.probe.job if scope.probe is not None else _next(scheduler, scope)
+    assert scope.cause is not None
+    return Caution(
+        group=scope.group,
+        cause=scope.cause,
+        job=job,
+        tries=tries,
+        at=table.outlives_at(scheduler, scope) if tries else scope.probe_at,
+        due=scope.due,
+        life=scope.life,
+        wait=scope.wait,
+        common=scope.common,
+    )
+
+
+def _next(scheduler: Scheduler, scope: Scope) -> JobId | None:
+    known = scheduler.next_probes.get(scope.group)
+    if known is None or known[0] is not scheduler.book.jobs or known[1] is not scope:
+        job = next_probe(scheduler, scope)
+        known = (scheduler.book.jobs, scope, job.id if job is not None else None)
+        scheduler.next_probes[scope.group] = known
+    return known[2]
+
+
+def goes_on_by(scheduler: Scheduler, scope: Scope, now: float) -> str:
+    """How it goes on, in words: `tries #41 in 8:12`, `#41 is tried alone`."""
+    seen = caution(scheduler, scope)
+    if seen.tries:
+        return f"#{seen.job} is tried alone"
+    if seen.job is None or seen.at is None:
+        return "resume or rerun goes on"
+    if seen.due or seen.at <= now:
+        return f"#{seen.job} is tried as soon as it fits"
+    return f"tries #{seen.job} in {duration_exact(seen.at - now)}"
