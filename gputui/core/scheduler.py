@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gputui.core.attempts import cluster
 from gputui.core.attempts.learning import learn, with_learned
 
-from . import clock, commands, placement, taking_back, transitions
+from . import clock, commands, pausing, placement, taking_back, transitions
 from .book import Book
 from .breaker import table
 from .breaker.choice import Successes
@@ -32,7 +32,6 @@ from .events import (
     JobCommand,
     NodesSeen,
     Pause,
-    PauseKind,
     Refusal,
     Resume,
     SetLanes,
@@ -54,7 +53,7 @@ from .job import (
     Succeeded,
 )
 from .lanes import Board, Lane
-from .mode import LEFT_ON_PURPOSE, Cause, Mode, cause_of
+from .mode import Cause, Mode
 from .record import Moment, Record
 from .results import JobResults
 from .snapshot import Snapshot
@@ -98,8 +97,7 @@ class Scheduler:
         self._version = 0
         for job in self.book:
             self._restore(job)
-
-        self._take_over_pause()
+        pausing.take_over(self)
 
     def _restore(self, job: Job) -> None:
         self.durations.note(job)
@@ -124,9 +122,9 @@ class Scheduler:
             case AddJobs():
                 commands.add_jobs(self, event, now)
             case Pause(kind=kind):
-                self._pause_as_asked(kind, now)
+                pausing.pause_as_asked(self, kind, now)
             case Drain():
-                self._drain(now)
+                pausing.drain(self, now)
             case Resume():
                 table.resume(self, now)
             case SetLanes(lanes=lanes, these=these):
@@ -220,39 +218,6 @@ class Scheduler:
         before, self.settings = self.settings, settings
         if settings.probe != before.probe:
             table.probe_setting_changed(self, now)
-
-    def _take_over_pause(self) -> None:
-        """A version that knew no scopes kept the crashes as what people wanted."""
-        cause = self.wanted_cause
-        if cause is not None and cause.kind is PauseKind.CRASHES:
-            self.wanted_mode, self.wanted_cause = Mode.RUNNING, None
-            table.take_over(self, cause)
-
-    def _pause_as_asked(self, kind: PauseKind, now: float) -> None:
-        if kind is PauseKind.CRASHES:
-            raise Refusal("only the scheduler itself pauses because of crashes")
-        tries = self.breaker.pause is not None and not self.breaker.pause.stopped
-        if self.mode is Mode.PAUSED and kind is PauseKind.USER and not tries:
-            raise Refusal("the scheduler is paused already")
-        self.pause(cause_of(kind, now))
-
-    def pause(self, cause: Cause) -> None:
-        """Crashes stay the cause, and nothing is tried any more."""
-        table.halt(self, left=cause.kind in LEFT_ON_PURPOSE)
-        if self.breaker.pause is None:
-            self.wanted_mode, self.wanted_cause = Mode.PAUSED, cause
-
-    def _drain(self, now: float) -> None:
-        if self.mode is Mode.RUNNING or (self.cause is not None and self.cause.kind is PauseKind.USER):
-            table.halt(self, left=True)
-            self.wanted_mode, self.wanted_cause = Mode.DRAINING, None
-        elif self.mode is Mode.PAUSED:
-            self.pause(cause_of(PauseKind.DRAINED, now))
-        self.check_drained(now)
-
-    def check_drained(self, now: float) -> None:
-        if self.mode is Mode.DRAINING and not self.book.active:
-            self.pause(cause_of(PauseKind.DRAINED, now))
 
     def fit(self, request: Request, kept: Collection[LaneId] = ()) -> tuple[Lane, ...] | None:
         """Lanes for the request that are free, fit, and within what we may use of a shared machine."""

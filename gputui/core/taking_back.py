@@ -18,6 +18,7 @@ from .events import Settings
 from .job import Blocked, Job, JobId, Killed, Stopping
 from .lanes import Lane
 from .mode import Cause, Mode
+from .pausing import check_drained
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -58,7 +59,7 @@ def take_back(scheduler: Scheduler, event: TakenBack, now: float) -> None:
     gone = {job.id for job in restored}
     told = scheduler.unsaved_moments
     told[event.told :] = [moment for moment in told[event.told :] if moment.job not in gone]
-    scheduler.check_drained(now)
+    check_drained(scheduler, now)
 
 
 def _restored(event: TakenBack, job: Job, index: int) -> Job | None:

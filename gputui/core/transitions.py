@@ -65,6 +65,7 @@ from .job import (
     Suspended,
     TimedOut,
 )
+from .pausing import check_drained
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -129,7 +130,7 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
         table.probe_ended(scheduler, scope, event, now)
     for left in event.left:
         scheduler.tell(job.id, now, left.words, keep=True)
-    scheduler.check_drained(now)
+    check_drained(scheduler, now)
     return []
 
 

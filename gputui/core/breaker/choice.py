@@ -122,7 +122,7 @@ class _Fitting:
 
     def _answer(self, request: Request) -> int:
         scheduler = self._scheduler
-        if request.gpus == 0:
+        if not scheduler.board.takes_lane(request):
             return FITS if scheduler.cpu_jobs_running < scheduler.settings.cpu_jobs else WILL_FIT
         if scheduler.fit(request) is not None:
             return FITS
