@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from gputui.engines.local.claims import Claimed, Claims, WrittenExit
+from gputui.engines.claims import Claimed, Claims, WrittenExit
 from gputui.engines.local.engine import LocalEngine
 from gputui.process import processes
 

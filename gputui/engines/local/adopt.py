@@ -7,13 +7,13 @@ from typing import NamedTuple, Protocol
 from gputui.core.events import Outcome, Vanished
 from gputui.core.job import JobId
 from gputui.core.steps import Step, reached
+from gputui.engines.claims import Claim, Claimed, Claims, Empty, FolderGone, Garbled, Missing, Revoked, WrittenExit
 from gputui.engines.protocol import LEFT_BEHIND, Since, Survivor
 from gputui.process import processes
 from gputui.process.event_loop import EventLoop
 from gputui.process.folder_id import FolderId, lives_elsewhere
 from gputui.process.watch import Watch
 
-from .claims import Claim, Claimed, Claims, Empty, FolderGone, Garbled, Missing, Revoked, WrittenExit
 from .outcomes import outcome_of
 from .recovery_table import Decision, Wrapper, decide
 

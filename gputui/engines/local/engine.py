@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
+from gputui.engines.claims import Claimed, Claims, Revoked, Unreadable
 from gputui.engines.protocol import Abilities, Launch, Report, Survivor
 from gputui.process import processes
 from gputui.process.event_loop import EventLoop
@@ -17,7 +18,6 @@ from gputui.process.watch import Watch
 
 from . import spawn, wrapper
 from .adopt import Adoption
-from .claims import Claimed, Claims, Revoked, Unreadable
 from .crew import Crew
 from .live import Key, LiveAttempt, TreeOrder
 from .outcomes import WaitStatus, command_may_live, outcome_of

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from gputui.core import events
 from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
+from gputui.engines.claims import Absent, Claim, Claimed, Empty, FolderGone, Missing, Revoked, Unreadable, WrittenExit
 
-from .claims import Absent, Claim, Claimed, Empty, FolderGone, Missing, Revoked, Unreadable, WrittenExit
 from .wrapper import CLAIM_FAILED, FOLDER_FAILED
 
 STARTED_BEFORE = "this attempt was started before"

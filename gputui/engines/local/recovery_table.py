@@ -5,9 +5,19 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
+from gputui.engines.claims import (
+    Absent,
+    Claim,
+    Claimed,
+    Empty,
+    FolderGone,
+    Garbled,
+    Missing,
+    Revoked,
+    Unreadable,
+    WrittenExit,
+)
 from gputui.engines.protocol import Since
-
-from .claims import Absent, Claim, Claimed, Empty, FolderGone, Garbled, Missing, Revoked, Unreadable, WrittenExit
 
 
 class Decision(Enum):

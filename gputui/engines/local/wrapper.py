@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE
 from gputui.engines.protocol import Launch
 from gputui.process.processes import TOKEN_VARIABLE
 
-from .claims import EXIT_WORD, FOLDER_GONE_LINE
 from .spawn import HELD_BY_WRAPPER
 
 SHELL = "/bin/sh"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.engines.local.claims import (
+from gputui.engines.claims import (
     Absent,
     Claim,
     Claimed,

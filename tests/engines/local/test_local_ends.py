@@ -6,7 +6,7 @@ import pytest
 
 from gputui.core import events
 from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
-from gputui.engines.local.claims import (
+from gputui.engines.claims import (
     Absent,
     Claim,
     Claimed,

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from gputui.engines.local.claims import (
+from gputui.engines.claims import (
     Absent,
     Claim,
     Claimed,

@@ -16,8 +16,8 @@ from gputui.core import steps
 from gputui.core.events import Exited, NeverRan, NotStarted, Vanished
 from gputui.core.job import Purpose
 from gputui.core.steps import Step
+from gputui.engines.claims import Absent, Claimed, Empty, FolderGone, Revoked
 from gputui.engines.local import wrapper
-from gputui.engines.local.claims import Absent, Claimed, Empty, FolderGone, Revoked
 from gputui.engines.protocol import Since
 from gputui.process.folder_id import folders_held
 
