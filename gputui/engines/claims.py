@@ -1,9 +1,10 @@
 """The claim files: one per live attempt, created with O_EXCL by whoever decides about it.
 
-The wrapper creates it and writes its pid: the attempt runs. A recovering owner creates it and writes `revoked`:
-the attempt will never run, unless its claim had been taken away while it ran; then the owner that finds it alive
-writes its pid behind that. Later the wrapper appends how it went. An owner that cannot write its store appends what
-it orders before it does so, for the next owner. A line counts only with its newline.
+The wrapper creates it and writes its pid, or on a cluster `slurm JOB NODE PID TIME GPUS`: the attempt runs. A
+recovering owner creates it and writes `revoked`: the attempt will never run, unless its claim had been taken away
+while it ran; then the owner that finds it alive writes its pid behind that. Later the wrapper appends how it went. An
+owner that cannot write its store appends what it orders before it does so, for the next owner. A line counts only with
+its newline.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from gputui.core.job import JobId, Purpose
 
 REVOKED_LINE = b"revoked"
 FOLDER_GONE_LINE = b"nocwd"
+LOG_FAILED_LINE = b"nolog"
 EXIT_WORD = b"exit"
 ASKED_WORD = b"asked"
-_LONGEST = 256
+SLURM_WORD = "slurm"
+_LONGEST = 1024
 
 
 class Absent(Struct, frozen=True):
@@ -47,6 +50,16 @@ class Claimed(Struct, frozen=True):
     pid: int
 
 
+class Begun(Struct, frozen=True):
+    """The supervisor of a batch job was first; how the command ended is not written."""
+
+    slurm_job: int
+    node: str
+    started: float
+    gpus: tuple[str, ...]
+    """As `node:index`."""
+
+
 class WrittenExit(Struct, frozen=True):
     """The wrapper wrote the command's exit code."""
 
@@ -61,6 +74,12 @@ class FolderGone(Struct, frozen=True):
     at: float
 
 
+class LogFailed(Struct, frozen=True):
+    """The supervisor claimed, but could not make the job's log; the command did not run."""
+
+    at: float
+
+
 class Garbled(Struct, frozen=True):
     """There is something that no wrapper and no owner writes."""
 
@@ -71,7 +90,9 @@ class Unreadable(Struct, frozen=True):
     why: str
 
 
-Claim = Absent | Missing | Empty | Revoked | Claimed | WrittenExit | FolderGone | Garbled | Unreadable
+Claim = (
+    Absent | Missing | Empty | Revoked | Claimed | Begun | WrittenExit | FolderGone | LogFailed | Garbled | Unreadable
+)
 
 
 class Claims:
@@ -135,15 +156,23 @@ class Claims:
 
     def asked(self, job: JobId, attempt: int) -> Purpose | None:
         """What an owner ordered and could not write into its store; the newest counts."""
+        return _asked(self._content(job, attempt))
+
+    def begun(self, job: JobId, attempt: int) -> Begun | None:
+        """How it began in a cluster, also when its end is written too."""
+        lines = self._content(job, attempt).split(b"\n")[:-1]
+        return next((begun for line in lines if (begun := _begun(line)) is not None), None)
+
+    def _content(self, job: JobId, attempt: int) -> bytes:
         try:
             with open(self.path(job, attempt), "rb", buffering=0) as file:
-                return _asked(file.read(_LONGEST))
+                return file.read(_LONGEST)
         except OSError:
-            return None
+            return b""
 
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
-        was_claimed = isinstance(self.read(job, attempt), Claimed | WrittenExit | FolderGone)
+        was_claimed = isinstance(self.read(job, attempt), Claimed | Begun | WrittenExit | FolderGone)
         if was_claimed and self.asked(job, attempt) is not purpose:
             self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
 
@@ -174,7 +203,9 @@ class Claims:
                 self._remove_if_old(job, attempt, all_dead)
 
     def _remove_if_old(self, job: JobId, attempt: int, all_dead: bool) -> None:
-        kept = Claimed | Garbled | Unreadable if all_dead else Claimed | Garbled | Unreadable | Revoked | Empty
+        kept = Claimed | Begun | Garbled | Unreadable
+        if not all_dead:
+            kept |= Revoked | Empty
         try:
             age = time.time() - os.stat(self.path(job, attempt)).st_mtime
         except FileNotFoundError:
@@ -193,15 +224,29 @@ def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
     pids = [int(line) for line in lines if line.isdigit()]
     if pids:
         return Claimed(pids[0])
+    begun = next((begun for line in lines if (begun := _begun(line)) is not None), None)
+    if begun is not None:
+        return begun
     if not any(lines):
         return Empty()
     return Revoked() if REVOKED_LINE in lines else Garbled()
 
 
-def _end(line: bytes, written_at: Callable[[], float]) -> WrittenExit | FolderGone | None:
+def _begun(line: bytes) -> Begun | None:
+    match line.decode("utf-8", "replace").split(" "):
+        case [word, job, node, _, started, gpus] if word == SLURM_WORD and job.isdecimal():
+            with suppress(ValueError):
+                places = tuple(f"{node}:{gpu}" for gpu in gpus.split(",") if gpu != "-")
+                return Begun(int(job), node, float(started), places)
+    return None
+
+
+def _end(line: bytes, written_at: Callable[[], float]) -> WrittenExit | FolderGone | LogFailed | None:
     word, _, value = line.partition(b" ")
     if word == EXIT_WORD and value.isdigit():
         return WrittenExit(int(value), written_at())
+    if line == LOG_FAILED_LINE:
+        return LogFailed(written_at())
     return FolderGone(written_at()) if line == FOLDER_GONE_LINE else None
 
 

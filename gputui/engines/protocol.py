@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from gputui.core.events import AttemptEnded, EngineTrouble, NodesSeen, Spawned, Submitted
-from gputui.core.job import JobId, Purpose
+from gputui.core.job import EngineName, JobId, Purpose
 from gputui.process.event_loop import EventLoop
 
 Report = Submitted | Spawned | AttemptEnded | EngineTrouble | NodesSeen
@@ -23,6 +23,21 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """An attempt runs on the very devices that its lane names."""
     telemetry: bool
     """This machine's samples show the devices of its attempts."""
+    leaves_processes: bool = True
+    """What a command leaves running lives on; otherwise it is ended with the attempt."""
+
+
+class ClusterWishes(Struct, frozen=True, kw_only=True):
+    """What the session wants of a cluster for all its jobs; None: the cluster's own default."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time: float | None = None
+    """Seconds, for a job that says no timeout of its own."""
+    constraint: str | None = None
+    options: tuple[str, ...] = ()
+    """Of sbatch, as they are."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -49,6 +64,9 @@ class Launch(Struct, frozen=True, kw_only=True):
     """Bytes it will use on each of them, if it said so."""
     timeout: float | None = None
     """Seconds it may run; the scheduler ends it by itself, an engine may tell others."""
+    engine: EngineName = EngineName.LOCAL
+    """Which engine is to run it, for whoever has several."""
+    wishes: ClusterWishes = ClusterWishes()
     lease: int | None = None
     """A descriptor for the wrapper to hold as long as the command runs; the command itself does not get it."""
 
@@ -81,6 +99,7 @@ class Survivor(Struct, frozen=True, kw_only=True):
     attempt: int
     since: Since
     out: str
+    engine: EngineName = EngineName.LOCAL
 
 
 class Engine(Protocol):
@@ -96,7 +115,8 @@ class Engine(Protocol):
         """What every process of the attempt bears in GPUTUI_RUN, and nobody else."""
 
     def start(self, launches: Iterable[Launch]) -> None:
-        """Starts them beside each other, each as soon as it is given, and returns when all are started."""
+        """Starts them beside each other, each as soon as it is given. One that starts elsewhere may take its time:
+        this returns, and what becomes of it is reported."""
 
     def recover(self, survivors: list[Survivor]) -> None:
         """Decides about each survivor before anything is started, and reports what it found."""

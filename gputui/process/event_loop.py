@@ -19,6 +19,9 @@ class EventLoop(Protocol):
 
     def remove_reader(self, fd: int) -> None: ...
 
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
+        """From any thread."""
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Cancel: ...
 
     def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None: ...

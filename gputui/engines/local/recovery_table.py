@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from gputui.engines.claims import (
     Absent,
+    Begun,
     Claim,
     Claimed,
     Empty,
     FolderGone,
     Garbled,
+    LogFailed,
     Missing,
     Revoked,
     Unreadable,
@@ -64,6 +66,8 @@ TABLE: dict[type[Claim], Row] = {
     # After a power cut a claim may be empty, or missing, although the command ran.
     Empty: Row(alive=_LOOK_AGAIN, dead=_REQUEUE, unsure=_LOST),
     Claimed: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    Begun: Row(alive=_LOST, dead=_LOST, unsure=_LOST),  # a cluster's, which has rules of its own
+    LogFailed: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     Missing: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
     Garbled: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
     Unreadable: Row(alive=_LOOK_AGAIN, dead=_LOOK_AGAIN, unsure=_LOOK_AGAIN),

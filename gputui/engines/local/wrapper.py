@@ -63,7 +63,7 @@ def arguments(launch: Launch, claim: str) -> list[str]:
 def variables(environment: Mapping[str, str], token: str) -> dict[str, str]:
     """The wrapper's environment: the job's and its token, without what its own shell must not act upon."""
     chosen = {**environment, TOKEN_VARIABLE: token}
-    for name in _kept_from_the_wrapper(environment):
+    for name in kept_from_the_wrapper(environment):
         del chosen[name]
     return chosen
 
@@ -83,15 +83,15 @@ def _plain_echo(words: list[str]) -> bool:
 
 def _command(launch: Launch) -> list[str]:
     environment = launch.environment
-    kept = _kept_from_the_wrapper(environment)
+    kept = kept_from_the_wrapper(environment)
     if not (launch.shell or launch.login_shell or kept) and "PATH" in environment:
         words = plain_words(launch.command)
         if words is not None:
             return words
-    return [*_handed_over(kept, environment), *_shell_call(launch)]
+    return [*handed_over(kept, environment), *shell_call(launch)]
 
 
-def _shell_call(launch: Launch) -> list[str]:
+def shell_call(launch: Launch) -> list[str]:
     shell = launch.shell or _default_shell(launch.environment.get("PATH"))
     options = ["-l", "-c"] if launch.login_shell else ["-c"]
     if shell.rpartition("/")[2] in _KNOW_END_OF_OPTIONS:
@@ -99,7 +99,7 @@ def _shell_call(launch: Launch) -> list[str]:
     return [shell, *options, launch.command]
 
 
-def _kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
+def kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
     # One look at all names together is what nearly every start pays.
     all_names = "\n".join(environment)
     if "BASH" not in all_names and "SHELLOPTS" not in all_names:
@@ -107,7 +107,7 @@ def _kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
     return [name for name in environment if name.startswith(_EXPORTED_FUNCTION) or name in _SETS_UP_BASH]
 
 
-def _handed_over(kept: list[str], environment: Mapping[str, str]) -> list[str]:
+def handed_over(kept: list[str], environment: Mapping[str, str]) -> list[str]:
     """Gives the command what dash would drop (functions have no names it knows) and bash as sh would act upon."""
     return ["/usr/bin/env", *(f"{name}={environment[name]}" for name in kept)] if kept else []
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from support.engine_machine import EngineMachine
 from support.local_machine import Machine
+from support.slurm_machine import SlurmMachine
 
-KINDS: dict[str, type[EngineMachine]] = {"local": Machine}
+KINDS: dict[str, type[EngineMachine]] = {"local": Machine, "slurm": SlurmMachine}
 
 
 @pytest.fixture(params=KINDS)
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineMachine]:
+    if request.param == "slurm":
+        request.getfixturevalue("slurm")
     machine = KINDS[request.param](tmp_path)
     yield machine
     machine.clear_away()

@@ -1,0 +1,179 @@
+"""The supervisor: the batch script that claims an attempt on a node, runs its command and witnesses its end.
+
+It is bash, since a shell that waits in the foreground would never hear of a signal, and it outlives its command:
+when a batch script is gone, Slurm ends the rest at once. Signals of Slurm reach it alone under control groups, and
+everything under process groups; it passes them on to the whole tree of the attempt: whatever bears its token, writes
+to its logs, or descends from its command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE, LOG_FAILED_LINE, SLURM_WORD
+from gputui.engines.local import wrapper
+from gputui.engines.protocol import Launch
+from gputui.process.processes import TOKEN_VARIABLE
+
+CLAIM_TAKEN, FOLDER_UNSEEN, CLAIM_FAILED = 125, 124, 123
+"""The supervisor's own codes, where no claim of its own tells of it."""
+BEGUN, ENDED = "begun", "ended"
+"""What the names of news end with."""
+KILL_SIGNAL = 40
+"""Asks it to kill the tree: a signal that nobody else uses, as Slurm takes it and (RTMIN+6) as bash does."""
+GPU_USE = "gpu_use.csv"
+"""In the job's folder, every two seconds: index, utilisation in %, used and total memory in MiB, °C, W of its GPUs."""
+_GIVEN = "GPUTUI_SLURM_"
+
+# Exit by 'wait' alone is no proof of an end: a signal that is trapped ends it too.
+TEXT = f"""\
+#!/bin/bash
+gputui_folder=${_GIVEN}FOLDER gputui_key=${_GIVEN}KEY gputui_token=${_GIVEN}TOKEN gputui_cwd=${_GIVEN}CWD
+gputui_out=${_GIVEN}OUT gputui_err=${_GIVEN}ERR gputui_words=${_GIVEN}WORDS gputui_rang= gputui_ordered=
+unset ${{!{_GIVEN}@}}
+gputui_claim=$gputui_folder/claims/$gputui_key gputui_news=$gputui_folder/news/$gputui_key
+cd /
+set -C
+
+gputui_tree() {{
+    local gputui_line gputui_pid gputui_grew=1
+    local -A gputui_parent=() gputui_member=()
+    for gputui_line in /proc/[0-9]*/stat; do
+        gputui_pid=${{gputui_line#/proc/}} gputui_pid=${{gputui_pid%/stat}}
+        {{ read -r gputui_line <"$gputui_line"; }} 2>/dev/null || continue
+        gputui_line=${{gputui_line##*) }}
+        case $gputui_line in [ZX]*) continue ;; esac
+        gputui_line=${{gputui_line#* }}
+        gputui_parent[$gputui_pid]=${{gputui_line%% *}}
+        if [ "/proc/$gputui_pid/fd/1" -ef "$gputui_out" ] || [ "/proc/$gputui_pid/fd/2" -ef "$gputui_err" ]; then
+            gputui_member[$gputui_pid]=1
+        fi
+    done
+    while IFS= read -r gputui_line; do
+        gputui_pid=${{gputui_line#/proc/}} gputui_pid=${{gputui_pid%/environ}}
+        [ -z "${{gputui_parent[$gputui_pid]}}" ] || gputui_member[$gputui_pid]=1
+    done < <(grep -lzxF "{TOKEN_VARIABLE}=$gputui_token" /proc/[0-9]*/environ 2>/dev/null)
+    [ -z "${{gputui_parent[$gputui_child]}}" ] || gputui_member[$gputui_child]=1
+    while [ -n "$gputui_grew" ]; do
+        gputui_grew=
+        for gputui_pid in "${{!gputui_parent[@]}}"; do
+            [ -z "${{gputui_member[$gputui_pid]}}" ] || continue
+            [ -n "${{gputui_member[${{gputui_parent[$gputui_pid]}}]}}" ] || continue
+            gputui_member[$gputui_pid]=1 gputui_grew=1
+        done
+    done
+    unset "gputui_member[$$]"
+    gputui_found=("${{!gputui_member[@]}}")
+}}
+gputui_signal() {{
+    gputui_rang=1
+    gputui_tree
+    [ ${{#gputui_found[@]}} = 0 ] || kill -s "$1" "${{gputui_found[@]}}" 2>/dev/null
+}}
+gputui_terminate() {{
+    gputui_ordered=1
+    gputui_signal TERM
+    [ ${{#gputui_found[@]}} = 0 ] || kill -s CONT "${{gputui_found[@]}}" 2>/dev/null
+}}
+gputui_kill() {{
+    gputui_ordered=1
+    local gputui_round
+    for gputui_round in {{1..60}}; do
+        gputui_signal KILL
+        [ ${{#gputui_found[@]}} != 0 ] || break
+        sleep 0.05
+    done
+}}
+gputui_sample() {{
+    local gputui_gpus=${{SLURM_JOB_GPUS:-$CUDA_VISIBLE_DEVICES}}
+    while nvidia-smi -i "$gputui_gpus" --format=csv,noheader,nounits \\
+        --query-gpu=index,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw \\
+        >|"$GPUTUI_JOB_DIR/.{GPU_USE}" 2>/dev/null; do
+        mv -f "$GPUTUI_JOB_DIR/.{GPU_USE}" "$GPUTUI_JOB_DIR/{GPU_USE}"
+        sleep 2
+    done
+}}
+trap 'gputui_rang=1' QUIT PIPE ALRM XCPU XFSZ
+for gputui_name in HUP INT USR1 USR2; do trap "gputui_signal $gputui_name" $gputui_name; done
+trap gputui_terminate TERM
+trap gputui_kill RTMIN+6
+
+printf -v gputui_now '%(%s)T' -1
+gputui_now=${{EPOCHREALTIME:-$gputui_now}} gputui_gpus=${{SLURM_JOB_GPUS:-$CUDA_VISIBLE_DEVICES}}
+[ -d "$gputui_folder/claims" ] || exit {FOLDER_UNSEEN}
+if ! {{ printf '{SLURM_WORD} %s %s %s %s %s\\n' "$SLURM_JOB_ID" "$SLURMD_NODENAME" "$$" "${{gputui_now/,/.}}" \\
+    "${{gputui_gpus:--}}" >"$gputui_claim"; }} 2>/dev/null; then
+    [ -e "$gputui_claim" ] && exit {CLAIM_TAKEN}
+    exit {CLAIM_FAILED}
+fi
+{{ : >|"$gputui_news.{BEGUN}"; }} 2>/dev/null
+gputui_over() {{
+    {{ echo "$1" >>"$gputui_claim"; : >|"$gputui_news.{ENDED}"; }} 2>/dev/null
+    exit "$2"
+}}
+cd -- "$gputui_cwd" 2>/dev/null || gputui_over {FOLDER_GONE_LINE.decode()} 126
+if ! {{ : >"$gputui_out"; }} 2>/dev/null || ! {{ [ "$gputui_out" = "$gputui_err" ] || : >"$gputui_err"; }} 2>/dev/null
+then
+    gputui_over {LOG_FAILED_LINE.decode()} 126
+fi
+eval "set -- $gputui_words"
+(
+    trap - HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ RTMIN+6
+    set +C
+    export {TOKEN_VARIABLE}=$gputui_token
+    exec "$@"
+) </dev/null >>"$gputui_out" 2>>"$gputui_err" &
+gputui_child=$!
+if [ -n "$gputui_gpus" ] && [ -n "$GPUTUI_JOB_DIR" ] && command -v nvidia-smi >/dev/null; then
+    gputui_sample </dev/null >/dev/null 2>&1 &
+    gputui_sampler=$!
+fi
+while :; do
+    gputui_rang=
+    wait "$gputui_child"
+    gputui_code=$?
+    [ -n "$gputui_rang" ] || break
+done
+[ -z "$gputui_sampler" ] || kill -s KILL "$gputui_sampler" 2>/dev/null
+gputui_tree
+while [ ${{#gputui_found[@]}} != 0 ]; do
+    [ -n "$gputui_ordered" ] || gputui_kill
+    sleep 0.1
+    gputui_tree
+done
+gputui_over "{EXIT_WORD.decode()} $gputui_code" "$gputui_code"
+"""
+
+
+def variables(launch: Launch, token: str, folder: str) -> dict[str, str]:
+    """The supervisor's environment: the job's, without what its own shell must not act upon, and its orders.
+
+    Slurm lays its own variables over it, so what the caller has of them from a job around it is left out.
+    """
+    kept = wrapper.kept_from_the_wrapper(launch.environment)
+    words = [*wrapper.handed_over(kept, launch.environment), *wrapper.shell_call(launch)]
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if launch.gpus == 0 else {}
+    return {
+        **{name: value for name, value in launch.environment.items() if name not in kept and not _of_slurm(name)},
+        **hidden,
+        **_given(launch, token, folder, words),
+    }
+
+
+def _given(launch: Launch, token: str, folder: str, words: list[str]) -> Mapping[str, str]:
+    given = {
+        "FOLDER": folder,
+        "KEY": f"{launch.job}.{launch.attempt}",
+        "TOKEN": token,
+        "CWD": launch.cwd,
+        "OUT": launch.out,
+        "ERR": launch.err or launch.out,
+        "WORDS": shlex.join(words),
+    }
+    return {_GIVEN + name: value for name, value in given.items()}
+
+
+def _of_slurm(name: str) -> bool:
+    own = name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", TOKEN_VARIABLE)
+    return own or name.startswith(("SLURM_", "SBATCH_", "SLURMD_", _GIVEN))
