@@ -50,7 +50,7 @@ class Claimed(Struct, frozen=True):
     pid: int
 
 
-class Begun(Struct, frozen=True):
+class BatchBegun(Struct, frozen=True):
     """The supervisor of a batch job was first; how the command ended is not written."""
 
     slurm_job: int
@@ -90,9 +90,8 @@ class Unreadable(Struct, frozen=True):
     why: str
 
 
-Claim = (
-    Absent | Missing | Empty | Revoked | Claimed | Begun | WrittenExit | FolderGone | LogFailed | Garbled | Unreadable
-)
+_Ended = WrittenExit | FolderGone | LogFailed
+Claim = Absent | Missing | Empty | Revoked | Claimed | BatchBegun | _Ended | Garbled | Unreadable
 
 
 class Claims:
@@ -158,7 +157,7 @@ class Claims:
         """What an owner ordered and could not write into its store; the newest counts."""
         return _asked(self._content(job, attempt))
 
-    def begun(self, job: JobId, attempt: int) -> Begun | None:
+    def begun(self, job: JobId, attempt: int) -> BatchBegun | None:
         """How it began in a cluster, also when its end is written too."""
         lines = self._content(job, attempt).split(b"\n")[:-1]
         return next((begun for line in lines if (begun := _begun(line)) is not None), None)
@@ -172,7 +171,7 @@ class Claims:
 
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
-        was_claimed = isinstance(self.read(job, attempt), Claimed | Begun | WrittenExit | FolderGone)
+        was_claimed = isinstance(self.read(job, attempt), Claimed | BatchBegun | WrittenExit | FolderGone)
         if was_claimed and self.asked(job, attempt) is not purpose:
             self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
 
@@ -203,7 +202,7 @@ class Claims:
                 self._remove_if_old(job, attempt, all_dead)
 
     def _remove_if_old(self, job: JobId, attempt: int, all_dead: bool) -> None:
-        kept = Claimed | Begun | Garbled | Unreadable
+        kept = Claimed | BatchBegun | Garbled | Unreadable
         if not all_dead:
             kept |= Revoked | Empty
         try:
@@ -232,12 +231,12 @@ def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
     return Revoked() if REVOKED_LINE in lines else Garbled()
 
 
-def _begun(line: bytes) -> Begun | None:
+def _begun(line: bytes) -> BatchBegun | None:
     match line.decode("utf-8", "replace").split(" "):
         case [word, job, node, _, started, gpus] if word == SLURM_WORD and job.isdecimal():
             with suppress(ValueError):
                 places = tuple(f"{node}:{gpu}" for gpu in gpus.split(",") if gpu != "-")
-                return Begun(int(job), node, float(started), places)
+                return BatchBegun(int(job), node, float(started), places)
     return None
 
 

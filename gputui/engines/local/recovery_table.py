@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gputui.engines.claims import (
     Absent,
-    Begun,
+    BatchBegun,
     Claim,
     Claimed,
     Empty,
@@ -66,7 +66,7 @@ TABLE: dict[type[Claim], Row] = {
     # After a power cut a claim may be empty, or missing, although the command ran.
     Empty: Row(alive=_LOOK_AGAIN, dead=_REQUEUE, unsure=_LOST),
     Claimed: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
-    Begun: Row(alive=_LOST, dead=_LOST, unsure=_LOST),  # a cluster's, which has rules of its own
+    BatchBegun: Row(alive=_LOST, dead=_LOST, unsure=_LOST),  # a cluster's, which has rules of its own
     LogFailed: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     Missing: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
     Garbled: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),

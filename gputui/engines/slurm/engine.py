@@ -27,7 +27,7 @@ from gputui.core.events import (
 from gputui.core.job import JobId, Purpose
 from gputui.core.lanes import NodeSize
 from gputui.core.steps import Step, reached
-from gputui.engines.claims import Absent, Begun, Claims, FolderGone, LogFailed, Revoked, Unreadable, WrittenExit
+from gputui.engines.claims import Absent, BatchBegun, Claims, FolderGone, LogFailed, Revoked, Unreadable, WrittenExit
 from gputui.engines.protocol import LEFT_BEHIND, Abilities, Launch, Report, Since, Survivor
 from gputui.process.event_loop import EventLoop
 
@@ -36,10 +36,10 @@ from .commands import SlurmCommands, SlurmError, SlurmRefused
 from .errands import Errands
 from .live import BatchAttempt, BatchOrder
 from .orders import Orders
-from .outcomes import KILLED, Told, after_exit, before_claim, without_record
-from .questions import Answer, Questions
+from .outcomes import KILLED, SlurmVerdict, after_exit, before_claim, without_record
+from .questions import Questions, QueueAnswer
 from .reasons import waits
-from .records import Key, Reading, Records
+from .records import ClaimReading, Key, Records
 from .submission import meaning_of, submit, token_of
 
 STARTED_BEFORE = "this attempt was started before"
@@ -168,7 +168,7 @@ class SlurmEngine:
 
     # What the disk tells
 
-    def _read(self, readings: list[Reading]) -> None:
+    def _read(self, readings: list[ClaimReading]) -> None:
         for reading in readings:
             attempt = self._live.get(reading.key)
             if attempt is not None:
@@ -176,7 +176,7 @@ class SlurmEngine:
                 attempt.asking = False
                 self._took_in(attempt, reading)
 
-    def _took_in(self, attempt: BatchAttempt, reading: Reading) -> None:
+    def _took_in(self, attempt: BatchAttempt, reading: ClaimReading) -> None:
         if reading.begun is not None:
             self._began(attempt, reading.begun)
         match reading.claim:
@@ -190,14 +190,14 @@ class SlurmEngine:
             case Revoked():
                 self._revoked.add(attempt.key)
                 self._end(attempt, NeverRan())
-            case Begun() as begun if attempt.over:
+            case BatchBegun() as begun if attempt.over:
                 self._without_record(attempt, begun)
             case Absent() if attempt.over or (attempt.order is not BatchOrder.NONE and attempt.submitted_at):
                 self._withdraw(attempt)
             case Unreadable() if attempt.over:
                 self._loop.call_later(1.0, lambda: self._records.read([attempt.key]))
 
-    def _began(self, attempt: BatchAttempt, begun: Begun) -> None:
+    def _began(self, attempt: BatchAttempt, begun: BatchBegun) -> None:
         attempt.begun, attempt.number = begun, begun.slurm_job
         if attempt.told_begun:
             return
@@ -231,7 +231,7 @@ class SlurmEngine:
             told = after_exit(attempt.exit.code, attempt.row.state if attempt.row is not None else None)
             self._end_told(attempt, told, attempt.exit.at)
 
-    def _without_record(self, attempt: BatchAttempt, begun: Begun) -> None:
+    def _without_record(self, attempt: BatchAttempt, begun: BatchBegun) -> None:
         now = time.monotonic()
         if attempt.over_since is None:
             attempt.over_since = now
@@ -292,7 +292,7 @@ class SlurmEngine:
 
     # What Slurm tells
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: QueueAnswer) -> None:
         if answer.jobs is None:
             self._in_trouble(answer.trouble)
             return
@@ -318,7 +318,7 @@ class SlurmEngine:
             if why:
                 self._questions.poke()
 
-    def _see_nodes(self, answer: Answer) -> None:
+    def _see_nodes(self, answer: QueueAnswer) -> None:
         most = largest(answer.nodes or [])
         self._has_gpus = most is None or most.gpus > 0
         self._tell(NodesSeen(NodeSize(most.name, most.gpus) if most is not None else None))
@@ -403,10 +403,12 @@ class SlurmEngine:
 
     # Ends
 
-    def _end_told(self, attempt: BatchAttempt, told: Told, at: float | None = None) -> None:
+    def _end_told(self, attempt: BatchAttempt, told: SlurmVerdict, at: float | None = None) -> None:
         self._end(attempt, told.outcome, at, told)
 
-    def _end(self, attempt: BatchAttempt, outcome: Outcome, at: float | None = None, told: Told | None = None) -> None:
+    def _end(
+        self, attempt: BatchAttempt, outcome: Outcome, at: float | None = None, told: SlurmVerdict | None = None
+    ) -> None:
         if self._live.pop(attempt.key, None) is None:
             return
         begun = attempt.begun

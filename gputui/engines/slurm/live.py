@@ -7,7 +7,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from gputui.core.job import Purpose
-from gputui.engines.claims import Begun, WrittenExit
+from gputui.engines.claims import BatchBegun, WrittenExit
 
 from .answers import Phase, SlurmJob
 from .records import Key
@@ -35,7 +35,7 @@ class BatchAttempt(Struct, eq=False):
     """As Slurm last listed it."""
     missed: int = 0
     """Answers in a row that did not list it."""
-    begun: Begun | None = None
+    begun: BatchBegun | None = None
     told_begun: bool = False
     exit: WrittenExit | None = None
     """Written, but Slurm may have more to say of it."""

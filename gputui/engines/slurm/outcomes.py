@@ -15,7 +15,7 @@ FORGOTTEN = "Slurm does not know it any more, and it left no exit record: it may
 RESTARTED = "Slurm ended it and started it a second time, which was turned away: it may have run to any point"
 
 
-class Told(Struct, frozen=True):
+class SlurmVerdict(Struct, frozen=True):
     """An outcome, and the words for it that no log has."""
 
     outcome: Outcome
@@ -31,13 +31,13 @@ _ENDED_BY_SLURM = {
 }
 
 
-def after_exit(code: int, state: str | None) -> Told:
+def after_exit(code: int, state: str | None) -> SlurmVerdict:
     """Of an exit record that tells of a signal nobody here sent. `state`: Slurm's, or None where it does not say."""
     if state in _ENDED_BY_SLURM:
-        return Told(Exited(code), *_ENDED_BY_SLURM[state])
+        return SlurmVerdict(Exited(code), *_ENDED_BY_SLURM[state])
     if state in _TAKEN:
-        return Told(NodeFailed(_TAKEN[state]))
-    return Told(Exited(code))
+        return SlurmVerdict(NodeFailed(_TAKEN[state]))
+    return SlurmVerdict(Exited(code))
 
 
 _TAKEN = {
@@ -48,23 +48,25 @@ _TAKEN = {
 }
 
 
-def without_record(end: SlurmEnd | None, node: str) -> Told:
+def without_record(end: SlurmEnd | None, node: str) -> SlurmVerdict:
     """Of an attempt that began, is over as far as Slurm knows, and left no exit record."""
     if end is None:
-        return Told(Vanished(FORGOTTEN))
+        return SlurmVerdict(Vanished(FORGOTTEN))
     if end.state in _ENDED_BY_SLURM:
-        return Told(Exited(KILLED), *_ENDED_BY_SLURM[end.state])
+        return SlurmVerdict(Exited(KILLED), *_ENDED_BY_SLURM[end.state])
     if end.state in _TAKEN:
-        return Told(Vanished(_TAKEN[end.state]))
+        return SlurmVerdict(Vanished(_TAKEN[end.state]))
     if end.state in ("NODE_FAIL", "BOOT_FAIL"):
-        return Told(Vanished(f"node {node} failed (Slurm: {end.state}); it may go on there, and is not run again"))
+        return SlurmVerdict(
+            Vanished(f"node {node} failed (Slurm: {end.state}); it may go on there, and is not run again")
+        )
     if end.code == CLAIM_TAKEN:
-        return Told(Vanished(RESTARTED))
+        return SlurmVerdict(Vanished(RESTARTED))
     if end.signal:
-        return Told(Exited(128 + end.signal))
+        return SlurmVerdict(Exited(128 + end.signal))
     if end.state in ("COMPLETED", "FAILED"):
-        return Told(Exited(end.code))
-    return Told(Vanished(f"Slurm says {end.state}, and it left no exit record"))
+        return SlurmVerdict(Exited(end.code))
+    return SlurmVerdict(Vanished(f"Slurm says {end.state}, and it left no exit record"))
 
 
 def before_claim(end: SlurmEnd | None, folder: str) -> Outcome:

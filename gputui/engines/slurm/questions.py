@@ -24,7 +24,7 @@ GROWTH = 1.3
 NODES_EVERY = 300.0
 
 
-class Answer(Struct, frozen=True):
+class QueueAnswer(Struct, frozen=True):
     jobs: list[SlurmJob] | None
     """None: there was no answer."""
     asked_at: float
@@ -36,7 +36,7 @@ class Answer(Struct, frozen=True):
 class Questions:
     """`told` is called in the thread that asks."""
 
-    def __init__(self, commands: SlurmCommands, told: Callable[[Answer], None]) -> None:
+    def __init__(self, commands: SlurmCommands, told: Callable[[QueueAnswer], None]) -> None:
         self._commands = commands
         self._told = told
         self._user = pwd.getpwuid(os.geteuid()).pw_name
@@ -85,7 +85,7 @@ class Questions:
                 self._wake.wait(max(0.0, due - now) if now < due else None)
         return False
 
-    def _asked(self, at: float) -> Answer:
+    def _asked(self, at: float) -> QueueAnswer:
         try:
             jobs = self._commands.queue(self._user)
             nodes = self._asked_nodes(at)
@@ -95,7 +95,7 @@ class Questions:
         state = [(job.id, job.state, job.reason) for job in jobs]
         self._interval = min(SELDOM, self._interval * GROWTH) if state == self._last else EVERY
         self._last = state
-        return Answer(jobs, at, "", nodes)
+        return QueueAnswer(jobs, at, "", nodes)
 
     def _asked_nodes(self, at: float) -> list[SlurmNode] | None:
         if at - self._nodes_at < NODES_EVERY:
@@ -104,10 +104,10 @@ class Questions:
         self._nodes_at = at
         return nodes
 
-    def _unanswered(self, error: SlurmError, at: float) -> Answer:
+    def _unanswered(self, error: SlurmError, at: float) -> QueueAnswer:
         if self._since is None:
             self._since = time.time()
         self._interval = min(SELDOM, self._interval * GROWTH)
         since = time.strftime("%H:%M", time.localtime(self._since))
         words = str(error) if isinstance(error, NoSlurm) else f"Slurm does not answer since {since} ({error})"
-        return Answer(None, at, f"{words}: everything waits, nothing is lost")
+        return QueueAnswer(None, at, f"{words}: everything waits, nothing is lost")

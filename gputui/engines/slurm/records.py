@@ -14,7 +14,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from gputui.core.job import JobId, Purpose
-from gputui.engines.claims import Begun, Claim, Claims
+from gputui.engines.claims import BatchBegun, Claim, Claims
 from gputui.process.threads import begin
 
 from .supervisor import BEGUN, ENDED
@@ -25,19 +25,19 @@ SOON, LATER = 0.1, 0.5
 _QUIET_LOOKS = 100
 
 
-class Reading(Struct, frozen=True):
+class ClaimReading(Struct, frozen=True):
     """What the disk tells of an attempt."""
 
     key: Key
     claim: Claim
-    begun: Begun | None
+    begun: BatchBegun | None
     asked: Purpose | None
 
 
 class Records:
     """`told` is called in the thread that reads, with all that was read at once."""
 
-    def __init__(self, private: int, claims: Claims, told: Callable[[list[Reading]], None]) -> None:
+    def __init__(self, private: int, claims: Claims, told: Callable[[list[ClaimReading]], None]) -> None:
         self.folder = f"/proc/self/fd/{private}/news"
         self._claims = claims
         self._told = told
@@ -81,8 +81,8 @@ class Records:
         fresh, self._seen = names - self._seen, names
         return {key for name in fresh if (key := _key(name)) is not None}
 
-    def _reading(self, key: Key) -> Reading:
-        return Reading(key, self._claims.read(*key), self._claims.begun(*key), self._claims.asked(*key))
+    def _reading(self, key: Key) -> ClaimReading:
+        return ClaimReading(key, self._claims.read(*key), self._claims.begun(*key), self._claims.asked(*key))
 
 
 def _key(name: str) -> Key | None:

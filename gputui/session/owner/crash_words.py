@@ -12,7 +12,7 @@ from gputui.session.files.folders import Folders
 
 def told_in_full(end: AttemptEnded, job: Job, devices: Devices, folders: Folders) -> AttemptEnded:
     end = replace(end, usage=devices.usage(end.job, end.attempt))
-    if not isinstance(end.outcome, Exited) or end.outcome.code == 0:
+    if not isinstance(end.outcome, Exited) or end.outcome.code == 0 or end.signature is not None:
         return end
     # All that it knows by heart takes 30 ms to learn: the first crash pays for it, no start does.
     from gputui.logs.signatures import job_crash

@@ -6,12 +6,12 @@ import errno
 import time
 from collections.abc import Callable, Iterator
 
-from gputui.core.events import AttemptEnded, NoRoom, NotStarted, Outcome
+from gputui.core.events import AttemptEnded, NoRoom, NotStarted, Outcome, Settings
 from gputui.core.instructions import ContinueTree, Instruction, KillTree, Start, SuspendTree, Terminate, Withdraw
-from gputui.core.job import Job, Placed
+from gputui.core.job import EngineName, Job, Placed
 from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import Engine, Launch, Report
+from gputui.engines.protocol import ClusterWishes, Engine, Launch, Report
 from gputui.session.devices.devices import Devices
 from gputui.session.environment import captured, defaults, told, visible
 from gputui.session.errors import NotOurs
@@ -46,10 +46,12 @@ class Launcher:
         self._note = note
         self._devices = devices
         self._lanes: tuple[Lane, ...] = ()
+        self._wishes = ClusterWishes()
         self._bases: dict[tuple[str, bool], dict[str, str]] = {}
         """What all jobs of one environment are given, with a lane and without, as long as the lanes are the same."""
 
-    def carry_out(self, instructions: list[Instruction], lanes: tuple[Lane, ...]) -> None:
+    def carry_out(self, instructions: list[Instruction], lanes: tuple[Lane, ...], settings: Settings) -> None:
+        self._wishes = _wishes(settings)
         starts = [instruction.job for instruction in instructions if isinstance(instruction, Start)]
         if starts:
             self._engine.start(self._launches(starts, lanes))
@@ -90,7 +92,7 @@ class Launcher:
         own = self._base(placed, lanes)
         environment = {
             **own,
-            **visible(placed.gpus, {**own, **job.spec.variables} if job.spec.variables else own, self._devices.uuid_of),
+            **self._visible(job, placed, own),
             **told(job, placed, self._paths.root, self._folders.folder(job)),
             **job.spec.variables,
         }
@@ -108,8 +110,16 @@ class Launcher:
             gpus=job.spec.request.gpus,
             memory=job.spec.request.memory,
             timeout=job.spec.timeout,
+            engine=placed.engine,
+            wishes=self._wishes,
             lease=self._devices.lease_of(job.id),
         )
+
+    def _visible(self, job: Job, placed: Placed, own: dict[str, str]) -> dict[str, str]:
+        """In a cluster the devices are not known yet, and are told by it."""
+        if placed.engine is not EngineName.LOCAL:
+            return {}
+        return visible(placed.gpus, {**own, **job.spec.variables} if job.spec.variables else own, self._devices.uuid_of)
 
     def _base(self, placed: Placed, lanes: tuple[Lane, ...]) -> dict[str, str]:
         if lanes is not self._lanes:
@@ -130,6 +140,13 @@ class Launcher:
                 found = captured()
             self.environments[digest] = found
         return found
+
+
+def _wishes(settings: Settings) -> ClusterWishes:
+    return ClusterWishes(
+        partition=settings.partition, account=settings.account, qos=settings.qos, time=settings.time,
+        constraint=settings.constraint, options=settings.sbatch_opt,
+    )  # fmt: skip
 
 
 def _not_launched(job: Job, attempt: int, error: OSError | NotOurs) -> AttemptEnded:

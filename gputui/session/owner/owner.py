@@ -26,7 +26,7 @@ from gputui.engines.protocol import EngineFactory, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.threads import NoThread, begin
 from gputui.session.devices.gpu_file import GpuFile
-from gputui.session.engine_choice import local_engine
+from gputui.session.engine_choice import engines
 from gputui.session.errors import SessionError
 from gputui.session.feeds.feeds import Feeds
 from gputui.session.files.layouts import Layout
@@ -74,7 +74,7 @@ class Owner:
         places: bool = True,
         adopt: bool = False,
         on_change: Callable[[], None] = lambda: None,
-        make_engine: EngineFactory = local_engine,
+        make_engine: EngineFactory = engines,
     ) -> None:
         """`places`: False for a client that looks or changes the queue, but starts nothing."""
         self.paths, self.lock, self.kind, self.places, self.since = paths, lock, kind, places, time.time()

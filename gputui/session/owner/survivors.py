@@ -17,7 +17,8 @@ def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:
         job = book[job_id]
         assert job.active is not None
         out = folders.reached(folders.files(job, job.active.attempt).out)
-        under_way.append(Survivor(job=job_id, attempt=job.active.attempt, since=since, out=out))
+        placed = job.active
+        under_way.append(Survivor(job=job_id, attempt=placed.attempt, since=since, out=out, engine=placed.engine))
     return under_way
 
 

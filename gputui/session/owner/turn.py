@@ -157,7 +157,7 @@ class Turn:
 
     def _release(self) -> None:
         outbox, self._outbox = self._outbox, []
-        self._launcher.carry_out(outbox, self.scheduler.board.lanes)
+        self._launcher.carry_out(outbox, self.scheduler.board.lanes, self.scheduler.settings)
         ended, self._ended = self._ended, []
         for job_id, attempt in ended:
             self._info_writer.note(self.scheduler.book[job_id], over=attempt)
@@ -204,7 +204,7 @@ class Turn:
         for ticket in changing:
             take_back(ticket, self.scheduler.book, self._saver.refusal)
         write_down(self.scheduler.book, self._engine)
-        self._launcher.carry_out(orders_of(instructions), self.scheduler.board.lanes)
+        self._launcher.carry_out(orders_of(instructions), self.scheduler.board.lanes, self.scheduler.settings)
         self._ended += [(job.id, job.attempts[-1].number) for job in withdrawn if self._has_ended(job)]
 
     def _has_ended(self, job: Job) -> bool:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
-from gputui.core.job import JobId, Lost
+from gputui.core.job import EngineName, JobId, Lost
 from gputui.core.scheduler import Scheduler
 from gputui.engines.protocol import LEFT_BEHIND, Since
 from gputui.process.folder_id import FolderId
@@ -63,7 +63,7 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
         else:
             if not adopt:
                 refuse_other_container(paths, found, world, len(scheduler.book.active))
-            identity = settled(found, world, folder)
+            identity = settled(found, world, folder, in_cluster=_in_cluster(scheduler))
             rebooted = found.world.boot != world.boot
             scheduler = _caught_up(paths, store, scheduler, identity, notices, rebooted=rebooted)
     except BaseException:
@@ -76,6 +76,11 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
     if happened is Since.COPY and scheduler.book.active:
         notices.append(f"{paths.root} is a copy: what ran when it was made goes on where it was copied from")
     return Opened(store, scheduler, identity, happened, notices)
+
+
+def _in_cluster(scheduler: Scheduler) -> bool:
+    placed = (scheduler.book[job].active for job in scheduler.book.active)
+    return any(each is not None and each.engine is not EngineName.LOCAL for each in placed)
 
 
 def _opened(paths: Paths, notices: list[str]) -> tuple[Store, Scheduler, Identity | None]:

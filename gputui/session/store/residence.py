@@ -56,7 +56,11 @@ def since(found: Identity, here: World, folder: FolderId) -> Since:
     return Since.NOTHING if found.world.same_processes(here) else Since.WORLD_ENDED
 
 
-def settled(found: Identity, here: World, folder: FolderId) -> Identity:
-    """As it is from now on. Where processes may bear the name of a session that is not this one, it gets another."""
-    renamed = since(found, here, folder) in (Since.REBOOT, Since.COPY)
+def settled(found: Identity, here: World, folder: FolderId, *, in_cluster: bool = False) -> Identity:
+    """As it is from now on. Where processes may bear the name of a session that is not this one, it gets another.
+
+    `in_cluster`: attempts of it go on elsewhere, under its name, whatever became of this machine.
+    """
+    happened = since(found, here, folder)
+    renamed = happened is Since.COPY or (happened is Since.REBOOT and not in_cluster)
     return replace(found, world=here, folder=folder, uuid=uuid.uuid4().hex if renamed else found.uuid)

@@ -8,11 +8,13 @@ import pytest
 
 from gputui.engines.claims import (
     Absent,
+    BatchBegun,
     Claim,
     Claimed,
     Empty,
     FolderGone,
     Garbled,
+    LogFailed,
     Missing,
     Revoked,
     Unreadable,
@@ -32,6 +34,8 @@ ROWS: list[tuple[Claim, Decision, Decision, Decision]] = [
     (Missing(), Decision.ADOPT, Decision.LOST, Decision.LOST),
     (Garbled(), Decision.ADOPT, Decision.LOST, Decision.LOST),
     (Unreadable("EIO"), Decision.LOOK_AGAIN, Decision.LOOK_AGAIN, Decision.LOOK_AGAIN),
+    (BatchBegun(7, "n1", 5.0, ("n1:0",)), Decision.LOST, Decision.LOST, Decision.LOST),
+    (LogFailed(5.0), Decision.FINISHED, Decision.FINISHED, Decision.FINISHED),
 ]
 
 
