@@ -20,6 +20,12 @@ class Finding(Struct, frozen=True):
     good: bool
     text: str
     advice: str = ""
+    serious: bool = False
+    """Jobs cannot be run, or not safely, as long as this is so."""
+
+    @property
+    def level(self) -> str:
+        return "ok" if self.good else "bad" if self.serious else "note"
 
 
 def gpu_findings(sample: Sample | None, environment: Mapping[str, str]) -> list[Finding]:
@@ -54,7 +60,7 @@ _FOREIGN = Finding(
 def _trouble(sample: Sample) -> Finding:
     assert sample.trouble is not None
     harmless = sample.trouble.kind is TroubleKind.NO_LIBRARY
-    return Finding(harmless, sample.trouble.message, sample.trouble.advice)
+    return Finding(harmless, sample.trouble.message, sample.trouble.advice, serious=not harmless)
 
 
 def _summary(sample: Sample) -> Finding:

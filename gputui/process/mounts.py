@@ -14,6 +14,11 @@ LOCAL = frozenset(
 MOUNTS = "/proc/self/mounts"
 
 
+def file_system(folder: str) -> str | None:
+    """Its kind by name; None: it cannot be known."""
+    return _kind(os.path.realpath(folder))
+
+
 def is_local(folder: str) -> bool:
     """Whether nobody can be working there on another machine; False: they can, or it cannot be known."""
     return _kind(os.path.realpath(folder)) in LOCAL

@@ -4,47 +4,98 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
+from collections.abc import Callable
 
 from gputui.cli.output.words import out
-from gputui.cli.parsing.parser import Parser
+from gputui.cli.parsing.parser import Options, Parser
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.hardware import driver_present
-from gputui.gpus.process import ProcessSampler
-from gputui.gpus.watch import sample_once
+from gputui.logs.plain import plain
 
-LOGIND = ("/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf")
+Section = tuple[str, Callable[[], list[Finding]]]
 
 
 def parser(verb: str) -> Parser:
-    return Parser(
+    made = Parser(
         verb,
-        "Looks at this machine: GPUs, driver, what survives a logout. Every finding says what to do.",
-        usage="doctor",
-        examples="gputui doctor",
+        "Looks at this machine: Python, GPUs and driver, the session's folder, limits, what survives a logout, the "
+        "terminal, other machines, Slurm. Every finding says what to do; nothing is changed. Exit status 1: something "
+        "keeps jobs from running, or from running safely.",
+        usage="doctor [--slurm] [--partition P] [--account A] [--qos Q] [--json]",
+        examples="gputui doctor\ngputui doctor --json\ngputui doctor --slurm --partition gpu",
     )
+    made.switch("--slurm", help="work is to be done on a cluster: also submit a trial job that looks at the folder")
+    made.add_argument("--partition", help="as jobs will be submitted with")
+    made.add_argument("--account", help="as jobs will be submitted with")
+    made.add_argument("--qos", help="as jobs will be submitted with")
+    made.add_argument("--constraint", help="as jobs will be submitted with")
+    made.add_common("json", "session")
+    return made
 
 
 def main(verb: str, words: list[str]) -> int:
     from gputui.cli.calling import carry_out
 
-    return carry_out(parser(verb), words, lambda options: report())
+    return carry_out(parser(verb), words, work)
 
 
-def report() -> int:
-    findings = [_python(), *_gpus(), lease_finding(), _logout(), _shell()]
-    for finding in findings:
-        out(f"{'ok  ' if finding.good else 'note'}  {finding.text}")
-        if finding.advice:
-            out(f"      → {finding.advice}")
-    return 0
+def work(options: Options) -> int:
+    found = [(name, finding) for name, look in sections(options) for finding in look()]
+    if options.json:
+        from gputui.cli.calling import print_json
+
+        rows = [
+            {"area": name, "level": each.level, "text": plain(each.text), "advice": each.advice or None}
+            for name, each in found
+        ]
+        print_json({"good": not any(each.serious for _, each in found), "findings": rows})
+    else:
+        for _, finding in found:
+            out(f"{finding.level:4}  {plain(finding.text)}")
+            if finding.advice:
+                out(f"      → {finding.advice}")
+    return 1 if any(finding.serious for _, finding in found) else 0
 
 
-def _python() -> Finding:
-    return Finding(True, f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} cores")
+def sections(options: Options) -> list[Section]:
+    from gputui.cli.doctor.folder import folder_findings
+    from gputui.cli.doctor.hosts import host_findings
+    from gputui.cli.doctor.limits import limit_findings
+    from gputui.cli.doctor.logout import logout_findings
+    from gputui.cli.doctor.python import python_findings
+    from gputui.cli.doctor.screen import terminal_findings
+
+    root, begun = session_folder(options)
+    return [
+        ("python", python_findings),
+        ("gpus", lambda: [*_gpus(), lease_finding()]),
+        ("folder", lambda: folder_findings(root, begun=begun)),
+        ("limits", limit_findings),
+        ("logout", logout_findings),
+        ("shell", lambda: [_shell()]),
+        ("terminal", terminal_findings),
+        ("hosts", host_findings),
+        ("slurm", lambda: _slurm(options, root if begun else os.path.dirname(root))),
+    ]
+
+
+def session_folder(options: Options) -> tuple[str, bool]:
+    """The session that is meant, or where one would be begun; and whether it is there."""
+    from gputui.session.control.client import NoSession
+    from gputui.session.locate import NeedsSession, chosen
+
+    try:
+        return chosen("doctor", options.session), True
+    except (NoSession, NeedsSession):
+        if options.session:
+            raise
+        return os.path.abspath("gputui_run"), False
 
 
 def _gpus() -> list[Finding]:
+    from gputui.gpus.process import ProcessSampler
+    from gputui.gpus.watch import sample_once
+
     if not driver_present():
         return [Finding(True, "no NVIDIA GPU: CPU lanes serve instead", "gputui run --gpus cpu:N chooses how many")]
     sampler = ProcessSampler()
@@ -54,32 +105,18 @@ def _gpus() -> list[Finding]:
         sampler.close()
 
 
-def _logout() -> Finding:
-    """systemd can end everything of a user at logout, keepers and jobs included."""
-    if not os.path.isdir("/run/systemd/system"):
-        return Finding(True, "no systemd: nothing ends your processes at logout")
-    if not _kills_at_logout():
-        return Finding(True, "systemd leaves your processes alone at logout")
-    user = os.environ.get("USER", str(os.getuid()))
-    if os.path.exists(f"/var/lib/systemd/linger/{user}"):
-        return Finding(True, "systemd kills your processes at logout, but lingering is on for you")
-    advice = f"loginctl enable-linger {user}; then start with: systemd-run --user --scope gputui run …"
-    return Finding(False, "KillUserProcesses=yes: jobs and keepers end when you log out", advice)
-
-
-def _kills_at_logout() -> bool:
-    for path in LOGIND:
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                lines = [line.strip().replace(" ", "").lower() for line in file]
-        except OSError:
-            continue
-        if "killuserprocesses=yes" in lines or "killuserprocesses=true" in lines:
-            return True
-    return False
-
-
 def _shell() -> Finding:
     if shutil.which("bash"):
         return Finding(True, "commands run under bash")
     return Finding(False, "there is no bash: commands run under sh", "install bash, or write commands for sh")
+
+
+def _slurm(options: Options, folder: str) -> list[Finding]:
+    """Only where there is Slurm, or where it is asked for; a job is submitted only where it is asked for."""
+    from gputui.cli.doctor.slurm import SlurmWishes, slurm_findings
+
+    named = (options.partition, options.account, options.qos, options.constraint)
+    asked = options.slurm or any(named)
+    if not asked and shutil.which("sbatch") is None:
+        return []
+    return slurm_findings(SlurmWishes(asked, *named), folder, probe=asked)

@@ -29,6 +29,7 @@ EXAMPLES = """\
 examples:
   gputui keep                 schedule on in the background, until nothing is left to do
   gputui keep --foreground    the same, in this terminal or as a service
+  gputui keep --install       a service of systemd keeps the session, also after a logout and a reboot
 """
 
 
@@ -36,6 +37,7 @@ def parser(verb: str) -> Parser:
     made = Parser(verb, "Own a session without a screen.", epilog=EXAMPLES, allow_abbrev=True)
     made.add_argument("root", nargs="?", metavar="session", default="gputui_run", help="the session's folder")
     made.switch("--foreground", help="stay in the foreground")
+    made.switch("--install", help="write a service for systemd that keeps the session, and say how to begin it")
     made.switch("--wait", help="sleep until the session's owner is gone")
     made.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
     made.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
@@ -54,6 +56,10 @@ def _work(options: Options) -> int:
     paths.check()
     for notice in paths.notices:
         say(notice)
+    if options.install:
+        from gputui.cli.doctor.service import install
+
+        return install(paths)
     if options.wait or options.start or options.foreground:
         return keep(
             paths,

@@ -50,7 +50,6 @@ _NOBODY_ANSWERS = (
     "Communication connection failure",
     "Protocol authentication error",
     "Munge",
-    "Unable to establish configuration source",
 )
 
 

@@ -41,6 +41,10 @@ _SENTENCES = (
     ("required partition not available", _CLOSED),
     ("partition is down", _CLOSED),
     ("unrecognized option", "sbatch knows no option {option}: see `sbatch --help`"),
+    (
+        "establish a configuration source",
+        "Slurm is installed here, but this machine is in no cluster: there is no slurm.conf (SLURM_CONF names one)",
+    ),
     ("unable to resolve", "Slurm cannot find its controller: is SLURM_CONF as it should be?"),
     ("invalid job id", "Slurm does not know the job any more"),
 )

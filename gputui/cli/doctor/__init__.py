@@ -1,0 +1,5 @@
+"""What `gputui doctor` looks at: a module for each part of the machine, which gives findings with what to do.
+
+What may enter: looking, without changing anything. A finding is `gputui.gpus.doctor.Finding`; the verb prints them.
+Called by `cli.verbs.doctor`.
+"""
