@@ -14,6 +14,8 @@ VERBS = {  # each verb, and the module that knows it
     "ls": "verbs.ls",
     "show": "verbs.show",
     "logs": "verbs.logs",
+    "results": "verbs.results",
+    "summary": "verbs.summary",
     "pause": "verbs.pause_resume_drain",
     "resume": "verbs.pause_resume_drain",
     "drain": "verbs.pause_resume_drain",

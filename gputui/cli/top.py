@@ -33,6 +33,8 @@ Look:
   ls          the jobs, the scheduler and why jobs wait
   show        one job: settings, attempts, files, story
   logs        what a job printed; -f goes on with it
+  results     what jobs printed, best first: results --metric val_acc --top 10, --csv
+  summary     what came of it all: the best, what each parameter did, failures by kind
   gpus        the lanes; gpus +6,7 and gpus -6,7 change them
   sessions    your sessions
   hosts       the GPUs and sessions of several machines; gputui --host lab7 VERB … works on one of them

@@ -30,6 +30,7 @@ from gputui.session.messages.replies import (
     SessionStatus,
     ShownJob,
 )
+from gputui.session.messages.result_requests import ResultsQuestion, SummaryQuestion
 from gputui.session.messages.socket_requests import (
     Commands,
     Curves,
@@ -48,6 +49,7 @@ from gputui.session.owner.ticket import OwnerGone, Ticket
 from . import wire
 from .json_shapes import listed_job, row, scheduler_shown, shown_attempt, shown_job, shown_lanes, story_lines
 from .result_json import attempt_results, job_results, main_metric, points_of
+from .result_questions import told_results, told_summary
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
@@ -84,6 +86,8 @@ class Desk:
                 self._write(request.uuid, ask, reply)
             case Listing():
                 self._list(ask, reply)
+            case ResultsQuestion() | SummaryQuestion():
+                self._tell_results(ask, reply)
             case HandOver() | Leave():
                 reply(wire.no("bad_request", "that is asked over the socket only"))
             case _:
@@ -201,6 +205,22 @@ class Desk:
                 return wire.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
             jobs = [listed_job(job, owner.folders, job_results(snapshot, job), why) for job, why in told]
             return wire.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
+
+        owner.loop.run_in_thread(make, reply)
+
+    def _tell_results(self, ask: ResultsQuestion | SummaryQuestion, reply: Reply) -> None:
+        owner, snapshot = self._owner, self._owner.snapshot
+        spans = owner.spans() if isinstance(ask, SummaryQuestion) else []
+
+        def make() -> bytes:
+            try:
+                if isinstance(ask, ResultsQuestion):
+                    return wire.ok(told_results(snapshot, ask.metric, ask.top))
+                return wire.ok(told_summary(snapshot, ask.metric, ask.left, spans))
+            except Refusal as refusal:
+                return wire.no("refused", str(refusal))
+            except Exception as error:
+                return wire.no("internal", f"the owner failed at this: {error!r}")
 
         owner.loop.run_in_thread(make, reply)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gputui.session.messages.result_requests import ResultsQuestion, SummaryQuestion
 from gputui.session.messages.socket_requests import (
     HEADER,
     LARGEST_FRAME,
@@ -57,6 +58,8 @@ Ask = (
     | Sources
     | Reload
     | Curves
+    | ResultsQuestion
+    | SummaryQuestion
     | Leave
     | HandOver
 )

@@ -1,0 +1,131 @@
+"""`gputui results`: the jobs by what they printed, best first, as a table, CSV or JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from msgspec import to_builtins
+
+from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.output.states import colour
+from gputui.cli.output.table import Column, Paper, table
+from gputui.cli.output.words import out, refuse
+from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.verbs.ls import STATE_CELLS
+from gputui.core.results import Direction
+from gputui.core.views.amounts import duration_cell
+from gputui.core.views.results_table import ResultsRow, ResultsTable
+from gputui.session.messages.result_requests import ResultsQuestion
+
+MOST_OTHERS = 3
+"""Further metrics in a table for people; CSV and JSON have all."""
+
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Shows what the jobs printed as results, best first, beside the parameters in which they differ.",
+        usage="results [--metric NAME] [--top N] [--csv | --json] [--keep]",
+        examples="gputui results\ngputui results --metric 'val_acc max' --top 10\ngputui results --csv > sweep.csv",
+    )
+    made.add_argument("--metric", default="", metavar="NAME", help="another result; 'score max': higher is better")
+    made.add_argument("--top", type=int, metavar="N", help="only the best N")
+    made.switch("--keep", help="compare jobs by --metric from now on, also on the screen; --metric '' guesses it again")
+    made.switch("--csv", help="all metrics, one job per line")
+    made.add_common("json", "session")
+    return made
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(parser(verb), words, work)
+
+
+def work(options: Options) -> int:
+    if options.csv and options.json:
+        refuse("--csv and --json are two things; choose one")
+    if options.top is not None and options.top < 1:
+        refuse("--top needs a number from 1 on")
+    client = session(options)
+    if options.keep:
+        from gputui.session.owner.requests import ChooseMetric
+
+        client.ask(ChooseMetric(options.metric))
+    told = client.ask(ResultsQuestion(options.metric, options.top))
+    if options.json:
+        print_json(shaped(told))
+    elif options.csv:
+        write_csv(told)
+    else:
+        out("\n".join(drawn(told, Paper())))
+    return 0
+
+
+def shaped(told: ResultsTable) -> dict[str, Any]:
+    """Stable, additions only."""
+    metric = told.metric
+    return {
+        "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
+        "params": [column.name for column in told.columns],
+        "others": told.others,
+        "jobs": [shaped_row(row) for row in told.rows],
+    }
+
+
+def shaped_row(row: ResultsRow) -> dict[str, Any]:
+    fields = to_builtins(row)
+    return {"id": row.job, **{key: fields[key] for key in fields if key not in ("job", "trend", "counts")}}
+
+
+def write_csv(told: ResultsTable) -> None:
+    from csv import writer
+
+    name = told.metric.name if told.metric is not None else "metric"
+    columns = [column.name for column in told.columns]
+    lines = writer(sys.stdout, lineterminator="\n")
+    lines.writerow(
+        ["id", "name", "state", *columns, name, f"{name} step", f"{name} last", *told.others, "seconds", "gpus"]
+    )
+    for row in told.rows:
+        beside = [row.beside.get(other) for other in told.others]
+        params = [row.params.get(column) for column in columns]
+        main = (row.best, row.step, row.last)
+        when = (row.seconds, " ".join(row.gpus))
+        lines.writerow([row.job, row.name, row.state, *params, *main, *beside, *when])
+
+
+def drawn(told: ResultsTable, paper: Paper) -> list[str]:
+    if not told.rows:
+        return [
+            "no results yet: jobs print them as val_loss=0.41, or exactly as ::gputui metric val_loss=0.41 step=3::"
+        ]
+    metric, others = told.metric, told.others[:MOST_OTHERS]
+    columns = [Column(""), Column("id", right=True), Column("state", least=4)]
+    columns += [Column(one.title, right=one.is_number, least=4) for one in told.columns] or [Column("job", least=12)]
+    columns += [Column(metric.name if metric is not None else "result", right=True), Column("at", right=True)]
+    columns += [Column(other, right=True, least=4) for other in others]
+    columns += [Column("time", right=True), Column("gpu")]
+    rows = [cells(row, number, told, others) for number, row in enumerate(told.rows)]
+    return table(columns, rows, paper, [colour(row.state) if number else "1" for number, row in enumerate(told.rows)])
+
+
+def cells(row: ResultsRow, number: int, told: ResultsTable, others: tuple[str, ...]) -> list[str]:
+    is_best = (
+        not number
+        and row.counts
+        and row.best is not None
+        and told.metric is not None
+        and told.metric.direction is not Direction.UNKNOWN
+    )
+    params = [row.params.get(column.name) or "" for column in told.columns] or [row.name]
+    return [
+        "★" if is_best else "",
+        str(row.job),
+        str(STATE_CELLS.get(row.state, row.state)),
+        *params,
+        "" if row.best is None else f"{row['best']:.{told['decimals']}f}",
+        "" if row.step is None else f"{row['step']:g}",
+        *("" if row.beside.get(other) is None else f"{row['beside'][other]:.4g}" for other in others),
+        "" if row.seconds is None else duration_cell(row.seconds),
+        ",".join(row.gpus),
+    ]

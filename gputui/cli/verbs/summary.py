@@ -1,0 +1,62 @@
+"""`gputui summary`: what came of the session, as text or JSON."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from msgspec import to_builtins
+
+from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.output.table import Paper
+from gputui.cli.output.words import out
+from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.views.summary import Summary
+from gputui.core.views.summary_text import summary_lines
+from gputui.logs.plain import plain
+from gputui.session.messages.result_requests import SummaryQuestion
+
+from .results import shaped_row
+
+
+def parser(verb: str) -> Parser:
+    made = Parser(
+        verb,
+        "Tells what came of the session: counts, times, the best jobs, what each parameter did, failures by kind.",
+        usage="summary [--metric NAME] [--json]",
+        examples="gputui summary\ngputui summary --metric 'val_acc max'",
+    )
+    made.add_argument("--metric", default="", metavar="NAME", help="by another result; 'score max': higher is better")
+    made.add_common("json", "session")
+    return made
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carry_out(parser(verb), words, work)
+
+
+def work(options: Options) -> int:
+    told = session(options).ask(SummaryQuestion(options.metric))
+    if options.json:
+        print_json(shaped(told))
+    else:
+        out("\n".join(lines_of(told, Paper())))
+    return 0
+
+
+def lines_of(told: Summary, paper: Paper) -> list[str]:
+    lines = [paper.cut(plain(line)) for line in summary_lines(told, time.time())]
+    return [paper.painted(lines[0], "1"), *lines[1:]]
+
+
+def shaped(told: Summary) -> dict[str, Any]:
+    """Stable, additions only."""
+    fields: dict[str, Any] = to_builtins(told)
+    del fields["table"]
+    metric = told.table.metric
+    return fields | {
+        "wall": told.wall,
+        "busy": told.busy,
+        "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
+        "best": [shaped_row(row) for row in told.best],
+    }

@@ -1,0 +1,135 @@
+"""The results of all jobs as a table, best first, with the parameters in which they differ. Pure; for every view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import isfinite
+
+from msgspec import Struct
+
+from gputui.core.job import Job, JobId, StateName
+from gputui.core.results import Direction, JobResults, MainMetric
+from gputui.core.snapshot import Snapshot
+from gputui.core.states import BAD_ENDS
+
+from .in_common import learnt_parameters
+from .parameter_columns import ParameterColumn, Parameters
+
+__all__ = ["ResultsRow", "ResultsTable", "decimals_of", "results_table", "seconds_of"]
+
+MOST_DECIMALS = 4
+
+
+class ResultsRow(Struct, frozen=True):
+    """One job; None: it printed no such thing, or nothing finite."""
+
+    job: JobId
+    name: str
+    state: StateName
+    attempt: int
+    params: dict[str, str]
+    """Those in which jobs differ, by their full names."""
+    best: float | None
+    step: float | None
+    """Where it was best."""
+    last: float | None
+    beside: dict[str, float | None]
+    """The other metrics, at the same checkpoint."""
+    trend: tuple[float, ...] = ()
+    seconds: float | None = None
+    gpus: tuple[str, ...] = ()
+    counts: bool = True
+    """It may be the best: it has not failed."""
+
+
+class ResultsTable(Struct, frozen=True):
+    metric: MainMetric | None
+    columns: tuple[ParameterColumn, ...]
+    others: tuple[str, ...]
+    """Names of the other metrics, those first that most jobs printed."""
+    rows: tuple[ResultsRow, ...]
+    """Best first; those that failed after the others."""
+    decimals: int
+    common: str = ""
+    """What the commands share."""
+
+
+def results_table(
+    snapshot: Snapshot, metric: MainMetric | None = None, parameters: Parameters | None = None
+) -> ResultsTable:
+    """By this metric; None: by the session's."""
+    metric, parameters = metric or snapshot.metric, parameters or learnt_parameters(snapshot)
+    columns = parameters.columns()
+    found = [(job, results) for job in snapshot if (results := snapshot.results.get(job.id)) is not None]
+    found = [(job, results) for job, results in found if results.metrics]
+    names = Counter(one.name for _, results in found for one in results.metrics)
+    others = tuple(name for name, _ in names.most_common() if metric is None or name != metric.name)
+    rows = [_row(job, results, metric, columns, parameters) for job, results in found]
+    rows = [row for row in rows if row.best is not None or metric is None or metric.name not in names]
+    rows.sort(key=lambda row: _order(row, metric))
+    ranked = [row.best for row in rows if row.best is not None and row.counts]
+    return ResultsTable(metric, columns, others, tuple(rows), decimals_of(ranked), parameters.common())
+
+
+def _row(
+    job: Job,
+    results: JobResults,
+    metric: MainMetric | None,
+    columns: tuple[ParameterColumn, ...],
+    parameters: Parameters,
+) -> ResultsRow:
+    main = results.get(metric.name) if metric is not None else None
+    values = ((column.name, parameters.value(job, column.name)) for column in columns)
+    beside = {
+        one.name: _finite(results.at_best(one.name, main.name) if main is not None else one.last)
+        for one in results.metrics
+        if one is not main
+    }
+    return ResultsRow(
+        job=job.id,
+        name=job.name,
+        state=job.state.name,
+        attempt=results.attempt,
+        params={name: value for name, value in values if value is not None},
+        best=_finite(main.best_by(metric.direction)) if main is not None and metric is not None else None,
+        step=main.best_step if main is not None else None,
+        last=_finite(main.last) if main is not None else None,
+        beside=beside,
+        trend=main.trend if main is not None else (),
+        seconds=seconds_of(job),
+        gpus=_gpus(job),
+        counts=job.state.name not in BAD_ENDS,
+    )
+
+
+def _order(row: ResultsRow, metric: MainMetric | None) -> tuple[bool, bool, float, JobId]:
+    if row.best is None or metric is None or metric.direction is Direction.UNKNOWN:
+        return not row.counts, True, 0.0, row.job
+    return not row.counts, False, row.best if metric.direction is Direction.DOWN else -row.best, row.job
+
+
+def seconds_of(job: Job) -> float | None:
+    """How long its last attempt that is over took."""
+    return job.attempts[-1].ended - job.attempts[-1].started if job.attempts and job.active is None else None
+
+
+def _gpus(job: Job) -> tuple[str, ...]:
+    return job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else ()
+
+
+def decimals_of(values: list[float]) -> int:
+    """Enough that the best two differ, at most 4; the values come in their order."""
+    if all(value == int(value) for value in values[:50]):
+        return 0
+    if max(map(abs, values), default=0) >= 1000:
+        return 1
+    told = next((places for places in range(2, MOST_DECIMALS) if _apart(values, places)), MOST_DECIMALS)
+    return max(told, 3 if max(map(abs, values), default=1) < 10 else 2)
+
+
+def _apart(values: list[float], places: int) -> bool:
+    return len(values) < 2 or f"{values[0]:.{places}f}" != f"{values[1]:.{places}f}"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
