@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TypeVar
 
+from gputui.cli.output.closing_words import tell_summary
 from gputui.cli.output.progress_lines import EventLines, ProgressLine, draws_progress
 from gputui.cli.output.words import Exit, refuse
 from gputui.core.events import PauseKind, Refusal
@@ -87,13 +88,16 @@ class RunOfJobs:
         self._leaving = Leaving(self._wake)
         self._holding.serving.dismissed = self._leaving.dismiss
         try:
-            return self._work(inputs, given)
+            status = self._work(inputs, given)
         except OwnerGone:
             raise Exit(1, self._holding.why_gone()) from None
         finally:
             self._holding.let_go(without_successor=True)
             self._reporter.close()
             self._wake.forget_signals()
+        if self._way is None and len(self._charges.jobs) > 1:
+            tell_summary(self._owner.snapshot)
+        return status
 
     def _named(self) -> Named:
         options = self._options

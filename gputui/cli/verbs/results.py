@@ -110,22 +110,16 @@ def drawn(told: ResultsTable, paper: Paper) -> list[str]:
 
 
 def cells(row: ResultsRow, number: int, told: ResultsTable, others: tuple[str, ...]) -> list[str]:
-    is_best = (
-        not number
-        and row.counts
-        and row.best is not None
-        and told.metric is not None
-        and told.metric.direction is not Direction.UNKNOWN
-    )
+    is_ranked = told.metric is not None and told.metric.direction is not Direction.UNKNOWN
     params = [row.params.get(column.name) or "" for column in told.columns] or [row.name]
     return [
-        "★" if is_best else "",
+        "★" if not number and is_ranked and row.counts and row.best is not None else "",
         str(row.job),
         str(STATE_CELLS.get(row.state, row.state)),
         *params,
-        "" if row.best is None else f"{row['best']:.{told['decimals']}f}",
-        "" if row.step is None else f"{row['step']:g}",
-        *("" if row.beside.get(other) is None else f"{row['beside'][other]:.4g}" for other in others),
+        "" if row.best is None else f"{row.best:.{told.decimals}f}",
+        "" if row.step is None else f"{row.step:g}",
+        *("" if (value := row.beside.get(other)) is None else f"{value:.4g}" for other in others),
         "" if row.seconds is None else duration_cell(row.seconds),
         ",".join(row.gpus),
     ]

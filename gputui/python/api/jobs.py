@@ -74,6 +74,14 @@ class Result(Generic[R_co]):
     why: str | None
     """Why it waits, or the crash in words."""
     session: Session = field(repr=False, compare=False)
+    params: dict[str, str] = field(default_factory=dict)
+    """What its command says under a name."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """The best of each result that it printed, or the last where nobody can say what is better."""
+    last: dict[str, float] = field(default_factory=dict)
+    """The same as printed last."""
+    progress: float | None = None
+    """From 0 to 1, if it tells."""
 
     @property
     def ok(self) -> bool:

@@ -162,6 +162,10 @@ class Session:
             err=job.err,
             why=job.end or job.why,
             session=self,
+            params=dict(job.params),
+            metrics={name: best for name, one in job.results.items() if (best := one.best) is not None},
+            last={name: last for name, one in job.results.items() if (last := one.last) is not None},
+            progress=job.progress,
         )
 
     def folder(self, job: JobHandle[Any] | int) -> str:

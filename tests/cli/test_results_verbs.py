@@ -1,0 +1,76 @@
+"""`gputui results` and `gputui summary` on a real sweep: the best first, what parameters did, what failed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.sessions import GPUTUI, Done, Session
+
+from gputui.python.api.session import Session as ApiSession
+
+TRAIN = """\
+import math, sys
+given = dict(word[2:].split("=") for word in sys.argv[1:])
+if given["model"] == "vit" and given["lr"] == "1.0":
+    raise ValueError("loss is nan")
+for epoch in range(1, 4):
+    loss = abs(math.log10(float(given["lr"]))) + (0.5 if given["model"] == "vit" else 0) + int(given["seed"]) / 100
+    print(f"epoch {epoch}/3 val_loss: {loss + 1 / epoch:.4f} acc {10 * epoch}%")
+"""
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Session:
+    session = Session(tmp_path)
+    (tmp_path / "train.py").write_text(TRAIN)
+    lines = [
+        f"python3 train.py --model={model} --lr={lr} --seed={seed}"
+        for model in ("cnn", "vit")
+        for lr in ("0.01", "0.1", "1.0")
+        for seed in (0, 1)
+    ]
+    done = session.run(session.write(*lines), "--pause-after", "0", gpus="sim:4")
+    assert "best val_loss   #4 cnn lr=1.0 seed=0" in done.stderr, done.stderr
+    assert "failed 2 × ValueError: loss is nan" in done.stderr
+    return session
+
+
+def verb(session: Session, *words: str) -> Done:
+    return subprocess.run(
+        [*GPUTUI, words[0], "--session", str(session.root), *words[1:]], capture_output=True, text=True, check=False
+    )
+
+
+def test_results_and_summary_tell_what_a_sweep_came_to(swept: Session) -> None:
+    top = verb(swept, "results", "--top", "2").stdout.splitlines()
+    assert top[0].split() == ["id", "state", "model", "lr", "seed", "val_loss", "at", "acc", "time", "gpu"]
+    assert top[1].split()[:8] == ["★", "4", "✓", "succeeded", "cnn", "1.0", "0", "0.333"]
+    rows = list(csv.DictReader(io.StringIO(verb(swept, "results", "--csv").stdout)))
+    assert [row["id"] for row in rows[:3]] == ["4", "5", "2"]
+    assert rows[0]["val_loss"] == "0.3333"
+    assert len(rows) == 10
+    told = json.loads(verb(swept, "results", "--json", "--metric", "acc").stdout)
+    assert told["metric"] == {"name": "acc", "direction": "max"}
+    assert told["jobs"][0]["best"] == 30
+    text = verb(swept, "summary").stdout
+    assert text.startswith("DONE, 2 ✗  10 ok · 2 failed")
+    assert "by lr" in text
+    assert "same job, other seed: 0.01" in text
+    summed = json.loads(verb(swept, "summary", "--json").stdout)
+    assert (summed["succeeded"], summed["failed"], summed["best"][0]["id"]) == (10, 2, 4)
+    refused = verb(swept, "results", "--metric", "nope")
+    assert refused.returncode == 1
+    assert "no job has printed nope; what was read: acc, val_loss" in refused.stderr
+
+
+def test_python_programs_and_a_kept_metric_see_the_same(swept: Session) -> None:
+    verb(swept, "results", "--metric", "acc", "--keep")
+    assert json.loads(verb(swept, "results", "--json").stdout)["metric"]["name"] == "acc"
+    best = {result.job: result for result in ApiSession(swept.root).results()}[4]
+    assert (best.metrics["val_loss"], best.last["acc"], best.progress) == (0.3333, 30, 1.0)
+    assert best.params["lr"] == "1.0"
