@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .job import Active, Delayed, Job, Queued, State, Stopping, Suspended
+from .job import Active, Delayed, Job, Queued, Running, State, Stopping, Suspended
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -40,4 +40,6 @@ def _moved(job: Job, by: float) -> State:
             return replace(state, placed=placed, deadline=state.deadline + by)
         case Suspended():
             return replace(state, placed=placed, since=state.since + by)
+        case Running(silent_since=float(since)):
+            return replace(state, placed=placed, silent_since=since + by)
     return replace(state, placed=placed)

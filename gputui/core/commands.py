@@ -160,6 +160,8 @@ def _why_stopped(job: Job, purpose: Purpose) -> str:
             return "killed by the user"
         case Purpose.REQUEUE:
             return "to go back to the queue, by the user"
+        case Purpose.HANG:
+            return f"ended: it hangs (nothing for {job.spec.hang_after:g} s)"
     return f"out of time ({job.spec.timeout or 0:g} s)"
 
 

@@ -266,6 +266,15 @@ class NodesSeen(Struct, frozen=True):
     largest: NodeSize | None
 
 
+class Silence(EngineReport, frozen=True):
+    """An attempt has shown no sign of life for a while; seen by whoever watches logs and devices."""
+
+    since: float | None
+    """None: it does something again."""
+    may_end: bool = False
+    """What is to be kept of it, a stack of its program, is kept or cannot be had."""
+
+
 class DevicesSeen(Struct, frozen=True):
     """A new sample of the devices, by the words that lanes use for them."""
 
@@ -283,5 +292,6 @@ class ClockStepped(Struct, frozen=True):
 
 
 Event = (
-    UserCommand | Submitted | Spawned | AttemptEnded | EngineTrouble | NodesSeen | DevicesSeen | ClockStepped | Tick
+    UserCommand | Submitted | Spawned | AttemptEnded | Silence | EngineTrouble | NodesSeen | DevicesSeen
+    | ClockStepped | Tick
 )  # fmt: skip

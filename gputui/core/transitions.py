@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gputui.core.attempts import cluster, retries
+from gputui.core.attempts import cluster, hanging, retries
 from gputui.core.structures.timers import due
 
 from . import commands, moving
@@ -35,6 +35,7 @@ from .events import (
     Requeue,
     Rerun,
     SetPriority,
+    Silence,
     Spawned,
     Submitted,
     Suspend,
@@ -106,8 +107,8 @@ def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> li
     return []
 
 
-def late(scheduler: Scheduler, job: Job, event: Submitted, now: float) -> list[Instruction]:
-    """The cluster's queue is looked at now and then: it has begun meanwhile."""
+def late(scheduler: Scheduler, job: Job, event: Submitted | Silence, now: float) -> list[Instruction]:
+    """Queues, logs and devices are looked at now and then: it has begun, or is dealt with, meanwhile."""
     return []
 
 
@@ -282,6 +283,8 @@ TRANSITIONS: dict[tuple[type, type], Handler] = {
     (Starting, Spawned): spawned,
     **{(state, Spawned): seen_alive for state in (Running, Suspended, Stopping)},
     **{(state, AttemptEnded): ended for state in ACTIVE},
+    (Running, Silence): hanging.heard,
+    **{(state, Silence): late for state in (Starting, Suspended, Stopping)},
 }
 
 ADVICE: dict[type, str] = {

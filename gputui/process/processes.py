@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from . import pidfd
 
+TICKS = os.sysconf("SC_CLK_TCK")
 TOKEN_VARIABLE = "GPUTUI_RUN"
 _DEAD = (b"Z", b"X", b"x")
 _STOPPED = (b"T", b"t")
@@ -34,6 +35,8 @@ class Stat(NamedTuple):
     session: int
     started: int
     """In clock ticks since boot; with the pid it names a process of this boot."""
+    worked: int = 0
+    """Ticks of processor time, with those of its ended children."""
 
     @property
     def alive(self) -> bool:
@@ -67,7 +70,9 @@ def stat_of(pid: int) -> Stat | None:
         return None
     # The name in parentheses may itself hold spaces and parentheses.
     fields = content[content.rindex(b")") + 2 :].split()
-    return Stat(fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return Stat(
+        fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), sum(map(int, fields[11:15]))
+    )
 
 
 def bears_token(pid: int, token: str) -> bool:
@@ -114,6 +119,25 @@ def _look(marks: Marks, met: Callable[[int, Stat], None] | None) -> tuple[Member
         elif logs and _writes_to(pid, logs):
             writers.add(pid)
     return living, bearers, writers
+
+
+def cpu_seconds(wrappers: Iterable[int]) -> dict[int, float]:
+    """What the attempts of these wrappers have used of processors; one that is gone has no figure."""
+    living = dict(_processes())
+    used: dict[int, float] = {}
+    for wrapper in wrappers:
+        members = {pid for pid, stat in living.items() if pid == wrapper or stat.session == wrapper}
+        if members:
+            _add_kin(members, living)
+            used[wrapper] = sum(living[pid].worked for pid in members) / TICKS
+    return used
+
+
+def descendants(wrapper: int) -> list[int]:
+    """The processes of an attempt below its wrapper, oldest first."""
+    living, members = dict(_processes()), {wrapper}
+    _add_kin(members, living)
+    return sorted((pid for pid in members if pid != wrapper and pid in living), key=lambda pid: living[pid].started)
 
 
 def signal_member(pid: int, started: int, signum: int) -> bool:

@@ -93,6 +93,7 @@ KEYS: dict[str, Reader] = {
     "ssh": (_text, "ssh"),
     "hooks.on_job_start": (_text, None),
     "hooks.on_job_end": (_text, None),
+    "hooks.on_hang": (_text, None),
     "hooks.on_pause": (_text, None),
     "hooks.on_drained": (_text, None),
     "hooks.timeout": (_some_seconds, 60.0),

@@ -245,3 +245,51 @@ def test_what_a_job_left_on_a_card_is_flagged(nvml: Any, run: Start, tmp_path: P
         until(lambda: asked(out, "lanes")["leftovers"] == {str(left): 0}, "the owner sees what it left")
     finally:
         os.kill(left, signal.SIGKILL)
+
+
+def silent(root: Path, job: int) -> str:
+    why = listing(root).get(job, {}).get("why") or ""
+    return why if why.startswith("! silent") else ""
+
+
+def test_a_job_whose_card_idles_and_that_prints_nothing_is_flagged_within_one_sample_of_its_time(
+    nvml: Any, run: Start, tmp_path: Path
+) -> None:
+    """The second spins on a processor, as a collective call does that waits for a dead partner; the third's card works;
+    of the fourth's the driver tells nothing, and its processors work."""
+    out, spin = tmp_path / "out", "while :; do :; done"
+    nvml.set([IDLE, IDLE, IDLE | {"util": "60"}, {**IDLE, "util": "na"}])
+    commands = [line for command in ("sleep 600", spin, "sleep 600", spin) for line in ("#: hang_after=4s", command)]
+    run("--gpus", "0,1,2,3", commands=tuple(commands))
+    until(lambda: silent(out, 0) and silent(out, 1), "both are flagged")
+    for job in (0, 1):
+        shown = asked(out, "show", job=job)
+        at = next(line["time"] for line in shown["story"] if line["text"].startswith("silent for"))
+        assert 4.0 <= at - shown["started"] < 30.0, "by the story, which does not depend on when we look"
+        assert "silent for 4 s" in str(shown["story"]) or "silent for 5 s" in str(shown["story"])
+    assert not silent(out, 2)
+    assert not silent(out, 3)
+
+
+def test_a_hung_python_program_leaves_its_stack_and_is_run_again(nvml: Any, run: Start, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "py-spy").write_text('#!/bin/sh\necho "stack of $3"; exec sleep 0.1\n')
+    (tools / "py-spy").chmod(0o755)
+    nvml.environment["PATH"] = f"{tools}:{os.environ['PATH']}"
+    settings = tmp_path / "config" / "gputui"
+    settings.mkdir(parents=True)
+    (settings / "config.toml").write_text(
+        f"[hooks]\non_hang = 'echo $GPUTUI_JOB_ID $GPUTUI_CAUSE >> {tmp_path}/hung'\n"
+    )
+    nvml.environment["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    nvml.set([IDLE])
+    out = tmp_path / "out"
+    program = f"{sys.executable} -c 'import time; time.sleep(600)'"
+    run("--gpus", "0", commands=("#: hang_after=2s on_hang=requeue", program))
+    until(lambda: listing(out).get(0, {}).get("attempt") == 2, "its second attempt runs")
+    assert "stack of " in (out / "job_0" / "stack.1.txt").read_text()
+    until((tmp_path / "hung").exists, "the hook has run")
+    assert (tmp_path / "hung").read_text().startswith("0 silent 2 s")
+    (first,) = asked(out, "show", job=0)["attempts"]
+    assert (first["state"], first["message"]) == ("timed_out", "did nothing for 2 s and was ended")

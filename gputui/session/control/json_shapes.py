@@ -101,7 +101,8 @@ def _run_fields(job: Job, over: Attempt | None) -> dict[str, Any]:
     """How the newest attempt goes or went."""
     placed = job.active
     if placed is not None:
-        return {"gpus": placed.gpus, "started": placed.since}
+        silent_since = job.state.silent_since if isinstance(job.state, Running) else None
+        return {"gpus": placed.gpus, "started": placed.since, "silent_since": silent_since}
     if over is None:
         return {"end": _end_words(job, None)}
     return {

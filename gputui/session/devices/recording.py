@@ -15,6 +15,7 @@ from gputui.core.attempts.traces import Usage
 from gputui.core.job import Job, JobId
 from gputui.core.scheduler import Scheduler
 from gputui.core.timeline.spans import DeviceUse, SpanRecord
+from gputui.core.views.silence import silence
 from gputui.gpus.history.file import read_history, write_history
 from gputui.gpus.history.shares import DeviceShare, share
 from gputui.gpus.history.tracks import EMPTY, DeviceHistories, HistoryRecorder
@@ -79,6 +80,11 @@ class Recording:
             seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds, seen.peak_memory_each
         )
 
+    def work_seen(self, job: JobId, attempt: int) -> tuple[float | None, float | None]:
+        """When the driver last told of an attempt's devices, and when it last told of work there."""
+        seen = self._meter.usage(job, attempt)
+        return seen.measured_at, seen.busy_at
+
     def idle(self, scheduler: Scheduler, now: float) -> dict[JobId, float]:
         """Jobs that have long done nothing, with the time since when."""
         idle = {}
@@ -93,6 +99,9 @@ class Recording:
         """What is odd about a running job: a hung one holds its card and does nothing."""
         if job.active is None:
             return None
+        silent = silence(job, time.time())
+        if silent:
+            return f"! {silent}"
         idle = self._meter.usage(job.id, job.active.attempt).idle_for(time.time())
         return f"holds GPU memory and has done nothing for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
 

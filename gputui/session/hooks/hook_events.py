@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from gputui.core.job import Ended, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.views.outlook import goes_on
+from gputui.core.views.silence import silence
 from gputui.session.files.folders import Folders
 
 from .hooks import Facts, Hooks
@@ -21,6 +24,13 @@ class Reactions:
             (job.id, job.issued) for job in snapshot.jobs if isinstance(job.state, Ended)
         }
         self._begun: dict[JobId, int] = {job: snapshot[job].issued for job in snapshot.active}
+        running = (snapshot[job].state for job in snapshot.active)
+        self._silent: dict[JobId, float] = {
+            job: state.silent_since
+            for job, state in zip(snapshot.active, running, strict=True)
+            if isinstance(state, Running) and state.silent_since is not None
+        }
+        """What the owner before told of already is not told again."""
         self._paused = snapshot.cause is not None
         self._worked = False
         self._unseen: set[JobId] = set()
@@ -49,11 +59,22 @@ class Reactions:
             self._begun[job.id] = job.issued
             now = self._folders.files(job, job.issued)
             self._hooks.job_started(job, _facts(snapshot, now.out, now.err))
+        self._hang(snapshot, job)
         if ended:
             self._told.add(key)
             files = self._folders.written(job, job.issued) if job.issued else None
             out, err = (files.out, files.err) if files is not None else (None, None)
             self._hooks.job_ended(job, _facts(snapshot, out, err))
+
+    def _hang(self, snapshot: Snapshot, job: Job) -> None:
+        since = job.state.silent_since if isinstance(job.state, Running) else None
+        before = self._silent.pop(job.id, None)
+        if since is None:
+            return
+        self._silent[job.id] = since
+        if before is None:
+            files = self._folders.files(job, job.issued)
+            self._hooks.job_hangs(job, silence(job, time.time()), _facts(snapshot, files.out, files.err))
 
 
 def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:

@@ -1,4 +1,4 @@
-"""What the user wants run at a job's start or end, at a pause or when the session is drained: when, and told what."""
+"""What the user wants run when a job starts, ends or hangs, at a pause, when all is done: when, and told what."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ class Facts(Struct, frozen=True, kw_only=True):
     failed: int = 0
 
 
+EVENTS = ("on_job_start", "on_job_end", "on_hang", "on_pause", "on_drained")
+
+
 class Hooks:
-    """The four events. Without a command for one, it costs nothing."""
+    """The five events. Without a command for one, it costs nothing."""
 
     def __init__(self, loop: EventLoop, config: Config, root: str, complain: Callable[[str], None]) -> None:
         self._root = root
         self._log = os.path.join(root, ".gputui", "hooks.log")
-        self._commands: dict[str, str | None] = {
-            event: config.get(f"hooks.{event}")[0] for event in ("on_job_start", "on_job_end", "on_pause", "on_drained")
-        }
+        self._commands: dict[str, str | None] = {event: config.get(f"hooks.{event}")[0] for event in EVENTS}
         self._runner = HookRunner(loop, self._log, float(config.get("hooks.timeout")[0]), complain)
 
     @property
@@ -58,6 +59,21 @@ class Hooks:
         command = self._commands["on_job_end"]
         if command is not None:
             self._run(command, "job_end", _of_job(job) | _of_facts(facts))
+
+    def job_hangs(self, job: Job, words: str, facts: Facts) -> None:
+        """`words`: such as `silent 34 m`; once for each attempt and silence."""
+        command = self._commands["on_hang"]
+        if command is not None:
+            gpus = job.active.gpus if job.active is not None else ()
+            about = {
+                "GPUTUI_ATTEMPT": str(job.issued),
+                "GPUTUI_JOB_GPUS": ",".join(gpus),
+                "GPUTUI_CAUSE": words,
+                "GPUTUI_EXIT_CODE": "",
+                "GPUTUI_SIGNAL": "",
+                "GPUTUI_SECONDS": "",
+            }
+            self._run(command, "hang", _of_job(job) | about | _of_facts(facts))
 
     def paused(self, cause: Cause, facts: Facts) -> None:
         command = self._commands["on_pause"]

@@ -154,6 +154,8 @@ class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     why: str | None = None
     end: str | None = None
     """How it ended, where that is worth a word."""
+    silent_since: float | None = None
+    """It runs and does nothing since then: it is thought to hang."""
     progress: float | None = None
     """Of the whole job, 0 to 1."""
     note: str = ""

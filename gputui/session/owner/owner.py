@@ -40,6 +40,7 @@ from gputui.session.store.store import Identity
 
 from .closing import take_all
 from .folder_check import FolderCheck
+from .hang_watch import watch_for_hangs
 from .parts import Parts
 from .publication import Publication
 from .survivors import survivors, unnoted_ends
@@ -92,6 +93,8 @@ class Owner:
         self.last_act: Callable[[], None] = lambda: None
         """Called when everything is closed but the lock is still held."""
         self.feeds = Feeds(self) if places else None
+        if places:
+            watch_for_hangs(self)
 
     # For other threads
 
