@@ -32,7 +32,7 @@ def cluster_pictured(sample: Sample | None, held: Mapping[str, JobId], known: Kn
 def _device(sample: DeviceSample, job: JobId | None, closed: NodeStanding | None, known: Known) -> DevicePicture:
     return DevicePicture(
         sample=sample,
-        state=LaneState.BUSY if job is not None else LaneState.OFF if closed is not None else LaneState.FREE,
+        state=LaneState.BUSY if job is not None else None,
         jobs=() if job is None else (job,),
         blocked=None if closed is None else f"its node is {closed}",
         share=known.shares.get(sample.key, DeviceShare()),

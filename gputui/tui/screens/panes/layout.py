@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputui.tui.model.arrangement import FRAME, Arrangement, Pane, arrange
-from gputui.tui.widgets.gpus.layout import rows_wanted
+from gputui.tui.widgets.gpus.drawings import rows_wanted
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen

@@ -6,7 +6,8 @@ from gputui.core.lanes import DeviceKind
 from gputui.gpus.picture import DevicesPicture
 
 from .full import full
-from .layout import rows_wanted
+from .layout import rows_wanted as rows_of_cards
+from .nodes import NodeDrawing
 from .occupants import View
 from .page import Drawing, Page, Room
 from .rows import compact
@@ -16,16 +17,21 @@ class CardDrawing:
     """GPUs, and what stands for them, of this machine."""
 
     def rows_wanted(self, picture: DevicesPicture, width: int, height: int, *, unfolded: bool) -> int:
-        return rows_wanted(picture, width, height, unfolded=unfolded)
+        return rows_of_cards(picture, width, height, unfolded=unfolded)
 
     def page(self, view: View, room: Room) -> Page:
         return full(view, room) if room.full else compact(view, room)
 
 
 CARDS: Drawing = CardDrawing()
-DRAWINGS: dict[DeviceKind, Drawing] = {}
+DRAWINGS: dict[DeviceKind, Drawing] = {DeviceKind.SLURM: NodeDrawing()}
 """Kinds that are not cards of this machine."""
 
 
 def drawing_of(picture: DevicesPicture) -> Drawing:
     return DRAWINGS.get(picture.kind, CARDS)
+
+
+def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool = False) -> int:
+    """Lines that the pane should get on a screen of this size."""
+    return drawing_of(picture).rows_wanted(picture, width, height, unfolded=unfolded)

@@ -1,0 +1,122 @@
+"""The GPU pane on a cluster: nodes as groups, whose each GPU is, who closed a node; nothing runs out of its cell."""
+
+from __future__ import annotations
+
+import pytest
+from support.devices import GIB, NOW, process, snapshot
+
+from gputui.core.lanes import DeviceKind
+from gputui.core.views.cells import width as cells
+from gputui.gpus.nodes import ClusterSample, NodeSample, NodeStanding, device_word
+from gputui.gpus.picture import DevicePicture, DevicesPicture
+from gputui.gpus.sample import DeviceSample, Sample
+from gputui.tui.widgets.gpus.drawings import drawing_of, rows_wanted
+from gputui.tui.widgets.gpus.occupants import View
+from gputui.tui.widgets.gpus.page import Room
+
+CHEN = process(88123, user="chen", command="Slurm job 88123")
+
+
+def gpu(node: str, index: int, *jobs: int, load: int | None = 97, other: bool = False) -> DevicePicture:
+    measured = bool(jobs) and load is not None
+    sample = DeviceSample(
+        index=index,
+        uuid=device_word(node, index),
+        name="a100",
+        processes=(CHEN,) if other else (),
+        utilization=load if measured else None,
+        memory_used=28 * GIB if measured else None,
+    )
+    return DevicePicture(sample=sample, jobs=jobs)
+
+
+def cluster(*nodes: NodeSample, gpus: tuple[DevicePicture, ...], silent: str | None = None) -> DevicesPicture:
+    facts = ClusterSample(name="hpc1", partition="gpu", nodes=nodes, asked=NOW - 90, silent=silent)
+    devices = tuple(each.sample for each in gpus)
+    sample = Sample(kind=DeviceKind.SLURM, taken=NOW, devices=devices, cluster=facts)
+    return DevicesPicture(kind=DeviceKind.SLURM, sample=sample, devices=gpus, looking=True)
+
+
+PICTURE = cluster(
+    NodeSample(name="n1", gpus=4, used=3),
+    NodeSample(
+        name="n2", standing=NodeStanding.DRAINING, gpus=4, used=1, reason="fan replacement, back on Tuesday",
+        closed_by="root", closed_at=NOW - 300,
+    ),
+    gpus=(
+        gpu("n1", 0, 1), gpu("n1", 1, 2, load=None), gpu("n1", 2, other=True), gpu("n1", 3),
+        gpu("n2", 0), gpu("n2", 1, 0), gpu("n2", 2), gpu("n2", 3),
+    ),
+)  # fmt: skip
+
+
+def drawn(picture: DevicesPicture, width: int = 120, height: int = 14) -> list[str]:
+    view = View(picture, snapshot(3), lambda job: f"vit-b {job}", NOW)
+    page = drawing_of(picture).page(view, Room(width, height, screen_height=40))
+    lines = ["".join(piece.text for spot in line for piece in spot.pieces) for line in page.lines]
+    assert {cells(line) for line in lines} == {width}
+    band = "".join(piece.text for piece in (*page.head, *page.tail))
+    return [band, *lines]
+
+
+def test_nodes_are_groups_and_each_gpu_says_whose_it_is() -> None:
+    band, first, second, third, fourth = drawn(PICTURE)
+    assert "Slurm hpc1, partition gpu" in band
+    assert "3 ours   1 others   1 free   3 closed   of 8 GPUs" in band
+    assert first.split()[:3] == ["n1", "0", "#1"]
+    assert " 97% 28.0G" in first
+    assert "1 #2 2h11" in first
+    assert "2 chen" in first
+    assert first.rstrip().endswith("3 free")
+    assert second.split()[:3] == ["up", "vit-b", "1"]
+    assert "job 88123" in second
+    assert "1 #0" in third
+    assert "0 2 3 closed by the admin" in third
+    assert fourth.split()[0] == "draining"
+    assert "fan replacement, back on Tuesday" in fourth
+    assert "root, " in fourth
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60), (40, 10)])
+def test_every_line_has_its_width_on_every_screen(width: int, height: int) -> None:
+    wanted = rows_wanted(PICTURE, width, height)
+    assert 1 <= wanted <= max(4, height // 3)
+    drawn(PICTURE, width, wanted)
+
+
+def test_where_there_is_little_room_a_node_is_one_line() -> None:
+    lines = drawn(PICTURE, 120, 3)[1:]
+    assert len(lines) == 2
+    assert "#1  97%" in lines[0]
+    assert "closed by the admin: root, " in lines[1]
+
+
+def test_a_cluster_that_says_only_how_many_are_taken_is_not_said_to_say_which() -> None:
+    node = NodeSample(name="n1", gpus=4, used=3, unplaced=2)
+    line = drawn(cluster(node, gpus=(gpu("n1", 0, 1), *(gpu("n1", at) for at in (1, 2, 3)))))[1]
+    assert "2 of 3 taken" in line
+    assert "free" not in line
+
+
+def test_a_silent_controller_is_told_above_what_was_seen_last() -> None:
+    silent = "Slurm's controller does not answer (Connection refused)"
+    seen = cluster(NodeSample(name="n1", gpus=1), gpus=(gpu("n1", 0),), silent=silent)
+    assert drawn(seen)[1].startswith(f" ! {silent}. Seen 1 m ago:")
+
+
+def test_names_of_nodes_users_and_admins_act_on_no_terminal() -> None:
+    node = NodeSample(
+        name="n\x1b[2J1",
+        standing=NodeStanding.DOWN,
+        gpus=1,
+        reason="\x1b]0;x\x07",
+        closed_by="a\x1b[31m",
+        closed_at=NOW,
+    )
+    assert "\x1b" not in "".join(drawn(cluster(node, gpus=(gpu(node.name, 0),))))
+
+
+def test_the_cursor_goes_over_every_gpu_that_can_be_seen() -> None:
+    view = View(PICTURE, snapshot(3), str, NOW)
+    page = drawing_of(PICTURE).page(view, Room(120, 14, screen_height=40))
+    assert {"n1:0", "n1:3", "n2:1"} <= set(page.keys())
