@@ -51,6 +51,8 @@ class DevicePicture(Struct, frozen=True, kw_only=True):
     """The session's lanes over it, also those that leave when their job has ended."""
     taken_off: tuple[Lane, ...] = ()
     """The lanes it had before it was drained."""
+    elsewhere: bool = False
+    """On a node of a cluster, which decides by itself what runs there."""
     blocked: str | None = None
     """Why it takes no job of ours, in one sentence."""
     strangers: tuple[Stranger, ...] = ()

@@ -34,6 +34,7 @@ def _device(sample: DeviceSample, job: JobId | None, closed: NodeStanding | None
         sample=sample,
         state=LaneState.BUSY if job is not None else None,
         jobs=() if job is None else (job,),
+        elsewhere=True,
         blocked=None if closed is None else f"its node is {closed}",
         share=known.shares.get(sample.key, DeviceShare()),
     )
