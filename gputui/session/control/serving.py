@@ -12,14 +12,16 @@ from contextlib import suppress
 
 import msgspec
 
+from gputui import __version__
 from gputui.session import config
 from gputui.session.hooks.hook_events import Reactions
 from gputui.session.hooks.hooks import Hooks
 from gputui.session.messages.replies import Departure
-from gputui.session.messages.socket_requests import HandOver, Leave
+from gputui.session.messages.socket_requests import TOO_OLD, HandOver, Leave
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.keeper import Waiter, spawn_keeper
 from gputui.session.ownership.lock import OwnerKind
+from gputui.session.store.store import SCHEMA_VERSION
 
 from . import wire
 from .handlers import Desk
@@ -84,6 +86,9 @@ class Serving:
 
     def _answer_request(self, request: wire.SocketRequest, connection: ClientConnection) -> None:
         match request.ask:
+            case HandOver(schema=schema) if schema < SCHEMA_VERSION:
+                # Handed over to somebody who cannot open it, the session would have no owner at all.
+                connection.reply(wire.no(TOO_OLD, f"gputui {__version__} owns this session; upgrade this one"))
             case HandOver(force=force):
                 self._hand_over(connection, force=force)
             case Leave(stop=stop):

@@ -36,6 +36,8 @@ T = TypeVar("T")
 VERSION = 1
 LARGEST_FRAME = 256 << 20
 HEADER = struct.Struct(">I")
+TOO_OLD = "too_old"
+"""The kind of a refusal: whoever asks could not open the session's store."""
 
 
 def framed(body: bytes) -> bytes:
@@ -172,3 +174,5 @@ class HandOver(OwnerRequest[Any], frozen=True, tag="hand_over"):
     """Pass the locked descriptor and go; an app or a run only does so when forced."""
 
     force: bool = False
+    schema: int = 1
+    """The newest store that the taker can open: 0.1.0, which did not say so, knew the first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,8 @@ from gputui.process.folder_id import FolderId
 from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected, encoded, fresh_id
 from gputui.session.errors import SessionError
 from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import HandOver, StatusQuestion, framed
+from gputui.session.messages.socket_requests import HEADER, TOO_OLD, HandOver, StatusQuestion, framed
+from gputui.session.store.store import SCHEMA_VERSION
 
 from . import lock as locks
 from .keeper import spawn_keeper
@@ -117,12 +119,21 @@ def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:
 def _asked_for_lock(paths: Paths, *, force: bool) -> int | None:
     made = connected(paths.private)
     try:
-        made.sendall(framed(encoded(HandOver(force), fresh_id())))
+        made.sendall(framed(encoded(HandOver(force, SCHEMA_VERSION), fresh_id())))
         room = socket.CMSG_SPACE(array.array("i").itemsize)
-        _, ancillary, _, _ = made.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
+        reply, ancillary, _, _ = made.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 return array.array("i", data[: array.array("i").itemsize])[0]
     finally:
         made.close()
+    _check_age(reply[HEADER.size :])
     return None
+
+
+def _check_age(reply: bytes) -> None:
+    """Whoever is too old to open the store will not get it by asking again."""
+    with suppress(ValueError):
+        answer = json.loads(reply)
+        if answer.get("kind") == TOO_OLD:
+            raise SessionError(str(answer.get("message")))
