@@ -116,3 +116,15 @@ def test_a_packed_map_holds_what_was_set_last(steps: list[dict[int, int | None]]
         assert {key: found.attempt for key, found in earlier.items()} == kept
     assert 2 not in packed
     assert 10**6 not in packed
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 1023, 1024, 1025, 3000])
+def test_what_differs_between_two_vectors_is_found_without_looking_at_the_rest(size: int) -> None:
+    before = Vector([object() for _ in range(size)])
+    places = sorted({0, size // 2, size - 1} & set(range(size)))
+    after = before
+    for place in places:
+        after = after.set(place, object())
+    after = after.append(object()).append(object())
+    assert list(after.changed_since(before)) == [*places, size, size + 1]
+    assert list(before.changed_since(before)) == []

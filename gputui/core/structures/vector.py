@@ -65,6 +65,13 @@ class Vector(Generic[T]):
             longer = longer.append(value)
         return longer
 
+    def changed_since(self, earlier: Vector[T]) -> Iterator[int]:
+        """The places whose element is another one than there, or new; costs what differs, not the length."""
+        old: Any = earlier._root
+        for _ in range(earlier._shift, self._shift, BITS):
+            old = (old,)
+        yield from _differing(self._root, old, self._shift, 0)
+
     def _with(self, root: Node, shift: int, length: int) -> Vector[T]:
         other: Vector[T] = object.__new__(Vector)
         other._root, other._shift, other._length = root, shift, length
@@ -80,6 +87,18 @@ def _set(node: Node, shift: int, index: int, value: object) -> Node:
     if shift:
         value = _set(node[place] if place < len(node) else (), shift - BITS, index, value)
     return (*node[:place], value, *node[place + 1 :])
+
+
+def _differing(node: Node, old: Node, shift: int, first: int) -> Iterator[int]:
+    if node is old:
+        return
+    for place, child in enumerate(node):
+        before = old[place] if place < len(old) else ()
+        if shift == 0:
+            if place >= len(old) or child is not before:
+                yield first + place
+        elif child is not before:
+            yield from _differing(child, before, shift - BITS, first + (place << shift))
 
 
 def _leaves(node: Node, shift: int) -> Iterator[Any]:

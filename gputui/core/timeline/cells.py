@@ -10,7 +10,7 @@ from .rows import Bar, PlaceRow
 
 TICK_COLUMNS = 12
 """Between two ticks, always: labels never drift."""
-TICKS = (12, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 2 * 86400, 7 * 86400, 28 * 86400)
+TICKS = (12, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 2 * 86400, 7 * 86400, 28 * 86400)
 """Seconds between two ticks, by how far one is zoomed out."""
 _AHEAD_OF_PAST = 1.0
 """How long what is expected may be, beside what was, to be shown whole."""
@@ -63,7 +63,7 @@ def _with_room_ahead(window: Window, began: float, now: float, ends: float | Non
 
 
 def _fits(began: float, now: float, tick: int, columns: int) -> bool:
-    return now - began <= (columns - 3) * TICKS[tick] / TICK_COLUMNS
+    return now - began <= (columns - 2) * TICKS[tick] / TICK_COLUMNS
 
 
 def floored(at: float, seconds: float) -> float:

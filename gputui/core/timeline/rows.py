@@ -22,6 +22,7 @@ from gputui.core.states import FAILURES
 _GOES_ON = (StateName.QUEUED, StateName.DELAYED, StateName.BLOCKED)
 SHORTEST_IDLE = 20.0
 """Seconds between two attempts that are called a gap."""
+MOST_ARRIVALS = 1000
 _REMEMBERED = 51
 """Durations of a group by which the next ones are estimated."""
 
@@ -133,6 +134,8 @@ class Timeline:
         """When jobs came, and when each first began; sorted by `settle`."""
         self.waiting: list[tuple[float, float, JobId]] = []
         """By the queue's order; some of them may wait no more."""
+        self.arrivals: dict[float, int] = {}
+        """How many jobs came at one moment, as far as there is room for moments."""
         self._known: dict[JobId, int] = {}
         self._durations: dict[str, deque[float]] = {}
 
@@ -162,6 +165,8 @@ class Timeline:
         known = self._known.get(job.id)
         if known is None:
             insort(self.added, job.added) if later else self.added.append(job.added)
+            if job.added in self.arrivals or len(self.arrivals) < MOST_ARRIVALS:
+                self.arrivals[job.added] = self.arrivals.get(job.added, 0) + 1
         known = known or 0
         for attempt in job.attempts[known:]:
             entry = _Entry(attempt.started, attempt.ended, job.id, attempt.number, attempt.end.name in FAILURES)

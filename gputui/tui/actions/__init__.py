@@ -28,6 +28,7 @@ ACTS: dict[str, Act] = {
     "remove": jobs.remove,
     "details": looking.details,
     "failures": looking.failures,
+    "timeline": looking.timeline,
     "metric": comparing.metric,
     "copy_command": looking.copy_command,
     "copy_path": looking.copy_path,

@@ -80,6 +80,15 @@ def failures(main: MainScreen) -> None:
     main.open_view(FailuresView(main))
 
 
+def timeline(main: MainScreen) -> None:
+    from gputui.tui.screens.timeline import TimelineView
+
+    if main.bridge.has_session:
+        main.open_view(TimelineView(main))
+    else:
+        main.say("there is no session yet: a adds a job and begins one")
+
+
 def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> None:
     """The log of a job on the whole screen, at a line of it."""
     if not main.table.move_to(job):  # hidden by the tab or the filter

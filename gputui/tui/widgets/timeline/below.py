@@ -1,0 +1,169 @@
+"""What stands below the lanes, in words: the job under the cursor, idle gaps, what happened, and the signs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gputui.core.job import Attempt, JobId
+from gputui.core.snapshot import Snapshot
+from gputui.core.timeline.gaps import Gap, GapReason, gaps
+from gputui.core.timeline.happened import HappenedKind, happened, place_words
+from gputui.core.timeline.rows import SHORTEST_IDLE, Bar, LanePlace
+from gputui.core.views.amounts import duration_exact, duration_words, moment
+from gputui.core.views.cells import cut, width
+from gputui.core.views.signs import SIGNS
+from gputui.logs.plain import plain
+
+from .lanes import Cursor
+from .strokes import Mark, MarkedLine, Stroke
+
+if TYPE_CHECKING:
+    from .page import TimelineScene
+
+_WIDE = 100
+_GAP_STROKES = {
+    GapReason.STRANGER: Stroke.OTHERS_LOAD,
+    GapReason.PAUSE: Stroke.PAUSE,
+    GapReason.TROUBLE: Stroke.TROUBLE,
+}
+_SIGNS = {
+    HappenedKind.BEGAN: ("▶", Stroke.ETA), HappenedKind.CRASH: ("✗", Stroke.TROUBLE),
+    HappenedKind.STRANGER: ("■", Stroke.OTHERS_LOAD), HappenedKind.TROUBLE: ("✗", Stroke.TROUBLE),
+    HappenedKind.PAUSE: ("‖", Stroke.PAUSE), HappenedKind.DONE: ("✓", Stroke.ETA),
+}  # fmt: skip
+
+
+def cursor_line(
+    snapshot: Snapshot,
+    cursor: Cursor | None,
+    place: LanePlace | None,
+    name_of: Callable[[JobId], str],
+    now: float,
+    cells: int,
+) -> MarkedLine:
+    if cursor is None or cursor[0] not in snapshot or place is None:
+        return (Mark(" nothing ran here yet".ljust(cells), Stroke.SELECTED),)
+    job = snapshot[cursor[0]]
+    over = next((each for each in job.attempts if each.number == cursor[1]), None)
+    since = over.started if over is not None else job.active.since if job.active is not None else now
+    until = over.ended if over is not None else now
+    state = over.end.name if over is not None else job.state.name
+    times = f"{moment(since, now)}–{moment(until, now) if over is not None else ''}"
+    facts = [f"{SIGNS.get(state, '')} {state}", place_words(place), times, duration_exact(until - since)]
+    if job.issued > 1:
+        facts.append(f"attempt {cursor[1]}")
+    facts += _results(snapshot, job.id) + _used(over)
+    if over is not None and over.said:
+        facts.append(plain(over.said))
+    head = f" #{job.id}  {plain(name_of(job.id))}   "
+    rest = cut("   ".join(facts), max(0, cells - width(head)))
+    return (Mark(head, Stroke.SELECTED_BOLD), Mark(rest + " " * max(0, cells - width(head + rest)), Stroke.SELECTED))
+
+
+def _results(snapshot: Snapshot, job: JobId) -> list[str]:
+    metric, found = snapshot.metric, snapshot.results.get(job)
+    result = found.get(metric.name) if metric is not None and found is not None else None
+    if result is None:
+        return []
+    return [f"{'★ ' if snapshot.best == job else ''}{plain(result.name)} {result.best:.4g}"]
+
+
+def _used(over: Attempt | None) -> list[str]:
+    peak = over.usage.gpu_peak_memory if over is not None and over.usage is not None else None
+    return [f"peak {peak / 1024**3:.1f} G"] if peak else []
+
+
+def below(
+    scene: TimelineScene, places: Sequence[LanePlace], active: Mapping[LanePlace, Bar], height: int
+) -> list[MarkedLine]:
+    """Gaps left, what happened right; gaps alone on a narrow screen. The signs last, where there is room."""
+    wide = scene.width >= _WIDE
+    blank = [()] if height > 6 and wide else []
+    left_cells = scene.width * 13 // 24 if wide else scene.width
+    legend = _legend(scene.lined) if wide and height > 14 else None
+    room = height - len(blank) - (2 if legend else 0)
+    left = _gap_lines(scene, places, active, room, left_cells - wide)
+    right = _happened_lines(scene, room, scene.width - left_cells) if wide else []
+    made: list[MarkedLine] = []
+    for row in range(max(len(left), len(right), room if legend else 0)):
+        one = left[row] if row < len(left) else ()
+        two = right[row] if row < len(right) else ()
+        made.append((*_padded(one, left_cells - wide), Mark(" " * wide), *two))
+    return [*blank, *made, *([(), legend] if legend else [])][:height]
+
+
+def _padded(line: MarkedLine, cells: int) -> MarkedLine:
+    used, made = 0, []
+    for mark in line:
+        text = mark.text[: cells - used] if mark.text.isspace() or mark.stroke is Stroke.HEAD_PAST else mark.text
+        text = cut(text, cells - used)
+        used += width(text)
+        made.append(Mark(text, mark.stroke))
+    return (*made, Mark(" " * (cells - used)))
+
+
+def _gap_lines(
+    scene: TimelineScene, places: Sequence[LanePlace], active: Mapping[LanePlace, Bar], room: int, cells: int
+) -> list[MarkedLine]:
+    """The longest first."""
+    window, began = scene.window, scene.timeline.began()
+    if began is None or room < 2:
+        return []
+    shortest = max(SHORTEST_IDLE, window.step / 4)
+    found = [gap for place in places for gap in gaps(
+        scene.timeline, place, scene.spans, max(window.start, began), window.end, now=scene.now, shortest=shortest,
+        active=active.get(place),
+    )]  # fmt: skip
+    found.sort(key=lambda gap: -gap.seconds)
+    total = duration_words(sum(gap.seconds for gap in found))
+    about = f"  {len(found)}, together {total}" if found else "  none"
+    if len(found) > room - 2:
+        about = f"  {len(found)}, together {total}, longest first"
+    day = any(moment(gap.since, scene.now) != moment(gap.since, gap.since) for gap in found[: room - 2])
+    times = 9 if day else 5
+    head = f" gpu  {'from':>{times}}  {'to':>{times}} {'idle':>9}  why"
+    lines: list[MarkedLine] = [
+        (Mark(" Idle gaps", Stroke.HEAD), Mark(about.ljust(cells), Stroke.HEAD_PAST)),
+        (Mark(head, Stroke.PAST),),
+    ]
+    return [*lines, *(_gap_line(gap, scene.now, times) for gap in found[: max(0, room - 2)])]
+
+
+def _gap_line(gap: Gap, now: float, times: int) -> MarkedLine:
+    until = "now" if gap.open else moment(gap.until, now)
+    text = f" {cut(gap.place.slot.removeprefix('lane '), 3):>3}  {moment(gap.since, now):>{times}}  {until:>{times}} "
+    why = _GAP_STROKES.get(gap.reason, Stroke.PAST)
+    return (Mark(text), Mark(f"{duration_exact(gap.seconds):>9}", Stroke.BRIGHT), Mark(f"  {plain(gap.words)}", why))
+
+
+def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[MarkedLine]:
+    """The newest that have room, the oldest of them first."""
+    if room < 2:
+        return []
+    window = scene.window
+    found = happened(scene.timeline, scene.snapshot, scene.spans, window.start, window.end, scene.now)
+    shown = found[-(room - 2) :] if room > 2 else []
+    more = f"  {len(found) - len(shown)} earlier" if len(found) > len(shown) else ""
+    times = 9 if any(moment(each.at, scene.now) != moment(each.at, each.at) for each in shown) else 5
+    lines: list[MarkedLine] = [
+        (Mark("What happened", Stroke.HEAD), Mark(more.ljust(cells), Stroke.HEAD_PAST)),
+        (Mark(f"{'when':<{times}}  what", Stroke.PAST),),
+    ]
+    for each in shown:
+        sign, stroke = _SIGNS[each.kind]
+        lines.append((Mark(f"{moment(each.at, scene.now):<{times}}  "), Mark(sign, stroke),
+                      Mark(f" {cut(plain(each.text), cells - times - 5)}")))  # fmt: skip
+    return lines
+
+
+def _legend(lined: bool) -> MarkedLine:
+    ok, runs, others = ("├─", "├━", "//") if lined else ("  ", "  ", "  ")
+    return (
+        Mark(" "), Mark(ok, Stroke.OK_EVEN), Mark(" ok   ", Stroke.PAST), Mark(runs, Stroke.RUNNING),
+        Mark(" running   ", Stroke.PAST), Mark("✗", Stroke.CRASH), Mark(" crashed   ", Stroke.PAST),
+        Mark(others, Stroke.OTHERS), Mark(" somebody else   ", Stroke.PAST), Mark("‖‖", Stroke.PAUSE),
+        Mark(" paused   ", Stroke.PAST), Mark("··", Stroke.LINE), Mark(" idle   ", Stroke.PAST),
+        Mark("━━", Stroke.ETA), Mark(" to its end ≈   ", Stroke.PAST), Mark("┄┄", Stroke.EXPECTED),
+        Mark(" expected", Stroke.PAST),
+    )  # fmt: skip
