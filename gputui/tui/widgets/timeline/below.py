@@ -16,7 +16,7 @@ from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
 from .lanes import Cursor
-from .strokes import Mark, MarkedLine, Stroke
+from .strokes import MarkedLine, Stroke, StrokeMark
 
 if TYPE_CHECKING:
     from .page import TimelineScene
@@ -43,7 +43,7 @@ def cursor_line(
     cells: int,
 ) -> MarkedLine:
     if cursor is None or cursor[0] not in snapshot or place is None:
-        return (Mark(" nothing ran here yet".ljust(cells), Stroke.SELECTED),)
+        return (StrokeMark(" nothing ran here yet".ljust(cells), Stroke.SELECTED),)
     job = snapshot[cursor[0]]
     over = next((each for each in job.attempts if each.number == cursor[1]), None)
     since = over.started if over is not None else job.active.since if job.active is not None else now
@@ -58,7 +58,10 @@ def cursor_line(
         facts.append(plain(over.said))
     head = f" #{job.id}  {plain(name_of(job.id))}   "
     rest = cut("   ".join(facts), max(0, cells - width(head)))
-    return (Mark(head, Stroke.SELECTED_BOLD), Mark(rest + " " * max(0, cells - width(head + rest)), Stroke.SELECTED))
+    return (
+        StrokeMark(head, Stroke.SELECTED_BOLD),
+        StrokeMark(rest + " " * max(0, cells - width(head + rest)), Stroke.SELECTED),
+    )
 
 
 def _results(snapshot: Snapshot, job: JobId) -> list[str]:
@@ -89,7 +92,7 @@ def below(
     for row in range(max(len(left), len(right), room if legend else 0)):
         one = left[row] if row < len(left) else ()
         two = right[row] if row < len(right) else ()
-        made.append((*_padded(one, left_cells - wide), Mark(" " * wide), *two))
+        made.append((*_padded(one, left_cells - wide), StrokeMark(" " * wide), *two))
     return [*blank, *made, *([(), legend] if legend else [])][:height]
 
 
@@ -99,8 +102,8 @@ def _padded(line: MarkedLine, cells: int) -> MarkedLine:
         text = mark.text[: cells - used] if mark.text.isspace() or mark.stroke is Stroke.HEAD_PAST else mark.text
         text = cut(text, cells - used)
         used += width(text)
-        made.append(Mark(text, mark.stroke))
-    return (*made, Mark(" " * (cells - used)))
+        made.append(StrokeMark(text, mark.stroke))
+    return (*made, StrokeMark(" " * (cells - used)))
 
 
 def _gap_lines(
@@ -124,8 +127,8 @@ def _gap_lines(
     times = 9 if day else 5
     head = f" gpu  {'from':>{times}}  {'to':>{times}} {'idle':>9}  why"
     lines: list[MarkedLine] = [
-        (Mark(" Idle gaps", Stroke.HEAD), Mark(about.ljust(cells), Stroke.HEAD_PAST)),
-        (Mark(head, Stroke.PAST),),
+        (StrokeMark(" Idle gaps", Stroke.HEAD), StrokeMark(about.ljust(cells), Stroke.HEAD_PAST)),
+        (StrokeMark(head, Stroke.PAST),),
     ]
     return [*lines, *(_gap_line(gap, scene.now, times) for gap in found[: max(0, room - 2)])]
 
@@ -134,7 +137,11 @@ def _gap_line(gap: Gap, now: float, times: int) -> MarkedLine:
     until = "now" if gap.open else moment(gap.until, now)
     text = f" {cut(gap.place.slot.removeprefix('lane '), 3):>3}  {moment(gap.since, now):>{times}}  {until:>{times}} "
     why = _GAP_STROKES.get(gap.reason, Stroke.PAST)
-    return (Mark(text), Mark(f"{duration_exact(gap.seconds):>9}", Stroke.BRIGHT), Mark(f"  {plain(gap.words)}", why))
+    return (
+        StrokeMark(text),
+        StrokeMark(f"{duration_exact(gap.seconds):>9}", Stroke.BRIGHT),
+        StrokeMark(f"  {plain(gap.words)}", why),
+    )
 
 
 def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[MarkedLine]:
@@ -147,23 +154,23 @@ def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[MarkedL
     more = f"  {len(found) - len(shown)} earlier" if len(found) > len(shown) else ""
     times = 9 if any(moment(each.at, scene.now) != moment(each.at, each.at) for each in shown) else 5
     lines: list[MarkedLine] = [
-        (Mark("What happened", Stroke.HEAD), Mark(more.ljust(cells), Stroke.HEAD_PAST)),
-        (Mark(f"{'when':<{times}}  what", Stroke.PAST),),
+        (StrokeMark("What happened", Stroke.HEAD), StrokeMark(more.ljust(cells), Stroke.HEAD_PAST)),
+        (StrokeMark(f"{'when':<{times}}  what", Stroke.PAST),),
     ]
     for each in shown:
         sign, stroke = _SIGNS[each.kind]
-        lines.append((Mark(f"{moment(each.at, scene.now):<{times}}  "), Mark(sign, stroke),
-                      Mark(f" {cut(plain(each.text), cells - times - 5)}")))  # fmt: skip
+        lines.append((StrokeMark(f"{moment(each.at, scene.now):<{times}}  "), StrokeMark(sign, stroke),
+                      StrokeMark(f" {cut(plain(each.text), cells - times - 5)}")))  # fmt: skip
     return lines
 
 
 def _legend(lined: bool) -> MarkedLine:
     ok, runs, others = ("├─", "├━", "//") if lined else ("  ", "  ", "  ")
     return (
-        Mark(" "), Mark(ok, Stroke.OK_EVEN), Mark(" ok   ", Stroke.PAST), Mark(runs, Stroke.RUNNING),
-        Mark(" running   ", Stroke.PAST), Mark("✗", Stroke.CRASH), Mark(" crashed   ", Stroke.PAST),
-        Mark(others, Stroke.OTHERS), Mark(" somebody else   ", Stroke.PAST), Mark("‖‖", Stroke.PAUSE),
-        Mark(" paused   ", Stroke.PAST), Mark("··", Stroke.LINE), Mark(" idle   ", Stroke.PAST),
-        Mark("━━", Stroke.ETA), Mark(" to its end ≈   ", Stroke.PAST), Mark("┄┄", Stroke.EXPECTED),
-        Mark(" expected", Stroke.PAST),
+        StrokeMark(" "), StrokeMark(ok, Stroke.OK_EVEN), StrokeMark(" ok   ", Stroke.PAST), StrokeMark(runs, Stroke.RUNNING),
+        StrokeMark(" running   ", Stroke.PAST), StrokeMark("✗", Stroke.CRASH), StrokeMark(" crashed   ", Stroke.PAST),
+        StrokeMark(others, Stroke.OTHERS), StrokeMark(" somebody else   ", Stroke.PAST), StrokeMark("‖‖", Stroke.PAUSE),
+        StrokeMark(" paused   ", Stroke.PAST), StrokeMark("··", Stroke.LINE), StrokeMark(" idle   ", Stroke.PAST),
+        StrokeMark("━━", Stroke.ETA), StrokeMark(" to its end ≈   ", Stroke.PAST), StrokeMark("┄┄", Stroke.EXPECTED),
+        StrokeMark(" expected", Stroke.PAST),
     )  # fmt: skip

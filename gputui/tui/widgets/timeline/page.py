@@ -22,7 +22,7 @@ from gputui.tui.widgets.gpus.names import device_name
 
 from .below import below, cursor_line
 from .lanes import Cursor, LaneScene, bar_line, load_lines
-from .strokes import Mark, MarkedLine, Stroke
+from .strokes import MarkedLine, Stroke, StrokeMark
 
 WIDE = 100
 _LEAST_BELOW = 6
@@ -129,7 +129,7 @@ def _lane(scene: TimelineScene, place: LanePlace, lane: LaneScene, per: int) -> 
         dots = between(histories, key, window.start, window.step / 2, 2 * window.columns)
         for at, line in enumerate(load_lines(dots, graph_rows, lane)):
             word = "   load" if not at and per > 2 and scene.width >= WIDE and device is not None else ""
-            made.append((Mark(word.ljust(scene.left), Stroke.PAST), *line))
+            made.append((StrokeMark(word.ljust(scene.left), Stroke.PAST), *line))
     return made + [()] * (per - len(made))
 
 
@@ -140,16 +140,16 @@ def device_at(picture: DevicesPicture, place: LanePlace) -> DeviceSample | None:
     return find(tuple(each.sample for each in picture.devices), place.slot)
 
 
-def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) -> list[Mark]:
+def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) -> list[StrokeMark]:
     number = cut(place.slot.removeprefix("lane "), 4)
     name = device_name(device) if device is not None and scene.width >= WIDE else ""
     room = scene.left - len(number) - 3
     cursor = scene.place == place
-    return [Mark(" "), Mark(number, Stroke.BRIGHT if not cursor else Stroke.ETA),
-            Mark(f" {cut(name, room - 1)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
+    return [StrokeMark(" "), StrokeMark(number, Stroke.BRIGHT if not cursor else Stroke.ETA),
+            StrokeMark(f" {cut(name, room - 1)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
 
 
-def _figures(scene: TimelineScene, lane: LaneScene) -> list[Mark]:
+def _figures(scene: TimelineScene, lane: LaneScene) -> list[StrokeMark]:
     """How much of the time it was busy, and with how many attempts."""
     began = scene.timeline.began()
     since, until = max(scene.window.start, began if began is not None else scene.now), min(scene.window.end, scene.now)
@@ -162,39 +162,39 @@ def _figures(scene: TimelineScene, lane: LaneScene) -> list[Mark]:
         count += 1
     busy = f"{min(100, round(100 * seconds / (until - since)))}%"
     if scene.width < WIDE:
-        return [Mark(f"{busy:>5}")]
-    return [Mark(f"{busy:>7}"), Mark(f"{count:>6,}")]
+        return [StrokeMark(f"{busy:>5}")]
+    return [StrokeMark(f"{busy:>7}"), StrokeMark(f"{count:>6,}")]
 
 
 def _ticks(scene: TimelineScene) -> MarkedLine:
     """Labels at their columns; `now` wins over what it covers."""
     window = scene.window
     now = window.column(scene.now)
-    paper = [Mark(" ")] * (window.columns + 6)
+    paper = [StrokeMark(" ")] * (window.columns + 6)
     for tick in ticks(window):
         covered = now - len(tick.label) - 2 < tick.column < now + 4
         if not covered and tick.column + len(tick.label) <= len(paper):
             _put(paper, tick.column, tick.label, Stroke.TEXT if tick.new_day else Stroke.PAST)
     if 0 <= now < window.columns:
         _put(paper, max(0, now - 1), "now", Stroke.NOW)
-    return (Mark(" " * scene.left), *paper)
+    return (StrokeMark(" " * scene.left), *paper)
 
 
-def _put(paper: list[Mark], at: int, text: str, stroke: Stroke) -> None:
+def _put(paper: list[StrokeMark], at: int, text: str, stroke: Stroke) -> None:
     for column, sign in enumerate(text, at):
         if 0 <= column < len(paper):
-            paper[column] = Mark(sign, stroke)
+            paper[column] = StrokeMark(sign, stroke)
 
 
 def _fitted(line: MarkedLine, cells: int) -> MarkedLine:
-    made: list[Mark] = []
+    made: list[StrokeMark] = []
     room = cells
     for mark in line:
         text = mark.text.rstrip() if width(mark.text) > room else mark.text
         text = cut(text, room).ljust(min(room, width(mark.text)) if text is not mark.text else 0)
         room -= width(text)
         if made and made[-1].stroke is mark.stroke:
-            made[-1] = Mark(made[-1].text + text, mark.stroke)
+            made[-1] = StrokeMark(made[-1].text + text, mark.stroke)
         elif text:
-            made.append(Mark(text, mark.stroke))
-    return (*made, Mark(" " * room)) if room > 0 else tuple(made)
+            made.append(StrokeMark(text, mark.stroke))
+    return (*made, StrokeMark(" " * room)) if room > 0 else tuple(made)

@@ -38,14 +38,14 @@ class Stroke(StrEnum):
     SELECTED_BOLD = "selected bold"
 
 
-class Mark(NamedTuple):
+class StrokeMark(NamedTuple):
     """A piece of a line."""
 
     text: str
     stroke: Stroke = Stroke.TEXT
 
 
-MarkedLine = tuple[Mark, ...]
+MarkedLine = tuple[StrokeMark, ...]
 
 
 @lru_cache
