@@ -16,7 +16,7 @@ from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
 from .lanes import Cursor
-from .strokes import MarkedLine, Stroke, StrokeMark
+from .strokes import Inked, MarkedLine, Stroke
 
 if TYPE_CHECKING:
     from .page import TimelineScene
@@ -43,7 +43,7 @@ def cursor_line(
     cells: int,
 ) -> MarkedLine:
     if cursor is None or cursor[0] not in snapshot or place is None:
-        return (StrokeMark(" nothing ran here yet".ljust(cells), Stroke.SELECTED),)
+        return (Inked(" nothing ran here yet".ljust(cells), Stroke.SELECTED),)
     job = snapshot[cursor[0]]
     over = next((each for each in job.attempts if each.number == cursor[1]), None)
     since = over.started if over is not None else job.active.since if job.active is not None else now
@@ -59,8 +59,8 @@ def cursor_line(
     head = f" #{job.id}  {plain(name_of(job.id))}   "
     rest = cut("   ".join(facts), max(0, cells - width(head)))
     return (
-        StrokeMark(head, Stroke.SELECTED_BOLD),
-        StrokeMark(rest + " " * max(0, cells - width(head + rest)), Stroke.SELECTED),
+        Inked(head, Stroke.SELECTED_BOLD),
+        Inked(rest + " " * max(0, cells - width(head + rest)), Stroke.SELECTED),
     )
 
 
@@ -92,7 +92,7 @@ def below(
     for row in range(max(len(left), len(right), room if legend else 0)):
         one = left[row] if row < len(left) else ()
         two = right[row] if row < len(right) else ()
-        made.append((*_padded(one, left_cells - wide), StrokeMark(" " * wide), *two))
+        made.append((*_padded(one, left_cells - wide), Inked(" " * wide), *two))
     return [*blank, *made, *([(), legend] if legend else [])][:height]
 
 
@@ -102,8 +102,8 @@ def _padded(line: MarkedLine, cells: int) -> MarkedLine:
         text = mark.text[: cells - used] if mark.text.isspace() or mark.stroke is Stroke.HEAD_PAST else mark.text
         text = cut(text, cells - used)
         used += width(text)
-        made.append(StrokeMark(text, mark.stroke))
-    return (*made, StrokeMark(" " * (cells - used)))
+        made.append(Inked(text, mark.stroke))
+    return (*made, Inked(" " * (cells - used)))
 
 
 def _gap_lines(
@@ -127,8 +127,8 @@ def _gap_lines(
     times = 9 if day else 5
     head = f" gpu  {'from':>{times}}  {'to':>{times}} {'idle':>9}  why"
     lines: list[MarkedLine] = [
-        (StrokeMark(" Idle gaps", Stroke.HEAD), StrokeMark(about.ljust(cells), Stroke.HEAD_PAST)),
-        (StrokeMark(head, Stroke.PAST),),
+        (Inked(" Idle gaps", Stroke.HEAD), Inked(about.ljust(cells), Stroke.HEAD_PAST)),
+        (Inked(head, Stroke.PAST),),
     ]
     return [*lines, *(_gap_line(gap, scene.now, times) for gap in found[: max(0, room - 2)])]
 
@@ -138,9 +138,9 @@ def _gap_line(gap: Gap, now: float, times: int) -> MarkedLine:
     text = f" {cut(gap.place.slot.removeprefix('lane '), 3):>3}  {moment(gap.since, now):>{times}}  {until:>{times}} "
     why = _GAP_STROKES.get(gap.reason, Stroke.PAST)
     return (
-        StrokeMark(text),
-        StrokeMark(f"{duration_exact(gap.seconds):>9}", Stroke.BRIGHT),
-        StrokeMark(f"  {plain(gap.words)}", why),
+        Inked(text),
+        Inked(f"{duration_exact(gap.seconds):>9}", Stroke.BRIGHT),
+        Inked(f"  {plain(gap.words)}", why),
     )
 
 
@@ -154,23 +154,23 @@ def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[MarkedL
     more = f"  {len(found) - len(shown)} earlier" if len(found) > len(shown) else ""
     times = 9 if any(moment(each.at, scene.now) != moment(each.at, each.at) for each in shown) else 5
     lines: list[MarkedLine] = [
-        (StrokeMark("What happened", Stroke.HEAD), StrokeMark(more.ljust(cells), Stroke.HEAD_PAST)),
-        (StrokeMark(f"{'when':<{times}}  what", Stroke.PAST),),
+        (Inked("What happened", Stroke.HEAD), Inked(more.ljust(cells), Stroke.HEAD_PAST)),
+        (Inked(f"{'when':<{times}}  what", Stroke.PAST),),
     ]
     for each in shown:
         sign, stroke = _SIGNS[each.kind]
-        lines.append((StrokeMark(f"{moment(each.at, scene.now):<{times}}  "), StrokeMark(sign, stroke),
-                      StrokeMark(f" {cut(plain(each.text), cells - times - 5)}")))  # fmt: skip
+        lines.append((Inked(f"{moment(each.at, scene.now):<{times}}  "), Inked(sign, stroke),
+                      Inked(f" {cut(plain(each.text), cells - times - 5)}")))  # fmt: skip
     return lines
 
 
 def _legend(lined: bool) -> MarkedLine:
     ok, runs, others = ("├─", "├━", "//") if lined else ("  ", "  ", "  ")
     return (
-        StrokeMark(" "), StrokeMark(ok, Stroke.OK_EVEN), StrokeMark(" ok   ", Stroke.PAST), StrokeMark(runs, Stroke.RUNNING),
-        StrokeMark(" running   ", Stroke.PAST), StrokeMark("✗", Stroke.CRASH), StrokeMark(" crashed   ", Stroke.PAST),
-        StrokeMark(others, Stroke.OTHERS), StrokeMark(" somebody else   ", Stroke.PAST), StrokeMark("‖‖", Stroke.PAUSE),
-        StrokeMark(" paused   ", Stroke.PAST), StrokeMark("··", Stroke.LINE), StrokeMark(" idle   ", Stroke.PAST),
-        StrokeMark("━━", Stroke.ETA), StrokeMark(" to its end ≈   ", Stroke.PAST), StrokeMark("┄┄", Stroke.EXPECTED),
-        StrokeMark(" expected", Stroke.PAST),
+        Inked(" "), Inked(ok, Stroke.OK_EVEN), Inked(" ok   ", Stroke.PAST), Inked(runs, Stroke.RUNNING),
+        Inked(" running   ", Stroke.PAST), Inked("✗", Stroke.CRASH), Inked(" crashed   ", Stroke.PAST),
+        Inked(others, Stroke.OTHERS), Inked(" somebody else   ", Stroke.PAST), Inked("‖‖", Stroke.PAUSE),
+        Inked(" paused   ", Stroke.PAST), Inked("··", Stroke.LINE), Inked(" idle   ", Stroke.PAST),
+        Inked("━━", Stroke.ETA), Inked(" to its end ≈   ", Stroke.PAST), Inked("┄┄", Stroke.EXPECTED),
+        Inked(" expected", Stroke.PAST),
     )  # fmt: skip

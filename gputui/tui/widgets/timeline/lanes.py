@@ -18,7 +18,7 @@ from gputui.tui.looks.glyphs import STEPS
 from gputui.tui.widgets.gpus.graphs import load_graph
 from gputui.tui.widgets.gpus.page import OTHERS
 
-from .strokes import MarkedLine, Stroke, StrokeMark
+from .strokes import Inked, MarkedLine, Stroke
 
 Cursor = tuple[JobId, int]
 """A job and the number of its attempt."""
@@ -48,7 +48,7 @@ _STROKES = {GapReason.PAUSE: Stroke.PAUSE, GapReason.STRANGER: Stroke.OTHERS, Ga
 def bar_line(scene: LaneScene) -> MarkedLine:
     """As many cells as the window has columns."""
     drawn = cells(scene.row, scene.window, scene.now, scene.active)
-    paper = [StrokeMark(" ", Stroke.LINE)] * scene.window.columns
+    paper = [Inked(" ", Stroke.LINE)] * scene.window.columns
     _draw_idle(paper, scene, drawn)
     _draw_spans(paper, scene, drawn)
     _draw_future(paper, scene)
@@ -63,30 +63,30 @@ def bar_line(scene: LaneScene) -> MarkedLine:
     return joined(paper)
 
 
-def joined(paper: Iterable[StrokeMark]) -> MarkedLine:
-    made: list[StrokeMark] = []
+def joined(paper: Iterable[Inked]) -> MarkedLine:
+    made: list[Inked] = []
     for mark in paper:
         if made and made[-1].stroke is mark.stroke:
-            made[-1] = StrokeMark(made[-1].text + mark.text, mark.stroke)
+            made[-1] = Inked(made[-1].text + mark.text, mark.stroke)
         else:
             made.append(mark)
     return tuple(made)
 
 
-def _bar(run: Sequence[Cell], scene: LaneScene) -> list[StrokeMark]:
+def _bar(run: Sequence[Cell], scene: LaneScene) -> list[Inked]:
     """The number where it fits with a blank; where attempts are shorter than a cell, the height is the busy share."""
     bar, first = run[0].bar, run[0]
     assert bar is not None
     chosen = scene.cursor == (bar.job, bar.attempt)
     if first.many and not chosen and not bar.bad:
-        return [StrokeMark(STEPS[min(len(STEPS) - 1, int(cell.share * len(STEPS)))], Stroke.ETA) for cell in run]
+        return [Inked(STEPS[min(len(STEPS) - 1, int(cell.share * len(STEPS)))], Stroke.ETA) for cell in run]
     if bar.bad and not chosen:
-        return [StrokeMark(sign, Stroke.CRASH) for sign in "✗".ljust(len(run))]
+        return [Inked(sign, Stroke.CRASH) for sign in "✗".ljust(len(run))]
     stroke = (
         Stroke.CURSOR if chosen else Stroke.RUNNING if bar.end is None else (Stroke.OK_EVEN, Stroke.OK_ODD)[first.shade]
     )
     text = _lined(bar, len(run)) if scene.lined and not chosen else _labelled(str(bar.job), len(run))
-    return [StrokeMark(sign, stroke) for sign in text]
+    return [Inked(sign, stroke) for sign in text]
 
 
 def _labelled(label: str, room: int) -> str:
@@ -100,7 +100,7 @@ def _lined(bar: Bar, room: int) -> str:
     return label.ljust(room, "━" if bar.end is None else "─")
 
 
-def _draw_idle(paper: list[StrokeMark], scene: LaneScene, drawn: Sequence[Cell]) -> None:
+def _draw_idle(paper: list[Inked], scene: LaneScene, drawn: Sequence[Cell]) -> None:
     """From the first attempt on, until now."""
     if not len(scene.row) and scene.active is None:
         return
@@ -108,10 +108,10 @@ def _draw_idle(paper: list[StrokeMark], scene: LaneScene, drawn: Sequence[Cell])
     first, last = scene.window.column(since), scene.window.column(scene.now)
     for column in range(max(0, first), min(len(paper), last)):
         if drawn[column].bar is None:
-            paper[column] = StrokeMark("·", Stroke.LINE)
+            paper[column] = Inked("·", Stroke.LINE)
 
 
-def _draw_spans(paper: list[StrokeMark], scene: LaneScene, drawn: Sequence[Cell]) -> None:
+def _draw_spans(paper: list[Inked], scene: LaneScene, drawn: Sequence[Cell]) -> None:
     """What kept the lane idle, in the cells in which nothing ran."""
     window = scene.window
     for span in scene.spans:
@@ -123,7 +123,7 @@ def _draw_spans(paper: list[StrokeMark], scene: LaneScene, drawn: Sequence[Cell]
         reason = REASONS[span.kind]
         fill = " " if reason is GapReason.STRANGER and not scene.lined else _FILL[reason]
         for column in free:
-            paper[column] = StrokeMark(fill, _STROKES[reason])
+            paper[column] = Inked(fill, _STROKES[reason])
         _write(paper, free, _name(span, reason), _STROKES[reason])
 
 
@@ -133,31 +133,31 @@ def _name(span: RecordedSpan, reason: GapReason) -> str:
     return f"✗ {plain(span.text)} " if reason is GapReason.TROUBLE else ""
 
 
-def _write(paper: list[StrokeMark], columns: Sequence[int], text: str, stroke: Stroke) -> None:
+def _write(paper: list[Inked], columns: Sequence[int], text: str, stroke: Stroke) -> None:
     """Where the cells are beside each other and there is room for more than a letter."""
     if len(columns) < 3 or columns[-1] - columns[0] != len(columns) - 1:
         return
     text = cut(text, len(columns))
     if width(text) == len(text):
         for column, sign in zip(columns, text, strict=False):
-            paper[column] = StrokeMark(sign, stroke)
+            paper[column] = Inked(sign, stroke)
 
 
-def _draw_future(paper: list[StrokeMark], scene: LaneScene) -> None:
+def _draw_future(paper: list[Inked], scene: LaneScene) -> None:
     """The running one to its end, then what is expected, thin."""
     window = scene.window
     after = window.column(scene.now) + 1
     if scene.active is not None and scene.active_ends is not None:
         end = window.column(scene.active_ends)
         for column in range(max(0, after), min(len(paper), end + 1)):
-            paper[column] = StrokeMark("━", Stroke.ETA)
+            paper[column] = Inked("━", Stroke.ETA)
         after = max(after, end + 1)
     for each in scene.expected:
         first, last = max(after, window.column(each.start)), min(len(paper), window.column(each.end))
         if 0 <= first < last:
             text = f"┄{each.job}" if len(str(each.job)) + 1 <= last - first else ""
             for column, sign in enumerate(text.ljust(last - first, "┄"), first):
-                paper[column] = StrokeMark(sign, Stroke.EXPECTED)
+                paper[column] = Inked(sign, Stroke.EXPECTED)
 
 
 def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: LaneScene) -> list[MarkedLine]:
@@ -167,18 +167,18 @@ def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: LaneScene) ->
         paper = []
         for piece in row:
             stroke = Stroke.OTHERS_LOAD if piece.ink in OTHERS else Stroke.LINE
-            paper += [StrokeMark(sign, stroke) for sign in piece.text]
+            paper += [Inked(sign, stroke) for sign in piece.text]
         _rule(paper, scene)
         lines.append(joined(paper))
     return lines
 
 
-def _rule(paper: list[StrokeMark], scene: LaneScene) -> None:
+def _rule(paper: list[Inked], scene: LaneScene) -> None:
     now = scene.window.column(scene.now)
     for span in scene.spans:
         if REASONS[span.kind] is GapReason.PAUSE:
             column = scene.window.column(span.since)
             if 0 <= column < len(paper):
-                paper[column] = StrokeMark("┊", Stroke.PAUSE)
+                paper[column] = Inked("┊", Stroke.PAUSE)
     if 0 <= now < len(paper) - 1:
-        paper[now] = StrokeMark("┊", Stroke.PAST)
+        paper[now] = Inked("┊", Stroke.PAST)

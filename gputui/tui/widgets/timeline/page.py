@@ -22,7 +22,7 @@ from gputui.tui.widgets.gpus.names import device_name
 
 from .below import below, cursor_line
 from .lanes import Cursor, LaneScene, bar_line, load_lines
-from .strokes import MarkedLine, Stroke, StrokeMark
+from .strokes import Inked, MarkedLine, Stroke
 
 WIDE = 100
 _LEAST_BELOW = 6
@@ -129,7 +129,7 @@ def _lane(scene: TimelineScene, place: LanePlace, lane: LaneScene, per: int) -> 
         dots = between(histories, key, window.start, window.step / 2, 2 * window.columns)
         for at, line in enumerate(load_lines(dots, graph_rows, lane)):
             word = "   load" if not at and per > 2 and scene.width >= WIDE and device is not None else ""
-            made.append((StrokeMark(word.ljust(scene.left), Stroke.PAST), *line))
+            made.append((Inked(word.ljust(scene.left), Stroke.PAST), *line))
     return made + [()] * (per - len(made))
 
 
@@ -140,16 +140,16 @@ def device_at(picture: DevicesPicture, place: LanePlace) -> DeviceSample | None:
     return find(tuple(each.sample for each in picture.devices), place.slot)
 
 
-def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) -> list[StrokeMark]:
+def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) -> list[Inked]:
     number = cut(place.slot.removeprefix("lane "), 4)
     name = device_name(device) if device is not None and scene.width >= WIDE else ""
     room = scene.left - len(number) - 3
     cursor = scene.place == place
-    return [StrokeMark(" "), StrokeMark(number, Stroke.BRIGHT if not cursor else Stroke.ETA),
-            StrokeMark(f" {cut(name, room - 1)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
+    return [Inked(" "), Inked(number, Stroke.BRIGHT if not cursor else Stroke.ETA),
+            Inked(f" {cut(name, room - 1)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
 
 
-def _figures(scene: TimelineScene, lane: LaneScene) -> list[StrokeMark]:
+def _figures(scene: TimelineScene, lane: LaneScene) -> list[Inked]:
     """How much of the time it was busy, and with how many attempts."""
     began = scene.timeline.began()
     since, until = max(scene.window.start, began if began is not None else scene.now), min(scene.window.end, scene.now)
@@ -162,39 +162,39 @@ def _figures(scene: TimelineScene, lane: LaneScene) -> list[StrokeMark]:
         count += 1
     busy = f"{min(100, round(100 * seconds / (until - since)))}%"
     if scene.width < WIDE:
-        return [StrokeMark(f"{busy:>5}")]
-    return [StrokeMark(f"{busy:>7}"), StrokeMark(f"{count:>6,}")]
+        return [Inked(f"{busy:>5}")]
+    return [Inked(f"{busy:>7}"), Inked(f"{count:>6,}")]
 
 
 def _ticks(scene: TimelineScene) -> MarkedLine:
     """Labels at their columns; `now` wins over what it covers."""
     window = scene.window
     now = window.column(scene.now)
-    paper = [StrokeMark(" ")] * (window.columns + 6)
+    paper = [Inked(" ")] * (window.columns + 6)
     for tick in ticks(window):
         covered = now - len(tick.label) - 2 < tick.column < now + 4
         if not covered and tick.column + len(tick.label) <= len(paper):
             _put(paper, tick.column, tick.label, Stroke.TEXT if tick.new_day else Stroke.PAST)
     if 0 <= now < window.columns:
         _put(paper, max(0, now - 1), "now", Stroke.NOW)
-    return (StrokeMark(" " * scene.left), *paper)
+    return (Inked(" " * scene.left), *paper)
 
 
-def _put(paper: list[StrokeMark], at: int, text: str, stroke: Stroke) -> None:
+def _put(paper: list[Inked], at: int, text: str, stroke: Stroke) -> None:
     for column, sign in enumerate(text, at):
         if 0 <= column < len(paper):
-            paper[column] = StrokeMark(sign, stroke)
+            paper[column] = Inked(sign, stroke)
 
 
 def _fitted(line: MarkedLine, cells: int) -> MarkedLine:
-    made: list[StrokeMark] = []
+    made: list[Inked] = []
     room = cells
     for mark in line:
         text = mark.text.rstrip() if width(mark.text) > room else mark.text
         text = cut(text, room).ljust(min(room, width(mark.text)) if text is not mark.text else 0)
         room -= width(text)
         if made and made[-1].stroke is mark.stroke:
-            made[-1] = StrokeMark(made[-1].text + text, mark.stroke)
+            made[-1] = Inked(made[-1].text + text, mark.stroke)
         elif text:
-            made.append(StrokeMark(text, mark.stroke))
-    return (*made, StrokeMark(" " * room)) if room > 0 else tuple(made)
+            made.append(Inked(text, mark.stroke))
+    return (*made, Inked(" " * room)) if room > 0 else tuple(made)

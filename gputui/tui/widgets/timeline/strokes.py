@@ -38,14 +38,14 @@ class Stroke(StrEnum):
     SELECTED_BOLD = "selected bold"
 
 
-class StrokeMark(NamedTuple):
+class Inked(NamedTuple):
     """A piece of a line."""
 
     text: str
     stroke: Stroke = Stroke.TEXT
 
 
-MarkedLine = tuple[StrokeMark, ...]
+MarkedLine = tuple[Inked, ...]
 
 
 @lru_cache
