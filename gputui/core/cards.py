@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .job import JobId, Request
 
@@ -45,6 +46,16 @@ class Cards:
     def forget(self, job: JobId, devices: Iterable[str]) -> None:
         for device in devices:
             self._declared.get(device, {}).pop(job, None)
+
+    def without(self, jobs: Collection[JobId]) -> Cards:
+        """Other ones, with the memory that these jobs use given back."""
+        cards = Cards()
+        cards._facts = {device: _emptied(facts, jobs) for device, facts in self._facts.items()}
+        cards._declared = {
+            device: {job: request for job, request in declared.items() if job not in jobs}
+            for device, declared in self._declared.items()
+        }
+        return cards
 
     def total(self, device: str) -> int | None:
         return self._facts.get(device, _UNKNOWN).memory_total
@@ -89,3 +100,11 @@ class Cards:
         if request.memory_share is None or total is None:
             return None
         return int(request.memory_share * total)
+
+
+def _emptied(facts: DeviceFacts, jobs: Collection[JobId]) -> DeviceFacts:
+    given_back = sum(used for job, used in facts.ours.items() if job in jobs)
+    if not given_back or facts.memory_used is None:
+        return facts
+    ours = {job: used for job, used in facts.ours.items() if job not in jobs}
+    return replace(facts, memory_used=max(0, facts.memory_used - given_back), ours=ours)

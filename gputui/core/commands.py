@@ -143,13 +143,15 @@ def requeue(scheduler: Scheduler, job: Job, event: Requeue, now: float) -> list[
     return stop(scheduler, job, now, Purpose.REQUEUE)
 
 
-def stop(scheduler: Scheduler, job: Job, now: float, purpose: Purpose, *, at_once: bool = False) -> list[Instruction]:
+def stop(
+    scheduler: Scheduler, job: Job, now: float, purpose: Purpose, *, at_once: bool = False, why: str = ""
+) -> list[Instruction]:
     state = job.state
     assert isinstance(state, Starting | Running | Suspended)
     pid = None if isinstance(state, Starting) else state.pid
     grace = 0.0 if at_once else scheduler.settings.grace
     stopping = Stopping(state.placed, pid, purpose, now + grace, hard=at_once)
-    scheduler.change(job, now, _why_stopped(job, purpose), keep=True, state=stopping)
+    scheduler.change(job, now, why or _why_stopped(job, purpose), keep=True, state=stopping)
     order = KillTree if at_once else Terminate
     return [order(job.id, state.placed.attempt)]
 
@@ -160,6 +162,8 @@ def _why_stopped(job: Job, purpose: Purpose) -> str:
             return "killed by the user"
         case Purpose.REQUEUE:
             return "to go back to the queue, by the user"
+        case Purpose.PREEMPT:
+            return "gives way to an urgent job"
         case Purpose.HANG:
             return f"ended: it hangs (nothing for {job.spec.hang_after:g} s)"
     return f"out of time ({job.spec.timeout or 0:g} s)"

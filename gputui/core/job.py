@@ -179,6 +179,8 @@ class Purpose(StrEnum):
     REQUEUE = "requeue"
     TIMEOUT = "timeout"
     HANG = "hang"
+    PREEMPT = "preempt"
+    """It gives way to an urgent job, and waits again."""
 
 
 class Stopping(Active, frozen=True, tag="stopping"):

@@ -223,6 +223,19 @@ class Board:
             if lane_id not in wanted:
                 del self._known[lane_id]
 
+    def without(self, jobs: Collection[JobId]) -> Board:
+        """Another one, as it will be when these have gone."""
+        board = Board(self.lanes)
+        gone = {lane for lane, job in self.holders.items() if job in jobs}
+        board.holders = {lane: job for lane, job in self.holders.items() if lane not in gone}
+        board._known = dict(self._known)
+        board._load = self._load.copy()
+        for lane in gone:
+            board._load.subtract(self._known[lane].slots)
+        board._alone = self._alone.difference(*(self._known[lane].devices for lane in gone))
+        board.cards, board.largest = self.cards.without(jobs), self.largest
+        return board
+
 
 def _allowed(lanes: Iterable[Lane], request: Request) -> list[Lane]:
     if not request.devices:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gputui.core.attempts import cluster
 from gputui.core.attempts.learning import learn, with_learned
 
-from . import clock, commands, pausing, placement, taking_back, transitions
+from . import clock, commands, pausing, placement, preemption, taking_back, transitions
 from .book import Book
 from .breaker import table
 from .breaker.choice import Successes
@@ -152,6 +152,10 @@ class Scheduler:
 
     def place(self, now: float) -> list[Start]:
         return placement.place(self, now)
+
+    def preempt(self, now: float) -> list[Instruction]:
+        """After placing: who goes back to the queue for an urgent job."""
+        return preemption.preempt(self, now)
 
     def next_wakeup(self) -> float | None:
         """When a Tick is due; may be early, never late."""

@@ -38,7 +38,7 @@ from gputui.core.events import (
     UserCommand,
     Vanished,
 )
-from gputui.core.job import Job, JobId, JobSpec, Request, StateName
+from gputui.core.job import URGENT_PRIORITY, Job, JobId, JobSpec, Request, StateName
 from gputui.core.transitions import TRANSITIONS
 from support.core_world import lanes
 
@@ -57,6 +57,7 @@ OUTCOMES = (
 
 def any_spec(chance: Random, first: JobId) -> JobSpec:
     """`first` is the id from which on there are no jobs yet."""
+    priority = chance.choice([30, 30, 30, 0, 99])
     return JobSpec(
         command=f"c{first}",
         cwd="/",
@@ -64,12 +65,14 @@ def any_spec(chance: Random, first: JobId) -> JobSpec:
         name=chance.choice([None, None, *NAMES]),
         group=chance.choice(["", "sweep"]),
         request=Request(chance.choice(COUNTS), chance.choice(DEVICES), chance.choice([None, None, None, 6])),
-        priority=chance.choice([30, 30, 30, 0, 99]),
+        priority=priority,
+        preempt=priority >= URGENT_PRIORITY and chance.random() < 0.7,
         retries=chance.choice([0, 0, 1, 2]),
         retry_on=chance.choice([(), (), ("oom", "exit:1"), ("signal", "node", "hang")]),
         on_oom=chance.choice(list(OnOom)),
         hang_after=chance.choice([0.0, 60.0]),
         on_hang=chance.choice(list(OnHang)),
+        checkpoint=chance.random() < 0.5,
         timeout=chance.choice([None, None, 5.0, 60.0]),
         after=_any_earlier(chance, first),
         after_any=chance.random() < 0.3,

@@ -17,13 +17,15 @@ from gputui.core.events import (
     Refusal,
     Rerun,
     Resume,
+    Silence,
     Spawned,
     Tick,
     TryFirst,
 )
-from gputui.core.instructions import Instruction
-from gputui.core.job import Ended, JobId, Stopping, Waiting
+from gputui.core.instructions import Instruction, Terminate
+from gputui.core.job import Ended, JobId, Running, Stopping, Waiting
 from gputui.core.mode import Mode
+from gputui.core.preemption import is_urgent
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.structures.timers import due
 from gputui.core.validate import validate
@@ -104,9 +106,33 @@ class Driver:
             self.model.started(self.scheduler, start.job)
         self.model.check_cautious(self.scheduler, [start.job for start in starts])
         self.model.check_nothing_fits(self.scheduler, self.now)
+        self.preempt(twin)
         for start in starts:
             if chance.random() < 0.8:
                 self.do(Spawned(job=start.job.id, attempt=start.job.issued, pid=100))
+
+    def preempt(self, twin: Scheduler) -> None:
+        """Nobody gives way who did not offer to, nor to anybody who is not urgent, nor twice."""
+        book = self.scheduler.book
+        before = {job_id: book[job_id] for job_id in book.active}
+        most = max((book[place.job].priority for line in book.ready.values() for place in line), default=-1)
+        instructions = self.scheduler.preempt(self.now)
+        assert twin.preempt(self.now) == instructions, "a new owner would have chosen otherwise"
+        for instruction in instructions:
+            assert isinstance(instruction, Terminate)
+            job = before[instruction.job]
+            assert isinstance(job.state, Running)
+            assert job.spec.checkpoint
+            assert job.priority < most
+            assert not is_urgent(job)
+        self.model.ordered_of(instructions)
+        assert self.scheduler.preempt(self.now) == [], "what goes already is enough"
+        self.check()
+
+    def silent(self, chance: Random) -> None:
+        for job, placed in list(self.model.alive.items()):
+            since = chance.choice([None, self.now - 10.0, self.now - 100.0])
+            self.do(Silence(job=job, attempt=placed.attempt, since=since, may_end=chance.random() < 0.5))
 
     def end(self, chance: Random, job: JobId) -> None:
         attempt = self.model.alive[job].attempt

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.cli.output.words import refuse
+from gputui.core.job import URGENT_PRIORITY
 from gputui.sources.settings import SETTINGS, JobSettings, Setting
 from gputui.sources.values import BadValue
 
@@ -18,6 +19,7 @@ def add_job_flags(made: Parser) -> None:
     for key, setting in SETTINGS.items():
         names = [f"--{name.replace('_', '-')}" for name in (key, *setting.also)]
         made.add_argument(*names, dest=setting.field, **_form(setting))
+    made.switch("--urgent", help=f"as --priority {URGENT_PRIORITY} --preempt: jobs with --checkpoint give way to it")
 
 
 def _form(setting: Setting) -> dict[str, Any]:
@@ -46,12 +48,21 @@ def job_settings(options: Options | argparse.Namespace) -> JobSettings:
     if options.after and options.after_any:
         refuse("--after and --after-any cannot be mixed for one job")
     said = JobSettings(**{field: getattr(options, field) for field in JobSettings.__struct_fields__})
+    if getattr(options, "urgent", False):
+        said = _urgent(said)
     return replace(
         said,
         after=options.after or options.after_any,
         after_any=bool(options.after_any) or None,
         variables=dict(options.variables) if options.variables else None,
     )
+
+
+def _urgent(said: JobSettings) -> JobSettings:
+    priority = URGENT_PRIORITY if said.priority is None else said.priority
+    if priority < URGENT_PRIORITY:
+        refuse(f"--urgent needs a priority of at least {URGENT_PRIORITY}, not {priority}; leave out --priority")
+    return replace(said, priority=priority, preempt=True)
 
 
 def first_said(options: Options) -> str | None:

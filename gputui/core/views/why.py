@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import nsmallest
 
 from gputui.core.attempts.cluster import not_on_cluster
-from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Queued, Request, Starting
+from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Purpose, Queued, Request, Starting, Stopping
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Scheduler
 from gputui.core.structures.order import place_of
@@ -27,6 +27,8 @@ def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
             return f"{reason}; goes on in {max(0.0, until - now):.0f} s"
         case Queued():
             return _why_queued(scheduler, job, now)
+        case Stopping(purpose=Purpose.PREEMPT):
+            return "gives way to an urgent job, then waits again; goes on from its checkpoint"
         case Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
             return submitted.why
     return None
@@ -87,7 +89,13 @@ def _why_first(scheduler: Scheduler, request: Request) -> str:
     lanes = [lane for lane in (*board.lanes, *board.leaving()) if not slots.isdisjoint(lane.slots)]
     holders = {board.holders[lane.id] for lane in lanes if lane.id in board.holders}
     reasons = [f"the lanes are held by {_names(scheduler, holders)}"] if holders else []
+    leaving = [f"#{job}" for job in sorted(holders) if _gives_way(scheduler.book[job])]
+    reasons += [f"{', '.join(leaving)} {'gives' if len(leaving) == 1 else 'give'} way to it"] if leaving else []
     return "; ".join([_needs(request), *reasons, *_in_the_way(scheduler, request, slots)])
+
+
+def _gives_way(job: Job) -> bool:
+    return isinstance(job.state, Stopping) and job.state.purpose is Purpose.PREEMPT
 
 
 def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list[str]:

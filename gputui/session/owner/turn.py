@@ -141,6 +141,7 @@ class Turn:
             if start.job.issued > 1:
                 self._info_writer.begin_anew(start.job)
         self._outbox += starts
+        self._outbox += self.scheduler.preempt(self.now)
         reached(Step.MARKERS_REMOVED)
 
     def _commit(self) -> bool:
