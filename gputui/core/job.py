@@ -305,6 +305,11 @@ class Job(Struct, frozen=True, omit_defaults=True):
         return self.spec.name or f"job_{self.id}"
 
     @property
+    def submitted(self) -> bool:
+        """It waits in a cluster's own queue and has not begun."""
+        return isinstance(self.state, Starting) and self.state.placed.engine is not EngineName.LOCAL
+
+    @property
     def active(self) -> Placed | None:
         """Its attempt under way, if there is one."""
         return self.state.placed if isinstance(self.state, Active) else None

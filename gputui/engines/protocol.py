@@ -36,8 +36,8 @@ class ClusterWishes(Struct, frozen=True, kw_only=True):
     time: float | None = None
     """Seconds, for a job that says no timeout of its own."""
     constraint: str | None = None
-    options: tuple[str, ...] = ()
-    """Of sbatch, as they are."""
+    sbatch_opt: tuple[str, ...] = ()
+    """Further options of sbatch, as they are."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from gputui.core.lanes import DeviceKind, Lane
 
 from .hardware import Gpu, Hardware
 from .wanted import (
+    MOST_IN_SLURM,
     MOST_LANES,
     NO_GPU,
     All,
@@ -18,6 +19,7 @@ from .wanted import (
     Group,
     NamedDevices,
     Simulated,
+    SlurmLanes,
     Wanted,
     looks_like_gpus,
     parse_gpus,
@@ -47,6 +49,8 @@ def lanes(wanted: Wanted, hardware: Hardware) -> GivenLanes:
             return GivenLanes(_cpu_lanes(count))
         case Simulated(lanes=count):
             return GivenLanes(_lanes(((str(index),) for index in range(count)), DeviceKind.SIMULATED))
+        case SlurmLanes(lanes=count):
+            return GivenLanes(tuple(Lane(index, (), DeviceKind.SLURM) for index in range(count or MOST_IN_SLURM)))
         case NamedDevices(groups=groups):
             return _named_lanes(groups, hardware)
 

@@ -14,17 +14,20 @@ __all__ = [
     "Cpu",
     "NamedDevices",
     "Simulated",
+    "SlurmLanes",
     "Wanted",
     "looks_like_gpus",
     "parse_gpus",
 ]
 
 MOST_LANES = 1024
+MOST_IN_SLURM = 1000
+"""Jobs in flight: more would only wait in another queue than ours."""
 NO_GPU = "-1"
 """A device that is none: what old tools put in CUDA_VISIBLE_DEVICES to hide every GPU."""
 
 _HIGHEST_ID = 9999
-_EXAMPLES = "write for example 0,1 or 0-3 or 0x2,1 or [0,1],[2,3] or all or cpu:4"
+_EXAMPLES = "write for example 0,1 or 0-3 or 0x2,1 or [0,1],[2,3] or all or cpu:4 or slurm:8"
 
 _ITEM = re.compile(
     r"""(?: (?P<first>[0-9]+) (?: - (?P<last>[0-9]+) )?
@@ -35,6 +38,7 @@ _ITEM = re.compile(
 )
 _BRACKETS = re.compile(r"\[(?P<inside>[^\[\]]*+)\](?:x(?P<times>[0-9]+))?", re.ASCII)
 _STAND_IN = re.compile(r"(cpu|sim):([0-9]+)", re.ASCII)
+_IN_SLURM = re.compile(r"slurm:([0-9]+|all)", re.ASCII)
 _COMMA = re.compile(r"\s*+,\s*+")
 _BETWEEN_PIECES = re.compile(r"\]x[0-9]+|[\[\],\s]", re.ASCII)
 _WITHIN_GROUP = "\0"
@@ -59,12 +63,17 @@ class Simulated(Struct, frozen=True, tag="sim"):
     lanes: int
 
 
+class SlurmLanes(Struct, frozen=True, tag="slurm"):
+    lanes: int | None
+    """None: as many as the cluster lets us submit."""
+
+
 class NamedDevices(Struct, frozen=True, tag="named"):
     groups: tuple[Group, ...]
     """One lane for each, in this order; most hold a single device."""
 
 
-Wanted = All | Cpu | Simulated | NamedDevices
+Wanted = All | Cpu | Simulated | SlurmLanes | NamedDevices
 
 
 def parse_gpus(text: str) -> Wanted:
@@ -77,12 +86,26 @@ def parse_gpus(text: str) -> Wanted:
     if match := _STAND_IN.fullmatch(compact.lower()):
         lanes = _within(match[2], 1, MOST_LANES, text, f"{match[1]}:{match[2]}")
         return Cpu(lanes) if match[1] == "cpu" else Simulated(lanes)
+    if "slurm" in compact.lower():
+        return _in_slurm(compact.lower(), text)
     return NamedDevices(_groups(compact, text))
+
+
+def _in_slurm(compact: str, text: str) -> SlurmLanes:
+    if match := _IN_SLURM.fullmatch(compact):
+        return SlurmLanes(None if match[1] == "all" else _within(match[1], 1, MOST_IN_SLURM, text, compact))
+    if _IN_SLURM.search(compact):
+        mixed = "lanes in Slurm and GPUs of this machine cannot be mixed in one session; take two (--output-dir)"
+        raise BadGpus(f"--gpus {_short(text)}: {mixed}")
+    raise BadGpus(
+        f"--gpus {_short(text)}: after slurm: stands how many jobs may be in Slurm at once, from 1 to {MOST_IN_SLURM}, "
+        "or all; write for example slurm:8"
+    )
 
 
 def looks_like_gpus(word: str) -> bool:
     """Whether a word of the command line is written like GPUs, so that it belongs to a `--gpus` before it."""
-    if word.lower() == "all" or _STAND_IN.fullmatch(word.lower()):
+    if word.lower() == "all" or _STAND_IN.fullmatch(word.lower()) or _IN_SLURM.fullmatch(word.lower()):
         return True
     pieces = [piece for piece in _BETWEEN_PIECES.split(word) if piece]
     return bool(pieces) and all(_ITEM.fullmatch(piece) for piece in pieces)

@@ -15,6 +15,8 @@ from .errors import ConfigError as ConfigError
 PROJECT_FILE = "gputui.toml"
 KEYMAP = "keys."
 DEFAULT = "default"
+LANES_IN_SLURM = 8
+"""Jobs in flight where only the engine is named."""
 
 
 def _listed(written: Any) -> str:
@@ -63,6 +65,25 @@ def _text(written: Any) -> str:
     return text(written)
 
 
+def _engine(written: Any) -> str:
+    if written not in ("local", "slurm"):
+        raise ValueError(f"{written!r} is no engine; write local or slurm")
+    return str(written)
+
+
+def _time_limit(written: Any) -> float:
+    from gputui.sources.values import time_limit
+
+    return time_limit(str(written))
+
+
+def _options(written: Any) -> tuple[str, ...]:
+    """A list, or words as on a command line."""
+    import shlex
+
+    return tuple(map(str, written)) if isinstance(written, list) else tuple(shlex.split(_text(written)))
+
+
 def _job_setting(key: str) -> Callable[[Any], Any]:
     def read(written: Any) -> Any:
         from gputui.sources.settings import SETTINGS
@@ -91,6 +112,14 @@ KEYS: dict[str, Reader] = {
     "theme": (_text, None),
     "hosts": (_names, None),
     "ssh": (_text, "ssh"),
+    "engine.kind": (_engine, None),
+    "engine.lanes": (_listed, None),
+    "engine.partition": (_text, None),
+    "engine.account": (_text, None),
+    "engine.qos": (_text, None),
+    "engine.time": (_time_limit, None),
+    "engine.constraint": (_text, None),
+    "engine.sbatch_opt": (_options, None),
     "hooks.on_job_start": (_text, None),
     "hooks.on_job_end": (_text, None),
     "hooks.on_hang": (_text, None),
@@ -122,7 +151,7 @@ HOST_KEYS = ("gputui", "folder")
 """In a part `[host."lab7"]`: how `--host lab7` finds its way. What else stands there counts on that machine."""
 
 VARIABLES = {
-    key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper())
+    key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper().replace(".", "_"))
     for key in KEYS
     if not key.startswith("hooks.")
 }
@@ -150,6 +179,17 @@ class Config:
         """The value that a new session would take, and where it was said."""
         value, origin = self.get(key)
         return (WITHOUT_WORD.get(key), origin) if value is None else (value, origin)
+
+    def gpus(self) -> tuple[str | None, str]:
+        """The lanes in the words of `--gpus`, and where they were said: `gpus`, or those of another engine."""
+        written, origin = self.get("gpus")
+        kind, said = self.get("engine.kind")
+        in_slurm = str(written).lower().startswith("slurm")
+        if kind == "slurm" and written is not None and not in_slurm:
+            raise ConfigError(f"{said}: engine.kind is slurm, but gpus is {written} ({origin}); leave one of them out")
+        if kind == "slurm" and written is None:
+            return f"slurm:{self.get('engine.lanes')[0] or LANES_IN_SLURM}", said
+        return written, origin
 
     def keymap(self) -> dict[str, str]:
         """The user's own keys for the screen, by action."""
@@ -250,7 +290,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     """Tables within the table are told as `hooks.on_pause` and `keys.kill`."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        within = value if key in ("hooks", "keys") and isinstance(value, dict) else None
+        within = value if key in ("engine", "hooks", "keys") and isinstance(value, dict) else None
         flat |= {key: value} if within is None else {f"{key}.{inner}": one for inner, one in within.items()}
     return flat
 

@@ -38,6 +38,19 @@ def duration(written: str) -> float:
     return seconds
 
 
+def time_limit(text: str) -> float:
+    """As gputui writes times, or as Slurm does; a bare number would be minutes to one and seconds to the other."""
+    if text.strip().isdecimal():
+        raise ValueError(f"{text} of what? write {text}m or {text}h, or hours:minutes:seconds")
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", text.strip(), re.ASCII)
+    if match is None:
+        return duration(text)
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    in_hours = match[4] is not None or match[1] is not None
+    hours, minutes, rest = (first, second, third) if in_hours else (0, first, second)
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+
+
 def _seconds(compact: str) -> float | None:
     if _PLAIN_SECONDS.fullmatch(compact):
         return float(compact)

@@ -64,7 +64,7 @@ class EventLines:
             if attempt.number > ended:
                 lines.append(ending(job, attempt))
                 ended = attempt.number
-        if job.active is not None and job.active.attempt > started:
+        if job.active is not None and job.active.attempt > started and not job.submitted:
             lines.append(beginning(job, job.active.gpus))
             started = job.active.attempt
         if job.state.name is StateName.SKIPPED and job.id not in self._told:

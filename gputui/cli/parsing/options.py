@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.gpus.wanted import looks_like_gpus, parse_gpus
-from gputui.sources.values import duration
+from gputui.sources.values import duration, time_limit
 
 from .parser import checked
 
@@ -30,3 +30,4 @@ def gathered(words: Sequence[str]) -> list[str]:
 
 seconds = checked(duration)
 gpus = checked(parse_gpus)
+time = checked(time_limit)

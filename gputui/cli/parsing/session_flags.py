@@ -6,7 +6,7 @@ import argparse
 
 from gputui.sources.kinds import PARSERS
 
-from .options import gpus, seconds
+from .options import gpus, seconds, time
 from .parser import Parser, whole
 
 FORMATS = [str(kind) for kind in PARSERS]
@@ -20,7 +20,9 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--format", choices=FORMATS, help="how JOBS and standard input are read, whatever their names")
     made.add_argument("--project", metavar="NAME", help="the group of these jobs; {project} in --job-dir")
     made.add_argument("--task", metavar="CLASS", help="for a config of GPUTaskScheduler: my_task.MyTask")
-    made.add_argument("--gpus", "--gpu", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4")
+    made.add_argument(
+        "--gpus", "--gpu", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · slurm:8"
+    )
     made.add_argument("--set", action="store_true", help=argparse.SUPPRESS)  # before, --gpus alone did not
     made.add_argument("--output-dir", metavar="DIR", help="the session's folder (gputui_run)")
     made.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")
@@ -39,4 +41,10 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--at-most", type=whole, metavar="M", help="use at most M GPUs at once")
     made.add_argument("--ignore-strangers", action="store_true", help="use GPUs that others are on")
     made.add_argument("--ignore", metavar="WHO", help="users, programs or pids that do not count as strangers")
+    made.add_argument("--partition", metavar="NAME", help="of Slurm, for --gpus slurm:N; so are the next five")
+    made.add_argument("--account", metavar="NAME", help="whom Slurm charges")
+    made.add_argument("--qos", metavar="NAME", help="Slurm's quality of service")
+    made.add_argument("--time", type=time, metavar="TIME", help="most for a job: 90m, 2h, 1-12:00:00")
+    made.add_argument("--constraint", metavar="FEATURES", help="only nodes that have them")
+    made.add_argument("--sbatch-opt", action="append", metavar="OPTION", help="any other option of sbatch: --mem=16G")
     made.add_argument("--no-keeper", action="store_true", help="nobody takes over when this program is killed")

@@ -26,6 +26,12 @@ FLAGS = {
     "ignore_strangers": "--ignore-strangers",
     "ignored": "--ignore",
     "gpu_file": "--gpu-file",
+    "partition": "--partition",
+    "account": "--account",
+    "qos": "--qos",
+    "time": "--time",
+    "constraint": "--constraint",
+    "sbatch_opt": "--sbatch-opt",
 }
 
 

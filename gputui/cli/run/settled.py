@@ -17,7 +17,17 @@ TAKEN = (
 HOG_FOLDER = "hog_run"
 """Where gpu-hog's flags put their jobs when nothing is said."""
 SWITCHES = ("login_shell", "ignore_strangers")
-OF_THE_SESSION = ("pause_after", "grace", "at_most", "keep_free", "ignore_strangers", "ignore", "gpu_file")
+OF_A_CLUSTER = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
+OF_THE_SESSION = (
+    "pause_after",
+    "grace",
+    "at_most",
+    "keep_free",
+    "ignore_strangers",
+    "ignore",
+    "gpu_file",
+    *OF_A_CLUSTER,
+)
 """Flags that say how the whole session is scheduled, not only the jobs of this call."""
 
 
@@ -35,6 +45,9 @@ def settle(options: argparse.Namespace) -> None:
     if (options.job_file or options.job_yielder) and config.get("output_dir")[1] == DEFAULT and not folder_given:
         options.output_dir = HOG_FOLDER
     options.no_keeper = options.no_keeper or not config.get("keeper")[0]
+    for key in OF_A_CLUSTER:
+        if getattr(options, key) is None:
+            setattr(options, key, config.get(f"engine.{key}")[0])
     options.gpus_given = options.gpus is not None or options.gpu_file is not None
     if options.gpus is None and not options.gpu_file:
         options.gpus = _gpus(config)
@@ -55,7 +68,7 @@ def _settle_layout(options: argparse.Namespace) -> None:
 
 
 def _gpus(config: Config) -> object:
-    written, origin = config.get("gpus")
+    written, origin = config.gpus()
     if written is None:
         return None
     try:

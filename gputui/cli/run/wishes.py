@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import GivenLanes
 from gputui.gpus.lanes import lanes as lanes_for
-from gputui.gpus.wanted import All, BadGpus, parse_gpus
+from gputui.gpus.wanted import All, BadGpus, SlurmLanes, parse_gpus
 from gputui.session.devices import gpu_file
 from gputui.session.devices.lane_lists import lane_words
 from gputui.session.files.layouts import Layout
@@ -23,7 +24,7 @@ from gputui.sources.settings import JobSettings
 
 from .driver import refuse_broken_driver
 from .inputs import Named
-from .settled import OF_THE_SESSION
+from .settled import OF_A_CLUSTER, OF_THE_SESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None)
             return GivenLanes(gpu_file.read(options.gpu_file), None)
         if named_by_input is not None and not options.gpus_given:
             options.gpus, options.set = parse_gpus(named_by_input), True
+        options.largest = None
+        if isinstance(options.gpus, SlurmLanes):
+            return _lanes_in_slurm(options, options.gpus)
         given = lanes_for(options.gpus or All(), hardware)
     except BadGpus as error:
         refuse(f"--gpu-file {options.gpu_file}: {error}" if options.gpu_file else str(error))
@@ -73,6 +77,24 @@ def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None)
     if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given.lanes):
         refuse_broken_driver()
     return given
+
+
+def _lanes_in_slurm(options: argparse.Namespace, wanted: SlurmLanes) -> GivenLanes:
+    """Refuses what the cluster does not have. One that does not answer now is waited for later."""
+    from gputui.session.cluster import ClusterError, inspected
+
+    try:
+        cluster = inspected(_of_a_cluster(options))
+    except ClusterError as error:
+        refuse(str(error))
+    options.largest = cluster.largest
+    given = lanes_for(SlurmLanes(wanted.lanes or cluster.most_jobs), find_hardware())
+    return replace(given, notice=cluster.trouble or None)
+
+
+def _of_a_cluster(options: argparse.Namespace) -> dict[str, Any]:
+    values = {key: getattr(options, key) for key in OF_A_CLUSTER}
+    return {**values, "sbatch_opt": tuple(values["sbatch_opt"]) if values["sbatch_opt"] else None}
 
 
 def lanes_on_screen(options: argparse.Namespace, given: GivenLanes, seen: DevicesPicture) -> GivenLanes:
@@ -100,7 +122,16 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
         ignored=tuple(options.ignore.split(",")) if options.ignore else None,
         gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
         layout=layout(options) if options.layout_given else None,
+        largest=options.largest,
+        **_asked_of_cluster(options, given),
     )
+
+
+def _asked_of_cluster(options: argparse.Namespace, given: GivenLanes) -> dict[str, Any]:
+    """What is only set in a file is for sessions in a cluster; what is named must be obeyed or refused."""
+    in_cluster = any(lane.kind is DeviceKind.SLURM for lane in given.lanes)
+    asked = _of_a_cluster(options)
+    return {key: value for key, value in asked.items() if in_cluster or key in options.named}
 
 
 def named_request(options: argparse.Namespace, given: GivenLanes) -> Begin:

@@ -98,7 +98,7 @@ def change(client: Client, options: Options, lanes: list[LaneShown]) -> int:
         client.ask(Commands(tuple(Requeue(job=job.id, seen=seen(job)) for job in jobs)), work=True)
     if notice:
         say(notice)
-    say(f"lanes: {' '.join(map(device_names, after)) or 'none'}")
+    say(f"lanes: {_all_names(after)}")
     busy = sorted(lane.job for lane in going if lane.job is not None)
     if busy and not options.now:
         say(f"{', '.join(f'#{job}' for job in busy)} go on to their end; --now would put them back into the queue")
@@ -126,8 +126,23 @@ def wanted(written: str, before: list[LaneShown]) -> tuple[list[Lane], str | Non
         unknown = leaving - {device for lane in before for device in lane.devices}
         if unknown:
             raise Exit(1, f"no lane has GPU {', '.join(sorted(unknown))}; see gputui gpus")
-        return [lane for lane in bare if leaving.isdisjoint(lane.devices)], None
+        return _without_some([lane for lane in bare if leaving.isdisjoint(lane.devices)], given), None
     return given, notice
+
+
+def _without_some(lanes: list[Lane], given: list[Lane]) -> list[Lane]:
+    """Lanes without devices are all alike: so many of them less as are named."""
+    for kind in (lane.kind for lane in given if not lane.devices):
+        lane = next((lane for lane in lanes if lane.kind is kind and not lane.devices), None)
+        if lane is not None:
+            lanes.remove(lane)
+    return lanes
+
+
+def _all_names(lanes: list[Lane]) -> str:
+    if lanes and not any(lane.devices for lane in lanes):
+        return f"{lanes[0].kind}:{len(lanes)}"
+    return " ".join(map(device_names, lanes)) or "none"
 
 
 def _parsed(written: str) -> tuple[list[Lane], str | None]:

@@ -73,8 +73,4 @@ def withdrawals(scheduler: Scheduler, jobs: Iterable[Job] | None = None) -> list
         return []
     if jobs is None:
         jobs = [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]
-    return [Withdraw(job.id, job.issued) for job in jobs if _waits_there(job)]
-
-
-def _waits_there(job: Job) -> bool:
-    return isinstance(job.state, Starting) and job.state.placed.engine is EngineName.SLURM
+    return [Withdraw(job.id, job.issued) for job in jobs if job.submitted]

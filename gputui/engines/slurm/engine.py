@@ -171,7 +171,9 @@ class SlurmEngine:
     def _read(self, readings: list[ClaimReading]) -> None:
         for reading in readings:
             attempt = self._live.get(reading.key)
-            if attempt is not None:
+            if attempt is None:
+                self._records.discard(reading.key)
+            else:
                 attempt.asked = reading.asked or attempt.asked
                 attempt.asking = False
                 self._took_in(attempt, reading)
@@ -411,6 +413,7 @@ class SlurmEngine:
     ) -> None:
         if self._live.pop(attempt.key, None) is None:
             return
+        self._records.discard(attempt.key)
         begun = attempt.begun
         self._report(
             AttemptEnded(
@@ -428,7 +431,6 @@ class SlurmEngine:
         return self._claims.all()
 
     def forget(self, job: JobId, attempt: int) -> None:
-        self._records.forget(job, attempt)
         # A revocation stays: Slurm may start the attempt late, and it must find it.
         if (job, attempt) not in self._revoked:
             self._claims.remove(job, attempt)

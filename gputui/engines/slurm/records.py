@@ -42,6 +42,7 @@ class Records:
         self._claims = claims
         self._told = told
         self._wanted: queue.SimpleQueue[Iterable[Key] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Key] = queue.SimpleQueue()
         self._seen: set[str] = set()
         self._quiet = 0
         with suppress(FileExistsError):
@@ -55,7 +56,11 @@ class Records:
         self._wanted.put(None)
         self._thread.join(1.0)
 
-    def forget(self, job: JobId, attempt: int) -> None:
+    def discard(self, key: Key) -> None:
+        """The news of an attempt whose end was read: its claim tells the same to whoever comes next."""
+        self._done.put(key)
+
+    def _clear(self, job: JobId, attempt: int) -> None:
         for word in (BEGUN, ENDED):
             with suppress(OSError):
                 os.unlink(f"{self.folder}/{job}.{attempt}.{word}")
@@ -70,6 +75,8 @@ class Records:
                 keys.update(wanted)
             keys |= self._fresh()
             self._quiet = 0 if keys else self._quiet + 1
+            while not self._done.empty():
+                self._clear(*self._done.get())
             if keys:
                 self._told([self._reading(key) for key in sorted(keys)])
 

@@ -8,22 +8,20 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
+import msgspec
+
 from gputui.core.events import NoRoom, NotStarted
 from gputui.engines.protocol import Launch
 
 from . import supervisor
 from .answers import SlurmJob, submitted_id
 from .commands import NoSlurm, SlurmRefused, SlurmSilent, command_environment, trouble
+from .options import LATER, minutes, wished
 
 PATIENCE = 30.0
 """Seconds for one submission."""
 _COMMENT, _NAME = "gputui:", "gputui-"
 _OWN_GPUS = ("--gres", "--gpus", "-G")
-LATER = (
-    "jobs in this qos or account", "maximum number of jobs", "violates accounting/qos policy", "temporarily",
-    "node configuration is not available", "required partition not available", "partition is down",
-)  # fmt: skip
-"""What Slurm says when the same job may be taken later."""
 
 
 def job_name(token: str) -> str:
@@ -39,13 +37,9 @@ def token_of(job: SlurmJob) -> str | None:
 
 def words(launch: Launch, token: str, *, has_gpus: bool = True) -> list[str]:
     """Options of the user's own come first, so that none of them takes the attempt from us."""
-    wishes = launch.wishes
+    wishes = msgspec.structs.asdict(launch.wishes)
     asked = {
-        "partition": wishes.partition,
-        "account": wishes.account,
-        "qos": wishes.qos,
-        "constraint": wishes.constraint,
-        "time": _minutes(launch.timeout if launch.timeout is not None else wishes.time),
+        "time": minutes(launch.timeout) if launch.timeout is not None else "",
         **_sizes(launch, has_gpus=has_gpus),
         "nodes": "1",
         "job-name": job_name(token),
@@ -54,16 +48,12 @@ def words(launch: Launch, token: str, *, has_gpus: bool = True) -> list[str]:
         "output": "/dev/null",
         "error": "/dev/null",
     }
-    return [*wishes.options, *(f"--{name}={value}" for name, value in asked.items() if value), "--no-requeue"]
-
-
-def _minutes(seconds: float | None) -> str:
-    return str(max(1, math.ceil(seconds / 60))) if seconds is not None else ""
+    return [*wished(wishes), *(f"--{name}={value}" for name, value in asked.items() if value), "--no-requeue"]
 
 
 def _sizes(launch: Launch, *, has_gpus: bool) -> Mapping[str, str]:
     gpus = int(has_gpus) if launch.gpus is None else launch.gpus
-    named_otherwise = launch.gpus is None and any(option.startswith(_OWN_GPUS) for option in launch.wishes.options)
+    named_otherwise = launch.gpus is None and any(option.startswith(_OWN_GPUS) for option in launch.wishes.sbatch_opt)
     memory = math.ceil(launch.memory * max(1, gpus) / 2**20) if launch.memory is not None else 0
     return {
         "gres": f"gpu:{gpus}" if gpus and not named_otherwise else "",

@@ -187,8 +187,9 @@ class Desk:
         owner = self._owner
         snapshot, now = owner.snapshot, time.time()
         line = list(owner.scheduler.book.line)
-        whys = {place.job: why(owner.scheduler, owner.scheduler.book[place.job], now) for place in line[:EXPLAINED]}
-        whys |= {job: owner.devices.remark(snapshot[job]) for job in snapshot.active}
+        waiting = [*owner.scheduler.submitted, *(place.job for place in line)]
+        whys = {job: owner.devices.remark(snapshot[job]) for job in snapshot.active}
+        whys |= {job: why(owner.scheduler, owner.scheduler.book[job], now) for job in waiting[:EXPLAINED]}
         ahead = {place.job: number for number, place in enumerate(line)}
 
         def make() -> bytes:

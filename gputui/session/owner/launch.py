@@ -145,7 +145,7 @@ class Launcher:
 def _wishes(settings: Settings) -> ClusterWishes:
     return ClusterWishes(
         partition=settings.partition, account=settings.account, qos=settings.qos, time=settings.time,
-        constraint=settings.constraint, options=settings.sbatch_opt,
+        constraint=settings.constraint, sbatch_opt=settings.sbatch_opt,
     )  # fmt: skip
 
 

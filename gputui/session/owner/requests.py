@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from gputui.core.attempts.cluster import check_lanes
 from gputui.core.events import NodesSeen, PauseKind, Refusal, Resume, SetLanes
-from gputui.core.job import JobId, JobSpec
-from gputui.core.lanes import Lane, NodeSize
+from gputui.core.job import EngineName, JobId, JobSpec
+from gputui.core.lanes import Board, Lane, NodeSize, engine_of
 from gputui.core.mode import Cause, Mode
 from gputui.core.results.wanted import wanted_of
 from gputui.session.errors import CommitFailed
@@ -28,6 +28,7 @@ from .reload_plan import ReloadPlan
 if TYPE_CHECKING:  # it brings the whole scheduler along, and clients load this module too
     from .ticket import Act
 
+CLUSTER_OPTIONS = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
 
 
@@ -157,6 +158,7 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
         wanted = replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None})
         if self.lanes is not None and (self.change_lanes or not scheduler.board.lanes):
             check_lanes(scheduler, self.lanes)  # before anything is changed
+        self._check_cluster(scheduler.board)
         if self.layout is not None:
             act.lay_out(self.layout)
         if wanted != scheduler.settings:
@@ -173,6 +175,14 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
         if self.resume and self._clears(scheduler.mode, scheduler.cause):
             act.handle(Resume())
         return Begun(lanes, kept, self.given and differ, before if devices_of(before) != devices_of(lanes) else ())
+
+    def _check_cluster(self, board: Board) -> None:
+        """What is said for a cluster must have one."""
+        lanes = board.lanes if self.lanes is None or (board.lanes and not self.change_lanes) else self.lanes
+        named = [name for name in CLUSTER_OPTIONS if getattr(self, name) is not None]
+        if named and engine_of(lanes) is not EngineName.SLURM:
+            flag = f"--{named[0].replace('_', '-')}"
+            raise Refusal(f"{flag} is for jobs in Slurm, and this session has none: give --gpus slurm:8 too")
 
     def _clears(self, mode: Mode, cause: Cause | None) -> bool:
         if cause is None:

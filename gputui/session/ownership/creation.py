@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from gputui.core.lanes import DeviceKind
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import GivenLanes, lanes
 from gputui.gpus.wanted import All, BadGpus, parse_gpus
@@ -13,7 +15,7 @@ from gputui.session.devices.lane_lists import give_lanes
 from gputui.session.errors import ConfigError, SessionError
 from gputui.session.files.layouts import trouble
 from gputui.session.files.paths import Paths
-from gputui.session.owner.requests import Begin
+from gputui.session.owner.requests import CLUSTER_OPTIONS, Begin
 from gputui.session.store.opening import Layout, open_session
 
 from . import lock as locks
@@ -41,6 +43,7 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         pause_after=config.get("pause_after")[0],
         grace=config.get("grace")[0],
+        **_of_a_cluster(config, given),
     )
     Client(root).ask(wanted)
     told = [f"a session was begun in {root}", *([given.notice] if given.notice else [])]
@@ -65,8 +68,14 @@ def _create(paths: Paths, layout: Layout) -> None:
         lock.release()
 
 
+def _of_a_cluster(config: Config, given: GivenLanes) -> dict[str, Any]:
+    if not any(lane.kind is DeviceKind.SLURM for lane in given.lanes):
+        return {}
+    return {name: config.get(f"engine.{name}")[0] for name in CLUSTER_OPTIONS}
+
+
 def _lanes(config: Config, gpus: str | None) -> GivenLanes:
-    return _named(gpus, "gpus") if gpus is not None else _named(*config.get("gpus"))
+    return _named(gpus, "gpus") if gpus is not None else _named(*config.gpus())
 
 
 def _named(written: str | None, origin: str) -> GivenLanes:
