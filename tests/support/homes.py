@@ -62,11 +62,11 @@ class Home(Session):
             start_new_session=True,
         )
 
-    def begin(self, *commands: str) -> None:
+    def begin(self, *commands: str, lanes: list[dict[str, Any]] | None = None) -> None:
         """A session with these jobs, paused, that nobody owns."""
         paths = Paths(str(self.root))
         paths.create()
-        lanes = [{"id": number, "devices": [str(number)]} for number in range(2)]
+        lanes = lanes or [{"id": number, "devices": [str(number)]} for number in range(2)]
         self.ask("begin", lanes=lanes, given=True, change_lanes=True, cpu_jobs=1, pause_after=0)
         self.command({"type": "pause", "kind": "user"})
         if commands:

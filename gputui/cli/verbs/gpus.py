@@ -52,6 +52,10 @@ def work(options: Options) -> int:
 
     reply = asked(options)
     lanes = reply.lanes if reply is not None else []
+    if reply is not None and any(lane.kind == DeviceKind.SLURM for lane in lanes):
+        from .gpu_nodes import nodes_shown
+
+        return nodes_shown(reply, Paper(), as_json=options.json)
     devices = devices_seen(reply, len(lanes))
     if options.json:
         print_json({"lanes": lanes, "devices": devices.rows()})

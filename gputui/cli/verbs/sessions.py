@@ -11,13 +11,16 @@ from gputui.cli.output.states import told
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Options, Parser
-from gputui.core.job import StateName
+from gputui.core.job import EngineName, StateName
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.messages.replies import OwnerShown, SchedulerShown, SessionStatus
 from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.registry import remembered
 
-COLUMNS = (Column("host"), Column("scheduler"), Column("owner"), Column("jobs", least=10), Column("session", least=20))
+COLUMNS = (
+    Column("host"), Column("runs on"), Column("scheduler"), Column("owner"), Column("jobs", least=10),
+    Column("session", least=20),
+)  # fmt: skip
 
 
 def parser(verb: str) -> Parser:
@@ -55,13 +58,23 @@ class KnownSession(msgspec.Struct, frozen=True):
     scheduler: SchedulerShown | None = None
     owner: OwnerShown | None = None
     counts: dict[StateName, int] | None = None
+    engine: EngineName | None = None
+    cluster: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where its jobs run."""
+        if self.engine is None:
+            return "-"
+        return f"{self.engine} {self.cluster}" if self.cluster else self.engine
 
 
 def looked_at(host: str, root: str) -> KnownSession:
     status = _status(root) if host == os.uname().nodename else None
     if status is None:
         return KnownSession(host, root)
-    return KnownSession(host, root, status.scheduler, status.owner, status.counts)
+    cluster = status.cluster or None
+    return KnownSession(host, root, status.scheduler, status.owner, status.counts, status.engine, cluster)
 
 
 def _status(root: str) -> SessionStatus | None:
@@ -78,6 +91,7 @@ def _status(root: str) -> SessionStatus | None:
 def row(known: KnownSession) -> list[str]:
     return [
         known.host,
+        known.place,
         known.scheduler.word if known.scheduler is not None else "-",
         f"{known.owner.kind} {known.owner.pid}" if known.owner is not None else "-",
         told(known.counts) if known.counts else "",

@@ -17,6 +17,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.views.outlook import any_can_start
 from gputui.core.views.why import why
+from gputui.session.devices.samplers import held_by
 from gputui.session.errors import CommitFailed
 from gputui.session.messages.replies import (
     Followed,
@@ -131,7 +132,9 @@ class Desk:
             case Lanes():
                 devices = self._owner.devices
                 pids = devices.pids | devices.leftovers
-                return LanesShown(shown_lanes(self._owner.snapshot), devices.sample, pids, devices.leftovers)
+                lanes, settings = shown_lanes(self._owner.snapshot), self._owner.scheduler.settings
+                held = held_by(self._owner.scheduler)
+                return LanesShown(lanes, devices.sample, pids, devices.leftovers, held, settings.partition)
             case Follow(jobs=jobs):
                 return self._follow(jobs)
             case Reload(specs=specs, groups=groups):
@@ -157,6 +160,8 @@ class Desk:
             "notices": owner.notices,
             "settings": owner.scheduler.settings,
             "layout": LayoutShown(owner.identity.prefix, owner.identity.job_dir),
+            "engine": owner.scheduler.board.engine,
+            "cluster": owner.devices.cluster_name,
         }
 
     def _owner_shown(self) -> OwnerShown | None:

@@ -29,7 +29,8 @@ Held = Mapping[str, str]
 
 
 class ClusterSampler:
-    """`asks`: somebody looks at the nodes; else only the GPUs of our jobs are measured, and Slurm is left alone."""
+    """`asks`: somebody looks at the nodes; else only the GPUs of our jobs are measured, and Slurm is left alone, but
+    for its name."""
 
     def __init__(self, held: Callable[[], Held], *, partition: str | None, asks: bool) -> None:
         self._held_now = held
@@ -67,6 +68,9 @@ class ClusterSampler:
     # In a thread of its own
 
     def _run(self) -> None:
+        if not self._asks:
+            with suppress(SlurmError):
+                self._facts = ClusterFacts(name=self._commands.settings().get("ClusterName", ""))
         while not self._over.is_set():
             begun = time.monotonic()
             if self._asks and begun >= self._next_question:

@@ -88,6 +88,11 @@ class Devices:
         return {each.pid: each.job for each in self.left_behind}
 
     @property
+    def cluster_name(self) -> str:
+        """Of the one that the session's jobs run on, where it told."""
+        return self.sample.cluster.name if self.sample is not None and self.sample.cluster is not None else ""
+
+    @property
     def _shared(self) -> bool:
         """The devices are cards that other people use too."""
         return self._wanted is not None and self._wanted.kind is DeviceKind.GPU

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from gputui.core.events import PauseKind, Settings
-from gputui.core.job import Job, JobId, JobSpec, StateName
+from gputui.core.job import EngineName, Job, JobId, JobSpec, StateName
 from gputui.core.mode import Mode
 
 
@@ -124,6 +124,9 @@ class SessionStatus(SessionHead, frozen=True, kw_only=True):
     notices: list[str] = []
     settings: Settings = Settings()
     layout: LayoutShown = LayoutShown()
+    engine: EngineName = EngineName.LOCAL
+    cluster: str = ""
+    """Its name, where the session's jobs run on one and it has told."""
 
 
 class Followed(SessionStatus, frozen=True, kw_only=True):
@@ -259,6 +262,9 @@ class LanesShown(Struct, frozen=True):
     """A Sample of `gpus/sample.py` as it travels; None: nobody samples."""
     pids: dict[int, JobId] = {}
     leftovers: dict[int, JobId] = {}
+    held: dict[str, JobId] = {}
+    """The GPUs of a cluster that jobs of ours have, as `node:index`."""
+    partition: str | None = None
 
 
 class Outcome(Struct, frozen=True):

@@ -124,3 +124,8 @@ def test_more_processes_than_there_is_room_for_can_be_gone_through() -> None:
             assert screen.page.scroll_offset.y == 0
 
     asyncio.run(story())
+
+
+def test_what_a_clusters_gpu_takes_is_not_ours_to_change_but_its_job_is() -> None:
+    there = running(gpu(0), 0, elsewhere=True)
+    assert [offer[:1] for offer in opened(there)[2]] == ["B", "K"]

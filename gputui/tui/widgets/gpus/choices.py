@@ -36,7 +36,9 @@ def choices(device: DevicePicture, snapshot: Snapshot | None) -> Iterator[tuple[
         return
     jobs = stoppable(device, snapshot)
     named = ", ".join(f"#{job.id}" for job in jobs)
-    if device.state in (LaneState.FREE, LaneState.BUSY) and not device.elsewhere:
+    if device.elsewhere:
+        pass  # its node decides
+    elif device.state in (LaneState.FREE, LaneState.BUSY):
         end = f"; {named} may end" if jobs else ""
         yield DeviceChoice.DRAIN, f"drain: nothing more starts here{end}"
     elif device.state is LaneState.DRAINING or device.drained or device.sample.schedulable:
