@@ -48,12 +48,12 @@ def work(options: Options) -> int:
         return change(client, options, client.ask(Lanes()).lanes)
     if options.now:
         refuse("--now goes with lanes that are taken away: gputui gpus -6,7 --now")
-    from .gpu_devices import seen as devices_seen
+    from gputui.cli.devices.gpu_devices import seen as devices_seen
 
     reply = asked(options)
     lanes = reply.lanes if reply is not None else []
     if reply is not None and any(lane.kind == DeviceKind.SLURM for lane in lanes):
-        from .gpu_nodes import nodes_shown
+        from gputui.cli.devices.gpu_nodes import nodes_shown
 
         return nodes_shown(reply, Paper(), as_json=options.json)
     devices = devices_seen(reply, len(lanes))
