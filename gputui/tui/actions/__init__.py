@@ -29,6 +29,7 @@ ACTS: dict[str, Act] = {
     "details": looking.details,
     "failures": looking.failures,
     "timeline": looking.timeline,
+    "summary": looking.summary,
     "metric": comparing.metric,
     "copy_command": looking.copy_command,
     "copy_path": looking.copy_path,

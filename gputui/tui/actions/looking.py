@@ -89,6 +89,13 @@ def timeline(main: MainScreen) -> None:
         main.say("there is no session yet: a adds a job and begins one")
 
 
+def summary(main: MainScreen) -> None:
+    if main.bridge.has_session:
+        main.occasion.open()
+    else:
+        main.say("there is no session yet: a adds a job and begins one")
+
+
 def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> None:
     """The log of a job on the whole screen, at a line of it."""
     if not main.table.move_to(job):  # hidden by the tab or the filter

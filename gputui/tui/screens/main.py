@@ -31,6 +31,7 @@ from gputui.tui.screens.panes.layout import Arranger
 from gputui.tui.screens.panes.logs import LogPresenter
 from gputui.tui.screens.panes.painting import PAINT_EVERY, Painter
 from gputui.tui.screens.panes.queue import QueuePresenter
+from gputui.tui.screens.summary.occasion import SummaryOccasion
 from gputui.tui.widgets.banner import Banner
 from gputui.tui.widgets.footer import Footer
 from gputui.tui.widgets.gpus.pane import GpuPane
@@ -70,6 +71,7 @@ class MainScreen(Screen[None]):
         self.queue = QueuePresenter(self)
         self.logs = LogPresenter(self)
         self.painter = Painter(self)
+        self.occasion = SummaryOccasion(self)
         self.changed_keys: dict[str, str] = {}
         self.asks_which_gpus = False
         """Once the cards are seen, and if others are on some: neither a flag nor the settings named any."""

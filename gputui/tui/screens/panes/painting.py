@@ -68,6 +68,7 @@ class Painter:
         if main.asks_which_gpus and main.app.screen is main and ask_which(main):
             main.asks_which_gpus = False
         main.queue.look()
+        main.occasion.look()
         self.paint()
 
     def footer(self) -> None:
