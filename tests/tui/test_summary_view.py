@@ -1,0 +1,85 @@
+"""`=`: what came of a session; shown by itself only where it takes nothing away."""
+
+from __future__ import annotations
+
+import time
+
+from support.stage import Stage, on_stage
+
+from gputui.core.job import StateName
+from gputui.session.files.looked import last_look, note_look
+from gputui.tui.screens.main import MainScreen
+from gputui.tui.screens.summary.view import SummaryView
+
+
+PROGRAM = """import sys
+lr, seed = float(sys.argv[2]), int(sys.argv[4])
+print(f"epoch 1/1 val_loss: {abs(lr - 0.03) + seed / 100:.4f}")
+"""
+
+
+def train(lr: float, seed: int) -> str:
+    return f"python3 train.py --lr {lr} --seed {seed}"
+
+
+def results_of(stage: Stage, job: int) -> bool:
+    known = stage.snapshot.results.get(job)
+    return known is not None and bool(known.metrics)
+
+
+async def swept(stage: Stage) -> None:
+    (stage.folder / "train.py").write_text(PROGRAM)
+    await stage.add(*(train(lr, seed) for lr in (0.3, 0.03, 0.003) for seed in (0, 1)), "echo bad >&2; exit 3")
+    await stage.becomes(6, StateName.FAILED)
+    await stage.until(lambda: all(results_of(stage, job) for job in range(6)), "all results were read")
+
+
+@on_stage()
+async def test_the_best_the_parameters_and_the_failures_are_on_one_screen(stage: Stage) -> None:
+    await swept(stage)
+    await stage.press("equals_sign")
+    assert isinstance(stage.screen, SummaryView)
+    await stage.shows("6 ok")
+    await stage.shows("By parameter   val_loss of 6 jobs")
+    text = stage.text
+    assert "lower is better" in text
+    assert "1 failed" in text
+    assert "Best by val_loss" in text
+    assert "same job, other seed: 0.010 apart" in text
+    assert "1 × " in text
+    assert stage.screen.job == 2
+    await stage.press("j")
+    assert [job.id for job in stage.screen.chosen() or ()] != [2]
+    await stage.press("escape")
+    assert isinstance(stage.screen, MainScreen)
+
+
+@on_stage()
+async def test_who_comes_back_after_hours_is_told_what_happened_meanwhile(stage: Stage) -> None:
+    await swept(stage)
+    main, owner = stage.main, stage.main.bridge.owner
+    assert owner is not None
+    private = owner.paths.private
+    note_look(private, time.time() - 7200)
+    main.occasion.__init__(main)  # type: ignore[misc]  # as when the screen is opened anew
+    main.look()
+    await stage.shows("Since you left")
+    assert "6 ok   ·   1 failed" in stage.text
+    assert (last_look(private) or 0) > time.time() - 60
+
+
+@on_stage()
+async def test_the_end_of_the_last_job_takes_nothing_away_from_who_types(stage: Stage) -> None:
+    gate = stage.folder / "gate"
+    await stage.add("true", f"until test -e {gate}; do sleep 0.01; done")
+    await stage.becomes(1, StateName.RUNNING)
+    main = stage.screen
+    assert isinstance(main, MainScreen)
+    main.look()
+    await stage.press("slash", "x")
+    gate.touch()
+    await stage.becomes(1, StateName.SUCCEEDED)
+    main.look()
+    await stage.told("= shows what came of them")
+    assert isinstance(stage.screen, MainScreen)
+    assert main.filter_bar.display

@@ -61,7 +61,7 @@ class SummaryOccasion:
         if looked is None or now - looked < AWAY or not _ended_since(snapshot, looked):
             return
         self._left = looked
-        if at_start and self._may_open():
+        if at_start and self._nothing_else_is_open():
             self.open()
         else:
             self._main.say(
@@ -73,15 +73,14 @@ class SummaryOccasion:
             self._ran = True
         elif self._ran and standing(snapshot).word is Word.DONE and len(snapshot.jobs) > 1:
             self._ran = False
-            if self._may_open() and silent > STILL:
+            if self._nothing_else_is_open() and self._main.pane is Pane.QUEUE and silent > STILL:
                 self.open()
             else:
                 self._main.say("all jobs have ended: = shows what came of them")
 
-    def _may_open(self) -> bool:
-        """Nothing else is open, and the keys go to the queue."""
+    def _nothing_else_is_open(self) -> bool:
         main = self._main
-        return main.app.screen is main and not main.views and main.pane is Pane.QUEUE and not main.filter_bar.display
+        return main.app.screen is main and not main.views and not main.filter_bar.display
 
     def open(self) -> None:
         from .view import SummaryView
