@@ -11,7 +11,6 @@ from gputui.session.files.looked import last_look, note_look
 from gputui.tui.screens.main import MainScreen
 from gputui.tui.screens.summary.view import SummaryView
 
-
 PROGRAM = """import sys
 lr, seed = float(sys.argv[2]), int(sys.argv[4])
 print(f"epoch 1/1 val_loss: {abs(lr - 0.03) + seed / 100:.4f}")
