@@ -95,11 +95,11 @@ def tree(marks: Marks, met: Callable[[int, Stat], None] | None = None) -> Member
     members = bearers | writers | _met_before(marks, living) | _session_of(marks, living, bearers)
     _add_kin(members, living)
     members.discard(os.getpid())
-    found = {pid: living[pid] for pid in members}
+    members_now = {pid: living[pid] for pid in members}
     if marks.known is not None:
         marks.known.clear()
-        marks.known.update((pid, stat.started) for pid, stat in found.items())
-    return found
+        marks.known.update((pid, stat.started) for pid, stat in members_now.items())
+    return members_now
 
 
 def _look(marks: Marks, met: Callable[[int, Stat], None] | None) -> tuple[Members, set[int], set[int]]:

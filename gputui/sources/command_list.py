@@ -139,14 +139,14 @@ class CommandLines:
         if not text.startswith("#:"):
             return
         try:
-            found = settings_in(text[2:])
+            settings = settings_in(text[2:])
         except BadValue as bad:
             raise self._bad(str(bad)) from None
-        twice = sorted(found.keys() & self._settings.keys())
+        twice = sorted(settings.keys() & self._settings.keys())
         if twice:
             raise self._bad(f"{twice[0]} is given twice for the same command; keep one")
-        if found:
-            self._settings |= found
+        if settings:
+            self._settings |= settings
             self._settings_line = self._line
 
     def _goes_on(self, text: str) -> bool:

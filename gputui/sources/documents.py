@@ -23,9 +23,9 @@ class SpecDocument(Struct, frozen=True):
     def line(self, place: Place) -> int | None:
         """Where this key stands, or the table it belongs to; None: nobody knows."""
         for length in range(len(place), 0, -1):
-            found = self.line_of(place[:length])
-            if found is not None:
-                return found
+            child = self.line_of(place[:length])
+            if child is not None:
+                return child
         return None
 
 
@@ -87,10 +87,10 @@ def _yaml_line(node: Any, place: Place) -> int | None:
     """Down the tree of nodes, which know where they began."""
     line: int | None = None
     for step in place:
-        found = _child(node, step)
-        if found is None:
+        child = _child(node, step)
+        if child is None:
             return None
-        line, node = found
+        line, node = child
     return line
 
 

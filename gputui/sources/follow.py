@@ -140,11 +140,11 @@ class Follower:
         """By what the next reader, and this one, will know the text again."""
         if self._mark is None:
             return
-        seen = self._behind + data
+        read_so_far = self._behind + data
         if came:
-            whole = seen[: len(seen) - (self._read_to - self._safe)]
+            whole = read_so_far[: len(read_so_far) - (self._read_to - self._safe)]
             self._mark = replace(self._mark, print=print_of(whole[-BEHIND:]))
-        self._behind = seen[-BEHIND:]
+        self._behind = read_so_far[-BEHIND:]
 
     def _give_up_on_long(self, complaints: list[str]) -> None:
         if len(self._partial) <= LONGEST_COMMAND:

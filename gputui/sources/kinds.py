@@ -101,5 +101,5 @@ def parse_drafts(data: bytes, origin: str, kind: Kind) -> list[Draft]:
 
 def _named(written: str) -> Callable[..., list[Draft]]:
     module, _, name = written.partition(":")
-    found: Callable[..., list[Draft]] = getattr(import_module(f"{__package__}.{module}"), name)
-    return found
+    reader: Callable[..., list[Draft]] = getattr(import_module(f"{__package__}.{module}"), name)
+    return reader

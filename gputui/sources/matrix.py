@@ -120,10 +120,12 @@ def _chosen(matrix: Combinations) -> list[Params]:
     if grid.grid_size > MOST_JOBS:
         raise BadTable(f"{grid.grid_size} combinations are too many; the most are {MOST_JOBS}", ("parameters",))
     excluded = [_excluded(number, matrix) for number in range(len(matrix.exclude))]
-    kept = [one for one in grid.combinations() if not any(left_out.items() <= one.items() for left_out in excluded)]
+    combinations = [
+        one for one in grid.combinations() if not any(left_out.items() <= one.items() for left_out in excluded)
+    ]
     if matrix.n_samples is not None or matrix.seed is not None:
-        random.Random(matrix.seed).shuffle(kept)
-    return kept[: matrix.n_samples]
+        random.Random(matrix.seed).shuffle(combinations)
+    return combinations[: matrix.n_samples]
 
 
 def _excluded(number: int, matrix: Combinations) -> Params:

@@ -83,12 +83,12 @@ def _closed(command: str) -> str:
 
 def _twice(drafts: list[Draft], origin: str) -> list[str]:
     first: dict[str | None, int] = {}
-    found: list[str] = []
+    fields: list[str] = []
     for draft in drafts:
         outfile = draft.settings.outfile
         if outfile in first:
-            found.append(
+            fields.append(
                 f"{shown(origin)}, line {draft.line}: {outfile} is the outfile of line {first[outfile]} already"
             )
         first.setdefault(outfile, draft.line)
-    return found
+    return fields

@@ -103,12 +103,12 @@ def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str,
 def settings_of(spec: JobSpec) -> JobSettings:
     """What was said of a job that is there; what is as if nothing had been said is None."""
     said = {field: value for field in _COPIED if (value := getattr(spec, field)) != getattr(_BLANK, field)}
-    asked = spec.request
+    request = spec.request
     return JobSettings(
         **said,
-        gpus=asked.gpus,
-        devices=asked.devices or None,
-        memory=LEARN if asked.learns else memory_text(asked.memory, asked.memory_share) or None,
+        gpus=request.gpus,
+        devices=request.devices or None,
+        memory=LEARN if request.learns else memory_text(request.memory, request.memory_share) or None,
         cwd=spec.cwd,
         outfile=spec.outfile,
     )

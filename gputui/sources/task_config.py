@@ -81,13 +81,13 @@ class TaskConfig(msgspec.Struct, frozen=True):
             Draft(self._command(instance.work_dir, cwd), number, JobSettings(name=instance.name))
             for number, instance in enumerate(self.instances, 1)
         ]
-        made = specs(
+        task_specs = specs(
             drafts, cwd=cwd, environment=environment, group=self.origin, defaults=defaults, occurrences=Occurrences()
         )
         variables = {BUNDLE: self.bundle_name}
         return tuple(
             replace(spec, params=instance.params, variables=variables)
-            for spec, instance in zip(made, self.instances, strict=True)
+            for spec, instance in zip(task_specs, self.instances, strict=True)
         )
 
     def _command(self, work_dir: str, cwd: str) -> str:
@@ -105,20 +105,22 @@ class TaskConfig(msgspec.Struct, frozen=True):
 
     def notices(self) -> list[str]:
         """What the user should know beyond the counts."""
-        told = []
+        notices = []
         foreign = len(self.numbers(Before.FOREIGN))
         if foreign and not self.force_rerun:
             count = "1 result folder was" if foreign == 1 else f"{foreign} result folders were"
-            told.append(f"{self.origin}: {count} not made by gputui; what is there counts as done (force_rerun: not)")
+            notices.append(
+                f"{self.origin}: {count} not made by gputui; what is there counts as done (force_rerun: not)"
+            )
         if self.temp_folder is not None:
-            told.append(f"{self.origin}: temp_folder is not used: what tasks need is kept in the session")
+            notices.append(f"{self.origin}: temp_folder is not used: what tasks need is kept in the session")
         if self.shared:
             count = "1 instance has" if len(self.shared) == 1 else f"{len(self.shared)} instances have"
-            told.append(
+            notices.append(
                 f"{self.origin}: {count} the same result folder as an earlier one and is left out "
                 f"({self.shared[0]}); a larger config_string_value_maxlen may tell them apart"
             )
-        return told
+        return notices
 
 
 def read_task_config(path: str, task: str | None = None) -> TaskConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from support.homes import Home
@@ -43,4 +44,9 @@ def test_no_long_lived_process_of_a_run_holds_what_its_caller_left_open(home: Ho
 
 
 def open_files(pid: int) -> list[str]:
-    return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    """One that is closed while we look is not among them."""
+    found = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return found

@@ -124,9 +124,9 @@ class Parser(argparse.ArgumentParser):
     def _flag(self, word: str) -> str:
         """A flag that is not known is what is wrong, whatever else may be."""
         written, equals, value = word.partition("=")
-        known = self._option_string_actions
-        name = written if written in known else written.replace("_", "-")
-        if name not in known and not (self.allow_abbrev and any(one.startswith(name) for one in known)):
+        actions = self._option_string_actions
+        name = written if written in actions else written.replace("_", "-")
+        if name not in actions and not (self.allow_abbrev and any(one.startswith(name) for one in actions)):
             self._refuse_word(written)
         return f"{name}{equals}{value}"
 

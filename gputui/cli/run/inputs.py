@@ -101,9 +101,9 @@ class Inputs:
 
     def loads(self, root: str, environment: dict[str, str]) -> tuple[Load, ...]:
         """The requests that add all of it to the session in `root`, in their order."""
-        given = [source.load(root, environment, self.again) for source in self.sources]
+        loads = [source.load(root, environment, self.again) for source in self.sources]
         lasting = [Load((), environment, "", self.again, tuple(self.lasting))] if self.lasting else []
-        return (*given, *lasting)
+        return (*loads, *lasting)
 
     def _read(self, name: str) -> Source | None:
         if name == "-":
@@ -148,8 +148,8 @@ class Inputs:
         return None
 
     def _source(self, origin: str, drafts: list[Draft], record: SourceRecord | None, *, identity: bool) -> Source:
-        found = self.from_drafts(drafts, origin, self._occurrences if identity else None)
-        return Source(origin, found, record)
+        job_specs = self.from_drafts(drafts, origin, self._occurrences if identity else None)
+        return Source(origin, job_specs, record)
 
     def from_drafts(
         self, drafts: list[Draft], origin: str = "standard input", occurrences: Occurrences | None = None

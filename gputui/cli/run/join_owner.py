@@ -102,9 +102,9 @@ class JoinedRun:
         try:
             for start in range(0, len(ids), AT_ONCE):
                 # An owner that is needed is started: these jobs were promised to be scheduled.
-                seen = self._client.ask(Follow(ids[start : start + AT_ONCE]), work=True)
-                goes_on = seen.goes_on or goes_on
-                self._take_in(seen)
+                followed = self._client.ask(Follow(ids[start : start + AT_ONCE]), work=True)
+                goes_on = followed.goes_on or goes_on
+                self._take_in(followed)
         except OwnerStopped as stopped:
             self._tell_stopped(str(stopped))
             return True

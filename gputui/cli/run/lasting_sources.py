@@ -46,7 +46,7 @@ class Lasting:
 
     def take(self) -> list[JobId]:
         """The jobs that came since it was asked last."""
-        taken: list[JobId] = []
+        job_ids: list[JobId] = []
         if self.prints is not None:
             self.prints.copy()
         while not self._fed.empty():
@@ -55,9 +55,9 @@ class Lasting:
                 self._say(sentence)
             if source.key in self._sources:
                 self._sources[source.key] = source
-                taken += jobs
+                job_ids += jobs
                 self._tell_end(source)
-        return taken
+        return job_ids
 
     def _tell_end(self, source: SourceRecord) -> None:
         if source.trouble is not None:
@@ -65,5 +65,5 @@ class Lasting:
             self._say(f"{source.trouble}; the jobs it gave go on")
 
     def more_may_come(self, snapshot: Snapshot, remembered: Container[str]) -> bool:
-        known = (source for key, source in self._sources.items() if key in remembered)
-        return any(source.goes_on(snapshot.mode, snapshot.cause) for source in known)
+        remembered_sources = (source for key, source in self._sources.items() if key in remembered)
+        return any(source.goes_on(snapshot.mode, snapshot.cause) for source in remembered_sources)

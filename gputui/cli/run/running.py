@@ -72,7 +72,7 @@ class RunOfJobs:
         options = self._options
         collect_rarely()
         inputs = Inputs(self._named(), digest(self._environment), job_settings(options))
-        given = wanted_lanes(options, inputs.gpus)
+        given_lanes = wanted_lanes(options, inputs.gpus)
         paths = Paths(options.output_dir)
         if inputs.nothing and not paths.exists():
             refuse("no jobs: gputui run FILE, or commands on standard input")
@@ -83,12 +83,12 @@ class RunOfJobs:
 
             for notice in paths.notices:
                 self._reporter.say(notice)
-            return JoinedRun(options, inputs, self._environment, owned, named_request(options, given)).run()
+            return JoinedRun(options, inputs, self._environment, owned, named_request(options, given_lanes)).run()
         self._owner = self._holding.owner
         self._leaving = Leaving(self._wake)
         self._holding.serving.dismissed = self._leaving.dismiss
         try:
-            status = self._work(inputs, given)
+            status = self._work(inputs, given_lanes)
         except OwnerGone:
             raise Exit(1, self._holding.why_gone()) from None
         finally:

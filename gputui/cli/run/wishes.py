@@ -69,14 +69,14 @@ def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None)
         options.largest = None
         if isinstance(options.gpus, SlurmLanes):
             return _lanes_in_slurm(options, options.gpus)
-        given = lanes_for(options.gpus or All(), hardware)
+        given_lanes = lanes_for(options.gpus or All(), hardware)
     except BadGpus as error:
         refuse(f"--gpu-file {options.gpu_file}: {error}" if options.gpu_file else str(error))
     except (OSError, UnicodeDecodeError) as error:
         refuse(f"--gpu-file {options.gpu_file}: {getattr(error, 'strerror', 'it is not UTF-8')}")
-    if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given.lanes):
+    if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given_lanes.lanes):
         refuse_broken_driver()
-    return given
+    return given_lanes
 
 
 def _lanes_in_slurm(options: argparse.Namespace, wanted: SlurmLanes) -> GivenLanes:
@@ -88,8 +88,8 @@ def _lanes_in_slurm(options: argparse.Namespace, wanted: SlurmLanes) -> GivenLan
     except ClusterError as error:
         refuse(str(error))
     options.largest = cluster.largest
-    given = lanes_for(SlurmLanes(wanted.lanes or cluster.most_jobs), find_hardware())
-    return replace(given, notice=cluster.trouble or None)
+    given_lanes = lanes_for(SlurmLanes(wanted.lanes or cluster.most_jobs), find_hardware())
+    return replace(given_lanes, notice=cluster.trouble or None)
 
 
 def _of_a_cluster(options: argparse.Namespace) -> dict[str, Any]:

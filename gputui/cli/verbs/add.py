@@ -58,7 +58,7 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
     jobs = specs(drafts, cwd=os.getcwd(), environment="", group=group, defaults=settings)
     for folder in {job.cwd for job in jobs}:
         _check_folder(folder)
-    client = _client(options, str(config.get("output_dir")[0]))
+    client = _client(options, config)
     work = not options.no_start and bool(config.get("keeper")[0])
     return client.ask(Load(tuple(jobs), captured(), origin), work=work).jobs
 
@@ -74,16 +74,16 @@ def _check_folder(folder: str) -> None:
         refuse(f"--cwd {folder}: there is no such folder")
 
 
-def _client(options: Options, output_dir: str) -> Client:
+def _client(options: Options, config: Config) -> Client:
     try:
         return known(chosen("add", options.session))
     except NoSession:
         if options.session:
             raise
-    from gputui.cli.beginning import begin
+    from gputui.session.ownership.creation import begin  # the session's own code, which an owner spares us
 
-    root = os.path.abspath(os.path.expanduser(output_dir))
-    for notice in begin(root):
+    root = os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
+    for notice in begin(root, config):
         say(notice)
     return Client(root)
 

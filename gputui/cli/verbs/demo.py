@@ -65,9 +65,9 @@ def _in_a_folder_of_its_own(speed: float, theme: str | None) -> int:
         stage.set_up()
         status = Demo(stage, theme).run()
     finally:
-        left = broom.sweep()
-    if left is not None:
-        say(left)
+        leftovers = broom.sweep()
+    if leftovers is not None:
+        say(leftovers)
         return 1
     out("The demo is over and nothing of it is left. Your own: gputui jobs.txt, one command per line.")
     return status
@@ -133,9 +133,9 @@ def begin_jobs(bridge: Bridge, stage: Stage, environment: dict[str, str]) -> Non
     from gputui.gpus.wanted import Simulated
     from gputui.session.owner.requests import Begin, Load
 
-    given = lanes(Simulated(GPUS), Hardware())
+    given_lanes = lanes(Simulated(GPUS), Hardware())
     cpu_jobs = max(1, len(os.sched_getaffinity(0)) // 2)
-    bridge.do(Begin(given.lanes, True, True, cpu_jobs, pause_after=3, grace=GRACE), _nothing, say)
+    bridge.do(Begin(given_lanes.lanes, True, True, cpu_jobs, pause_after=3, grace=GRACE), _nothing, say)
     bridge.do(Load(stage.jobs(), environment, "demo"), _nothing, say)
 
 

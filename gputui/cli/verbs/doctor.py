@@ -40,21 +40,21 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def work(options: Options) -> int:
-    found = [(name, finding) for name, look in sections(options) for finding in look()]
+    findings = [(name, finding) for name, look in sections(options) for finding in look()]
     if options.json:
         from gputui.cli.calling import print_json
 
         rows = [
             {"area": name, "level": each.level, "text": plain(each.text), "advice": each.advice or None}
-            for name, each in found
+            for name, each in findings
         ]
-        print_json({"good": not any(each.serious for _, each in found), "findings": rows})
+        print_json({"good": not any(each.serious for _, each in findings), "findings": rows})
     else:
-        for _, finding in found:
+        for _, finding in findings:
             out(f"{finding.level:4}  {plain(finding.text)}")
             if finding.advice:
                 out(f"      → {finding.advice}")
-    return 1 if any(finding.serious for _, finding in found) else 0
+    return 1 if any(finding.serious for _, finding in findings) else 0
 
 
 def sections(options: Options) -> list[Section]:

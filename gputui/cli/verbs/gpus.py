@@ -155,10 +155,10 @@ def _parsed(written: str) -> tuple[list[Lane], str | None]:
     from gputui.gpus.wanted import BadGpus, parse_gpus
 
     try:
-        given = lanes(parse_gpus(written), find_hardware())
+        given_lanes = lanes(parse_gpus(written), find_hardware())
     except BadGpus as error:
         refuse(str(error))
-    return list(given.lanes), given.notice
+    return list(given_lanes.lanes), given_lanes.notice
 
 
 def gone(before: list[LaneShown], after: list[Lane]) -> list[LaneShown]:

@@ -142,8 +142,8 @@ def event(options: Options, job: PickedJob) -> UserCommand:
         return Kill(job=job.id, seen=seen(job), now=bool(options.now))
     if options.verb == "rerun":
         return Rerun(job=job.id, seen=seen(job), environment="")
-    made: UserCommand = EVENTS[options.verb](job=job.id, seen=seen(job))  # type: ignore[assignment]  # one of its kinds
-    return made
+    command: UserCommand = EVENTS[options.verb](job=job.id, seen=seen(job))  # type: ignore[assignment]  # one of its kinds
+    return command
 
 
 def done(options: Options, jobs: list[PickedJob]) -> str:

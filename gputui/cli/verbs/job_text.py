@@ -85,11 +85,11 @@ def spec_in(text: str, job: JobSpec, path: str) -> JobSpec:
 
 def _spec(table: dict[str, Any], job: JobSpec) -> JobSpec:
     """What was left as it is stays, also where nobody could write it so today."""
-    kept = _values(job)
-    written = {key: value for key, value in table.items() if key not in kept or value != kept[key]}
+    values_before = _values(job)
+    written = {key: value for key, value in table.items() if key not in values_before or value != values_before[key]}
     read = read_table({key: value for key, value in written.items() if key == "command" or value not in _NOTHING})
     if read.command != job.command:
         checked_command(read.command)
-    gone = {setting.field: None for key, setting in _SHOWN.items() if key in written or key not in table}
-    said = {field: value for field in gone if (value := getattr(read.settings, field)) is not None}
-    return changed_spec(job, read.command or "", replace(settings_of(job), **gone | said))
+    unset = {setting.field: None for key, setting in _SHOWN.items() if key in written or key not in table}
+    said = {field: value for field in unset if (value := getattr(read.settings, field)) is not None}
+    return changed_spec(job, read.command or "", replace(settings_of(job), **unset | said))

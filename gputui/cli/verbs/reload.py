@@ -58,11 +58,11 @@ def work(options: Options) -> int:
 
 
 def _forget(client: Client, names: list[str]) -> int:
-    gone = client.ask(Forget(tuple(os.path.abspath(name) for name in names)))
-    missing = [name for name in names if os.path.abspath(name) not in gone]
+    forgotten = client.ask(Forget(tuple(os.path.abspath(name) for name in names)))
+    missing = [name for name in names if os.path.abspath(name) not in forgotten]
     if missing:
         raise Exit(1, f"the session does not know {', '.join(missing)}; see gputui reload --list")
-    say(f"forgotten: {', '.join(gone)}; its jobs stay")
+    say(f"forgotten: {', '.join(forgotten)}; its jobs stay")
     return 0
 
 

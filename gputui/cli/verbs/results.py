@@ -51,13 +51,13 @@ def work(options: Options) -> int:
         from gputui.session.owner.requests import ChooseMetric
 
         client.ask(ChooseMetric(options.metric))
-    told = client.ask(ResultsQuestion(options.metric, options.top))
+    reply = client.ask(ResultsQuestion(options.metric, options.top))
     if options.json:
-        print_json(shaped(told))
+        print_json(shaped(reply))
     elif options.csv:
-        write_csv(told)
+        write_csv(reply)
     else:
-        out("\n".join(drawn(told, Paper())))
+        out("\n".join(drawn(reply, Paper())))
     return 0
 
 

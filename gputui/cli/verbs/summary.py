@@ -36,11 +36,11 @@ def main(verb: str, words: list[str]) -> int:
 
 
 def work(options: Options) -> int:
-    told = session(options).ask(SummaryQuestion(options.metric))
+    reply = session(options).ask(SummaryQuestion(options.metric))
     if options.json:
-        print_json(shaped(told))
+        print_json(shaped(reply))
     else:
-        out("\n".join(lines_of(told, Paper())))
+        out("\n".join(lines_of(reply, Paper())))
     return 0
 
 

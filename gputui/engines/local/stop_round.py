@@ -64,8 +64,8 @@ def _kill(marks: Marks) -> Round:
         clean_looks = 0 if met else clean_looks + 1
         only_forbidden = bool(met) and met.keys() == forbidden
         if clean_looks == CLEAN_LOOKS or only_forbidden or time.monotonic() > deadline:
-            left = tuple(_described(pid, stat, pid in forbidden) for pid, stat in met.items())
-            return Round(len(met), left, only_forbidden)
+            left_over = tuple(_described(pid, stat, pid in forbidden) for pid, stat in met.items())
+            return Round(len(met), left_over, only_forbidden)
         time.sleep(_BREATH)
 
 

@@ -83,12 +83,12 @@ def _plain_echo(words: list[str]) -> bool:
 
 def _command(launch: Launch) -> list[str]:
     environment = launch.environment
-    kept = kept_from_the_wrapper(environment)
-    if not (launch.shell or launch.login_shell or kept) and "PATH" in environment:
+    kept_variables = kept_from_the_wrapper(environment)
+    if not (launch.shell or launch.login_shell or kept_variables) and "PATH" in environment:
         words = plain_words(launch.command)
         if words is not None:
             return words
-    return [*handed_over(kept, environment), *shell_call(launch)]
+    return [*handed_over(kept_variables, environment), *shell_call(launch)]
 
 
 def shell_call(launch: Launch) -> list[str]:

@@ -33,15 +33,15 @@ def call_spec(
 ) -> JobSpec:
     params = _params(function, args, kwargs)
     command = shlex.join([*door_of(sys.executable), "call", f"{function.__module__}.{function.__qualname__}"])
-    made = spec(command, options, params=params, variables={CALL: keepsake})
-    return made if made.name is not None else replace(made, name=_name(function.__name__, params))
+    job_spec = spec(command, options, params=params, variables={CALL: keepsake})
+    return job_spec if job_spec.name is not None else replace(job_spec, name=_name(function.__name__, params))
 
 
 def _params(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, str]:
     """Arguments that can be told in a word; a call that does not fit its function fails here, not in an hour."""
     bound = inspect.signature(function).bind(*args, **kwargs)
-    told = {name: value for name, value in bound.arguments.items() if isinstance(value, SHOWN)}
-    return {name: _shown(str(value))[:LONGEST_PARAM] for name, value in told.items()}
+    told_arguments = {name: value for name, value in bound.arguments.items() if isinstance(value, SHOWN)}
+    return {name: _shown(str(value))[:LONGEST_PARAM] for name, value in told_arguments.items()}
 
 
 def _name(function: str, params: dict[str, str]) -> str:

@@ -137,7 +137,7 @@ def _opened(path: str) -> int:
 def _exception(kept: bytes | None) -> BaseException | None:
     """None: it did not come along, or its class is not to be found here."""
     try:
-        found = pickle.loads(kept) if kept is not None else None
+        value = pickle.loads(kept) if kept is not None else None
     except Exception:
         return None
-    return found if isinstance(found, BaseException) else None
+    return value if isinstance(value, BaseException) else None

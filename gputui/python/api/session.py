@@ -95,10 +95,10 @@ class Session:
 
         client = self._opened()
         name = f"call-{fresh_id()}.json"
-        made = call_spec(function, args, kwargs, options, name)
+        job_spec = call_spec(function, args, kwargs, options, name)
         with _told():
             keep(client.root, name, packed_call(function, args, kwargs))
-        return self._add(made)
+        return self._add(job_spec)
 
     def _add(self, made: JobSpec) -> JobHandle[Any]:
         loaded = self._ask(Load((made,), captured(), "Python"))
@@ -129,16 +129,16 @@ class Session:
         return self.results(*wanted)
 
     def _unfinished(self, ids: list[int]) -> list[int]:
-        left: list[int] = []
+        unfinished: list[int] = []
         goes_on, cause = not ids, None
         for start in range(0, len(ids), AT_ONCE):
-            seen = self._ask(Follow(ids[start : start + AT_ONCE]))
-            left += [job.id for job in seen.jobs if job.state.name not in ENDS]
-            goes_on, cause = seen.goes_on or goes_on, seen.scheduler.cause
-        if left and not goes_on:
+            followed = self._ask(Follow(ids[start : start + AT_ONCE]))
+            unfinished += [job.id for job in followed.jobs if job.state.name not in ENDS]
+            goes_on, cause = followed.goes_on or goes_on, followed.scheduler.cause
+        if unfinished and not goes_on:
             why = f"the scheduler is paused: {cause.message}" if cause is not None else "nothing starts by itself"
-            raise Stuck(f"{why}; {len(left)} jobs wait (gputui ls --session {shlex.quote(self.path)})")
-        return left
+            raise Stuck(f"{why}; {len(unfinished)} jobs wait (gputui ls --session {shlex.quote(self.path)})")
+        return unfinished
 
     def results(self, *jobs: JobHandle[Any] | int) -> list[Result[Any]]:
         """These jobs as they are now, without any named all of the session."""

@@ -38,10 +38,10 @@ def main(words: list[str]) -> int:
         value = _called(_read(keepsake(session, name), place))
         _keep(place, value)
     except Exception as error:
-        told = text(error)
+        error_text = text(error)
         sys.stdout.flush()
-        print(told, end="", file=sys.stderr, flush=True)
-        _keep_failure(place, error, told)
+        print(error_text, end="", file=sys.stderr, flush=True)
+        _keep_failure(place, error, error_text)
         return 1
     return 0
 
@@ -87,8 +87,8 @@ def _keep_failure(place: int, error: Exception, told: str) -> None:
 
 def _write(place: int, outcome: dict[str, Any]) -> None:
     """Whoever reads it back runs what is in it, so it is for nobody else to write, or to put in its place."""
-    told = {"job": os.environ.get("GPUTUI_JOB_ID"), "attempt": os.environ.get("GPUTUI_ATTEMPT")}
+    error_text = {"job": os.environ.get("GPUTUI_JOB_ID"), "attempt": os.environ.get("GPUTUI_ATTEMPT")}
     fresh = f"{RESULT}.{os.getpid()}"
     with open(os.open(fresh, _NEW, 0o600, dir_fd=place), "wb") as file:
-        pickle.dump({**told, **outcome}, file)
+        pickle.dump({**error_text, **outcome}, file)
     os.replace(fresh, RESULT, src_dir_fd=place, dst_dir_fd=place)

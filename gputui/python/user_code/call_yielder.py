@@ -20,8 +20,8 @@ class Allowance:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        with os.fdopen(self._asked, "rb", buffering=0) as asked:
-            for line in iter(asked.readline, b""):
+        with os.fdopen(self._asked, "rb", buffering=0) as requests:
+            for line in iter(requests.readline, b""):
                 with self._changed:
                     self._left += int(line)
                     self._changed.notify()
@@ -60,35 +60,35 @@ def items(path: str) -> object:
     from importlib.util import module_from_spec, spec_from_file_location
 
     name = os.path.splitext(os.path.basename(path))[0]
-    found = spec_from_file_location(name, path)
-    if found is None or found.loader is None:
+    module_spec = spec_from_file_location(name, path)
+    if module_spec is None or module_spec.loader is None:
         raise ImportError(f"{path} is no Python file")
-    module = module_from_spec(found)
+    module = module_from_spec(module_spec)
     sys.modules[name] = module
-    found.loader.exec_module(module)
+    module_spec.loader.exec_module(module)
     return iter(module.yielder())
 
 
 def main(path: str) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape", buffering=1)
     os.dup2(2, 1)  # what the yielder itself prints goes where its complaints go
-    asked = os.dup(0)  # not inherited by what the yielder starts, nor is the output above
+    requests = os.dup(0)  # not inherited by what the yielder starts, nor is the output above
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     sys.argv[:] = [path]
-    allowance = Allowance(asked)
+    allowance = Allowance(requests)
 
     def say(message: object) -> None:
         out.write(json.dumps(message, default=plain) + "\n")
 
     try:
-        given = items(path)
+        yielded = items(path)
         while True:
             allowance.take()
             try:
-                item = next(given)  # type: ignore[call-overload]
+                item = next(yielded)  # type: ignore[call-overload]
                 while is_nothing(item):
-                    item = next(given)  # type: ignore[call-overload]
+                    item = next(yielded)  # type: ignore[call-overload]
             except StopIteration:
                 say({"end": True})
                 return 0
@@ -99,8 +99,8 @@ def main(path: str) -> int:
         traceback.print_exc()
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         where = f"line {frames[-1].lineno}: " if frames and frames[-1].filename == os.path.abspath(path) else ""
-        told = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
-        say({"error": where + (told[-1] if told else repr(error))})
+        error_lines = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
+        say({"error": where + (error_lines[-1] if error_lines else repr(error))})
         return 1
 
 

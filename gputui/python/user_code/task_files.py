@@ -108,8 +108,8 @@ def _named(written: str) -> dict[str, Any]:
     if spec is None:
         raise bundle.BadConfig(f"--task {written}: there is no module {module} beside it or where Python looks")
     if spec.origin is not None and not _may_hold(spec.origin, name):
-        known = _task_classes(spec.origin)
-        hint = f"; it has {', '.join(known)}" if known else ""
+        class_names = _task_classes(spec.origin)
+        hint = f"; it has {', '.join(class_names)}" if class_names else ""
         raise bundle.BadConfig(f"--task {written}: {os.path.basename(spec.origin)} has no {name}{hint}")
     return {"module": module, "name": name, "file": spec.origin}
 

@@ -86,9 +86,9 @@ class Connection:
             raise NoOwner from error
 
     def _send(self, frame: bytes) -> None:
-        left = memoryview(frame)
-        while left:
-            left = left[self._patiently(self._socket.send, left) :]
+        unsent = memoryview(frame)
+        while unsent:
+            unsent = unsent[self._patiently(self._socket.send, unsent) :]
 
     def _receive(self) -> bytes:
         (length,) = HEADER.unpack(self._exactly(HEADER.size))
@@ -127,15 +127,15 @@ def connected(private: str) -> socket.socket:
         if os.fstat(folder).st_uid != os.getuid():
             raise ClientError(f"{private} belongs to another user")
         # sun_path holds 107 bytes; through the folder's descriptor any path fits
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(PATIENCE)
-        _connect(made, f"/proc/self/fd/{folder}/control.sock")
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(PATIENCE)
+        _connect(connection, f"/proc/self/fd/{folder}/control.sock")
     except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
-        made.close()
+        connection.close()
         raise NoOwner from error
     finally:
         os.close(folder)
-    return made
+    return connection
 
 
 def _connect(made: socket.socket, address: str) -> None:

@@ -173,7 +173,7 @@ class Desk:
     def _show(self, ask: Show) -> ShownJob:
         owner = self._owner
         job = owner.scheduler.job(ask.job)
-        known = owner.results_of(job.id)
+        results_by_attempt = owner.results_of(job.id)
         return shown_job(
             job,
             owner.folders,
@@ -181,7 +181,7 @@ class Desk:
             why(owner.scheduler, job, time.time()) or owner.devices.remark(job),
             environment=owner.environment(job.spec.environment) if ask.environment else None,
             attempts=[
-                shown_attempt(job, attempt, owner.folders, attempt_results(known.get(attempt.number)))
+                shown_attempt(job, attempt, owner.folders, attempt_results(results_by_attempt.get(attempt.number)))
                 for attempt in job.attempts
             ],
             story=story_lines(job, owner.story(job.id)),
@@ -204,12 +204,12 @@ class Desk:
                 return wire.no("internal", f"the owner failed at this: {error!r}")
 
         def listed() -> bytes:
-            told = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
+            jobs_with_why = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
             head = self._head(snapshot)
             if ask.rows:
-                rows = [row(job, job_results(snapshot, job), why) for job, why in told]
+                rows = [row(job, job_results(snapshot, job), why) for job, why in jobs_with_why]
                 return wire.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
-            jobs = [listed_job(job, owner.folders, job_results(snapshot, job), why) for job, why in told]
+            jobs = [listed_job(job, owner.folders, job_results(snapshot, job), why) for job, why in jobs_with_why]
             return wire.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
 
         owner.loop.run_in_thread(make, reply)

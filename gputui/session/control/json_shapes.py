@@ -38,13 +38,13 @@ ENDED, DONE, STARTED = range(3)
 
 def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> SchedulerShown:
     cause, stands = snapshot.cause, standing(snapshot, owned=owned)
-    told = (
+    cause_shown = (
         CauseShown(cause.kind, cause.message, cause.jobs, cause.signature, cause.since, cause.count)
         if cause is not None
         else None
     )
     paused = tuple(map(_paused_shown, snapshot.cautions))
-    return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, told, paused)
+    return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, cause_shown, paused)
 
 
 def _paused_shown(caution: Caution) -> PausedShown:
@@ -195,8 +195,8 @@ def _left_shown(attempt: Attempt) -> list[LeftShown]:
 def story_lines(job: Job, moments: Iterable[Moment]) -> list[StoryLine]:
     """What the attempts tell and what the user did, in the order it happened."""
     done = ((moment.at, DONE, moment.text) for moment in moments)
-    told = merge(_attempts_told(job), done, key=lambda line: line[:2])
-    return [StoryLine(at, text) for at, _, text in told]
+    lines = merge(_attempts_told(job), done, key=lambda line: line[:2])
+    return [StoryLine(at, text) for at, _, text in lines]
 
 
 def _attempts_told(job: Job) -> Iterator[tuple[float, int, str]]:

@@ -30,10 +30,10 @@ def asked_metric(snapshot: Snapshot, written: str) -> MainMetric | None:
         raise Refusal(str(error)) from None
     if wanted.name is None:
         raise Refusal(f'{written!r} names no result; an expression belongs to a job: metric = "…"')
-    known = {metric.name for results in snapshot.results.values() for metric in results.metrics}
-    if wanted.name not in known:
-        told = ", ".join(sorted(known)[:20]) or "nothing"
-        raise Refusal(f"no job has printed {wanted.name}; what was read: {told}")
+    metric_names = {metric.name for results in snapshot.results.values() for metric in results.metrics}
+    if wanted.name not in metric_names:
+        names = ", ".join(sorted(metric_names)[:20]) or "nothing"
+        raise Refusal(f"no job has printed {wanted.name}; what was read: {names}")
     return MainMetric(wanted.name, wanted.direction or direction_of(wanted.name), is_chosen=True)
 
 

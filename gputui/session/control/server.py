@@ -82,21 +82,21 @@ class Server:
     def _accept(self) -> None:
         assert self._socket is not None
         try:
-            made, _ = self._socket.accept()
+            listener, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):
             return  # it went away
         except OSError:
             self._rest()  # there are no descriptors now; those who wait are still there later
             return
-        made.setblocking(False)
-        if _peer_uid(made) not in (os.getuid(), 0):
+        listener.setblocking(False)
+        if _peer_uid(listener) not in (os.getuid(), 0):
             with suppress(OSError):
-                made.send(wire.framed(wire.no("refused", "this session is another user's")))
-            made.close()
+                listener.send(wire.framed(wire.no("refused", "this session is another user's")))
+            listener.close()
             return
         if len(self._connections) >= MOST_CONNECTIONS:
             self._put_out_the_idlest()
-        self._connections.add(ClientConnection(self._loop, self, made, self._take))
+        self._connections.add(ClientConnection(self._loop, self, listener, self._take))
 
     def _put_out_the_idlest(self) -> None:
         """Whoever has owed us a request for longest; a client that meant to send one connects again."""
@@ -219,19 +219,19 @@ class ClientConnection:
 
 
 def _bound(paths: Paths) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(paths.private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(FileNotFoundError):
             os.unlink(paths.socket)
         # sun_path holds 107 bytes; through the folder's descriptor any path fits
-        made.bind(f"/proc/self/fd/{folder}/{os.path.basename(paths.socket)}")
+        listener.bind(f"/proc/self/fd/{folder}/{os.path.basename(paths.socket)}")
     finally:
         os.close(folder)
     os.chmod(paths.socket, 0o600)
-    made.setblocking(False)
-    made.listen(BACKLOG)
-    return made
+    listener.setblocking(False)
+    listener.listen(BACKLOG)
+    return listener
 
 
 def _peer_uid(made: socket.socket) -> int:

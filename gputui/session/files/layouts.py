@@ -61,13 +61,13 @@ def trouble(layout: Layout) -> str | None:
 
 def _pattern_trouble(pattern: str) -> str | None:
     try:
-        made = pattern.format(id=0, name="name", project="project")
+        example = pattern.format(id=0, name="name", project="project")
     except (KeyError, ValueError, IndexError) as error:
         return f"--job-dir {pattern!r}: {error}; it may hold {{project}}, {{name}} and {{id}}"
     if "{id}" not in pattern:
         return f"--job-dir {pattern!r} must hold {{id}}, or two jobs would share a folder"
     if "}{id" in pattern or "{id}{" in pattern:
         return f"--job-dir {pattern!r} needs something between {{id}} and its neighbour: a1 and 0, or a and 10?"
-    if os.path.isabs(made) or ".." in made.split(os.sep):
+    if os.path.isabs(example) or ".." in example.split(os.sep):
         return f"--job-dir {pattern!r} must stay within the session's folder"
     return None

@@ -14,15 +14,15 @@ def check_outfiles(known: Iterable[Job], new: Iterable[JobSpec]) -> None:
     wanted = [path for spec in new if (path := _path(spec)) is not None]
     if not wanted:
         return
-    taken = {path: f"#{job.id}" for job in known if (path := _path(job.spec)) is not None}
+    taken_by = {path: f"#{job.id}" for job in known if (path := _path(job.spec)) is not None}
     for path in wanted:
-        if path in taken:
-            raise Refusal(f"the outfile {path} is that of {taken[path]} already; nothing was added")
+        if path in taken_by:
+            raise Refusal(f"the outfile {path} is that of {taken_by[path]} already; nothing was added")
         if os.path.lexists(path):
             raise Refusal(f"the outfile {path} exists already; nothing was added")
         if not os.path.isdir(os.path.dirname(path)):
             raise Refusal(f"the outfile {path} has no folder to be in; make it first; nothing was added")
-        taken[path] = "another job"
+        taken_by[path] = "another job"
 
 
 def _path(spec: JobSpec) -> str | None:

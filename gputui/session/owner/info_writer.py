@@ -104,13 +104,13 @@ class InfoWriter:
             job, over = self._next(folder)
             if job is None:
                 return True
-            left = self._write(job, over, git)
-            if left is None:
+            unwritten = self._write(job, over, git)
+            if unwritten is None:
                 self._put_back(job, over)
-        if left is None:
+        if unwritten is None:
             self._rest()
             return True
-        for attempt in left:
+        for attempt in unwritten:
             self._forget(job.id, attempt)
         if over:
             reached(Step.CLAIM_REMOVED)
@@ -140,17 +140,17 @@ class InfoWriter:
 
     def _write(self, job: Job, over: list[int], git: str) -> list[int] | None:
         """The attempts whose claims are left, for one became the marker; None: the disk is full, try again."""
-        left = over
+        unwritten = over
         try:
             with self._folders.enter(job) as folder:
                 folder.write_info(info(job, git).encode("utf-8", "replace"))
                 if over and job.active is None and job.attempts:
-                    left = self._mark(folder, job, over)
+                    unwritten = self._mark(folder, job, over)
                     reached(Step.END_NOTED)
         except (OSError, NotOurs) as error:
             # A folder that was taken away is not made again, and one that is somebody else's is left alone.
             return None if isinstance(error, OSError) and error.errno in FULL_DISK else over
-        return left
+        return unwritten
 
     def _mark(self, folder: JobFolder, job: Job, over: list[int]) -> list[int]:
         newest = job.attempts[-1]

@@ -133,13 +133,13 @@ class Launcher:
         return base
 
     def environment(self, digest: str) -> dict[str, str]:
-        found = self.environments.get(digest)
-        if found is None:
-            found = self._store.environment(digest)
-            if found is None:  # the store was rebuilt without it
-                found = captured()
-            self.environments[digest] = found
-        return found
+        environment = self.environments.get(digest)
+        if environment is None:
+            environment = self._store.environment(digest)
+            if environment is None:  # the store was rebuilt without it
+                environment = captured()
+            self.environments[digest] = environment
+        return environment
 
 
 def _wishes(settings: Settings) -> ClusterWishes:

@@ -67,8 +67,8 @@ class LoadPlan(msgspec.Struct, frozen=True):
         parts += [f"{count} {name} (rerun)" for name, count in sorted(self.rerun.items())]
         parts += [f"{self.removed} removed (left out)"] if self.removed else []
         parts += [f"{self.there_before} there before (skipped)"] if self.there_before else []
-        known = self.jobs or self.removed or self.there_before
-        advice = " All again: --force-rerun. Fresh session: --new" if known else ""
+        some_are_known = self.jobs or self.removed or self.there_before
+        advice = " All again: --force-rerun. Fresh session: --new" if some_are_known else ""
         return f"{total} in {origin}: {', '.join(parts)}.{advice}"
 
 
@@ -83,7 +83,7 @@ def plan(
     wanted = list(specs)
     # Lines of a pipe are all new, and the queue may be long.
     some_known = any(spec.occurrence is not None for spec in wanted)
-    known = {key: job for job in book if (key := key_of(job.spec)) is not None} if some_known else {}
+    known_jobs = {key: job for job in book if (key := key_of(job.spec)) is not None} if some_known else {}
     new: list[JobSpec] = []
     matched: list[tuple[Job, JobSpec]] = []
     there, gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
@@ -91,7 +91,7 @@ def plan(
     there_before = 0
     for number, spec in enumerate(wanted):
         key = key_of(spec)
-        job = known.get(key) if key is not None else None
+        job = known_jobs.get(key) if key is not None else None
         if job is not None:
             matched.append((job, spec))
             gone_ids |= {job.id} if number in gone else set()
@@ -103,11 +103,11 @@ def plan(
     rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again, now, gone=job.id in gone_ids)})
     environments = {job.id: spec.environment for job, spec in here}
     # A skipped job comes back by itself with the one it was skipped for.
-    asked = [job_id for job_id in rerun_ids if not isinstance(book[job_id].state, Skipped)]
+    asked_again = [job_id for job_id in rerun_ids if not isinstance(book[job_id].state, Skipped)]
     return LoadPlan(
         new=tuple(new),
         edits=tuple(_edits(here, rerun_ids)),
-        reruns=tuple(Rerun(job=job_id, environment=environments[job_id]) for job_id in asked),
+        reruns=tuple(Rerun(job=job_id, environment=environments[job_id]) for job_id in asked_again),
         jobs=tuple(job.id for job, _ in here),
         kept=Counter(job.state.name for job, _ in here if job.id not in rerun_ids),
         rerun=Counter(job.state.name for job, _ in here if job.id in rerun_ids),

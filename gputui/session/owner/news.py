@@ -67,5 +67,5 @@ class News:
         with suppress(IndexError):
             while True:
                 tickets.append(self.inbox.popleft())
-        gone = OwnerGone("the owner has left the session")
-        take_all([partial(ticket.settle, gone) for ticket in tickets], failed)
+        owner_gone = OwnerGone("the owner has left the session")
+        take_all([partial(ticket.settle, owner_gone) for ticket in tickets], failed)

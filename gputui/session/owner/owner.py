@@ -280,16 +280,16 @@ class Owner:
     def _fail(self) -> None:
         """Called for what was just raised; raises nothing, even if there is no memory left to tell of it."""
         with suppress(BaseException):
-            told = traceback.format_exc()
-            self.failure = self.failure or told
-            self.journal.write(told)
+            trace = traceback.format_exc()
+            self.failure = self.failure or trace
+            self.journal.write(trace)
 
     def _let_go(self) -> None:
         """Whoever waits for an answer, for the lock or for this thread waits for the last of these."""
         backups = (self._backups.close,) if self._backups is not None else ()
-        told = self._publication
-        ends = (self._turn_away, self.last_act, self.parts.leave_ground, self._say_gone, told.on_change)
-        take_all((*self.on_leaving, self._shut, *backups, *self.parts.closers(), told.settle, *ends), self._fail)
+        publication = self._publication
+        ends = (self._turn_away, self.last_act, self.parts.leave_ground, self._say_gone, publication.on_change)
+        take_all((*self.on_leaving, self._shut, *backups, *self.parts.closers(), publication.settle, *ends), self._fail)
 
     def _shut(self) -> None:
         self._closed = True

@@ -67,38 +67,40 @@ class ReloadPlan(msgspec.Struct, frozen=True):
 def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collection[str]) -> ReloadPlan:
     """`jobs`: all there are, removed ones too, so that they are not added again. `groups`: those the files have filled,
     for only their jobs can be missing."""
-    known = {key: job for job in jobs if (key := key_of(job.spec)) is not None}
+    known_jobs = {key: job for job in jobs if (key := key_of(job.spec)) is not None}
     new: list[JobSpec] = []
     changed: list[Changed] = []
-    seen: set[Key] = set()
-    kept: Counter[StateName] = Counter()
+    seen_keys: set[Key] = set()
+    kept_counts: Counter[StateName] = Counter()
     for spec in wanted:
         key = key_of(spec)
-        job = known.get(key) if key is not None else None
+        job = known_jobs.get(key) if key is not None else None
         if job is None or key is None:
             new.append(spec)
             continue
-        seen.add(key)
+        seen_keys.add(key)
         if job.archived:
             continue
-        found = differences(job, spec) if isinstance(job.state, Waiting) else ()
-        if found:
-            changed.append(Changed(job.id, replace(spec, hold=job.spec.hold), found))
+        differing = differences(job, spec) if isinstance(job.state, Waiting) else ()
+        if differing:
+            changed.append(Changed(job.id, replace(spec, hold=job.spec.hold), differing))
         else:
-            kept[job.state.name] += 1
-    missing = (job for key, job in known.items() if key not in seen and not job.archived and job.spec.group in groups)
-    gone = tuple(Gone(job.id, job.spec.command, job.state.name, job.issued) for job in missing)
-    return ReloadPlan(tuple(new), tuple(changed), gone, dict(kept))
+            kept_counts[job.state.name] += 1
+    missing = (
+        job for key, job in known_jobs.items() if key not in seen_keys and not job.archived and job.spec.group in groups
+    )
+    gone_jobs = tuple(Gone(job.id, job.spec.command, job.state.name, job.issued) for job in missing)
+    return ReloadPlan(tuple(new), tuple(changed), gone_jobs, dict(kept_counts))
 
 
 def differences(job: Job, spec: JobSpec) -> tuple[str, ...]:
     """What another load would change of a waiting job, in words."""
-    found: list[str] = []
+    words: list[str] = []
     for field in spec.__struct_fields__:
         if field not in _NOT_SHOWN:
             before, after = getattr(job.spec, field), getattr(spec, field)
-            found += _words(field, before, after) if before != after else []
-    return tuple(found)
+            words += _words(field, before, after) if before != after else []
+    return tuple(words)
 
 
 def _words(field: str, before: object, after: object) -> list[str]:

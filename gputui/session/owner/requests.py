@@ -69,9 +69,9 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
 
 def _remember(act: Act, source: SourceRecord) -> None:
     """A file that is followed already is followed on; anything else begins anew."""
-    known = act.sources.get(source.key)
-    if known is not None and source.kind is SourceKind.FOLLOWED:
-        source = replace(source, position=known.position, mark=known.mark)
+    before = act.sources.get(source.key)
+    if before is not None and source.kind is SourceKind.FOLLOWED:
+        source = replace(source, position=before.position, mark=before.mark)
     act.sources[source.key] = source
 
 
@@ -81,8 +81,8 @@ class Forget(OwnerRequest[list[str]], frozen=True, tag="forget"):
     paths: tuple[str, ...]
 
     def __call__(self, act: Act) -> list[str]:
-        gone = [key for key, source in act.sources.items() if source.path in self.paths]
-        return [act.sources.pop(key).path for key in gone]
+        forgotten_keys = [key for key, source in act.sources.items() if source.path in self.paths]
+        return [act.sources.pop(key).path for key in forgotten_keys]
 
 
 class ChooseMetric(OwnerRequest[str], frozen=True, tag="choose_metric"):
@@ -154,8 +154,8 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
 
     def __call__(self, act: Act) -> Begun:
         scheduler = act.scheduler
-        asked = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
-        wanted = replace(scheduler.settings, **{name: value for name, value in asked.items() if value is not None})
+        wishes = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
+        wanted = replace(scheduler.settings, **{name: value for name, value in wishes.items() if value is not None})
         if self.lanes is not None and (self.change_lanes or not scheduler.board.lanes):
             check_lanes(scheduler, self.lanes)  # before anything is changed
         self._check_cluster(scheduler.board)

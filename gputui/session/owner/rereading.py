@@ -23,9 +23,9 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
     """BadInput if one of them cannot be read: without it nobody can say what is gone."""
     files = sorted((one for one in records if one.kind is SourceKind.FILE), key=lambda one: (one.load, one.place))
     counts: dict[str, Occurrences] = {}
-    found: list[JobSpec] = []
+    job_specs: list[JobSpec] = []
     for record in files:
-        found += specs(
+        job_specs += specs(
             _drafts(record.path),
             cwd=record.cwd,
             environment=environment,
@@ -35,7 +35,7 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
             occurrences=counts.setdefault(record.load or record.path, Occurrences()),
         )
     named = {record.settings.group or record.group for record in files}
-    return Reread(tuple(found), frozenset(named | {spec.group for spec in found}))
+    return Reread(tuple(job_specs), frozenset(named | {spec.group for spec in job_specs}))
 
 
 def _drafts(path: str) -> list[Draft]:

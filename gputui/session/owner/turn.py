@@ -72,9 +72,9 @@ class Turn:
         identity = self._saver.identity.laid_out(layout, (job.id for job in book if job.issued))
         if identity is self._saver.identity:
             return
-        taken = in_the_way(self._root, layout, book)
-        if taken is not None:
-            raise Refusal(f"{self._root} holds {taken} already; choose another --prefix")
+        taken_folder = in_the_way(self._root, layout, book)
+        if taken_folder is not None:
+            raise Refusal(f"{self._root} holds {taken_folder} already; choose another --prefix")
         self._saver.identity = identity
         self._folders.lay_out(layout, identity.former)
 
@@ -109,10 +109,10 @@ class Turn:
 
     def take_in(self) -> None:
         """Makes durable what sources gave, and does nothing else: for an owner on its way out."""
-        given = [ticket for ticket in list(self._news.inbox) if isinstance(ticket.work, Fed)]
-        if not given:
+        fed_tickets = [ticket for ticket in list(self._news.inbox) if isinstance(ticket.work, Fed)]
+        if not fed_tickets:
             return
-        for ticket in given:
+        for ticket in fed_tickets:
             self._news.inbox.remove(ticket)
             ticket.carry_out(self)
             self._news.answered.append(ticket)

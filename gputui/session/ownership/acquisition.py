@@ -117,16 +117,16 @@ def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:
 
 
 def _asked_for_lock(paths: Paths, *, force: bool) -> int | None:
-    made = connected(paths.private)
+    connection = connected(paths.private)
     try:
-        made.sendall(framed(encoded(HandOver(force, SCHEMA_VERSION), fresh_id())))
+        connection.sendall(framed(encoded(HandOver(force, SCHEMA_VERSION), fresh_id())))
         room = socket.CMSG_SPACE(array.array("i").itemsize)
-        reply, ancillary, _, _ = made.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
+        reply, ancillary, _, _ = connection.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 return array.array("i", data[: array.array("i").itemsize])[0]
     finally:
-        made.close()
+        connection.close()
     _check_age(reply[HEADER.size :])
     return None
 

@@ -27,7 +27,7 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
 
     ConfigError: the settings are wrong; ClientError: it could not be made.
     """
-    given = _lanes(config, gpus)
+    wanted_lanes = _lanes(config, gpus)
     layout = Layout(config.get("prefix")[0], config.get("job_dir")[0])
     sentence = trouble(layout)
     if sentence is not None:
@@ -37,18 +37,18 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
     except SessionError as error:
         raise ClientError(str(error)) from error
     wanted = Begin(
-        lanes=given.lanes,
+        lanes=wanted_lanes.lanes,
         given=gpus is not None or config.get("gpus")[0] is not None,
         change_lanes=False,
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         pause_after=config.get("pause_after")[0],
         grace=config.get("grace")[0],
-        **_of_a_cluster(config, given),
+        **_of_a_cluster(config, wanted_lanes),
     )
     Client(root).ask(wanted)
-    told = [f"a session was begun in {root}", *([given.notice] if given.notice else [])]
+    sentences = [f"a session was begun in {root}", *([wanted_lanes.notice] if wanted_lanes.notice else [])]
     # Somebody else may have begun it at the same moment, with other lanes.
-    return told + (give_lanes(Client(root), given.lanes) if gpus is not None else [])
+    return sentences + (give_lanes(Client(root), wanted_lanes.lanes) if gpus is not None else [])
 
 
 def name_lanes(client: Client, gpus: str) -> list[str]:
@@ -57,13 +57,13 @@ def name_lanes(client: Client, gpus: str) -> list[str]:
 
 
 def _create(paths: Paths, layout: Layout) -> None:
-    made = paths.create()
+    made_folder = paths.create()
     lock = locks.take(paths)
     if lock is None:
         return  # somebody else is just beginning it
     try:
         lock.sign(OwnerKind.CLIENT)
-        open_session(paths, layout, made_folder=made).store.close()
+        open_session(paths, layout, made_folder=made_folder).store.close()
     finally:
         lock.release()
 

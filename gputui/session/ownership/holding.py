@@ -27,10 +27,12 @@ class Holding:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """Raises Owned if an app or a run has the session, unless it is taken by force."""
-        made = paths.create()
+        made_folder = paths.create()
         self._ownership = become_owner(paths, kind, keeper=keeper, force=force)
         try:
-            self.owner = Owner(paths, self._ownership.lock, kind, layout=layout, made_folder=made, on_change=on_change)
+            self.owner = Owner(
+                paths, self._ownership.lock, kind, layout=layout, made_folder=made_folder, on_change=on_change
+            )
             self.serving = self._served(keeper=keeper)
         except BaseException:
             self._ownership.lock.release()

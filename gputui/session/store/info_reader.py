@@ -86,8 +86,8 @@ def _understood(text: str) -> Note:
 
 
 def _moment(text: str) -> float:
-    found = re.search(r"\(([\d.]+)\)", text)
-    return float(found[1]) if found else 0.0
+    moment = re.search(r"\(([\d.]+)\)", text)
+    return float(moment[1]) if moment else 0.0
 
 
 def _end(state: str | None, code: int | None, why: str) -> End | None:

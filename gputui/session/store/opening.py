@@ -110,8 +110,8 @@ def _refuse_empty(paths: Paths) -> None:
         is_there = True
     except FileNotFoundError:
         is_there = False
-    left = os.path.exists(paths.backup) or bool(read_claims(paths.claims))
-    if left or (is_there and read_notes(paths.root)):
+    has_traces = os.path.exists(paths.backup) or bool(read_claims(paths.claims))
+    if has_traces or (is_there and read_notes(paths.root)):
         raise StoreDamaged(f"the queue's file is {'empty' if is_there else 'gone'}")
 
 
@@ -128,11 +128,11 @@ def _found_session(
     folder = FolderId.of(paths.private)
     name = session_of_running(paths.claims, folder) or uuid.uuid4().hex
     identity = Identity(name, time.time(), world, layout.prefix, layout.job_dir, made_folder, folder=folder)
-    taken = taken_numbers(paths.root, layout)
-    if taken and not len(scheduler.book):
-        scheduler.book.first_id = max(taken) + 1
+    taken_folders = taken_numbers(paths.root, layout)
+    if taken_folders and not len(scheduler.book):
+        scheduler.book.first_id = max(taken_folders) + 1
         notices.append(
-            f"{paths.root} holds {len(taken)} job folders of an earlier run; they stay, new jobs begin at "
+            f"{paths.root} holds {len(taken_folders)} job folders of an earlier run; they stay, new jobs begin at "
             f"{scheduler.book.first_id}"
         )
     _commit(store, Change(record=scheduler.record(), identity=identity, full=True))
@@ -158,9 +158,9 @@ def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Sche
     os.replace(part, paths.rebuilt)
     aside = backup.set_aside(paths)
     os.replace(paths.rebuilt, paths.database)
-    kept = f"It is kept as {aside}. " if os.path.exists(aside) else ""
+    kept_as = f"It is kept as {aside}. " if os.path.exists(aside) else ""
     notices.append(
-        f"{damage}. {kept}Rebuilt from {origin}, with {rebuilt} jobs brought up to date from their folders and "
+        f"{damage}. {kept_as}Rebuilt from {origin}, with {rebuilt} jobs brought up to date from their folders and "
         "claims. What was added since then and had not started is gone: load it again."
     )
     return _loaded(Store(paths.database))
@@ -168,19 +168,21 @@ def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Sche
 
 def _forget_sources(store: Store, notices: list[str]) -> None:
     """A backup does not know how far they were read since, and no line may be run twice."""
-    gone = [source.path for source in store.sources() if not source.ended and source.kind is not SourceKind.FILE]
+    lost_sources = [
+        source.path for source in store.sources() if not source.ended and source.kind is not SourceKind.FILE
+    ]
     _commit(store, Change(sources=[]))
-    if gone:
-        notices.append(f"no longer read: {', '.join(gone)}; give them again")
+    if lost_sources:
+        notices.append(f"no longer read: {', '.join(lost_sources)}; give them again")
 
 
 def _from_backup(paths: Paths, to: str) -> tuple[Store, Scheduler, str]:
     _clear(to)
     if backup.restore(paths, to):
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(paths.backup).st_mtime))
+        backup_time = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(paths.backup).st_mtime))
         try:
             store, scheduler, _ = _loaded(Store(to))
-            return store, scheduler, f"the backup of {made}"
+            return store, scheduler, f"the backup of {backup_time}"
         except StoreDamaged:
             _clear(to)
     store = Store(to)
@@ -224,10 +226,10 @@ def _caught_up(
     begun = begun_unknown(scheduler.book, folders) if rebooted else {}
     if not begun and not is_behind(scheduler.book, folders, paths.claims):
         return scheduler
-    known = _brought_up(paths, store, scheduler, notices, begun, WENT_DOWN if rebooted else LOST)
-    if known:
+    restored = _brought_up(paths, store, scheduler, notices, begun, WENT_DOWN if rebooted else LOST)
+    if restored:
         notices.append(
-            f"the queue had lost its last moments, perhaps by a power cut: {known} jobs were brought up to date from "
-            "their folders and claims. If jobs are missing, load them again."
+            f"the queue had lost its last moments, perhaps by a power cut: {restored} jobs were brought up to date "
+            "from their folders and claims. If jobs are missing, load them again."
         )
     return store.load()

@@ -70,8 +70,8 @@ def rebuild(
     touched = 0
     for job_id in sorted({*notes, *claims, *begun}):
         before = jobs.get(job_id)
-        seen = DiskTraces(notes.get(job_id), claims.get(job_id, 0), begun.get(job_id, 0))
-        after = _caught_up(before, job_id, seen, lanes, environment, lost)
+        traces = DiskTraces(notes.get(job_id), claims.get(job_id, 0), begun.get(job_id, 0))
+        after = _caught_up(before, job_id, traces, lanes, environment, lost)
         touched += after is not before
         jobs[job_id] = after
     for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
@@ -161,9 +161,9 @@ def _caught_up(
     job: Job | None, job_id: JobId, seen: DiskTraces, lanes: _FreeLanes, environment: str, lost: Lost
 ) -> Job:
     note, claim, log = seen
-    known = job.issued if job is not None else 0
+    issued = job.issued if job is not None else 0
     newest = max(note.attempt if note else 0, claim, log)
-    if job is not None and (newest < known or (newest == known and _says_as_much(job, note))):
+    if job is not None and (newest < issued or (newest == issued and _says_as_much(job, note))):
         return job
     if job is not None and job.active is not None:
         lanes.give_back(job.active.lanes)

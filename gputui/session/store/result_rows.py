@@ -42,12 +42,12 @@ def load_results(db: sqlite3.Connection) -> dict[int, bytes]:
 
 def results_of(db: sqlite3.Connection, job: int) -> list[ResultRow]:
     """Of all its attempts, the oldest first."""
-    found = db.execute(
+    rows = db.execute(
         "SELECT result.job, result.attempt, results, series, state FROM result JOIN series"
         " ON result.job=series.job AND result.attempt=series.attempt WHERE result.job=? ORDER BY result.attempt",
         (job,),
     )
-    return [ResultRow(*row) for row in found]
+    return [ResultRow(*row) for row in rows]
 
 
 def unfinished_results(db: sqlite3.Connection) -> list[tuple[int, int]]:

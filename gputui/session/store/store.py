@@ -153,9 +153,9 @@ class Store:
     def check(self) -> None:
         """Reads every page, also of what is not loaded: damage is better found now than when it is written to."""
         with translated():
-            found = self._db.execute("PRAGMA quick_check(1)").fetchone()
-        if found[0] != "ok":
-            raise StoreDamaged(f"the queue's file is damaged: {found[0].splitlines()[-1]}")
+            verdict = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict[0] != "ok":
+            raise StoreDamaged(f"the queue's file is damaged: {verdict[0].splitlines()[-1]}")
 
     def environment(self, digest: str) -> dict[str, str] | None:
         with translated():
@@ -218,7 +218,7 @@ class Store:
     def _write(self, change: Change) -> None:
         run, many = self._db.execute, self._db.executemany
         if change.environments:
-            rows = ((digest, _encode(found).decode()) for digest, found in change.environments.items())
+            rows = ((digest, _encode(verdict).decode()) for digest, verdict in change.environments.items())
             many("INSERT OR IGNORE INTO environment VALUES(?, ?)", rows)
         many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _encode(job).decode()) for job in change.jobs))
         if change.moments:
@@ -230,8 +230,8 @@ class Store:
             many("INSERT OR REPLACE INTO span VALUES(?, ?, ?)", spans)
             run("DELETE FROM span WHERE number <= (SELECT max(number) FROM span) - ?", (MOST_SPANS,))
         result_rows.write_results(self._db, change.results)
-        kept = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
-        for key, value in kept:
+        records = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
+        for key, value in records:
             if value is not None:
                 run("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, _encode(value).decode()))
 
