@@ -25,6 +25,16 @@ def title(device: DevicePicture) -> str:
     return f"CPU lane {sample.index}" if sample.uuid.startswith("CPU-") else label(sample)
 
 
+def word_of(device: DevicePicture) -> str | None:
+    """As a job names it that wants no other; None: jobs cannot."""
+    sample = device.sample
+    if sample.uuid.startswith("CPU-") or not sample.schedulable:
+        return None
+    named = {word for lane in device.lanes for word in lane.devices}
+    own = {sample.uuid, str(sample.index)} if sample.mig is None else {sample.uuid}
+    return next(iter(named & own), sample.uuid if sample.mig is not None else str(sample.index))
+
+
 def drain(owner: Owner, device: DevicePicture) -> Ticket[str]:
     """Its lanes go, those with a job when the job has ended."""
     ids = {lane.id for lane in device.lanes}

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gputui.core.events import Edit
-from gputui.core.job import Job, JobSpec, Waiting
+from gputui.core.job import Job, JobSpec, Request, Waiting
+from gputui.session.devices.device_commands import title, word_of
 from gputui.session.owner.requests import Load, Loaded
 from gputui.sources.pattern import pattern_of
 from gputui.sources.source import specs
 from gputui.sources.sweep import Sweep
+from gputui.tui.model.arrangement import Pane
 from gputui.tui.screens.job_form import JobForm
 from gputui.tui.screens.sweep_form import SweepForm
+
+from .devices import takes_no_jobs
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -23,7 +27,16 @@ HISTORY = 200
 
 
 def add(main: MainScreen) -> None:
-    _form(main, "Add a job", JobSpec(command="", cwd=os.getcwd(), environment=""))
+    """On the card under the cursor, where the keys go to the cards."""
+    spec = JobSpec(command="", cwd=os.getcwd(), environment="")
+    device = main.gpus.device if main.pane is Pane.GPUS else None
+    word = word_of(device) if device is not None else None
+    if device is None or word is None:
+        _form(main, "Add a job", spec)
+    elif takes_no_jobs(device):
+        main.say(f"{title(device)} takes no jobs of this session: d enables it", grave=True)
+    else:
+        _form(main, f"Add a job on {title(device)}", replace(spec, request=Request(devices=(word,))))
 
 
 def copy_as_new(main: MainScreen) -> None:

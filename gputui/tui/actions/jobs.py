@@ -33,6 +33,7 @@ from gputui.core.job import (
     Waiting,
 )
 from gputui.core.views.outlook import next_in_line
+from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.words import clock, counted, stake
 from gputui.tui.screens.ask import Ask, Choice
 
@@ -52,13 +53,19 @@ def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "", *, keep
 
 def _chosen(main: MainScreen, fits: Callable[[Job], bool], otherwise: str) -> list[Job]:
     """The jobs of those chosen that the action applies to; a sentence when there is none."""
-    jobs = main.chosen()
+    jobs = _on_card(main) if main.pane is Pane.GPUS and not main.views else main.chosen()
     fitting = [job for job in jobs if fits(job)]
     if jobs and not fitting:
         main.say(otherwise if len(jobs) > 1 else f"#{jobs[0].id} {otherwise}", grave=True)
     elif not jobs:
         main.say("there is no job here")
     return fitting
+
+
+def _on_card(main: MainScreen) -> list[Job]:
+    """Among the cards, what runs on the one under the cursor: the row in the queue is not what one looks at."""
+    device = main.gpus.device
+    return [main.snapshot[job] for job in device.jobs if job in main.snapshot] if device is not None else []
 
 
 def _listed(main: MainScreen, jobs: list[Job]) -> str:

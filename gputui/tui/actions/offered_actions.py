@@ -36,13 +36,16 @@ def allowed(offers: OfferedKeys, *, read_only: bool) -> OfferedKeys:
 
 def _offers(main: MainScreen) -> OfferedKeys:
     if not main.bridge.has_session:
-        return OfferedKeys([offer("add"), offer("sweep"), ("details", "Processes"), offer("palette")])
+        return OfferedKeys([("details", "Processes"), ("add", "Add here"), offer("sweep"), offer("palette")])
     views = [offer(name) for name in VIEWS]
     if main.pane is Pane.GPUS:
         device = main.gpus.device
         drain = "Enable" if device is not None and takes_no_jobs(device) else "Drain"
-        row = [("details", "Processes"), ("drain_device", drain)]
-        return OfferedKeys(row, [*_scheduler(main), offer("zoom"), offer("next_pane")], views)
+        row = [("details", "Processes"), ("add", "Add here"), ("drain_device", drain)]
+        jobs = ", ".join(f"#{job}" for job in device.jobs) if device is not None else ""
+        row += [("requeue", f"Requeue {jobs}"), ("kill", f"Kill {jobs}")] if jobs else []
+        zoom = ("zoom", "Unzoom" if main.places.zoomed is Pane.GPUS else "Zoom")
+        return OfferedKeys(row, [*_scheduler(main), offer("next_pane")], [zoom, *views])
     if main.pane is Pane.LOG:
         row = [offer("follow"), offer("stream"), offer("wrap"), ("filter", "Search"), offer("next_match"),
                ("full_log", "Full/back"), offer("earlier_attempt"), offer("pager")]  # fmt: skip

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture, DevicesPicture
-from gputui.gpus.sample import Status
+from gputui.gpus.sample import DeviceSample, Status
 from gputui.logs.plain import plain
 from gputui.session.devices.device_commands import title
 from gputui.tui.widgets.gpus import figures
@@ -131,4 +131,16 @@ def about(view: View, device: DevicePicture) -> list[str]:
         f"load {load} · memory {memory}{' shared' if sample.memory_shared else ''} · "
         f"{figures.temperature(sample.temperature)} · {power} · fan {figures.percent(sample.fan).strip()}"
     )
-    return [*lines, plain(sample.uuid)]
+    lines += [f"! {plain(warning.words)}" for warning in device.warnings if sample.status is Status.OK]
+    clocks = f"{sample.clock:,} of {sample.clock_limit:,} MHz" if sample.clock and sample.clock_limit else ""
+    known = [part for part in (clocks, *counted_errors(sample)) if part]
+    return [*lines, *([" · ".join(known)] if known else []), plain(sample.uuid)]
+
+
+def counted_errors(sample: DeviceSample) -> list[str]:
+    """Also where there were none: it is good to know that they are counted."""
+    ecc, replays = sample.ecc_corrected, sample.pcie_replays
+    return [
+        f"ECC errors: {ecc:,} corrected, {sample.ecc_uncorrected or 0:,} not" if ecc is not None else "",
+        f"PCIe replays: {replays:,}" if replays is not None else "",
+    ]

@@ -77,3 +77,48 @@ async def test_what_runs_on_a_device_is_ended_only_after_a_question(stage: Stage
     await stage.until(lambda: isinstance(stage.screen, Ask), "it asks")
     await stage.press("y")
     await stage.becomes(job, StateName.KILLED)
+
+
+@on_stage(lanes=simulated_lanes(2))
+async def test_a_adds_on_the_card_under_the_cursor(stage: Stage) -> None:
+    await stage.press("1")
+    await stage.until(lambda: len(stage.app.bridge.picture.devices) == 2, "both cards are seen")
+    stage.main.look()
+    await stage.press("j", "a")
+    await stage.shows("Add a job on GPU 1")
+    await stage.type(LONG)
+    await stage.press("enter")
+    await stage.until(lambda: len(stage.snapshot.jobs) == 1, "it was added")
+    assert stage.snapshot[0].request.devices == ("1",)
+    await stage.becomes(0, StateName.RUNNING)
+    assert stage.snapshot[0].active is not None
+    assert stage.snapshot[0].active.gpus == ("1",)
+
+
+@on_stage(lanes=simulated_lanes(2))
+async def test_k_among_the_cards_kills_what_runs_on_the_card_and_never_the_row_in_the_queue(stage: Stage) -> None:
+    first, second = await stage.add(LONG, LONG)
+    await stage.becomes(second, StateName.RUNNING)
+    await stage.until(lambda: any(second in each.jobs for each in stage.app.bridge.picture.devices), "it is seen")
+    stage.main.look()
+    await stage.go_to(first)
+    await on_device(stage, second)
+    await stage.press("K")
+    await stage.until(lambda: isinstance(stage.app.screen, Ask), "it asks")
+    await stage.shows(f"#{second}")
+    await stage.press("K")
+    await stage.becomes(second, StateName.KILLED)
+    assert stage.state(first) is StateName.RUNNING
+
+
+@on_stage(lanes=simulated_lanes(2), size=(120, 40))
+async def test_zoomed_the_cards_show_their_history_users_and_the_machine(stage: Stage) -> None:
+    [job] = await stage.add(LONG)
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.press("1", "z")
+    await stage.shows("-30 min")
+    await stage.shows("Users")
+    await stage.until(lambda: stage.app.bridge.machine.facts() is not None, "the machine was looked at")
+    await stage.shows("load")
+    await stage.press("z")
+    await stage.until(lambda: not stage.main.gpus.full, "it is a pane again")

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from gputui.core.job import JobId
 from gputui.core.lanes import DeviceKind
 from gputui.core.snapshot import Snapshot
+from gputui.gpus.picture import DevicesPicture
 from gputui.tui.actions.devices import ask_which
 from gputui.tui.actions.offered_actions import offered
+from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.news import alike
 from gputui.tui.widgets.banner import MONITOR, notices
 
@@ -84,7 +86,7 @@ class Painter:
         said = notices(snapshot, sentence) if main.bridge.has_session else [MONITOR]
         main.banner.show(said, main.size.width)
         self._title_gpus(TITLES[picture.kind])
-        main.gpus.show(picture, snapshot if main.bridge.has_session else None, main.short_name, now)
+        self._paint_gpus(picture, now)
         main.places.arrange()
         main.queue.paint_titles()
         self.footer()
@@ -99,3 +101,11 @@ class Painter:
         if cause is not None and cause.jobs and self._cause is None and cause.jobs[-1] in snapshot:
             self._main.table.move_to(cause.jobs[-1])
         self._cause = cause
+
+    def _paint_gpus(self, picture: DevicesPicture, now: float) -> None:
+        """Zoomed, or where there is nothing else, it shows the machine too."""
+        main = self._main
+        session = main.bridge.has_session
+        main.gpus.full = main.places.zoomed is Pane.GPUS or not session
+        machine = main.bridge.machine.facts() if main.gpus.full else None
+        main.gpus.show(picture, main.snapshot if session else None, main.short_name, now, machine)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gputui.gpus.history.columns import HistoryColumn
+from gputui.gpus.history.shares import DeviceShare, LoadOwner
+from gputui.gpus.history.tracks import HOST
 from gputui.gpus.history.warnings import HOT
 from gputui.gpus.picture import DevicePicture
-from gputui.gpus.sample import DeviceSample, Status
+from gputui.gpus.sample import DeviceSample, HostSample, Status
 
 from . import figures, graphs, totals
 from .listing import ListingFields, listed
@@ -53,7 +55,8 @@ class FullFields(Struct, frozen=True, kw_only=True):
 
 
 def full(view: View, room: Room) -> Page:
-    cards = view.picture.devices
+    host = view.picture.host
+    cards = (*([host_card(host)] if host is not None else []), *view.picture.devices)
     below = totals.below(view, room)
     notes: list[PageLine] = []
     for entry in entries(view):
@@ -63,13 +66,21 @@ def full(view: View, room: Room) -> Page:
     fields = FullFields.of(room.width, number)
     lines = _lines_each(room.height - len(below) - len(notes) - 1, len(cards), narrow=fields.narrow)
     blocks = [line for card in cards for line in _block(card, view, fields, lines, room.width, number)]
-    while blocks and blocks[-1][0].key is None:
+    while blocks and not any(piece.text.strip() for piece in blocks[-1][0].pieces):
         blocks.pop()
     middle = [*notes, *blocks, *([_scale(fields, room.width)] if cards else [])]
     filling = room.height - len(middle) - len(below)
     blank: PageLine = (spot([], room.width),)
     lines_made = (*middle, *([blank] * max(0, min(1, filling) if not fields.narrow else 0)), *below)
     return Page(tuple(lines_made), head=(InkPiece(_heading(fields, room.title), Ink.PAST),), barred=True)
+
+
+def host_card(host: HostSample) -> DevicePicture:
+    """The machine itself in the shape of a card, for those whose lanes are its processors."""
+    load = None if host.utilization is None else round(host.utilization)
+    sample = DeviceSample(index=0, uuid=HOST, name=f"{host.cores} cores", utilization=load, memory_shared=True,
+                          memory_used=host.memory_used, memory_total=host.memory_total)  # fmt: skip
+    return DevicePicture(sample=sample, share=DeviceShare(LoadOwner.OURS, host.memory_used or 0, 0))
 
 
 def _lines_each(room: int, cards: int, *, narrow: bool) -> int:
@@ -89,7 +100,8 @@ def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, widt
         else _parts(card, view, fields, graph, drawn, number, dots)
     )
     said = listed(view, card, fields.listing, drawn)
-    block: list[PageLine] = [(spot([*about[row], *said[row]], width, card.sample.key),) for row in range(drawn)]
+    key = card.sample.key if card.sample.key != HOST else None
+    block: list[PageLine] = [(spot([*about[row], *said[row]], width, key),) for row in range(drawn)]
     return block + [(spot([], width),)] * (lines - drawn)
 
 
@@ -171,7 +183,7 @@ def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[InkPi
 
 
 def _number(card: DevicePicture, number: int) -> list[InkPiece]:
-    text = "" if card.sample.mig is not None else str(card.sample.index)
+    text = "" if card.sample.mig is not None or card.sample.key == HOST else str(card.sample.index)
     return [gap(1), right(text, number, bold=True), gap(1)]
 
 

@@ -6,11 +6,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.views.amounts import GIB, counted, duration_exact
+from gputui.gpus.history.tracks import HOST
 from gputui.gpus.picture import DevicePicture
 from gputui.gpus.sample import DeviceSample, ProcessSample, Status
 from gputui.logs.plain import plain
 
 from .figures import UNKNOWN
+from .names import short
 from .occupants import View, occupant
 from .page import Ink, InkPiece, gap, left, right
 from .processes import left_over
@@ -53,6 +55,9 @@ class ListingFields(Struct, frozen=True, kw_only=True):
 
 def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -> list[Line]:
     """Exactly so many lines; warnings are never left out for processes."""
+    if card.sample.key == HOST:
+        host = view.picture.host
+        return _filled([[InkPiece(short(host.name) if host is not None else "", Ink.PAST)]], lines)
     wrong = _warnings(card)
     if card.sample.status is Status.LOST:
         return _filled(wrong, lines)
