@@ -30,6 +30,7 @@ from .job import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
     URGENT_PRIORITY,
+    Attempt,
     Blocked,
     Delayed,
     Ended,
@@ -237,11 +238,20 @@ def edit(scheduler: Scheduler, job: Job, event: Edit, now: float) -> list[Instru
         changes["after"] = _new_after(scheduler, job, spec)
     if (spec.request, spec.on_oom) != (job.spec.request, job.spec.on_oom):
         changes["after_oom"] = None
+    if spec.command != job.spec.command and job.attempts:
+        changes["attempts"] = _remembering(job)
     if isinstance(job.state, Held):
         scheduler.change(job, now, "edited by the user", keep=True, **changes)
     else:
         settle(scheduler, job, now, "edited by the user", **changes)
     return []
+
+
+def _remembering(job: Job) -> tuple[Attempt, ...]:
+    """Its attempts with the command that they ran."""
+    return tuple(
+        replace(attempt, command=job.spec.command) if attempt.command is None else attempt for attempt in job.attempts
+    )
 
 
 def _new_after(scheduler: Scheduler, job: Job, spec: JobSpec) -> tuple[JobId, ...]:

@@ -263,6 +263,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     """What the job itself said, where that is more than the signature."""
     kind: CrashKind | None = None
     """What went wrong; None where it did not fail, or by an earlier version."""
+    command: str | None = None
+    """What ran, where the job has been given another command since; None: the job's."""
     engine: EngineName = EngineName.LOCAL
     slurm_job: int | None = None
     lanes: tuple[LaneId, ...] = ()

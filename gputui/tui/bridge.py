@@ -9,13 +9,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gputui.core.events import Refusal, UserCommand
 from gputui.core.job import Job, JobId
 from gputui.core.lanes import DeviceKind
-from gputui.core.results import Curve
+from gputui.core.results import Curve, JobResults
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.why import why
@@ -50,6 +50,10 @@ class Details:
     environment: dict[str, str]
     pid: int | None = None
     """The command's own; None: it has not begun, or has ended."""
+    environments: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Those of its attempts, by digest; where all had the same, none."""
+    results: dict[int, JobResults] = field(default_factory=dict)
+    """What each attempt came to, as far as any printed something."""
 
 
 class Bridge:
@@ -254,6 +258,7 @@ def _whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:
 def _details(owner: Owner, job_id: JobId) -> Details:
     job = owner.scheduler.book[job_id]
     environment = owner.environment(job.spec.environment)
+    used = {attempt.environment for attempt in job.attempts} | {job.active.environment if job.active else ""} - {""}
     return Details(
         job=job,
         folder=owner.folders.folder(job),
@@ -262,6 +267,8 @@ def _details(owner: Owner, job_id: JobId) -> Details:
         story=tuple((line.time, line.text) for line in story_lines(job, owner.story(job_id))),
         environment={**environment, **job.spec.variables},
         pid=pid_of(job),
+        environments={name: owner.environment(name) for name in used} if len(used) > 1 else {},
+        results=owner.parts.results.attempts(job_id),
     )
 
 

@@ -330,3 +330,14 @@ def test_no_new_attempt_is_issued_while_something_of_the_old_one_lives_on(asked:
         assert why(world.scheduler, job, world.now) == f"{left.words}; end it, then release the job"
         world.do(Release(job=0))
         assert world.start() == [0]
+
+
+def test_an_attempt_remembers_the_command_it_ran_when_the_job_is_given_another() -> None:
+    world = World()
+    world.add(spec("old"))
+    world.run(1)
+    world.do(Rerun(job=0))
+    world.do(Edit(job=0, spec=spec("new")))
+    assert [attempt.command for attempt in world.job(0).attempts] == ["old"]
+    world.do(Edit(job=0, spec=spec("newer")))
+    assert [attempt.command for attempt in world.job(0).attempts] == ["old"]

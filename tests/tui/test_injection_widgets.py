@@ -19,7 +19,6 @@ from gputui.core.job import Failed, Job, StateName
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.plain import FORBIDDEN
 from gputui.tui.app import GputuiApp, Setup
-from gputui.tui.screens.reading import Reading
 from gputui.tui.widgets.status import Where
 
 HOSTILE = (
@@ -56,11 +55,19 @@ async def test_hostile_jobs_pass_through_every_dialog_and_pane(stage: Stage) -> 
         await stage.settle()
         harmless(stage)
         await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.screen, Reading), "details are shown")
+        await stage.shows("Story")
         harmless(stage)
         await stage.press("v")
         harmless(stage)
-        await stage.press("escape")
+        await stage.press("escape", "escape")
+        await stage.back_on_main()
+        await stage.press("F")
+        await stage.shows("Failures")
+        harmless(stage)
+        await stage.press("e")
+        harmless(stage)
+        await stage.press("escape", "escape")
+        await stage.back_on_main()
         for keys in (("e",), ("c",), ("K",), ("D",), ("A",), ("R",), ("r",), ("y",), ("Y",)):
             await stage.press(*keys)
             await stage.settle()

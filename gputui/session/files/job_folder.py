@@ -16,6 +16,7 @@ INFO = "INFO"
 ATTEMPTS = "attempts"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_MODE = 0o644
+_LONGEST_INFO = 1_000_000
 
 
 class JobFolder:
@@ -43,6 +44,19 @@ class JobFolder:
             self._replace_info(text)
         else:
             _fill(fd, text)
+
+    def read_info(self) -> str:
+        """Empty: there is none to be read."""
+        try:
+            fd = os.open(INFO, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.fd)
+        except OSError:
+            return ""
+        try:
+            return os.read(fd, _LONGEST_INFO).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        finally:
+            os.close(fd)
 
     def _replace_info(self, text: bytes) -> None:
         fresh = f".{INFO}.new"

@@ -15,6 +15,7 @@ from gputui.core.job import Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
 from gputui.process.threads import NoThread, begin
 from gputui.session.errors import NotOurs
+from gputui.session.files.commits import with_earlier
 from gputui.session.files.folders import Folders, info
 from gputui.session.files.job_folder import FAILURE, SUCCESS, JobFolder
 
@@ -143,6 +144,8 @@ class InfoWriter:
         unwritten = over
         try:
             with self._folders.enter(job) as folder:
+                if git:
+                    git = with_earlier(git, _newest(job), folder.read_info())
                 folder.write_info(info(job, git).encode("utf-8", "replace"))
                 if over and job.active is None and job.attempts:
                     unwritten = self._mark(folder, job, over)
@@ -171,3 +174,7 @@ class InfoWriter:
             closing = self._closing
         if not closing and self._thread is not None:
             time.sleep(RETRY_AFTER)
+
+
+def _newest(job: Job) -> int:
+    return job.active.attempt if job.active is not None else job.attempts[-1].number if job.attempts else 0

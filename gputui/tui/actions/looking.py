@@ -16,11 +16,9 @@ from gputui.logs.paged import paged_lines
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
 from gputui.tui.model.rows import QUEUE_ORDER, Tab
-from gputui.tui.screens.details import details_screen
 from gputui.tui.widgets.logs.job_log import Stream
 
 if TYPE_CHECKING:
-    from gputui.tui.bridge import Details
     from gputui.tui.screens.main import MainScreen
 
 DEFAULT_PAGER = "less -R"
@@ -97,7 +95,9 @@ def summary(main: MainScreen) -> None:
 
 
 def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> None:
-    """The log of a job on the whole screen, at a line of it."""
+    """The log of a job on the whole screen, at a line of it; views that are open over the queue go."""
+    while main.app.screen is not main:
+        main.app.pop_screen()
     if not main.table.move_to(job):  # hidden by the tab or the filter
         main.table.set_view(filter=Filter(), tab=Tab.ALL)
         main.table.move_to(job)
@@ -167,12 +167,9 @@ def details(main: MainScreen) -> None:
         return
     job = main.job_under_cursor()
     if job is not None:
-        main.bridge.details(job.id, lambda found: _show_details(main, found))
+        from gputui.tui.screens.details.view import DetailsView
 
-
-def _show_details(main: MainScreen, found: Details) -> None:
-    if main.is_current:  # not over a dialog that was opened meanwhile
-        main.ask(details_screen(found, main.names.of(found.job), main.now()), lambda _: None)
+        main.open_view(DetailsView(main, job.id))
 
 
 def interrupt(main: MainScreen) -> None:

@@ -9,7 +9,6 @@ from gputui.core.mode import Mode
 from gputui.tui.actions.table import ACTIONS
 from gputui.tui.farewell import Way
 from gputui.tui.screens.ask import Ask
-from gputui.tui.screens.reading import Reading
 
 ACTING = [action for action in ACTIONS if action.acts]
 
@@ -41,7 +40,8 @@ async def test_it_can_look_and_leave_but_is_offered_nothing_else(stage: Stage) -
     assert "Kill" not in offered
     assert "Details" in offered
     await stage.press("enter")
-    await stage.until(lambda: isinstance(stage.screen, Reading), "details are shown")
+    await stage.shows("Story")
+    assert "Kill" not in stage.lines()[-1]
     await stage.press("escape")
     await stage.back_on_main()
     await stage.press("1", "enter")

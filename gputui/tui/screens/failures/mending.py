@@ -56,5 +56,4 @@ def hold_alike(view: FailuresView) -> None:
 
 def log_at_error(view: FailuresView, job: JobId, found: Excerpt) -> None:
     """The log on the whole screen, at the line that names the error."""
-    view.go_back()
     show_log(view.main, job, found.needle, stream=found.stream)

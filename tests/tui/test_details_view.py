@@ -1,0 +1,128 @@
+"""`enter`: one job, all of it: what is wrong, facts, attempts side by side, story, curves; `d` compares logs."""
+
+from __future__ import annotations
+
+import subprocess
+
+from msgspec.structs import replace
+from support.stage import HELD, LONG, Stage, on_stage
+
+from gputui.core.events import Edit, Rerun, Settings
+from gputui.core.job import StateName
+from gputui.tui.model.arrangement import Pane
+from gputui.tui.screens.details.tail_diff import TailDiffView
+from gputui.tui.screens.details.view import DetailsView
+from gputui.tui.screens.reading import Reading
+
+FAILS = 'echo step 1; echo step 2; echo "ValueError: no such size" >&2; exit 3'
+PRINTS = "python3 -c \"for e in range(1, 9): print(f'epoch {e} val_loss={2 / e:.4f} acc={e}')\""
+
+
+async def details(stage: Stage, job: int) -> DetailsView:
+    await stage.go_to(job)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.screen, DetailsView), "details are there")
+    await stage.shows("Story")
+    view = stage.screen
+    assert isinstance(view, DetailsView)
+    return view
+
+
+@on_stage()
+async def test_a_running_job_tells_its_pid_its_place_and_its_command(stage: Stage) -> None:
+    await stage.add(LONG)
+    await stage.becomes(0, StateName.RUNNING)
+    view = await details(stage, 0)
+    await stage.until(lambda: view.details is not None and view.details.pid is not None, "its pid is known")
+    assert view.details is not None
+    await stage.shows(f"pid       {view.details.pid}")
+    for words in ("sleep 600", "priority  30", "asks for", str(stage.folder), "added", "attempt 1 started"):
+        assert words in stage.text, words
+
+
+@on_stage()
+async def test_a_failed_job_says_why_with_the_keys_that_help(stage: Stage) -> None:
+    await stage.command(Settings(pause_after=0))
+    await stage.add(FAILS)
+    await stage.becomes(0, StateName.FAILED)
+    await details(stage, 0)
+    await stage.shows("✗ ValueError: no such size")
+    await stage.press("l")
+    await stage.back_on_main()
+    await stage.until(lambda: stage.main.places.zoomed is Pane.LOG, "its log is there")
+
+
+@on_stage()
+async def test_attempts_stand_side_by_side_with_what_differs(stage: Stage) -> None:
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"],
+    ):
+        subprocess.run(["git", "-C", str(stage.folder), *words], check=True)
+    await stage.command(Settings(pause_after=0))
+    await stage.add(FAILS + "; true --bs 256")
+    await stage.becomes(0, StateName.FAILED)
+    info = stage.folder / "gputui_run/job_0/INFO"
+    await stage.until(lambda: info.exists() and "git commit" in info.read_text(), "INFO is written")
+    spec = replace(stage.job(0).spec, command="echo step 1; echo step 3; true --bs 128")
+    await stage.command(Rerun(job=0), Edit(job=0, spec=spec))
+    await stage.becomes(0, StateName.SUCCEEDED)
+    await details(stage, 0)
+    await stage.shows("→")
+    name = subprocess.check_output(["git", "-C", str(stage.folder), "rev-parse", "HEAD"], text=True)[:7]
+    await stage.until(lambda: sum(name in line for line in stage.lines()) >= 2, "both commits are told")
+    await stage.press("d")
+    await stage.until(lambda: isinstance(stage.screen, TailDiffView), "they are compared")
+    await stage.shows("- step 2")
+    await stage.shows("+ step 3")
+    await stage.shows("- ValueError: no such size")
+    await stage.press("escape", "escape")
+    await stage.back_on_main()
+
+
+@on_stage()
+async def test_curves_stand_beside_and_below_where_it_is_narrow(stage: Stage) -> None:
+    await stage.add(PRINTS)
+    await stage.becomes(0, StateName.SUCCEEDED)
+    await stage.until(lambda: 0 in stage.main.snapshot.results, "results are read")
+    await details(stage, 0)
+    await stage.shows("best 0.25")
+    await stage.shows("val_loss")
+    assert any(("│" in line and "⠤" in line) or "⠒" in line or "⠉" in line for line in stage.lines())
+    await stage.pilot.resize_terminal(80, 24)
+    await stage.settle()
+    await stage.press("ctrl+d", "ctrl+d", "ctrl+d", "ctrl+d")
+    await stage.shows("best 0.25")
+    assert all(len(line) <= 80 for line in stage.lines())
+
+
+@on_stage()
+async def test_j_and_k_go_to_the_other_jobs_and_actions_apply_to_the_one_that_is_shown(stage: Stage) -> None:
+    await stage.add("true 1", "true 2", **HELD)
+    view = await details(stage, 0)
+    await stage.press("j")
+    await stage.until(lambda: view.job == 1 and "true 2" in stage.text, "the next job is shown")
+    await stage.press("h")
+    await stage.becomes(1, StateName.SUCCEEDED)
+    assert stage.state(0) is StateName.HELD
+    await stage.press("k")
+    assert view.job in (0, 1)
+
+
+@on_stage()
+async def test_secrets_of_the_environment_are_not_shown(stage: Stage) -> None:
+    await stage.add("true", variables={"WANDB_API_KEY": "s3cret", "LR": "0.1"}, **HELD)
+    await details(stage, 0)
+    await stage.press("v")
+    assert isinstance(stage.screen, Reading)
+    await stage.shows("LR=0.1")
+    assert "s3cret" not in stage.text
+
+
+@on_stage()
+async def test_there_is_nothing_to_compare_of_one_attempt(stage: Stage) -> None:
+    await stage.add("true")
+    await stage.becomes(0, StateName.SUCCEEDED)
+    await details(stage, 0)
+    await stage.press("d")
+    await stage.told("nothing to compare")
