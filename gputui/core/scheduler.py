@@ -111,9 +111,9 @@ class Scheduler:
 
     def handle(self, event: Event | TakenBack, now: float) -> list[Instruction]:
         """Applies one event and returns what the world must do about it; raises Refusal, changing nothing."""
-        mode = self.mode
+        mode, scopes = self.wanted_mode, self.breaker.scopes
         instructions = self._apply(event, now)
-        if self.mode is mode:
+        if self.wanted_mode is mode and self.breaker.scopes is scopes:
             return instructions
         return [*instructions, *cluster.withdrawals(self)]
 

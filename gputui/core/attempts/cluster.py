@@ -69,8 +69,13 @@ def submitted(scheduler: Scheduler, job: Job, event: Submitted, now: float) -> l
 
 def withdrawals(scheduler: Scheduler, jobs: Iterable[Job] | None = None) -> list[Instruction]:
     """Of what waits in the cluster although nothing is to start now: it is the user's again, to be moved or changed."""
-    if scheduler.mode is Mode.RUNNING:
-        return []
     if jobs is None:
         jobs = [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]
-    return [Withdraw(job.id, job.issued) for job in jobs if job.submitted]
+    return [Withdraw(job.id, job.issued) for job in jobs if job.submitted and not _may_begin(scheduler, job)]
+
+
+def _may_begin(scheduler: Scheduler, job: Job) -> bool:
+    """The one job that the breaker tries may."""
+    breaker = scheduler.breaker
+    crashes = breaker.over(job.spec.group) is not None and breaker.trying(job.id) is None
+    return scheduler.wanted_mode is Mode.RUNNING and not crashes
