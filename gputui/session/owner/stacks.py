@@ -6,8 +6,6 @@ In a thread of its own and for a bounded time: the owner's turns and its orders 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -65,6 +63,8 @@ class StackKeeper:
 
 def spy() -> str | None:
     """py-spy, as whoever started the owner would find it, or beside our own Python."""
+    import shutil
+
     beside = os.path.dirname(sys.executable)
     return shutil.which("py-spy", path=os.pathsep.join([os.environ.get("PATH", os.defpath), beside]))
 
@@ -74,6 +74,8 @@ def _programs(wrapper: int) -> list[int]:
 
 
 def _dumped(tool: str, pid: int) -> str:
+    import subprocess  # of every owner hardly one needs it
+
     head = f"# {command_line(pid)}\n"
     try:
         done = subprocess.run(
