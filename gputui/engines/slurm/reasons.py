@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from gputui.core.views.amounts import moment
+from gputui.core.views.amounts import DAY, moment
 
 from .answers import SlurmJob
 
@@ -62,13 +62,16 @@ _AMOUNTS = {
     "Job": "jobs", "Jobs": "jobs", "SubmitJobs": "submitted jobs", "Wall": "time", "WallDuration": "time",
     "Billing": "billing units", "Energy": "energy", "License": "licences", "Unknown": "of some resource",
 }  # fmt: skip
+FARTHEST = 14 * DAY
+"""Seconds ahead: jobs without a time limit make Slurm expect years, which nobody should be told."""
 _LIMIT = re.compile(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|Minutes)?(Per[A-Z][a-z]+)?(?:Limit)?")
 
 
 def waits(job: SlurmJob, now: float) -> str:
     """`no GPU of gpu is free; Slurm expects 14:20 (Resources)`."""
     reason = (job.reason or "").replace("_", " ") if " " not in (job.reason or "") else job.reason or ""
-    expected = "" if job.started is None or job.started <= now else _expected(reason, moment(job.started, now))
+    told = job.started is not None and now < job.started < now + FARTHEST
+    expected = _expected(reason, moment(job.started or 0.0, now)) if told else ""
     own, words = brief(reason), explained(reason)
     if words is None:
         return f"Slurm says: {reason}{expected}"

@@ -28,6 +28,10 @@ def test_a_time_that_has_passed_is_not_told() -> None:
     assert told("Priority", NOW - 60) == "others are before it in gpu (Priority)"
 
 
+def test_a_time_in_years_is_not_told_as_it_only_means_that_others_have_no_limit() -> None:
+    assert told("Resources", NOW + 365 * 86400) == "no GPU of gpu is free (Resources)"
+
+
 @pytest.mark.parametrize(
     ("reason", "words"),
     [

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 PAINT_EVERY = 0.25
 """Seconds between repaints for news; keys are answered at once."""
-TITLES = {DeviceKind.GPU: "1 GPUs", DeviceKind.CPU: "1 CPU", DeviceKind.SIMULATED: "1 GPUs (simulated)"}
+TITLES = {
+    DeviceKind.GPU: "1 GPUs",
+    DeviceKind.CPU: "1 CPU",
+    DeviceKind.SIMULATED: "1 GPUs (simulated)",
+    DeviceKind.SLURM: "1 Nodes",
+}
 
 
 class Painter:

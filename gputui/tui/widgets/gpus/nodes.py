@@ -170,7 +170,7 @@ def _name(node: NodeSample, row: int, rows: int) -> Pieces:
 
 def _closed_cell(gpus: list[DevicePicture], node: NodeSample, view: View, room: int, rows: int) -> list[Spot]:
     ink = Ink.FAILURE if node.standing is NodeStanding.DOWN else Ink.WARNING
-    indices = " ".join(str(gpu.sample.index) for gpu in gpus)
+    indices = " " + " ".join(str(gpu.sample.index) for gpu in gpus)
     by = "closed by the admin" if node.standing is not NodeStanding.DOWN else "down"
     key = gpus[0].sample.key
     told = _told(node, view.now)
