@@ -22,9 +22,15 @@ from gputui.python.user_code.configs import ConfigManager, QuietConfigManager
 from gputui.python.user_code.gpu_task import GPUTask
 from gputui.python.user_code.modules import Loading, whereabouts
 
-__all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler"]
+__all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler", "NothingRan"]
 
 INTERRUPTED = 130
+NOT_WELL = (1, 2)
+"""Some did not succeed; or it was refused. Any other status than 0 is somebody's wish to end it."""
+
+
+class NothingRan(RuntimeError):
+    """No task of a configuration could be run."""
 
 
 class GPUTaskScheduler:
@@ -37,31 +43,42 @@ class GPUTaskScheduler:
         self._gpu_task_class = gpu_task_class
         self.exit_status: int | None = None
         """After `start`: 0 when all tasks succeeded, else what `gputui run` would exit with."""
+        self.failed = self.not_run = 0
+        """After `start`: how many tasks failed, and how many were not run; `gputui run` has said so, too."""
 
     def start(self) -> None:
-        """Returns when no task is left that starts by itself. What succeeded before is kept, what failed is rerun."""
+        """Returns when no task is left that starts by itself. What succeeded before is kept, what failed is rerun.
+
+        Raises NothingRan when not one of the tasks could be run.
+        """
         if Loading.now:
             # A job loads the script that defines its class; it must not begin all over again.
             Loading.reach(self, self._gpu_task_class.__qualname__)
             return
         tasks = bundle.made(self._config_manager, whereabouts(self._gpu_task_class))
         origin = os.path.basename(sys.argv[0]) or "the script"
-        self.exit_status = _run(json.dumps({**tasks, "origin": origin}).encode())
+        self.exit_status, tally = _run(json.dumps({**tasks, "origin": origin}).encode())
         if self.exit_status == INTERRUPTED:
             raise KeyboardInterrupt
+        self.failed, self.not_run = tally.get("failed", 0), tally.get("not_run", len(tasks["instances"]))
+        if self.exit_status in NOT_WELL and self.not_run and not self.failed and not tally.get("succeeded", 0):
+            raise NothingRan(f"none of the tasks ({self.not_run}) could be run: gputui run has said why")
 
 
-def _run(tasks: bytes) -> int:
-    """In a process of its own: what the script has imported stays out of the scheduler."""
-    fd = os.memfd_create("gputui-tasks")
-    with open(fd, "wb") as file:
+def _run(tasks: bytes) -> tuple[int, dict[str, int]]:
+    """In a process of its own: what the script has imported stays out of the scheduler. Its status, and its numbers."""
+    fd, tally_fd = os.memfd_create("gputui-tasks"), os.memfd_create("gputui-tally")
+    with open(fd, "wb") as file, open(tally_fd, "rb") as tally:
         file.write(tasks)
         file.flush()
         command = [sys.executable, "-P", "-m", "gputui", "run", "--task-bundle", f"/proc/self/fd/{fd}"]
+        command += ["--tally", f"/proc/self/fd/{tally_fd}"]
         with _signals_left_to_it() as child:
-            process = subprocess.Popen(command, pass_fds=[fd])
+            process = subprocess.Popen(command, pass_fds=[fd, tally_fd])
             child.append(process)
-            return process.wait()
+            status = process.wait()
+        written = tally.read()
+        return status, json.loads(written) if written else {}
 
 
 @contextmanager

@@ -45,6 +45,13 @@ def _some_seconds(written: Any) -> float:
     return seconds
 
 
+def _probe(written: Any) -> float | str:
+    """Seconds, or `off`."""
+    from gputui.sources.values import probe_wait
+
+    return probe_wait("off" if written is False else str(written))
+
+
 def _whole(written: Any) -> int:
     from gputui.sources.values import count
 
@@ -102,6 +109,7 @@ KEYS: dict[str, Reader] = {
     "prefix": (_text, "job_"),
     "job_dir": (_text, ""),
     "pause_after": (_whole, None),
+    "probe": (_probe, None),
     "grace": (_seconds, None),
     **{key: (_job_setting(key), None) for key in JOB_SETTINGS},
     "keep_free": (_whole, None),
@@ -132,6 +140,7 @@ KEYS: dict[str, Reader] = {
 WITHOUT_WORD = {
     "gpus": "all",
     "pause_after": 3,
+    "probe": "600 (10 min); run: 0",
     "grace": 30.0,
     "retries": 0,
     "on_oom": "alone",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Literal
 
 __all__ = [
     "BadValue", "boolean", "bytes_or_share", "count", "duration", "duration_text", "memory", "memory_text", "priority",
@@ -58,6 +59,16 @@ def _seconds(compact: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def probe_wait(written: str) -> float | Literal["off"]:
+    """Seconds until one job is tried alone after crashes, as any duration; or `off`."""
+    if written.strip().lower() == "off":
+        return "off"
+    try:
+        return duration(written)
+    except BadValue:
+        raise BadValue(f"{written!r} is no time to wait before a job is tried; write 0, 90, 5m, 2h or off") from None
 
 
 def count(written: str, *, lowest: int = 0, highest: int = 1_000_000) -> int:

@@ -194,7 +194,9 @@ def test_waiting_ends_in_time_and_when_nothing_goes_on(session: gputui.Session) 
     assert held.state == "held"
 
 
-def test_a_pause_after_crashes_is_told_and_can_be_ended(session: gputui.Session) -> None:
+def test_a_pause_after_crashes_is_told_and_can_be_ended(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUTUI_PROBE", "off")
+    session = gputui.Session(home.root, gpus="cpu:1")
     for _ in range(3):
         session.add("exit 9")
     last = session.add("sleep 0.5; true", after=[2], after_any=True)

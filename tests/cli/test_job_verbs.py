@@ -63,7 +63,14 @@ def test_ids_ranges_names_and_all_mean_these_jobs(
     jobs: FakeOwner, gputui: Gputui, words: list[str], ids: list[int]
 ) -> None:
     gputui(*words)
-    assert [event["job"] for event in jobs.events()] == ids
+    assert [event["job"] for event in jobs.events() if "job" in event] == ids
+
+
+def test_of_many_reruns_one_is_tried_first_unless_all_are_wanted_at_once(jobs: FakeOwner, gputui: Gputui) -> None:
+    gputui("rerun", "--all", "-y")
+    assert jobs.events()[-1] == {"type": "try_first", "jobs": [4, 5]}
+    gputui("rerun", "--all", "--all-at-once", "-y")
+    assert jobs.events()[-1] == {"type": "resume"}
 
 
 def test_failed_means_the_jobs_of_the_current_pause(jobs: FakeOwner, gputui: Gputui) -> None:

@@ -224,9 +224,10 @@ def test_a_pipe_that_ends_long_after_its_jobs_ends_the_run(session: Session) -> 
 def test_the_breaker_stops_a_queue_whose_jobs_crash_alike(session: Session) -> None:
     crash = "echo \"ModuleNotFoundError: No module named 'timm'\" >&2; exit 1"
     jobs = session.write(*(session.told(number, crash) for number in range(6)))
-    done = session.run(jobs, gpus="0")
+    done = session.run(jobs, "--pause-after", "3", gpus="0")
     assert done.returncode == 1
     assert "3 jobs: ModuleNotFoundError: No module named 'timm'" in done.stderr
+    assert "3 of 6 jobs failed, 3 were not run" in done.stderr
     assert session.states() == ["failed"] * 3 + ["queued"] * 3
     again = session.run(jobs, "--pause-after", "0", gpus="0")
     assert "paused" not in again.stderr
@@ -235,7 +236,7 @@ def test_the_breaker_stops_a_queue_whose_jobs_crash_alike(session: Session) -> N
 
 
 def test_a_breaker_that_trips_still_takes_in_all_that_the_pipe_holds(session: Session) -> None:
-    with session.running(gpus="0", stdin=subprocess.PIPE) as owner:
+    with session.running("--pause-after", "3", gpus="0", stdin=subprocess.PIPE) as owner:
         told = listened(owner)
         assert owner.stdin is not None
         owner.stdin.write("false\n" * 3)

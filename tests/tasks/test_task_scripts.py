@@ -155,7 +155,7 @@ def test_scripts_side_by_side_share_a_session_only_when_they_name_the_same_gpus(
     try:
         home.owner(OwnerKind.RUN)
         other = script(home, "other.py")
-        assert "told: 2" in other.stdout
+        assert "NothingRan: none of the tasks (1) could be run" in other.stderr
         assert "with other lanes" in other.stderr
         assert "GPUTUI_OUTPUT_DIR" in other.stderr
         (home.folder / "gate").touch()
@@ -164,3 +164,42 @@ def test_scripts_side_by_side_share_a_session_only_when_they_name_the_same_gpus(
         (home.folder / "gate").touch()
         assert first.wait(60) == 0
     assert home.runs() == {"a-1,": 1, "c-1,": 1}
+
+
+CRASHING = """
+from gputui.tasks import GPUTask, GPUTaskScheduler
+
+
+class MyGPUTask(GPUTask):
+    def main(self):
+        with open("ran", "a") as file:
+            file.write("x\\n")
+        raise RuntimeError("wrong shape")
+
+
+if __name__ == "__main__":
+    scheduler = GPUTaskScheduler(config, MyGPUTask)
+    scheduler.start()
+    print("told:", scheduler.exit_status, scheduler.failed, scheduler.not_run)
+"""
+
+
+@pytest.mark.parametrize(
+    "instances", [pytest.param([8, 3], id="some"), pytest.param([40, 10, 10], id="many", marks=pytest.mark.long)]
+)
+def test_configurations_whose_instances_all_crash_are_all_run_and_told(home: Home, instances: list[int]) -> None:
+    for number, count in enumerate(instances):
+        write(home.folder, **{f"main{number}": one(test=f"'n': list(range({count})), 'k': [{number}]") + CRASHING})
+        done = script(home, f"main{number}.py")
+        assert f"told: 1 {count} 0" in done.stdout
+        assert f"{count} of {count} jobs failed" in done.stderr
+    assert home.runs() == {"x": sum(instances)}
+
+
+def test_a_configuration_of_which_nothing_can_be_run_raises(home: Home) -> None:
+    write(home.folder, main=one(test="'n': [1, 2]") + CRASHING)
+    (home.folder / "gputui.toml").write_text("probe = 'never'\n")
+    done = script(home, "main.py")
+    assert done.returncode == 1
+    assert "NothingRan: none of the tasks (2) could be run: gputui run has said why" in done.stderr
+    assert "'never' is no time to wait" in done.stderr

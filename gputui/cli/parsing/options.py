@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.gpus.wanted import looks_like_gpus, parse_gpus
-from gputui.sources.values import duration, time_limit
+from gputui.sources.values import duration, probe_wait, time_limit
 
 from .parser import checked
 
@@ -29,5 +29,6 @@ def gathered(words: Sequence[str]) -> list[str]:
 
 
 seconds = checked(duration)
+probe = checked(probe_wait)
 gpus = checked(parse_gpus)
 time = checked(time_limit)

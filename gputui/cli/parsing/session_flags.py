@@ -6,7 +6,7 @@ import argparse
 
 from gputui.sources.kinds import PARSERS
 
-from .options import gpus, seconds, time
+from .options import gpus, probe, seconds, time
 from .parser import Parser, whole
 
 FORMATS = [str(kind) for kind in PARSERS]
@@ -28,6 +28,7 @@ def add_session_flags(made: Parser) -> None:
     made.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")
     made.add_argument("--job-dir", metavar="PATTERN", help="e.g. {project}/{name}/{id}")
     made.add_argument("--pause-after", type=whole, metavar="N", help="pause when N jobs in a row crash alike (3)")
+    made.add_argument("--probe", type=probe, metavar="TIME", help="after crashes try one job alone after 90, 5m, off")
     made.add_argument("--retries", type=whole, default=None, metavar="N", help="run a failed job again, up to N times")
     made.add_argument("--timeout", type=seconds, default=None, metavar="TIME", help="end a job after 90, 5m, 2h …")
     made.add_argument("--grace", type=seconds, metavar="TIME", help="between SIGTERM and SIGKILL (30)")

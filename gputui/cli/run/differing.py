@@ -20,6 +20,7 @@ from gputui.session.ownership.acquisition import Owned
 
 FLAGS = {
     "pause_after": "--pause-after",
+    "probe": "--probe",
     "grace": "--grace",
     "at_most": "--at-most",
     "keep_free": "--keep-free",
@@ -95,6 +96,7 @@ def _other_settings(settings: Settings, named: Begin) -> list[Difference]:
     differences = []
     for field, flag in FLAGS.items():
         has, wanted = getattr(settings, field), getattr(named, field)
+        has = "off" if field == "probe" and has is None else has
         if wanted is not None and has != wanted:
             words = _words(flag, wanted)
             differences.append(Difference(f"{_words(flag, has)}, not {words}", words, flag))

@@ -163,6 +163,8 @@ class Behind:
         if way is WayToLeave.DETACH and self._goes_on:
             return self._detached()
         if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
+            if not snapshot.waiting:
+                return f"{snapshot.cause.message}. Mend it and load the same jobs again: the failed ones are rerun."
             return (
                 f"{snapshot.cause.message}. {snapshot.waiting} jobs wait. Mend it and load the same jobs again: "
                 f"the failed ones are rerun and the rest goes on. {self._again} without jobs leaves the failed ones "

@@ -19,6 +19,7 @@ from gputui.sources.source import Draft
 from .differing import agree
 from .inputs import STDIN, Inputs
 from .stdin_feed import Feeder
+from .tally import told, write
 
 LOOK_EVERY = 0.2
 AT_ONCE = 2000
@@ -44,7 +45,7 @@ class JoinedRun:
         self._left = Wakeup()
         self._unfinished: dict[JobId, None] = {}
         """In their order; filled by the thread that reads standard input, emptied by the one that looks."""
-        self._failed = 0
+        self._failed = self._ended = 0
         self._paused: str | None = None
         self._stopped_told = False
         say(f"this session is open in gputui {owned.kind} (pid {owned.pid}): jobs are added there")
@@ -64,9 +65,19 @@ class JoinedRun:
         if self._inputs.nothing:
             raise Exit(2, "no jobs given; what the session holds is scheduled there")
         self._wait(feeder)
+        self._tell_tally()
         if feeder.trouble is not None:
             raise Exit(2, f"{feeder.trouble}; what came before it was added")
         return 1 if self._failed or self._unfinished else 0
+
+    def _tell_tally(self) -> None:
+        not_run = len(self._unfinished)
+        total = self._ended + not_run
+        tally = {"total": total, "succeeded": self._ended - self._failed, "failed": self._failed, "not_run": not_run}
+        write(self._options.tally, tally)
+        sentence = told(tally)
+        if sentence is not None:
+            say(sentence)
 
     def _wait(self, feeder: Feeder) -> None:
         """Until its jobs have ended or none of them goes on without somebody's help."""
@@ -118,6 +129,7 @@ class JoinedRun:
             self._reporter.tell(job)
             if isinstance(job.state, Ended):
                 del self._unfinished[job.id]
+                self._ended += 1
                 self._failed += not isinstance(job.state, Succeeded)
 
     def _tell_stopped(self, sentence: str) -> None:

@@ -19,6 +19,8 @@ examples:
   gputui run --follow queue                 the same, remembered: who runs it next goes on where it was left
   gputui run --job_yielder gen.py           jobs that gen.py's yielder() gives, asked for as they are needed
 
+When jobs crash alike they are run one at a time until one succeeds, so every line is run; with --pause-after N the run
+ends there instead, and with --probe 5m it waits before each.
 Loading a file again keeps what is done and reruns what failed. Exit status: 0 all succeeded, 1 some did not,
 2 wrong usage, 130 and 143 interrupted.
 """
@@ -28,6 +30,8 @@ def parser(verb: str) -> Parser:
     made = Parser(verb, "Run jobs without a screen.", epilog=EXAMPLES, allow_abbrev=True)
     add_session_flags(made)
     made.add_argument("--task-bundle", help=argparse.SUPPRESS)
+    made.add_argument("--tally", help=argparse.SUPPRESS)  # where the numbers of failed and unrun jobs are written
+    made.add_argument("--fail-fast", action="store_true", help="end at the first crash; as --pause-after 1")
     made.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
     made.add_argument("--wait-when-paused", action="store_true", help="stay when the scheduler pauses")
     made.add_argument("--stream", action="store_true", help="copy the jobs' output, each line with the job's number")
@@ -42,7 +46,7 @@ def main(verb: str, words: list[str]) -> int:
 def _work(verb: str, words: list[str]) -> int:
     options = parser(verb).parse_args(gathered(words))
     from .running import RunOfJobs
-    from .settled import settle
+    from .settled import settle_for_run
 
-    settle(options)
+    settle_for_run(options)
     return RunOfJobs(options).run()

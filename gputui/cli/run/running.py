@@ -10,11 +10,10 @@ from typing import TypeVar
 from gputui.cli.output.closing_words import tell_summary
 from gputui.cli.output.progress_lines import EventLines, ProgressLine, draws_progress
 from gputui.cli.output.words import Exit, refuse
-from gputui.core.events import PauseKind, Refusal
+from gputui.core.events import Refusal
 from gputui.core.job import Ended
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.outlook import any_can_start
+from gputui.core.views.outlook import any_can_start, starts_jobs
 from gputui.gpus.lanes import GivenLanes
 from gputui.logs.plain import plain
 from gputui.process.memory import collect_rarely
@@ -31,6 +30,7 @@ from gputui.session.ownership.holding import Holding
 from gputui.session.ownership.lock import OwnerKind
 from gputui.sources.source import Draft
 
+from .crash_notes import CrashNotes
 from .inputs import STDIN, Inputs, Named
 from .interrupts import Behind, Leaving, WayToLeave, announced, ask, events_of
 from .lasting_sources import Lasting
@@ -38,6 +38,7 @@ from .layouts import check_layout as check_layout
 from .run_jobs import Charges
 from .stdin_feed import Feeder
 from .streaming import Streamer
+from .tally import tallied, told, write
 from .wishes import begin_request, job_settings, layout, named_inputs, named_request, told_of_lanes, wanted_lanes
 
 STREAM_EVERY = 0.1
@@ -65,7 +66,7 @@ class RunOfJobs:
         self._lasting = Lasting(self._reporter.say, self._wake.set)
         self._environment = captured()
         self._way: WayToLeave | None = None
-        self._paused_told = False
+        self._crash_notes = CrashNotes(self._reporter.say)
         self._trouble_told: str | None = None
 
     def run(self) -> int:
@@ -201,8 +202,8 @@ class RunOfJobs:
         self._tell_trouble(snapshot.trouble)
         more = self._streamer is not None and self._streamer.update(snapshot, changed)
         self._charges.update(snapshot, changed)
-        if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
-            self._tell_pause(snapshot.cause.message)
+        if self._crash_notes.update(snapshot):
+            self._feeder.to_its_end.set()
         return more
 
     def _asked(self, work: Work[T]) -> T:
@@ -221,12 +222,6 @@ class RunOfJobs:
             self._reporter.say(trouble)
         self._trouble_told = trouble
 
-    def _tell_pause(self, message: str) -> None:
-        if not self._paused_told:
-            self._paused_told = True
-            self._feeder.to_its_end.set()
-            self._reporter.say(f"paused: {message}")
-
     def _done(self) -> bool:
         if not self._owner.alive:
             return True
@@ -242,11 +237,9 @@ class RunOfJobs:
 
     def _stuck(self, snapshot: Snapshot) -> bool:
         """Nothing of ours runs; does anything of ours start without somebody's help?"""
-        if snapshot.mode is not Mode.RUNNING:
-            return not snapshot.active
         if snapshot.active:
             return False
-        return not any_can_start(snapshot, self._charges.unfinished)
+        return not starts_jobs(snapshot) or not any_can_start(snapshot, self._charges.unfinished)
 
     # Leaving
 
@@ -279,11 +272,19 @@ class RunOfJobs:
         if self._feeder.trouble is not None:
             self._reporter.say(f"{self._feeder.trouble}; what came before it was run")
         self._say_goodbye(snapshot)
+        self._tell_tally(snapshot)
         if self._way is not None:
             return self._leaving.status if self._leaving.status is not None else 130
         if self._feeder.trouble is not None or self._lasting.failed:
             return 2
         return 0 if self._charges.succeeded(snapshot) else 1
+
+    def _tell_tally(self, snapshot: Snapshot) -> None:
+        tally = tallied(snapshot[job] for job in self._charges.jobs)
+        write(self._options.tally, tally)
+        sentence = told(tally)
+        if sentence is not None:
+            self._reporter.say(sentence)
 
     def _say_goodbye(self, snapshot: Snapshot) -> None:
         keeper = self._holding.serving.keeper_pid

@@ -11,8 +11,8 @@ from gputui.session.config import DEFAULT, Config, load
 NOT_ITS_OWN = object()
 """A flag that this verb does not have."""
 TAKEN = (
-    "output_dir", "prefix", "job_dir", "pause_after", "grace", "retries", "timeout", "shell", "keep_free", "at_most",
-    "ignore", "theme",
+    "output_dir", "prefix", "job_dir", "pause_after", "probe", "grace", "retries", "timeout", "shell", "keep_free",
+    "at_most", "ignore", "theme",
 )  # fmt: skip
 HOG_FOLDER = "hog_run"
 """Where gpu-hog's flags put their jobs when nothing is said."""
@@ -20,6 +20,7 @@ SWITCHES = ("login_shell", "ignore_strangers")
 OF_A_CLUSTER = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
 OF_THE_SESSION = (
     "pause_after",
+    "probe",
     "grace",
     "at_most",
     "keep_free",
@@ -31,7 +32,11 @@ OF_THE_SESSION = (
 """Flags that say how the whole session is scheduled, not only the jobs of this call."""
 
 
-def settle(options: argparse.Namespace) -> None:
+APP_PROBE = 600.0
+"""Somebody may look at the screen and mend it meanwhile."""
+
+
+def settle(options: argparse.Namespace, probe: float = APP_PROBE) -> None:
     """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
     config = load([*options.jobs, *(file for file in (options.job_file, options.job_yielder) if file)])
     folder_given = options.output_dir is not None
@@ -51,6 +56,23 @@ def settle(options: argparse.Namespace) -> None:
     options.gpus_given = options.gpus is not None or options.gpu_file is not None
     if options.gpus is None and not options.gpu_file:
         options.gpus = _gpus(config)
+    if options.probe is None:
+        options.probe = probe
+
+
+def settle_for_run(options: argparse.Namespace) -> None:
+    """Nobody looks: jobs are tried at once after crashes. Whoever names a limit wants the run to end there."""
+    if options.fail_fast:
+        if options.pause_after not in (None, 1):
+            refuse("--fail-fast is --pause-after 1; give one of them")
+        options.pause_after = 1
+    if options.pause_after and options.probe is None:
+        options.probe, probe_named = "off", False
+    else:
+        probe_named = options.probe is not None
+    settle(options, 0.0)
+    if not probe_named:
+        options.named -= {"probe"}
 
 
 def _is_given(value: object) -> bool:

@@ -115,6 +115,7 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
         change_lanes=options.gpus_given or options.set,
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         pause_after=options.pause_after,
+        probe=options.probe,
         grace=options.grace,
         at_most=options.at_most,
         keep_free=options.keep_free,

@@ -6,10 +6,24 @@ from gputui.cli.calling import carry_out, session
 from gputui.cli.output.words import say
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import confirm, picked, report, seen
-from gputui.core.events import Continue, Hold, JobCommand, Kill, Release, Remove, Requeue, Rerun, Suspend, UserCommand
+from gputui.core.events import (
+    Continue,
+    Hold,
+    JobCommand,
+    Kill,
+    Release,
+    Remove,
+    Requeue,
+    Rerun,
+    Resume,
+    Suspend,
+    TryFirst,
+    UserCommand,
+)
 from gputui.core.states import ACTIVE, ENDS, WAITING
+from gputui.core.views.amounts import duration_words
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import PickedJob
+from gputui.session.messages.replies import PausedShown, PickedJob
 from gputui.session.messages.socket_requests import Commands, StatusQuestion
 
 GIVES_WORK = ("rerun", "release")
@@ -47,9 +61,10 @@ HELP = {
         "gputui requeue 12\ngputui requeue --all -y",
     ),
     "rerun": (
-        "rerun JOBS … | --failed | --all-failed",
-        "Runs ended jobs again, each as a new attempt with the environment of this shell. --all: every ended job.",
-        "gputui rerun 12\ngputui rerun --failed && gputui resume\ngputui rerun --all-failed -y",
+        "rerun JOBS … | --failed | --all-failed [--all-at-once]",
+        "Runs ended jobs again, each as a new attempt with the environment of this shell. Of several that failed one "
+        "is tried first; the others follow when it succeeds, or has run longer than they did. --all: every ended job.",
+        "gputui rerun 12\ngputui rerun --failed\ngputui rerun --all-failed --all-at-once -y",
     ),
     "rm": (
         "rm JOBS … | --succeeded",
@@ -88,6 +103,8 @@ def parser(verb: str) -> Parser:
     made.add_jobs()
     if verb == "kill":
         made.switch("--now", help="without grace: SIGKILL at once")
+    if verb == "rerun":
+        made.switch("--all-at-once", help="try none first; resumes, too")
     if verb == "rm":
         made.switch("--succeeded", help="every job that succeeded")
     made.add_common(*SELECTION)
@@ -104,7 +121,7 @@ def work(options: Options) -> int:
     verb, client = options.verb, session(options)
     jobs = picked(client, options, options.words, APPLIES_TO[verb])
     confirm(client, options, jobs, verb)
-    outcomes = client.ask(request(options, jobs), work=needs_engine(options, jobs))
+    outcomes = client.ask(request(options, jobs), work=needs_engine(options, jobs))[: len(jobs)]
     status = report(outcomes, jobs, done(options, jobs))
     if verb in GIVES_WORK:
         say_if_paused(client)
@@ -134,7 +151,14 @@ def request(options: Options, jobs: list[PickedJob]) -> Commands:
         from gputui.session.login import captured
 
         environment = captured()
-    return Commands(tuple(event(options, job) for job in jobs), environment)
+    events = [event(options, job) for job in jobs]
+    if options.verb == "rerun":
+        events += [Resume()] if options.all_at_once else _one_first(jobs)
+    return Commands(tuple(events), environment)
+
+
+def _one_first(jobs: list[PickedJob]) -> list[UserCommand]:
+    return [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
 
 
 def event(options: Options, job: PickedJob) -> UserCommand:
@@ -153,6 +177,14 @@ def done(options: Options, jobs: list[PickedJob]) -> str:
 
 
 def say_if_paused(client: Client) -> None:
-    cause = client.ask(StatusQuestion()).scheduler.cause
-    if cause is not None:
-        say(f"the scheduler is paused ({cause.message}); gputui resume lets it start jobs")
+    scheduler = client.ask(StatusQuestion()).scheduler
+    for paused in scheduler.paused:
+        if paused.trying or (paused.at is not None and paused.job is not None):
+            say(f"#{paused.job} is tried first; the others follow when it succeeds, or lives {_life(paused)}")
+            return
+    if scheduler.cause is not None:
+        say(f"the scheduler is paused ({scheduler.cause.message}); gputui resume lets it start jobs")
+
+
+def _life(paused: PausedShown) -> str:
+    return duration_words(paused.alive_after)

@@ -14,12 +14,13 @@ from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
+from gputui.core.events import PauseKind
 from gputui.core.job import JobId, StateName
 from gputui.core.states import ACTIVE, ALL, WAITING
-from gputui.core.views.amounts import duration_cell, moment
+from gputui.core.views.amounts import duration_cell, duration_exact, moment
 from gputui.core.views.signs import SIGNS
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import JobRow, Listed, ListedJob, ListedRows, RunShown
+from gputui.session.messages.replies import JobRow, Listed, ListedJob, ListedRows, PausedShown, RunShown
 from gputui.session.messages.socket_requests import Listing, PickJobs, RowListing
 
 STATE_HELP = "only these; failed: also crashed, timed_out, lost, refused; or waiting, active, ended"
@@ -152,13 +153,26 @@ def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
     if listing.eta and scheduler.word == "running" and listing.eta > time.time():
         parts.append(f"done ≈ {moment(listing.eta, time.time())}")
     lines = [(" · ".join(part for part in parts if part), "1")]
-    if scheduler.awaits:
+    if scheduler.awaits and not scheduler.paused:
         lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}", "33"))
-    if scheduler.cause is not None:
+    lines += [
+        (f"! {plain(paused_words(one, time.time()))} (gputui resume goes on)", "1;33") for one in scheduler.paused
+    ]
+    if scheduler.cause is not None and not (scheduler.paused and scheduler.cause.kind is PauseKind.CRASHES):
         lines.append((f"! {plain(scheduler.cause.message)} (gputui resume goes on)", "1;33"))
     if listing.trouble:
         lines.append((f"! {plain(listing.trouble)}", "1;31"))
     return lines
+
+
+def paused_words(paused: PausedShown, now: float) -> str:
+    """`bad.txt is paused: 3 jobs: exit code 3; tries #41 in 8:12`."""
+    whose = f"{paused.group or 'the group without a name'} is paused: " if paused.group is not None else ""
+    if paused.trying:
+        return f"{whose}{paused.message}; tries #{paused.job} alone"
+    if paused.job is None or paused.at is None:
+        return f"{whose}{paused.message}"
+    return f"{whose}{paused.message}; tries #{paused.job} in {duration_exact(paused.at - now)}"
 
 
 def row(job: JobRow, now: float, *, project: bool = False) -> list[str]:

@@ -25,7 +25,7 @@ HELP = {
     "resume": (
         "resume",
         "Lets the scheduler start jobs again, whatever paused it; starts a keeper when nobody owns the session.",
-        "gputui resume\ngputui rerun --failed && gputui resume",
+        "gputui resume\ngputui rerun --failed --all-at-once",
     ),
     "drain": (
         "drain [--no-wait]",

@@ -9,13 +9,15 @@ from msgspec import Struct
 from gputui.core.breaker import table
 from gputui.core.breaker.choice import next_probe
 from gputui.core.breaker.scope import Scope, ScopeState
-from gputui.core.job import JobId
+from gputui.core.job import Job, JobId
 from gputui.core.mode import Cause
+from gputui.core.states import FAILURES
 
 from .amounts import duration_exact
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
+    from gputui.core.snapshot import Snapshot
 
 
 class Caution(Struct, frozen=True, kw_only=True):
@@ -39,6 +41,9 @@ class Caution(Struct, frozen=True, kw_only=True):
     common: dict[str, str]
     """The parameters that all crashed jobs share, and no job of their group has succeeded with."""
 
+    def covers(self, job: Job) -> bool:
+        return self.group is None or self.group == job.spec.group
+
     @property
     def goes_on(self) -> bool:
         """Without anybody's help: one is tried, or will be."""
@@ -60,6 +65,22 @@ def caution(scheduler: Scheduler, scope: Scope) -> Caution:
         wait=scope.wait,
         common=scope.common,
     )
+
+
+def crashed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
+    """All jobs that crashed since jobs are paused, in every scope; of very many a cause names only the newest."""
+    found: set[JobId] = set()
+    for one in snapshot.cautions:
+        found.update(one.cause.jobs)
+        if one.cause.more:
+            oldest = min(snapshot[job].attempts[-1].started for job in one.cause.jobs if snapshot[job].attempts)
+            since = min(oldest, one.cause.since)
+            found.update(job.id for job in snapshot if one.covers(job) and _crashed_since(job, since))
+    return tuple(sorted(found))
+
+
+def _crashed_since(job: Job, since: float) -> bool:
+    return job.state.name in FAILURES and bool(job.attempts) and job.attempts[-1].ended >= since
 
 
 def _next(scheduler: Scheduler, scope: Scope) -> JobId | None:

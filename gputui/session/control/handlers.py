@@ -12,10 +12,10 @@ import msgspec
 from gputui import __version__
 from gputui.core.events import Refusal
 from gputui.core.job import Job, JobId, StateName, Waiting
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
-from gputui.core.views.outlook import any_can_start
+from gputui.core.views.caution import crashed_jobs
+from gputui.core.views.outlook import any_can_start, starts_jobs
 from gputui.core.views.why import why
 from gputui.session.devices.samplers import held_by
 from gputui.session.errors import CommitFailed
@@ -148,7 +148,7 @@ class Desk:
     def _follow(self, ids: list[JobId]) -> Followed:
         snapshot = self._owner.snapshot
         jobs = [snapshot[job] for job in ids if job in snapshot]
-        waits = snapshot.mode is Mode.RUNNING and any_can_start(snapshot, (job.id for job in jobs))
+        waits = starts_jobs(snapshot) and any_can_start(snapshot, (job.id for job in jobs))
         return Followed(jobs=jobs, goes_on=bool(snapshot.active) or waits, **self._status())
 
     def _status(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class Desk:
 
     def _by_state(self, ask: PickJobs, snapshot: Snapshot) -> list[Job]:
         jobs: list[Job] = []
-        crashed = snapshot.cause.jobs if snapshot.cause is not None else ()
+        crashed = crashed_jobs(snapshot)
         if ask.failed:
             jobs += [snapshot[id] for id in crashed if not snapshot[id].archived]
         all_failed = ask.all_failed or (ask.failed and not crashed)

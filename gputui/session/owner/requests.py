@@ -5,7 +5,7 @@ Those that only look, and commands for single jobs, are lighter: `session/messag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -14,8 +14,9 @@ from gputui.core.attempts.cluster import check_lanes
 from gputui.core.events import NodesSeen, PauseKind, Refusal, Resume, SetLanes
 from gputui.core.job import EngineName, JobId, JobSpec
 from gputui.core.lanes import Board, Lane, NodeSize, engine_of
-from gputui.core.mode import Cause, Mode
+from gputui.core.mode import Mode
 from gputui.core.results.wanted import wanted_of
+from gputui.core.scheduler import Scheduler
 from gputui.session.errors import CommitFailed
 from gputui.session.files.layouts import Layout
 from gputui.session.files.outfiles import check_outfiles
@@ -138,6 +139,7 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
     ignore_strangers: bool | None = None
     ignored: tuple[str, ...] | None = None
     gpu_file: str | None = None
+    probe: float | Literal["off"] | None = None
     layout: Layout | None = None
     """How the folders of jobs that have not begun are called."""
     partition: str | None = None
@@ -156,6 +158,8 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
         scheduler = act.scheduler
         wishes = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
         wanted = replace(scheduler.settings, **{name: value for name, value in wishes.items() if value is not None})
+        if self.probe == "off":
+            wanted = replace(wanted, probe=None)
         if self.lanes is not None and (self.change_lanes or not scheduler.board.lanes):
             check_lanes(scheduler, self.lanes)  # before anything is changed
         self._check_cluster(scheduler.board)
@@ -172,7 +176,7 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
             act.handle(NodesSeen(self.largest))
         lanes = scheduler.board.lanes
         differ = devices_of(self.lanes or ()) != devices_of(lanes)
-        if self.resume and self._clears(scheduler.mode, scheduler.cause):
+        if self.resume and self._clears(scheduler):
             act.handle(Resume())
         return Begun(lanes, kept, self.given and differ, before if devices_of(before) != devices_of(lanes) else ())
 
@@ -184,9 +188,11 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
             flag = f"--{named[0].replace('_', '-')}"
             raise Refusal(f"{flag} is for jobs in Slurm, and this session has none: give --gpus slurm:8 too")
 
-    def _clears(self, mode: Mode, cause: Cause | None) -> bool:
+    def _clears(self, scheduler: Scheduler) -> bool:
+        cause = scheduler.cause
         if cause is None:
-            return mode is Mode.DRAINING
+            crashed = bool(scheduler.breaker.cautious) and not self.keeps_crash_pause
+            return scheduler.mode is Mode.DRAINING or crashed
         return cause.kind in CLEARED_BY_RUN and not (cause.kind is PauseKind.CRASHES and self.keeps_crash_pause)
 
 

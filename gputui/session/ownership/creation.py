@@ -43,6 +43,7 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         pause_after=config.get("pause_after")[0],
         grace=config.get("grace")[0],
+        probe=config.get("probe")[0],
         **_of_a_cluster(config, wanted_lanes),
     )
     Client(root).ask(wanted)
