@@ -65,7 +65,7 @@ def test_a_sweep_from_a_plain_file_has_a_column_for_each_thing_that_differs() ->
     assert len(rows) == len(grid)
     assert not any(parameters.rest(job) for job in jobs)
     assert parameters.common() == "train.py --data cifar100"
-    assert parameters.told(jobs[0]) == "model=resnet50 lr=0.3 bs=64 seed=0"
+    assert parameters.told(jobs[0]) == "resnet50 lr=0.3 bs=64 seed=0"
 
 
 def test_words_without_a_name_are_told_as_the_name_tells_them() -> None:

@@ -23,6 +23,8 @@ OURS = "GPUTUI"
 _APART = re.compile(r"[./]")
 _INTERPRETER = re.compile(r"^(?:\S*/)?python[\d.]*\s+(?=\S)")
 
+_UNCLEAR = frozenset({"true", "false", "yes", "none", "null", "off", "auto", "default"})
+
 _arguments = lru_cache(maxsize=4096)(arguments_of)
 
 
@@ -82,6 +84,8 @@ class _Group:
         self.first = first
         self.named = parameters_of(first)
         self.count = self.like_first = 0
+        self.named_jobs = 0
+        """Jobs to which the user gave a name."""
         self.differences: dict[str, _Difference] = {}
         self.rests = Pattern()
 
@@ -92,6 +96,7 @@ class _Group:
     def note(self, spec: JobSpec, by: int) -> bool:
         """True if the columns may have changed."""
         self.count += by
+        self.named_jobs += by * bool(spec.name)
         named, changed = parameters_of(spec), False
         if named == self.named:
             self.like_first += by
@@ -126,6 +131,7 @@ class Parameters:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._learnt: dict[JobId, JobSpec] = {}
+        self._columns: tuple[ParameterColumn, ...] | None = None
 
     def learn(self, job: Job) -> bool:
         """The job as it is now; one that was removed is forgotten. True if columns may have changed."""
@@ -133,6 +139,7 @@ class Parameters:
         if known is spec:
             return False
         changed = False
+        self._columns = None
         if known is not None:
             del self._learnt[job.id]
             changed = self._groups[known.group].note(known, -1)
@@ -151,6 +158,11 @@ class Parameters:
 
     def columns(self) -> tuple[ParameterColumn, ...]:
         """Of all groups, in the order in which the commands have them."""
+        if self._columns is None:
+            self._columns = self._made()
+        return self._columns
+
+    def _made(self) -> tuple[ParameterColumn, ...]:
         names: dict[str, list[_Difference]] = {}
         for group in self._fresh():
             for name in group.varying():
@@ -179,9 +191,20 @@ class Parameters:
 
     def told(self, job: Job) -> str:
         """What tells it from its group, in one line: `resnet50 lr=0.1 bs=32`; empty: nothing does."""
-        values = ((column, self.value(job, column.name)) for column in self.columns())
-        named = (column.title if value == FLAG else f"{column.title}={value}" for column, value in values if value)
+        values = parameters_of(job.spec)
+        named = (_named(column, value) for column in self.columns() if (value := values.get(column.name)))
         return " ".join(part for part in (self.rest(job), *named) if part)
+
+    def of(self, job: Job) -> str:
+        """A short name: the user's own, or what tells it from its group, or all of its command."""
+        return job.spec.name or self.told(job) or " ".join(job.spec.command.split())
+
+    def tells_all(self) -> bool:
+        """The columns tell every job from the others of its group, and none has a name of its own."""
+        groups = [group for group in self._groups.values() if group.count]
+        return bool(groups) and all(
+            group.count > 1 and not group.rests.differs and not group.named_jobs for group in groups
+        )
 
     def common(self) -> str:
         """What all jobs of the only group share, for a title."""
@@ -207,6 +230,14 @@ class Parameters:
         group = self._groups[name] = _Group(specs[0])
         for spec in specs:
             group.note(spec, 1)
+
+
+def _named(column: ParameterColumn, value: str) -> str:
+    """`lr=0.1`; of a word the word alone, where it says enough: `resnet50`."""
+    if value == FLAG:
+        return column.title
+    clear = not column.is_number and len(value) > 2 and value.lower() not in _UNCLEAR and number_of(value) is None
+    return value if clear else f"{column.title}={value}"
 
 
 def short_names(names: Iterable[str]) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import adding, comparing, devices, jobs, looking, reloading, scheduler
+from .crash import visit_crash
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -33,6 +34,7 @@ ACTS: dict[str, Act] = {
     "metric": comparing.metric,
     "copy_command": looking.copy_command,
     "copy_path": looking.copy_path,
+    "crash": visit_crash,
     "kill": jobs.kill,
     "suspend": jobs.suspend,
     "requeue": jobs.requeue,
@@ -65,6 +67,8 @@ ACTS: dict[str, Act] = {
     "focus_queue": looking.focus_queue,
     "focus_log": looking.focus_log,
     "next_pane": looking.next_pane,
+    "narrower": lambda main: main.places.step(-1),
+    "wider": lambda main: main.places.step(1),
     "zoom": looking.zoom,
     "back": looking.back,
     "palette": lambda main: main.app.action_command_palette(),

@@ -15,7 +15,9 @@ from gputui.core.job import JobId
 from gputui.logs.paged import paged_lines
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.filtering import Filter
-from gputui.tui.model.rows import QUEUE_ORDER, Tab
+from gputui.tui.model.rows import Tab
+from gputui.tui.model.sorting import QUEUE_ORDER
+from gputui.tui.screens.sort_prompt import SortPrompt, sort_letters
 from gputui.tui.widgets.logs.job_log import Stream
 
 if TYPE_CHECKING:
@@ -152,11 +154,9 @@ def previous_tab(main: MainScreen) -> None:
 
 
 def sort(main: MainScreen) -> None:
-    """Each column in turn, upwards and then downwards, and then the queue's own order."""
-    orders = [(QUEUE_ORDER, False), *((column, way) for column in main.table.sortable() for way in (False, True))]
-    now = (main.table.rows.sort, main.table.rows.reverse)
-    column, reverse = orders[(orders.index(now) + 1) % len(orders) if now in orders else 0]
-    main.table.set_view(sort=column, reverse=reverse)
+    """By the column whose letter comes next; the same again turns it round."""
+    letters = sort_letters(main.table.laid_out().columns)
+    main.ask(SortPrompt(letters), lambda order: main.table.sort_by(order) if order is not None else None)
 
 
 def details(main: MainScreen) -> None:
@@ -164,6 +164,9 @@ def details(main: MainScreen) -> None:
         from .devices import show_device
 
         show_device(main)
+        return
+    if not main.views and main.table.on_fold:
+        main.table.set_view(tab=Tab.ACTIVE)
         return
     job = main.job_under_cursor()
     if job is not None:

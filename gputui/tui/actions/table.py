@@ -49,7 +49,8 @@ def _shown(key: str) -> str:
     return _NAMES.get(key, key.replace("ctrl+", "^"))
 
 
-_NAMES = {"comma": ",", "full_stop": ".", "f9": "F9", "delete": "Del", "escape": "Esc", "enter": "Enter", "tab": "Tab",
+_NAMES = {"exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "comma": ",",
+          "full_stop": ".", "f9": "F9", "delete": "Del", "escape": "Esc", "enter": "Enter", "tab": "Tab",
           "left": "←", "right": "→"}  # fmt: skip
 
 
@@ -82,12 +83,13 @@ ACTIONS = (
           Part.JOBS),
     _view("metric", "m", "Metric", "what jobs are compared by; again: curves of the marked or the best", Part.JOBS),
     _view("summary", "=", "Summary", "what came of it: the best, what each parameter did, failures, times", Part.JOBS),
+    _view("crash", "exclamation_mark", "Crash", "go to the last crash; the same key again goes back", Part.JOBS),
     _view("copy_command", "y", "Copy command", "copy the job's command to the clipboard", Part.JOBS),
     _view("copy_path", "Y", "Copy path", "copy the path of the job's log to the clipboard", Part.JOBS),
     _job("kill", "K f9", "Kill", "end a job with grace; again in the dialog: now", Part.RUNNING),
     _job("suspend", "S", "Suspend", "let a running job stand still, or go on; its GPU memory stays taken",
          Part.RUNNING),
-    _job("requeue", "B", "Back to queue", "end a running job with grace and queue it again; its checkpoint is kept",
+    _job("requeue", "B", "Requeue", "end a running job with grace and queue it again; its checkpoint is kept",
          Part.RUNNING),
     _job("priority_up", "+", "Priority", "higher priority", Part.QUEUE),
     _job("priority_down", "-", "Lower", "lower priority", Part.QUEUE),
@@ -101,7 +103,7 @@ ACTIONS = (
     _view("filter", "/", "Filter", "in the queue: state:failed lr=0.1 text !not; in the log: search", Part.QUEUE),
     _view("next_tab", "right", "Next tab", "All, Active, Failed, Done", Part.QUEUE),
     _view("previous_tab", "left", "Previous tab", "the tab before", Part.QUEUE),
-    _view("sort", "s", "Sort", "sort by the next column, up and then down; a click on a title does too", Part.QUEUE),
+    _view("sort", "s", "Sort", "then a column's letter; the same again reverses, s s is the queue's order", Part.QUEUE),
     _view("follow", "f", "Follow", "stay at the log's end, or stop there", Part.LOG),
     _view("stream", "o", "OUT/ERR", "OUT, ERR or both", Part.LOG),
     _view("wrap", "w", "Wrap", "wrap long lines", Part.LOG),
@@ -118,6 +120,8 @@ ACTIONS = (
     _view("focus_queue", "2", "Queue", "go to the queue", Part.SESSION),
     _view("focus_log", "3", "Log", "go to the log", Part.SESSION),
     _view("next_pane", "tab", "Pane", "go to the next pane", Part.SESSION),
+    _view("narrower", "less_than_sign", "Log larger", "more room for the log, or drag its border", Part.SESSION),
+    _view("wider", "greater_than_sign", "Queue larger", "more room for the queue", Part.SESSION),
     _view("zoom", "z", "Zoom", "this pane on the whole screen, or back", Part.SESSION),
     _view("back", "escape", "Back", "out of zoom, filter and marks", Part.SESSION),
     _view("palette", ": ctrl+p", "Commands", "every action by name", Part.SESSION),

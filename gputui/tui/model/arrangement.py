@@ -1,21 +1,28 @@
-"""Where the panes are, for every size of terminal. Pure."""
+"""Where the panes are, for every size of terminal: it depends on the size and on what the user dragged, nothing else.
+
+Pure. Sizes are in cells and have a pane's band in them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-FRAME = 2
-"""Rows or columns that a pane's border takes."""
-SIDE_BY_SIDE = 110
-"""Columns from which queue and log stand side by side."""
-WIDE = 160
-"""Columns from which both have room enough."""
+BAND = 1
+"""Rows that a pane's band takes."""
+DIVIDER = 1
+"""Columns between two panes side by side."""
+SIDE_BY_SIDE = 140
+"""Columns from which queue and log stand side by side: parameters and results need the width."""
 LOW = 30
-"""Below so many rows panes fold, and the focused one unfolds."""
+"""Below so many rows the log has few lines."""
+LOW_LOG = 4
 LEAST = 3
-LEAST_FOR_TWO = 2 * FRAME + LEAST + 1
+"""Rows besides the band below which a pane tells nothing."""
+LEAST_FOR_TWO = 2 * BAND + LEAST + 1
 """Rows below which only the focused pane is there."""
+LEAST_LOG, LEAST_QUEUE = 40, 60
+"""Columns, side by side."""
 
 
 class Pane(StrEnum):
@@ -25,8 +32,16 @@ class Pane(StrEnum):
 
 
 @dataclass(frozen=True)
+class Dragged:
+    """By how much the user made the queue larger than it would be."""
+
+    rows: int = 0
+    columns: int = 0
+
+
+@dataclass(frozen=True)
 class Arrangement:
-    """Sizes in cells, borders included; 0: not shown."""
+    """0: not shown."""
 
     gpus: int
     queue: int
@@ -36,9 +51,18 @@ class Arrangement:
 
 
 def arrange(
-    width: int, height: int, gpu_rows: int, focus: Pane, zoomed: Pane | None = None, *, gpus_only: bool = False
+    width: int,
+    height: int,
+    gpu_rows: int,
+    focus: Pane,
+    zoomed: Pane | None = None,
+    *,
+    gpus_only: bool = False,
+    queue_needs: int = LEAST_QUEUE,
+    dragged: Dragged = Dragged(),
 ) -> Arrangement:
-    """`height`: what is left for the panes; `gpu_rows`: lines the GPU pane would like."""
+    """`height`: what is left for the panes; `gpu_rows`: lines the GPU pane would like; `queue_needs`: columns with
+    which the queue shows all it has."""
     height = max(0, height)
     if gpus_only or zoomed is Pane.GPUS:
         return Arrangement(height, 0, 0, False)
@@ -47,17 +71,17 @@ def arrange(
     gpus = _gpu_height(height, gpu_rows, focus)
     left = height - gpus
     if width >= SIDE_BY_SIDE:
-        return Arrangement(gpus, left, left, True, _queue_width(width))
-    if left < 2 * (LEAST + FRAME):  # too low for both: the log gives way, unless it is looked at
+        return Arrangement(gpus, left, left, True, _queue_width(width, queue_needs + dragged.columns))
+    if left < 2 * (LEAST + BAND):  # too low for both: the log gives way, unless it is looked at
         return Arrangement(gpus, 0, left, False) if focus is Pane.LOG else Arrangement(gpus, left, 0, False)
-    share = 3 if focus is Pane.LOG else 6 if height < LOW else 5
-    queue = max(LEAST + FRAME, min(left - LEAST - FRAME, left * share // 9))
-    return Arrangement(gpus, queue, left - queue, False)
+    log = LOW_LOG + BAND if height < LOW - 2 else left // 3
+    log = max(LEAST + BAND, min(left - LEAST - BAND, log - dragged.rows))
+    return Arrangement(gpus, left - log, log, False)
 
 
-def _queue_width(width: int) -> int:
-    """Names and notes need a certain width; what is more is shared."""
-    return width * 3 // 5 if width < WIDE else width * 11 // 20
+def _queue_width(width: int, wanted: int) -> int:
+    """The log gets all that the queue does not need."""
+    return max(min(LEAST_QUEUE, width // 2), min(wanted, width - DIVIDER - max(LEAST_LOG, width // 4)))
 
 
 def _gpu_height(height: int, rows: int, focus: Pane) -> int:
@@ -65,5 +89,5 @@ def _gpu_height(height: int, rows: int, focus: Pane) -> int:
         return 0
     if height < LEAST_FOR_TWO:
         return height
-    most = height // 2 if focus is Pane.GPUS else height // 3 if height >= LOW else height // 4
-    return min(rows, max(1, most - FRAME)) + FRAME
+    most = height // 2 if focus is Pane.GPUS else height // 3 if height >= LOW - 2 else height // 4
+    return min(rows, max(1, most - BAND)) + BAND

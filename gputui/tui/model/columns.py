@@ -1,149 +1,194 @@
-"""The queue's columns: which ones a width has room for, and what each says of a job. Pure."""
+"""The queue's columns: what each says of a job, in which look, and lines made of them. Pure.
+
+Four groups with a wider gutter between them: who (id, state, GPU), what (the parameters that differ), when (time,
+progress, end), result. Which ones a width has room for is decided in `column_choice`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len as width  # as the screen itself counts
 
-from gputui.core.job import Job, JobId, StateName
-from gputui.core.views.naming import Names
-from gputui.core.views.signs import SIGNS
-from gputui.logs.plain import plain
+from gputui.core.job import Active, Ended, Job, StateName, Waiting
 
-from .rows import PARAMETER, QUEUE_ORDER, TIME, Rows
-from .words import gpus_of, note_of, state_words, time_of
+from .row_facts import RowFacts
+from .sorting import QUEUE_ORDER
+from .words import cut
 
-LEAST_NAME, LEAST_NOTE = 12, 12
-MOST_PARAMETER = 14
-WIDE_ENOUGH_FOR_PRIORITY, WIDE_ENOUGH_FOR_TIME, WIDE_ENOUGH_FOR_GPU, WIDE_ENOUGH_FOR_STATE = 46, 30, 40, 20
-LONGEST_STATE = max(len(name) for name in StateName) + 2
+__all__ = ["BLANK", "ColumnLayout", "Group", "Piece", "QueueColumn", "look_of"]
+
+Piece = tuple[str, str]
+"""A text and the name of its look in the palette."""
+BLANK = "text"
 
 
-@dataclass
-class Told:
-    """What rows say besides what the job itself knows."""
-
-    names: Names
-    whys: Mapping[JobId, str] = field(default_factory=dict)
-    progress: Mapping[JobId, str] = field(default_factory=dict)
-    now: float = 0.0
-
-    def forget(self, jobs: Iterable[JobId]) -> None:
-        """What was said of jobs that are no longer what they were: why one waits is wrong of one that runs."""
-        gone = self.whys.keys() & jobs
-        if gone:
-            self.whys = {job: words for job, words in self.whys.items() if job not in gone}
+class Group(Enum):
+    WHO = 0
+    WHAT = 1
+    TIME = 2
+    WHEN = 3
+    RESULT = 4
 
 
 @dataclass(frozen=True)
 class QueueColumn:
     title: str
     width: int
-    text: Callable[[Job, Told], str]
+    group: Group
+    text: Callable[[RowFacts], str]
     sort: str | None = None
+    letter: str = ""
+    """Sorts by it after `s`."""
     right: bool = False
+    look: Callable[[RowFacts], str] | None = None
+    pieces: Callable[[RowFacts], list[Piece]] | None = None
+    """Where a cell has several looks; they fill it exactly."""
+    before: int = -1
+    """Blanks before it; -1: as many as between any two."""
 
     def cell(self, text: str) -> str:
         """Exactly as wide as the column."""
-        if text.isascii() and len(text) <= self.width:
-            return text.rjust(self.width) if self.right else text.ljust(self.width)
-        if cell_len(text) > self.width:
-            return set_cell_size(set_cell_size(text, max(0, self.width - 1)) + "…", self.width)
-        blanks = " " * (self.width - cell_len(text))
+        if not (text.isascii() and len(text) <= self.width):
+            text = cut(text, self.width)
+        blanks = " " * (self.width - width(text))
         return blanks + text if self.right else text + blanks
 
 
 @dataclass(frozen=True)
 class ColumnLayout:
     columns: tuple[QueueColumn, ...]
-    spills: bool = False
-    """The last column is a note: where there is none, the column before it has its room too."""
+    width: int
 
-    def line(self, job: Job, told: Told, mark: str = " ") -> str:
-        texts = [column.text(job, told) for column in self.columns]
-        if self.spills and not texts[-1]:
-            *before, name, note = self.columns
-            wide = replace(name, width=name.width + 1 + note.width)
-            return mark + " ".join(column.cell(text) for column, text in zip((*before, wide), texts, strict=False))
-        return mark + " ".join(column.cell(text) for column, text in zip(self.columns, texts, strict=True))
+    def line(self, facts: RowFacts, mark: Piece = (" ", BLANK)) -> list[Piece]:
+        """Pieces of one look each, exactly as wide as the layout."""
+        made: list[Piece] = [mark]
+        taken, own = 1, look_of(facts)
+        for column in self._columns_of(facts):
+            taken += column.before + column.width
+            if column.pieces is not None:
+                made += [(" " * column.before, BLANK), *column.pieces(facts)]
+            else:
+                look = column.look(facts) if column.look is not None else own
+                made.append((" " * column.before + column.cell(column.text(facts)), look))
+        made.append((" " * max(0, self.width - taken), BLANK))
+        return _joined(made)
 
-    def header(self, rows: Rows) -> str:
-        return " " + " ".join(column.cell(self._title(column, rows)) for column in self.columns)
+    def _columns_of(self, facts: RowFacts) -> Sequence[QueueColumn]:
+        """Where a row has a message, it stands in the place of those that would be empty or matter less."""
+        message, remark = facts.message, facts.remark
+        if message:
+            first = _message_from(facts)
+            place = next((n for n, column in enumerate(self.columns) if column.group.value >= first), None)
+            return (
+                self.columns if place is None else self._with(place, len(self.columns), message, _message_look(facts))
+            )
+        if remark:
+            there = [number for number, column in enumerate(self.columns) if column.group is Group.WHEN]
+            return self._with(there[0], there[-1] + 1, remark, "warning") if there else self.columns
+        return self.columns
 
-    def _title(self, column: QueueColumn, rows: Rows) -> str:
-        if column.sort != rows.sort or rows.sort == QUEUE_ORDER:
-            return column.title
-        return column.title[: max(0, column.width - 1)] + ("▴" if rows.reverse else "▾")
+    def _with(self, first: int, after: int, text: str, look: str) -> Sequence[QueueColumn]:
+        """With one text in the place of some columns; at the end of the line it has all that is left."""
+        begin = self._place(self.columns[first]) + self.columns[first].before
+        end = self._place(self.columns[after]) if after < len(self.columns) else self.width - 1
+        message = QueueColumn(
+            "", max(0, end - begin), Group.WHEN, lambda _: text, look=lambda _: look, before=self.columns[first].before
+        )  # fmt: skip
+        return [*self.columns[:first], message, *self.columns[after:]]
+
+    def text(self, facts: RowFacts) -> str:
+        return "".join(text for text, _ in self.line(facts)).rstrip()
+
+    def _place(self, wanted: QueueColumn) -> int:
+        """The cell after the mark and all columns before it."""
+        place = 1
+        for column in self.columns:
+            if column is wanted:
+                return place
+            place += column.before + column.width
+        return place
+
+    def fold(self, hidden: int) -> list[Piece]:
+        """The line in the place of rows that are folded; it stands below the states."""
+        state = next((column for column in self.columns if column.sort == "state"), self.columns[0])
+        indent = self._place(state) + state.before
+        return [(_padded(" " * indent + f"⋮ {hidden:,} more wait", self.width), "past")]
+
+    def header(self, sort: str, *, reverse: bool) -> list[Piece]:
+        made: list[Piece] = [(" ", "past")]
+        taken = 1
+        for column in self.columns:
+            taken += column.before + column.width
+            if column.sort is None or column.sort != sort or sort == QUEUE_ORDER:
+                made.append((" " * column.before + column.cell(column.title), "past"))
+                continue
+            made += _sorted_title(column, "▾" if reverse else "▴")
+        made.append((" " * max(0, self.width - taken), "past"))
+        return made
 
     def column_at(self, x: int) -> QueueColumn | None:
         """The column under a click."""
-        left = 1
         for column in self.columns:
-            if left <= x < left + column.width + 1:
+            place = self._place(column)
+            if place <= x < place + column.before + column.width:
                 return column
-            left += column.width + 1
         return None
 
 
-def layout(width: int, rows: Rows, highest_id: int, longest_name: int, *, progress: bool = False) -> ColumnLayout:
-    """`longest_name`: of the rows in sight. Every line is exactly `width` cells wide."""
-    fixed = _fixed(width, highest_id, progress=progress)
-    left = width - 1 - sum(column.width + 1 for column in fixed)
-    parameters = _parameters(rows, left)
-    if parameters:
-        left -= sum(column.width + 1 for column in parameters)
-        return ColumnLayout((*fixed, *parameters, QueueColumn("", left, _rest)))
-    name = min(max(LEAST_NAME, longest_name), left * 3 // 5)
-    if name < LEAST_NAME or left - name - 1 < LEAST_NOTE:
-        return ColumnLayout((*fixed, QueueColumn("job", left, _name, "name")))
-    return ColumnLayout(
-        (*fixed, QueueColumn("job", name, _name, "name"), QueueColumn("", left - name - 1, _note)), spills=True
-    )
+def _sorted_title(column: QueueColumn, arrow: str) -> list[Piece]:
+    """`▴val_loss`, in the blank before the column where it is as wide as its title."""
+    cells = column.before + column.width
+    title = cut(column.title, min(column.width, cells - 1))
+    spare = cells - width(title) - 1
+    if column.right or spare < column.before:
+        left = spare if column.right else column.before - 1
+        return [(" " * left, "past"), (arrow, "text"), (title, "sorted"), (" " * (spare - left), "past")]
+    return [(" " * column.before, "past"), (title, "sorted"), (arrow, "text"), (" " * (spare - column.before), "past")]
 
 
-def _fixed(width: int, highest_id: int, *, progress: bool) -> list[QueueColumn]:
-    """Those that are as wide as they are; a narrow line does without the ones that matter least."""
-    id_width = min(max(3, len(str(highest_id))), max(1, width - 3))
-    columns = [QueueColumn("id", id_width, lambda job, _: str(job.id), "id", right=True)]
-    if width >= WIDE_ENOUGH_FOR_STATE + id_width:
-        columns.append(QueueColumn("state", LONGEST_STATE, lambda job, _: state_words(job), "state"))
-    elif width >= id_width + 5:
-        columns.append(QueueColumn("", 1, lambda job, _: SIGNS[job.state.name], "state"))
-    if width >= WIDE_ENOUGH_FOR_PRIORITY:
-        columns.append(QueueColumn("pri", 3, lambda job, _: str(job.priority), "pri", right=True))
-    if width >= WIDE_ENOUGH_FOR_GPU:
-        columns.append(QueueColumn("gpu", 3 if width < 90 else 6, lambda job, _: gpus_of(job)))
-    if width >= WIDE_ENOUGH_FOR_TIME + id_width:
-        columns.append(QueueColumn("time", 8, lambda job, told: time_of(job, told.now), TIME, right=True))
-    if progress and width >= WIDE_ENOUGH_FOR_PRIORITY:
-        columns.append(QueueColumn("done", 4, lambda job, told: told.progress.get(job.id, ""), right=True))
-    return columns
+def _message_from(facts: RowFacts) -> int:
+    """A job that waits has no time either."""
+    return Group.TIME.value if isinstance(facts.job.state, Waiting) else Group.WHEN.value
 
 
-def _parameters(rows: Rows, left: int) -> list[QueueColumn]:
-    """Columns of their own for parameters, when all of them fit in half the room."""
-    made = []
-    for name, longest in rows.params.items():
-        width = min(MOST_PARAMETER, max(cell_len(plain(name)) + 1, longest))
-        made.append(QueueColumn(plain(name), width, _parameter(name), PARAMETER + name))
-    return made if made and sum(column.width + 1 for column in made) <= left // 2 else []
+def _message_look(facts: RowFacts) -> str:
+    return "failure" if facts.bad else "warning"
 
 
-def _parameter(name: str) -> Callable[[Job, Told], str]:
-    return lambda job, told: plain(job.spec.params.get(name, ""))
+def _padded(text: str, cells: int) -> str:
+    text = cut(text, max(0, cells))
+    return text + " " * (cells - width(text))
 
 
-def _name(job: Job, told: Told) -> str:
-    return plain(told.names.of(job))
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Neighbours of one look are one piece; blanks have the look of what is before them."""
+    made: list[Piece] = []
+    for text, look in pieces:
+        if not text:
+            continue
+        if made and (look == made[-1][1] or not text.strip()):
+            made[-1] = (made[-1][0] + text, made[-1][1])
+        else:
+            made.append((text, look))
+    return made
 
 
-def _rest(job: Job, told: Told) -> str:
-    """Beside columns of parameters: a name only where the parameters do not tell it."""
-    name = _name(job, told) if job.spec.name or not job.spec.params else ""
-    return "  ".join(part for part in (name, _note(job, told)) if part)
+def look_of(facts: RowFacts) -> str:
+    """Of what tells how a job goes: its id, state, place and times."""
+    return _LOOKS.get(facts.job.state.name) or _kind_look(facts.job)
 
 
-def _note(job: Job, told: Told) -> str:
-    return note_of(job, told.now) or told.whys.get(job.id, "")
+def _kind_look(job: Job) -> str:
+    if isinstance(job.state, Active):
+        return "running"
+    return "past" if isinstance(job.state, Ended) else "text"
+
+
+_LOOKS = {
+    StateName.SUSPENDED: "warning", StateName.STOPPING: "warning", StateName.HELD: "warning",
+    StateName.FAILED: "failure", StateName.CRASHED: "failure", StateName.TIMED_OUT: "failure",
+    StateName.LOST: "failure", StateName.REFUSED: "failure", StateName.SKIPPED: "failure",
+}  # fmt: skip

@@ -6,21 +6,19 @@ A change costs a search in the order, not a new order; a filter costs a pass ove
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
 from gputui.core import states
-from gputui.core.job import Active, Ended, Job, JobId, StateName, Waiting
+from gputui.core.job import Ended, Job, JobId, StateName
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.naming import Names
+from gputui.core.views.parameter_columns import Parameters
 
 from .filtering import Filter, text_of
+from .folding import NO_FOLD, Fold, folded
+from .sorting import METRIC, NOTHING, PARAMETER, QUEUE_ORDER, SECOND, SORTS, TIME, Key, comparable, queue_key
 from .words import seconds_of
-
-Key = tuple[Any, ...]
-"""What a row is sorted by; its last element is the job."""
 
 BAD_ENDS = frozenset(states.BAD_ENDS)
 ENDS = frozenset(states.ENDS)
@@ -37,20 +35,14 @@ SHOWN_STATES = {
     Tab.ALL: frozenset(StateName),
     Tab.ACTIVE: frozenset(StateName) - ENDS,
     Tab.FAILED: BAD_ENDS,
-    Tab.DONE: ENDS,
+    Tab.DONE: ENDS - BAD_ENDS,
 }
-QUEUE_ORDER = "queue"
-TIME = "time"
-NOTHING = 2
-"""Begins the keys of jobs that have nothing to be sorted by: after numbers and texts."""
-PARAMETER = "="
-"""Before the name of a parameter, where an order is named: a parameter may be called like a column."""
 
 
 class Rows:
     """The view on a session's jobs: a tab, a filter, a sort order."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, parameters: Parameters) -> None:
         self.tab = Tab.ALL
         self.filter = Filter()
         self.sort = QUEUE_ORDER
@@ -59,10 +51,12 @@ class Rows:
         """Until when what runs has run, where that is the order."""
         self.pinned: JobId | None = None
         """The job under the cursor: when it ends it stays where it is until the cursor leaves it."""
-        self._params: dict[JobId, dict[str, str]] = {}
-        self._widths: dict[str, Counter[int]] = {}
-        """The parameters that jobs have, and how many values of each are so long."""
-        self._names = names
+        self.room = 0
+        """Rows that are in sight; 0: as many as there are, and nothing is folded."""
+        self.fold = NO_FOLD
+        self.values: Callable[[str, Job], float | None] = lambda metric, job: None
+        """What a job is sorted by where the order is a metric's; the better the smaller."""
+        self._parameters = parameters
         self._out_of_place = False
         self._keys: dict[JobId, Key] = {}
         self._order: list[Key] = []
@@ -76,20 +70,41 @@ class Rows:
     # Reading
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self.fold.rows(len(self._rows))
 
-    def job_at(self, row: int) -> JobId:
-        found: JobId = self._rows[self._turned(row)][-1]
+    def job_at(self, row: int) -> JobId | None:
+        """None: the line in the place of those that are folded."""
+        place = self.fold.place(row)
+        return None if place is None else self._job(self._turned(place))
+
+    def _job(self, place: int) -> JobId:
+        found: JobId = self._rows[place][-1]
         return found
 
     def row_of(self, job: JobId) -> int | None:
+        """None: it is not in this view, or folded."""
+        place = self._place_of(job)
+        return None if place is None else self.fold.row(self._turned(place))
+
+    def _place_of(self, job: JobId) -> int | None:
         key = self._keys.get(job)
         if key is None:
             return None
         place = bisect_left(self._rows, key)
-        if place == len(self._rows) or self._rows[place] != key:
-            return None
-        return self._turned(place)
+        return None if place == len(self._rows) or self._rows[place] != key else place
+
+    def refold(self) -> bool:
+        """After rows or the cursor changed; True if another number is folded than before."""
+        before, self.fold = self.fold, self._folded()
+        return self.fold != before
+
+    def _folded(self) -> Fold:
+        plain = self.tab is Tab.ALL and self.sort == QUEUE_ORDER and not self.reverse and not self.filter
+        if not plain or not self.room:
+            return NO_FOLD
+        active, waiting = (bisect_left(self._rows, (group,)) for group in (1, 2))
+        cursor = self._place_of(self.pinned) if self.pinned is not None else None
+        return folded(active, waiting - active, len(self._rows) - waiting, self.room, cursor)
 
     def _turned(self, place: int) -> int:
         """From a place in the order to its row, and back: what has nothing to be sorted by is last both ways."""
@@ -99,10 +114,18 @@ class Rows:
         return told - 1 - place if place < told else place
 
     def jobs(self) -> Iterable[JobId]:
-        return (self._rows[self._turned(row)][-1] for row in range(len(self._rows)))
+        """All of this view, also those that are folded."""
+        return (self._job(self._turned(place)) for place in range(len(self._rows)))
+
+    def between(self, first: int, last: int) -> Iterable[JobId]:
+        """The jobs of these rows, and of those folded between them."""
+        edges = [self.fold.place(row) for row in (first, last)]
+        start = edges[0] if edges[0] is not None else self.fold.at
+        stop = edges[1] if edges[1] is not None else self.fold.at + self.fold.hidden - 1
+        return (self._job(self._turned(place)) for place in range(start, stop + 1))
 
     def __contains__(self, job: JobId) -> bool:
-        return self.row_of(job) is not None
+        return self._place_of(job) is not None
 
     # Changing the view
 
@@ -136,39 +159,19 @@ class Rows:
         for check in self.filter.checks:
             rows = [key for key in rows if check(snapshot[key[-1]])]
         self._rows = rows
+        self.refold()
 
     def read_texts(self, snapshot: Snapshot) -> None:
         """Before the first letter is typed, so that it is answered as fast as the others."""
         for job_id in self._keys.keys() - self._texts.keys():
             self._texts[job_id] = text_of(snapshot[job_id])
 
-    @property
-    def params(self) -> dict[str, int]:
-        """The parameters that jobs on the list have, and the width of the longest value of each."""
-        return {name: max(widths) for name, widths in self._widths.items()}
-
     def learn(self, jobs: Iterable[Job]) -> bool:
-        """What these jobs are called and which parameters they have; True if names of others may have changed."""
+        """Which parameters these jobs have; True if what tells jobs apart may have changed."""
         changed = False
         for job in jobs:
-            changed |= self._names.learn(job)
-            changed |= self._learn_params(job)
+            changed |= self._parameters.learn(job)
         return changed
-
-    def _learn_params(self, job: Job) -> bool:
-        known, params = self._params.get(job.id, {}), {} if job.archived else job.spec.params
-        if known == params:
-            return False
-        for name, value in known.items():
-            self._widths[name][len(value)] -= 1
-        for name, value in params.items():
-            self._widths.setdefault(name, Counter())[len(value)] += 1
-        for name in known:
-            self._widths[name] = +self._widths[name]  # without what nobody has any more
-            if not self._widths[name]:
-                del self._widths[name]
-        self._params[job.id] = params
-        return True
 
     # Changes of jobs
 
@@ -183,7 +186,7 @@ class Rows:
                 self._out_of_place = True
             else:
                 moved |= self._place(job, key_of)
-        return moved
+        return self.refold() or moved
 
     def pass_time(self, snapshot: Snapshot, now: float) -> bool:
         """Where the order is how long jobs take, those that run move on in it."""
@@ -196,7 +199,7 @@ class Rows:
             return False
         moved = self._settle_pinned(snapshot)
         self.pinned = job
-        return moved
+        return self.refold() or moved
 
     def _settle_pinned(self, snapshot: Snapshot) -> bool:
         """A job that ended under the cursor goes where ended jobs are."""
@@ -233,15 +236,18 @@ class Rows:
 
     def _key_of(self) -> Callable[[Job], Key]:
         if self.sort == QUEUE_ORDER:
-            return _queue_key
+            return queue_key
         value_of = self._value_of()
-        return lambda job: (*_comparable(value_of(job)), job.id)
+        return lambda job: (*comparable(value_of(job)), job.id)
 
     def _value_of(self) -> Callable[[Job], Any]:
         if self.sort == TIME:
             return lambda job: seconds_of(job, self.now)
+        if self.sort in (METRIC, SECOND):
+            return lambda job: self.values(self.sort, job)
         if self.sort.startswith(PARAMETER):
-            return _parameter(self.sort.removeprefix(PARAMETER))
+            name = self.sort.removeprefix(PARAMETER)
+            return lambda job: self._parameters.value(job, name)
         return SORTS[self.sort]
 
 
@@ -249,38 +255,3 @@ def _take_out(rows: list[Key], key: Key) -> None:
     place = bisect_left(rows, key)
     if place < len(rows) and rows[place] == key:
         del rows[place]
-
-
-def _queue_key(job: Job) -> Key:
-    """What runs first, then what waits in its order, then what ended, the newest first."""
-    state = job.state
-    if isinstance(state, Waiting):
-        return (1, -job.priority, job.position, job.id)
-    if isinstance(state, Active):
-        return (0, state.placed.since, 0.0, job.id)
-    ended = job.attempts[-1].ended if job.attempts else job.added
-    return (2, -ended, 0.0, job.id)
-
-
-SORTS: dict[str, Callable[[Job], Any]] = {
-    "id": lambda job: job.id,
-    "state": lambda job: job.state.name,
-    "pri": lambda job: -job.priority,
-    "name": lambda job: job.spec.name or job.spec.command,
-    "group": lambda job: job.spec.group,
-}
-
-
-def _parameter(name: str) -> Callable[[Job], Any]:
-    return lambda job: job.spec.params.get(name)
-
-
-def _comparable(value: Any) -> tuple[int, float, str]:
-    """Numbers before texts before nothing, each among its own kind."""
-    if value is None:
-        return (NOTHING, 0.0, "")
-    try:
-        number = float(value)
-    except ValueError:
-        return (1, 0.0, str(value))
-    return (0, number, "") if number == number else (1, 0.0, str(value))  # NaN has no place among numbers

@@ -11,6 +11,15 @@ from gputui.core.transitions import words as end_words
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
+LONG_STATES = {name: name.replace("_", " ") for name in StateName} | {StateName.SUCCEEDED: "ok"}
+SHORT_STATES = {
+    StateName.QUEUED: "wait", StateName.HELD: "held", StateName.BLOCKED: "dep", StateName.DELAYED: "late",
+    StateName.STARTING: "init", StateName.RUNNING: "run", StateName.SUSPENDED: "susp", StateName.STOPPING: "stop",
+    StateName.SUCCEEDED: "ok", StateName.FAILED: "fail", StateName.CRASHED: "fail", StateName.KILLED: "kill",
+    StateName.TIMED_OUT: "time", StateName.LOST: "lost", StateName.REFUSED: "no", StateName.SKIPPED: "skip",
+}  # fmt: skip
+"""Where there is little room."""
+
 
 def state_words(job: Job) -> str:
     return f"{SIGNS[job.state.name]} {job.state.name.replace('_', ' ')}"

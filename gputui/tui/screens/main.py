@@ -6,22 +6,23 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import DescendantFocus, Resize, ScreenResume, ScreenSuspend
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets._toast import ToastRack
 
 from gputui.core.events import UserCommand
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.naming import Names
+from gputui.core.views.parameter_columns import Parameters
 from gputui.logs.plain import plain
 from gputui.session.messages.replies import Outcome
 from gputui.tui.actions import ACTS
+from gputui.tui.actions.crash import CrashVisit
 from gputui.tui.actions.table import BY_NAME, bindings
 from gputui.tui.bridge import Bridge
 from gputui.tui.farewell import Way
@@ -32,7 +33,9 @@ from gputui.tui.screens.panes.logs import LogPresenter
 from gputui.tui.screens.panes.painting import PAINT_EVERY, Painter
 from gputui.tui.screens.panes.queue import QueuePresenter
 from gputui.tui.screens.summary.occasion import SummaryOccasion
+from gputui.tui.widgets.band import Band
 from gputui.tui.widgets.banner import Banner
+from gputui.tui.widgets.divider import Divider, Dragging
 from gputui.tui.widgets.footer import Footer
 from gputui.tui.widgets.gpus.pane import GpuPane
 from gputui.tui.widgets.logs.pane import LogPane
@@ -55,7 +58,7 @@ class MainScreen(Screen[None]):
         self.bridge = bridge
         self.read_only = read_only
         self.now = now
-        self.names = Names()
+        self.names = Parameters()
         self.status = StatusLine(where, id="status")
         bridge.take_changed()  # the snapshot read below has all of it
         self.table: QueueTable = QueueTable(bridge.snapshot, self.names, id="table")
@@ -64,14 +67,17 @@ class MainScreen(Screen[None]):
         # Held here and not looked up: news may come before they are mounted, and after.
         self.banner = Banner(id="banner")
         self.work = Container(id="work")
-        self.queue_frame = Vertical(id="queue")
+        self.gpu_frame, self.queue_frame, self.log_frame = Vertical(), Vertical(id="queue"), Vertical()
+        self.gpu_band, self.queue_band, self.log_band = Band(1, "GPUs"), Band(2, "Queue"), Band(3, "Log", pulls=True)
+        self.divider = Divider()
         self.filter_bar = FilterBar(id="filter")
         self.footer = Footer(id="footer")
-        self.places = Arranger(self)
+        self.places: Arranger = Arranger(self)
         self.queue = QueuePresenter(self)
         self.logs = LogPresenter(self)
         self.painter = Painter(self)
         self.occasion = SummaryOccasion(self)
+        self.crash_visit: CrashVisit | None = None
         self.changed_keys: dict[str, str] = {}
         self.asks_which_gpus = False
         """Once the cards are seen, and if others are on some: neither a flag nor the settings named any."""
@@ -85,11 +91,17 @@ class MainScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self.status
         yield self.banner
-        yield self.gpus
+        with self.gpu_frame:
+            yield self.gpu_band
+            yield self.gpus
         with self.work:
             with self.queue_frame:
+                yield self.queue_band
                 yield self.table
-            yield self.log_pane
+            yield self.divider
+            with self.log_frame:
+                yield self.log_band
+                yield self.log_pane
         yield self.filter_bar
         yield self.footer
 
@@ -228,11 +240,7 @@ class MainScreen(Screen[None]):
 
     def reset(self) -> None:
         """Another owner's pictures: nothing that was known of the jobs counts."""
-        self.bridge.take_changed()
-        self.table.reset(self.bridge.snapshot)
-        self.paint()
-        self.logs.show()
-        self.places.arrange()
+        self.painter.reset()
 
     def short_name(self, job: JobId) -> str:
         return self.names.of(self.snapshot[job]) if job in self.snapshot else ""
@@ -257,8 +265,20 @@ class MainScreen(Screen[None]):
         self.call_after_refresh(self.queue.look)
 
     @on(LogPane.TitleChanged)
-    def _log_title(self, event: LogPane.TitleChanged) -> None:
-        self.log_pane.border_title = Text(f"3 {plain(event.title)}")
+    def _log_title(self) -> None:
+        self.logs.paint_title()
+
+    @on(Band.BandClicked)
+    def _band_clicked(self, event: Band.BandClicked) -> None:
+        """A click on a band goes to its pane, and on one of the queue's tabs to that tab."""
+        panes: list[Widget] = [self.gpus, self.table, self.log_pane]
+        panes[int(event.band.number) - 1].focus()
+        if event.band is self.queue_band:
+            self.queue.clicked(event.part)
+
+    @on(Dragging)
+    def _dragged(self, event: Dragging) -> None:
+        self.places.drag(columns=event.columns, rows=event.rows)
 
     @on(LogPane.Noticed)
     def _log_note(self, event: LogPane.Noticed) -> None:
@@ -274,6 +294,5 @@ class MainScreen(Screen[None]):
         panes = {self.gpus: Pane.GPUS, self.table: Pane.QUEUE, self.log_pane: Pane.LOG}
         pane = next((pane for widget, pane in panes.items() if widget is event.widget), None)
         if pane is not None:
-            self.places.focus = pane
-            self.places.arrange()
+            self.places.focus_on(pane)
             self.paint_footer()

@@ -18,6 +18,8 @@ from textual.widget import Widget
 
 from gputui.tui.looks.palette import Palette, palette_of
 
+from .divider import Dragging
+
 __all__ = ["Band", "BandPart", "band_line"]
 
 BandPart = tuple[str, Style]
@@ -31,15 +33,19 @@ class Band(Widget):
     DEFAULT_CSS = "Band { height: 1; width: 100%; }"
 
     class BandClicked(Message):
-        def __init__(self, band: Band, x: int) -> None:
+        """`part`: which one of the left parts was under the mouse, if any."""
+
+        def __init__(self, band: Band, part: int | None) -> None:
             super().__init__()
             self.band = band
-            self.x = x
+            self.part = part
 
-    def __init__(self, number: int | str, title: str, *, id: str | None = None) -> None:
+    def __init__(self, number: int | str, title: str, *, pulls: bool = False, id: str | None = None) -> None:
+        """`pulls`: dragging it up or down moves the border between two panes."""
         super().__init__(id=id)
         self.number = number
         self.title = title
+        self._pulls, self._held = pulls, False
         self.focused_pane = False
         self._parts: tuple[list[BandPart], list[BandPart]] = ([], [])
         self.places: list[tuple[int, int]] = []
@@ -71,7 +77,22 @@ class Band(Widget):
         return band_line([*head, *left], right, self.size.width, palette)
 
     def on_click(self, event: events.Click) -> None:
-        self.post_message(self.BandClicked(self, event.x))
+        under = (number for number, (start, end) in enumerate(self.places) if start <= event.x < end)
+        self.post_message(self.BandClicked(self, next(under, None)))
+
+    def on_mouse_down(self) -> None:
+        if self._pulls:
+            self._held = True
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._held and event.y:
+            self.post_message(Dragging(rows=event.y))
+
+    def on_mouse_up(self) -> None:
+        if self._held:
+            self._held = False
+            self.release_mouse()
 
 
 def band_head(number: int | str, title: str, palette: Palette, *, focused: bool) -> list[BandPart]:

@@ -17,7 +17,7 @@ from gputui.tui.screens.reading import Reading
 
 KEYS = [(action.name, key) for action in ACTIONS if not action.view for key in action.keys]
 VIEWS = {action.view for action in ACTIONS if action.view}
-CHARACTERS = {"comma": ",", "full_stop": "."}
+CHARACTERS = {"exclamation_mark": "!", "comma": ",", "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">"}
 OWN = {"next_tab", "previous_tab", "details"}
 """Panes have these keys themselves: along a line that is wider than the pane, and opening a device."""
 

@@ -115,7 +115,9 @@ async def test_y_copies_the_command_and_the_path_of_the_log(stage: Stage) -> Non
 
 @on_stage()
 async def test_without_jobs_every_key_is_harmless(stage: Stage) -> None:
-    await stage.press(*"echKSBr+-[]{}v*oflwnNyYL,.", "space", "delete", "enter", "escape", "left", "right", "s")
+    await stage.press(
+        *"echKSBr+-[]{}v*oflwnNyYL,.", "space", "delete", "enter", "escape", "left", "right", "s", "s", "!"
+    )
     assert stage.screen is stage.main
     assert "there is no job here" in stage.said
     await stage.press("2")

@@ -22,8 +22,9 @@ async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Sta
     assert cause.kind is PauseKind.CRASHES
     await stage.shows("3 jobs: ModuleNotFoundError: No module named 'timm'")
     await stage.shows("R reruns them and resumes · p resumes without · l opens the log")
+    await stage.press("!")
     await stage.until(lambda: stage.table.cursor == jobs[2], "the cursor is on the crash")
-    await stage.shows("3 Log  #2")
+    await stage.shows("3 Log   #2")
     assert stage.state(jobs[3]) is StateName.QUEUED
 
     (stage.folder / "fixed").touch()
@@ -101,9 +102,36 @@ async def test_what_is_shown_of_crashes_alike_is_a_true_message_of_one_of_them(s
     await stage.shows("[x] 3 × ValueError: bad shape 63x128   #0 #1 #2")
     await stage.press("space")
     await stage.shows("[ ] 3 × ValueError: bad shape 63x128")
-    await stage.press("escape", "enter")
+    await stage.press("escape", "!", "enter")
     await stage.shows("attempt 1 failed: ValueError: bad shape 63x128")
     assert [stage.job(job).attempts[-1].said for job in jobs[:2]] == [
         "ValueError: bad shape 61x128",
         "ValueError: bad shape 62x128",
     ]
+
+
+@on_stage(lanes=1, size=(120, 40))
+async def test_a_pause_takes_neither_the_cursor_nor_its_line_and_a_key_goes_to_the_crash_and_back(
+    stage: Stage,
+) -> None:
+    await stage.add(*(f"echo {number}" for number in range(40)), hold=True)
+    await stage.go_to(20)
+    line = next(y for y, text in enumerate(stage.lines()) if text.startswith("  20 "))
+    jobs = await stage.add(*(f"{NEEDS_TIMM} {number}" for number in range(3)))
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips")
+    await stage.shows("3 jobs crashed the same way")
+    assert stage.table.cursor == 20
+    assert stage.lines()[line].startswith("  20 "), "on the line where it was"
+    await stage.press("p")
+    await stage.until(lambda: "PAUSED" not in stage.text, "the banner is gone")
+    assert stage.lines()[line].startswith("  20 "), "and where it was before"
+    await stage.press("/", "2", "enter", "!")
+    assert stage.table.cursor == jobs[2]
+    await stage.press("!")
+    assert (stage.table.cursor, stage.table.rows.filter.written) == (20, "2")
+
+
+@on_stage(size=(80, 24))
+async def test_without_a_failure_the_key_to_the_crash_says_so(stage: Stage) -> None:
+    await stage.press("!")
+    await stage.told("no job has failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from functools import cache
 
-from gputui.tui.model.arrangement import FRAME, LOW, SIDE_BY_SIDE, Arrangement, Pane, arrange
+from gputui.tui.model.arrangement import BAND, LEAST, LOW, SIDE_BY_SIDE, Arrangement, Dragged, Pane, arrange
 
 WIDTHS = (20, 40, 60, 79, 80, SIDE_BY_SIDE - 1, SIDE_BY_SIDE, 120, 200, 250)
 LINES = 2
@@ -34,10 +34,10 @@ def test_every_size_has_room_for_what_is_shown() -> None:
 def test_the_focused_pane_is_there_with_a_line_to_show_something_on() -> None:
     for _, height, rows, focus, zoomed, only, made in _all():
         looked_at = Pane.GPUS if only else zoomed or focus
-        if height < FRAME + 1 or (looked_at is Pane.GPUS and not rows and not only and zoomed is None):
+        if height < BAND + 1 or (looked_at is Pane.GPUS and not rows and not only and zoomed is None):
             continue
         shown = {Pane.GPUS: made.gpus, Pane.QUEUE: made.queue, Pane.LOG: made.log}[looked_at]
-        assert shown > FRAME, (height, rows, focus, zoomed, made)
+        assert shown > BAND, (height, rows, focus, zoomed, made)
 
 
 def test_a_zoomed_pane_is_alone() -> None:
@@ -56,10 +56,34 @@ def test_no_room_at_all_is_no_error() -> None:
 def test_usual_terminals_show_all_three() -> None:
     for width, height in ((80, 24), (120, 40), (200, 60)):
         made = arrange(width, height - LINES, 8, Pane.QUEUE)
-        assert min(made.gpus, made.queue, made.log) > FRAME
+        assert min(made.gpus, made.queue, made.log) > BAND
         assert made.side_by_side is (width >= SIDE_BY_SIDE)
 
 
 def test_a_low_terminal_gives_the_gpus_more_when_they_are_looked_at() -> None:
     low = LOW - 6
     assert arrange(80, low, 16, Pane.GPUS).gpus > arrange(80, low, 16, Pane.QUEUE).gpus
+
+
+def test_where_panes_are_depends_on_the_size_and_not_on_where_the_keys_go() -> None:
+    for width, height in ((80, 24), (120, 40), (200, 60)):
+        made = [arrange(width, height - LINES, 4, focus) for focus in (Pane.QUEUE, Pane.LOG)]
+        assert made[0] == made[1]
+
+
+def test_a_low_terminal_gives_the_log_four_lines_and_a_usual_one_a_third() -> None:
+    assert arrange(80, 24 - LINES, 2, Pane.QUEUE).log == 4 + BAND
+    assert arrange(120, 40 - LINES, 4, Pane.QUEUE).log == 10 + BAND
+
+
+def test_beside_the_queue_the_log_gets_all_that_the_queue_does_not_need() -> None:
+    assert arrange(200, 58, 8, Pane.QUEUE, queue_needs=127).queue_width == 127
+    assert arrange(200, 58, 8, Pane.QUEUE, queue_needs=190).queue_width < 200 - 40, "but it has room itself"
+
+
+def test_what_the_user_dragged_counts_as_far_as_both_have_room() -> None:
+    usual = arrange(120, 38, 4, Pane.QUEUE)
+    assert arrange(120, 38, 4, Pane.QUEUE, dragged=Dragged(rows=3)).log == usual.log - 3
+    assert arrange(120, 38, 4, Pane.QUEUE, dragged=Dragged(rows=99)).log == LEAST + BAND
+    assert arrange(120, 38, 4, Pane.QUEUE, dragged=Dragged(rows=-99)).queue == LEAST + BAND
+    assert arrange(200, 58, 4, Pane.QUEUE, queue_needs=100, dragged=Dragged(columns=8)).queue_width == 108

@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.queues import NOW, STATES, TEXTS, Queue, job, jobs
+from support import evening
+from support.queues import NOW, STATES, TEXTS, job, jobs
 
 from gputui.core.job import Job
-from gputui.core.views.naming import Names
+from gputui.core.views.parameter_columns import Parameters
 from gputui.logs.plain import FORBIDDEN, plain
-from gputui.tui.model.columns import ColumnLayout, Told, layout
-from gputui.tui.model.rows import PARAMETER, QUEUE_ORDER, SORTS, Rows
+from gputui.tui.model.column_choice import TableShape, layout, width_needed
+from gputui.tui.model.columns import ColumnLayout, Piece
+from gputui.tui.model.result_cells import NO_RESULT_SHAPE, result_shape
+from gputui.tui.model.row_facts import RowFacts, Told
+from gputui.tui.model.sorting import METRIC, PARAMETER, QUEUE_ORDER, SORTS
+from gputui.tui.screens.sort_prompt import sort_letters
 
 NARROWEST, WIDEST = 17, 250
 
 
-def laid_out(width: int, *of: Job, sort: str = QUEUE_ORDER, progress: bool = False) -> tuple[ColumnLayout, Told, Rows]:
-    names = Names()
-    rows = Rows(names)
-    rows.sort = sort
-    rows.rebuild(Queue(list(of)).snapshot)
-    rows.learn(of)
-    longest = max((len(names.of(each)) for each in of), default=0)
-    return layout(width, rows, len(of), longest, progress=progress), Told(names, now=NOW), rows
+def learnt(of: list[Job]) -> Parameters:
+    parameters = Parameters()
+    for each in of:
+        parameters.learn(each)
+    return parameters
+
+
+def laid_out(width: int, *of: Job) -> tuple[ColumnLayout, Told]:
+    parameters = learnt(list(of))
+    columns = parameters.columns()
+    shape = TableShape(len(of), columns, names=not columns or not parameters.tells_all())
+    return layout(width, shape), Told(parameters, now=NOW)
+
+
+def text(pieces: list[Piece]) -> str:
+    return "".join(words for words, _ in pieces)
 
 
 def lines(width: int, *of: Job, **whys: str) -> list[str]:
-    made, told, _ = laid_out(width, *of)
+    made, told = laid_out(width, *of)
     told.whys = {int(number.removeprefix("why")): words for number, words in whys.items()}
-    return [made.line(each, told).rstrip() for each in of]
+    return [made.text(RowFacts(each, told)) for each in of]
+
+
+def sweep(width: int) -> tuple[ColumnLayout, Told]:
+    """The sixty jobs of an evening, with results."""
+    shown = evening.snapshot()
+    parameters = learnt(list(shown))
+    results = result_shape(shown, None, NO_RESULT_SHAPE)
+    told = Told(parameters, now=evening.NOW, results=shown.results, shape=results, best=shown.best)
+    shape = TableShape(60, parameters.columns(), names=False, results=results, peaks=True)
+    return layout(width, shape), told
 
 
 @settings(max_examples=200)
@@ -39,10 +64,11 @@ def test_every_line_is_exactly_as_wide_as_asked(data: st.DataObject) -> None:
     width = data.draw(st.integers(NARROWEST, WIDEST))
     of = [data.draw(jobs(number)) for number in range(data.draw(st.integers(1, 4)))]
     sort = data.draw(st.sampled_from([QUEUE_ORDER, *SORTS, PARAMETER + "lr"]))
-    made, told, rows = laid_out(width, *of, sort=sort, progress=data.draw(st.booleans()))
+    made, told = laid_out(width, *of)
     told.whys = {0: plain(data.draw(TEXTS))}
-    told.progress = {0: "61%"}
-    for line in (made.header(rows), *(made.line(each, told, mark="▌") for each in of)):
+    told.progress = {0: 0.61}
+    rows = [made.line(RowFacts(each, told), mark=("▌", "focus")) for each in of]
+    for line in map(text, (made.header(sort, reverse=data.draw(st.booleans())), made.fold(12), *rows)):
         assert cell_len(line) == width
         assert not any(ord(letter) in FORBIDDEN for letter in line)
 
@@ -55,39 +81,65 @@ def test_at_every_width_the_sign_and_the_number_are_there(width: int) -> None:
     assert width < 40 or "resnet" in line
 
 
-def test_a_row_tells_its_state_in_a_word_and_why_it_waits() -> None:
-    found = lines(90, job(0, STATES[5], name="one"), job(1, name="two"), why1="needs a lane; all are taken")
-    assert found == [
-        "   0 ● running    30 0          1:40 one",
-        "   1 · queued     30                 two          needs a lane; all are taken",
-    ]
+@pytest.mark.parametrize("width", [60, 79, 80, 100, 119, 120, 127, 140, 200])
+def test_every_job_of_a_sweep_can_be_told_from_the_others_and_has_its_result(width: int) -> None:
+    made, told = sweep(width)
+    found = {tuple(value for column in made.columns if (column.sort or "").startswith(PARAMETER)
+                   for value in [column.text(RowFacts(each, told))]) for each in evening.jobs()}  # fmt: skip
+    assert len(found) == 60
+    assert METRIC in [column.sort for column in made.columns]
 
 
-def test_a_long_name_leaves_room_for_what_is_to_be_said_and_takes_it_where_nothing_is() -> None:
-    name = "a-name-that-is-much-longer-than-there-is-room-for-in-this-pane-of-the-queue"
-    failed, queued = lines(90, job(0, STATES[9], name=name), job(1, name=name))
-    assert "…" in failed
-    assert failed.endswith("ValueError: no")
-    assert len(queued) == 90
-    assert queued.endswith("…")
+def test_columns_go_in_the_order_in_which_they_matter_least() -> None:
+    titles = {width: [column.title for column in sweep(width)[0].columns] for width in (79, 119, 127)}
+    who, what = ["id", "state", "gpu"], ["model", "lr", "bs", "seed"]
+    assert titles[127] == [*who, *what, "time", "progress", "end", "val_loss", "last", "trend", "acc", "peak G"]
+    assert titles[119] == titles[127][:-1]
+    assert titles[79] == [*who, *what, "time", "done", "end", "val_loss", "", "acc"]
+    for narrow, wide in itertools.pairwise(range(40, 140)):
+        fewer, more = (len(sweep(width)[0].columns) for width in (narrow, wide))
+        assert fewer <= more + 1, "a wider pane shows no less"
+
+
+def test_a_row_is_one_checkpoint_and_the_best_has_a_star() -> None:
+    made, told = sweep(119)
+    shown = evening.snapshot()
+    assert shown.best is not None
+    best = shown.results[shown.best]
+    line = made.text(RowFacts(shown[shown.best], told))
+    assert f"★ {best['val_loss'].best:.4f}" in line
+    assert line.endswith(f"{best.at_best('acc', 'val_loss'):.1f}")
+    assert "★" not in made.text(RowFacts(shown[0], told))
+
+
+def test_a_failed_row_gives_progress_and_results_to_its_message_and_a_waiting_one_says_more_than_the_line() -> None:
+    found = lines(
+        90, job(0, STATES[9], name="one"), job(1, name="two"), job(2, name="three"), job(3, STATES[5], name="four"),
+        why1="needs 2 GPUs; GPU 1 is held by alice (pid 4121, 38 GB, 5 h)", why2="14 jobs are ahead of it",
+        why3="holds GPU memory and has done nothing for 34 min",
+    )  # fmt: skip
+    assert "ValueError: no" in found[0]
+    assert found[1].endswith("needs 2 GPUs; GPU 1 is held by alice (pi…")
+    assert found[2].split()[:4] == ["2", "·", "wait", "three"]
+    assert "ahead" not in found[2]
+    assert "holds GPU" in found[3], "what is odd about a job that runs leaves its results in sight"
 
 
 def test_parameters_have_columns_of_their_own_and_others_keep_their_names() -> None:
     swept = job(0, params={"lr": "0.1", "bs": "32"})
     other, named = job(1, command="prepare"), job(2, params={"lr": "0.2", "bs": "8"}, name="the-best")
-    made, told, rows = laid_out(110, swept, other, named)
-    assert made.header(rows).split() == ["id", "state", "pri", "gpu", "time", "lr", "bs"]
-    assert [made.line(each, told).split()[4:] for each in (swept, other, named)] == [
-        ["0.1", "32"],
-        ["prepare"],
-        ["0.2", "8", "the-best"],
-    ]
+    made, told = laid_out(119, swept, other, named)
+    assert {"job", "lr", "bs"} <= {column.title for column in made.columns}
+    told_apart = [made.text(RowFacts(each, told)) for each in (swept, other, named)]
+    assert {"0.1", "32"} <= set(told_apart[0].split())
+    assert "prepare" in told_apart[1]
+    assert {"the-best", "0.2", "8"} <= set(told_apart[2].split())
 
 
 def test_a_click_on_a_title_finds_its_column() -> None:
-    made, _, rows = laid_out(120, job(0))
-    header = made.header(rows)
-    for title in ("id", "state", "pri", "gpu", "time", "job"):
+    made, _ = sweep(119)
+    header = text(made.header(QUEUE_ORDER, reverse=False))
+    for title in ("id", "state", "gpu", "lr", "time", "val_loss"):
         column = made.column_at(header.index(title))
         assert column is not None
         assert column.title == title
@@ -95,13 +147,29 @@ def test_a_click_on_a_title_finds_its_column() -> None:
 
 
 def test_the_column_that_is_sorted_by_says_in_which_direction() -> None:
-    made, _, rows = laid_out(120, job(0), sort="pri")
-    assert "pr▾" in made.header(rows)
-    rows.reverse = True
-    assert "pr▴" in made.header(rows)
+    made, _ = sweep(119)
+    assert "▴val_loss" in text(made.header(METRIC, reverse=False))
+    assert "▾val_loss" in text(made.header(METRIC, reverse=True))
+    assert "model▴" in text(made.header(PARAMETER + "model", reverse=False))
+
+
+def test_every_column_has_a_letter_of_its_own_and_the_main_metric_m() -> None:
+    letters = sort_letters(sweep(119)[0].columns)
+    keys = [letter.key for letter in letters]
+    assert len(keys) == len(set(keys))
+    assert {letter.key: letter.title for letter in letters}["m"] == "val_loss"
+    assert {"model", "lr", "bs", "seed", "time", "queue"} <= {letter.title for letter in letters}
+
+
+def test_what_is_needed_is_what_shows_everything() -> None:
+    shown = evening.snapshot()
+    parameters = learnt(list(shown))
+    shape = TableShape(60, parameters.columns(), names=False, results=result_shape(shown, None, NO_RESULT_SHAPE),
+                       peaks=True)  # fmt: skip
+    assert [column.title for column in layout(width_needed(shape), shape).columns][-1] == "peak G"
 
 
 def test_why_a_job_waited_is_not_said_of_it_once_it_is_something_else() -> None:
-    told = Told(Names(), whys={0: "needs a lane", 1: "1 job is ahead of it"})
+    told = Told(Parameters(), whys={0: "needs a lane", 1: "1 job is ahead of it"})
     told.forget([0, 7])
     assert told.whys == {1: "1 job is ahead of it"}

@@ -4,42 +4,64 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from rich.cells import cell_len
+from support import evening
+from support.evening import snapshot
 from support.fixed import NOW, session, sweep
 
-from gputui.core.job import Ended, Held
-from gputui.tui.widgets.status import Where, status_text
+from gputui.core.job import Ended, Failed, Held, Succeeded
+from gputui.core.mode import Mode
+from gputui.core.snapshot import Snapshot
+from gputui.tui.looks.palette import palette_of
+from gputui.tui.widgets.status import Where, status_parts, terminal_title
 
 WHERE = Where("lr-sweep", "lab7")
 
 
-@pytest.mark.parametrize("width", range(20, 251))
-def test_it_fits_every_width_that_has_room_for_the_counts(width: int) -> None:
-    line = status_text(WHERE, session(sweep()), NOW, width)
-    counts = "2 run · 8 wait · 2 ok · 1 failed"
-    if width >= 50:
-        assert line.cell_len <= width + 3
-        assert counts in line.plain[:width]
+def line(shown: Snapshot, width: int, now: float = NOW) -> str:
+    return "".join(text for text, _ in status_parts(WHERE, shown, now, width, palette_of("gputui-dark")))
+
+
+@pytest.mark.parametrize("width", range(30, 251))
+def test_it_fits_every_width_and_the_state_and_the_count_are_there(width: int) -> None:
+    said = line(snapshot(), width, evening.NOW)
+    assert cell_len(said) <= width
+    assert "▶ 4 run" in said
+    assert "37/60" in said
 
 
 def test_what_there_is_room_for_is_told() -> None:
-    at = {width: status_text(WHERE, session(sweep()), NOW, width).plain.split() for width in (60, 80, 120)}
-    assert at[120][:4] == ["gputui", "lr-sweep", "@", "lab7"]
-    assert at[120][-1] == "13:46"
-    assert "RUNNING" in at[60]
-    assert "lr-sweep" in at[60]
+    assert line(snapshot(), 120, evening.NOW) == (
+        " gputui  lr-sweep @ lab7   ▶ 4 run   ━━━━━━━━━━━━━─────── 37/60   3 ✗   done ≈ 11:25  in 26 m"
+    )
+    assert line(snapshot(), 80, evening.NOW) == (" gputui  lr-sweep  ▶ 4 run  ━━━━━━━━── 37/60  3 ✗  done ≈ 11:25")
 
 
 def test_nothing_left_to_do_is_done_never_running() -> None:
     over = [job for job in sweep() if isinstance(job.state, Ended)]
-    line = status_text(WHERE, session(over), NOW, 120).plain
-    assert "✓ DONE" in line
-    assert "RUNNING" not in line
+    assert "DONE, 1 ✗" in line(session(over), 120)
+    assert "run" not in line(session(over), 120)
+    assert "✓ DONE" in line(session([job for job in over if isinstance(job.state, Succeeded)]), 120)
 
 
 def test_what_a_session_waits_for_is_told_as_far_as_there_is_room() -> None:
     held = [job for job in sweep() if isinstance(job.state, Held)]
-    stands = replace(session(held), awaits="1 held job; release lets it start")
-    assert "◷ WAITING" in status_text(WHERE, stands, NOW, 60).plain
-    assert "1 held job; release lets it start" in status_text(WHERE, stands, NOW, 140).plain
+    stands = replace(session(held), awaits="1 held job; release lets it start", eta=None)
+    assert "◷ WAITING" in line(stands, 60)
+    assert "1 held job; release lets it start" in line(stands, 140)
     for width in range(50, 200):
-        assert status_text(WHERE, stands, NOW, width).cell_len <= width + 3
+        assert cell_len(line(stands, width)) <= width
+
+
+def test_a_pause_tells_what_goes_on_and_what_waits() -> None:
+    said = line(replace(session(sweep()), mode=Mode.PAUSED), 120)
+    assert "‖ PAUSED" in said
+    assert "2 run on, 8 wait" in said
+    assert "done ≈" not in said
+
+
+def test_the_terminals_title_tells_how_far_it_is_and_what_failed() -> None:
+    assert terminal_title(snapshot()) == "37/60 · 3✗ gputui"
+    good = [job for job in sweep() if not isinstance(job.state, Failed)]
+    assert terminal_title(session(good)) == f"2/{len(good)} gputui"
+    assert terminal_title(session([])) == "gputui"

@@ -1,14 +1,20 @@
-"""Gives every pane its place, anew when the terminal, the focus, the banner or the number of devices changes."""
+"""Gives every pane its place, anew when the terminal, the banner, the number of devices or the user's wish changes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputui.tui.model.arrangement import FRAME, Arrangement, Pane, arrange
+from msgspec.structs import replace
+
+from gputui.tui.model.arrangement import Arrangement, Dragged, Pane, arrange
+from gputui.tui.remembered import read_habits, write_habits
 from gputui.tui.widgets.gpus.drawings import rows_wanted
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
+
+COLUMN_STEP, ROW_STEP = 4, 1
+"""By how much a key moves the border between queue and log."""
 
 
 class Arranger:
@@ -18,28 +24,79 @@ class Arranger:
         """The line at the top and the line at the bottom; whoever adds one counts it here."""
         self.focus = Pane.QUEUE
         self.zoomed: Pane | None = None
+        self.habits = read_habits()
         self._made: Arrangement | None = None
+        self._top = 0
+        """Lines above the queue, besides the one at the top."""
+
+    @property
+    def side_by_side(self) -> bool:
+        return self._made is not None and self._made.side_by_side
 
     def arrange(self) -> None:
         main = self._main
         height = main.size.height - self.lines - main.banner.lines
-        made = arrange(main.size.width, height, self._gpu_rows(), self.focus, self.zoomed,
-                       gpus_only=not main.bridge.has_session)  # fmt: skip
+        made = arrange(
+            main.size.width,
+            height,
+            self._gpu_rows(),
+            self.focus,
+            self.zoomed,
+            gpus_only=not main.bridge.has_session,
+            queue_needs=main.table.columns_needed(),
+            dragged=Dragged(self.habits.queue_rows, self.habits.queue_columns),
+        )
+        top = main.banner.lines + made.gpus
         if made != self._made:
+            if self._made is not None and made.queue and self._made.queue:
+                main.table.moved_down(top - self._top)
             self._made = made
             self._apply(made)
+        self._top = top
+
+    def focus_on(self, pane: Pane) -> None:
+        """The keys go there now."""
+        main = self._main
+        self.focus = pane
+        self.arrange()
+        for band, own in ((main.gpu_band, Pane.GPUS), (main.queue_band, Pane.QUEUE), (main.log_band, Pane.LOG)):
+            band.focus_on(own is pane)
+
+    def drag(self, *, columns: int = 0, rows: int = 0) -> None:
+        """Moves the border between queue and log, as far as both have room."""
+        before, habits = self._made, self.habits
+        self.habits = replace(
+            habits, queue_columns=habits.queue_columns + columns, queue_rows=habits.queue_rows + rows
+        )  # fmt: skip
+        self.arrange()
+        if self._made == before:
+            self.habits = habits
+        else:
+            write_habits(self.habits)
+
+    def step(self, direction: int) -> None:
+        """By a key: the queue gets more, or the log."""
+        if self.side_by_side:
+            self.drag(columns=COLUMN_STEP * direction)
+        else:
+            self.drag(rows=ROW_STEP * direction)
+
+    def keep_wrap(self, wrap: bool) -> None:
+        self.habits = replace(self.habits, wrap=wrap)
+        write_habits(self.habits)
 
     def _gpu_rows(self) -> int:
         size = self._main.size
-        return rows_wanted(self._main.bridge.picture, size.width - FRAME, size.height, unfolded=self.focus is Pane.GPUS)
+        return rows_wanted(self._main.bridge.picture, size.width, size.height, unfolded=self.focus is Pane.GPUS)
 
     def _apply(self, made: Arrangement) -> None:
         main = self._main
-        work, queue = main.work, main.queue_frame
-        for widget, height in ((main.gpus, made.gpus), (queue, made.queue), (main.log_pane, made.log)):
+        frames = ((main.gpu_frame, made.gpus), (main.queue_frame, made.queue), (main.log_frame, made.log))
+        for widget, height in frames:
             widget.display = height > 0
             widget.styles.height = height
-        work.display = bool(made.queue or made.log)
-        work.styles.layout = "horizontal" if made.side_by_side else "vertical"
-        queue.styles.width = made.queue_width if made.side_by_side else "100%"
-        main.log_pane.styles.width = "1fr" if made.side_by_side else "100%"
+        main.work.display = bool(made.queue or made.log)
+        main.divider.display = made.side_by_side
+        main.work.styles.layout = "horizontal" if made.side_by_side else "vertical"
+        main.queue_frame.styles.width = made.queue_width if made.side_by_side else "100%"
+        main.log_frame.styles.width = "1fr" if made.side_by_side else "100%"

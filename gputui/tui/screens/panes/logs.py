@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import Job, Succeeded
 from gputui.logs.plain import plain
-from gputui.tui.model.words import cut
+from gputui.tui.looks.palette import palette_of
 from gputui.tui.widgets.logs.job_log import AttemptLog, JobLog
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
-
-
-LEAST_NAME = 8
-BESIDE_NAME, ATTEMPT = len("- 3 Log  #123  · OUT · following -"), len(" · attempt 1/2")
-"""What the title says besides the job's name, and must not be cut off for it."""
 
 
 class LogPresenter:
@@ -34,14 +29,19 @@ class LogPresenter:
             return
         job = table.snapshot[table.cursor]
         attempts = self._attempts(job)
-        beside = BESIDE_NAME + (ATTEMPT if len(attempts) > 1 else 0)
-        name = cut(plain(self._main.names.of(job)), max(LEAST_NAME, pane.size.width - beside))
-        log = JobLog(job.id, name, attempts)
+        log = JobLog(job.id, plain(self._main.short_name(job.id)), attempts)
         if log != self._shown:
             self._shown = log
             pane.show(log)
         if not log.attempts:
             pane.note(table.told.whys.get(job.id) or "it has not started yet")
+
+    def paint_title(self) -> None:
+        pane, palette = self._main.log_pane, palette_of(self._main.app.theme)
+        head, facts = pane.heading
+        self._main.log_band.show(
+            [("   ", palette.text), (head, palette.text)], [(facts, palette.past)] if facts else []
+        )
 
     def _attempts(self, job: Job) -> tuple[AttemptLog, ...]:
         made = [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
 from gputui.core.lanes import DeviceKind
-from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicesPicture
 from gputui.tui.actions.devices import ask_which
 from gputui.tui.actions.offered_actions import offered
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 PAINT_EVERY = 0.25
 """Seconds between repaints for news; keys are answered at once."""
 TITLES = {
-    DeviceKind.GPU: "1 GPUs",
-    DeviceKind.CPU: "1 CPU",
-    DeviceKind.SIMULATED: "1 GPUs (simulated)",
-    DeviceKind.SLURM: "1 Nodes",
+    DeviceKind.GPU: "GPUs",
+    DeviceKind.CPU: "CPU",
+    DeviceKind.SIMULATED: "GPUs (simulated)",
+    DeviceKind.SLURM: "Nodes",
 }
 
 
@@ -35,7 +34,6 @@ class Painter:
         self._painted = 0.0
         self._paint_due = False
         self._devices_painted = False
-        self._cause: object = None
 
     def news(self) -> None:
         """Something changed; painted at once or a little later, so that many changes are one repaint."""
@@ -65,9 +63,17 @@ class Painter:
         self._paint_around()
         if main.table.cursor in changed:
             main.logs.show()
-        self._go_to_crash(snapshot)
         for view in main.views:
             view.paint()
+
+    def reset(self) -> None:
+        """All anew."""
+        main = self._main
+        main.bridge.take_changed()
+        main.table.reset(main.bridge.snapshot)
+        self.paint()
+        main.logs.show()
+        main.places.arrange()
 
     def look(self) -> None:
         """Once a second: what changes by itself."""
@@ -90,22 +96,12 @@ class Painter:
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if main.bridge.has_session else [MONITOR]
         main.banner.show(said, main.size.width)
-        self._title_gpus(TITLES[picture.kind])
+        main.gpu_band.head(1, TITLES[picture.kind])
         self._paint_gpus(picture, now)
+        main.gpu_band.show(*main.gpus.heading())
         main.places.arrange()
         main.queue.paint_titles()
         self.footer()
-
-    def _title_gpus(self, title: str) -> None:
-        if self._main.gpus.border_title != title:  # a title that is set is painted, and all of its pane too
-            self._main.gpus.border_title = title
-
-    def _go_to_crash(self, snapshot: Snapshot) -> None:
-        """When the breaker trips, the cursor is taken to the crash: that is the log the user wants to read."""
-        cause = snapshot.cause
-        if cause is not None and cause.jobs and self._cause is None and cause.jobs[-1] in snapshot:
-            self._main.table.move_to(cause.jobs[-1])
-        self._cause = cause
 
     def _paint_gpus(self, picture: DevicesPicture, now: float) -> None:
         """Zoomed, or where there is nothing else, it shows the machine too."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
+from rich.style import Style
 
 from gputui.core.job import Active, Blocked, Delayed, Held, Job, JobId, Waiting
 from gputui.core.mode import Mode
 from gputui.logs.plain import plain
 from gputui.logs.progress_reader import ProgressReader
-from gputui.tui.model.rows import Tab
+from gputui.tui.looks.palette import Palette, palette_of
+from gputui.tui.model.result_cells import best_result
+from gputui.tui.model.rows import SHOWN_STATES, Tab
+from gputui.tui.widgets.band import BandPart
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -24,38 +27,48 @@ class QueuePresenter:
     def __init__(self, main: MainScreen) -> None:
         self._main = main
         self._progress = ProgressReader()
-        self._titles = (Text(), "")
 
     def paint_titles(self) -> None:
-        """A border is painted whole, so only when its words or their looks changed."""
-        title, below = self._title(), self._below()
-        if (title, below) != self._titles:
-            self._titles = (title, below)
-            frame = self._main.queue_frame
-            frame.border_title, frame.border_subtitle = title, Text(below)
-
-    def _title(self) -> Text:
-        rows = self._main.table.rows
-        title = Text("2 Queue  ")
+        """What stands in the band: tabs with their counts, what all jobs share, the best."""
+        main, palette = self._main, palette_of(self._main.app.theme)
+        rows, gap = main.table.rows, ("  ", palette.text)
+        parts: list[BandPart] = [("   ", palette.text)]
         for tab in Tab:
-            title.append(f"{tab}", "bold reverse" if tab is rows.tab else "dim").append(" ")
-        common = plain(self._main.names.common())
-        return title.append(f" {common} …", "dim") if common else title
+            chosen = tab is rows.tab
+            count = main.snapshot.count(*SHOWN_STATES[tab])
+            alarm = palette.failure if tab is Tab.FAILED and count else palette.best if chosen else palette.past
+            parts += [(f"{tab} ", palette.best if chosen else palette.past), (f"{count:,}", alarm), gap]
+        parts += [gap, *self._told(palette)]
+        main.queue_band.show(parts, self._best(palette))
 
-    def _below(self) -> str:
+    def clicked(self, part: int | None) -> None:
+        """On a part of the band; those of the tabs come first, three for each."""
+        if part is not None and 0 <= (number := (part - 1) // 3) < len(Tab):
+            self._main.table.set_view(tab=list(Tab)[number])
+
+    def _told(self, palette: Palette) -> list[BandPart]:
+        """Marks and the filter, while there are any, or else what all commands share."""
         table = self._main.table
         hidden = table.hidden_marks()
         marked = f"{len(table.marks):,} marked" if table.marks else ""
         marked += f", {hidden:,} of them not in this view" if hidden else ""
         found = f"/{plain(table.rows.filter.written)}: {len(table.rows):,} shown" if table.rows.filter else ""
-        return " · ".join(part for part in (marked, found) if part)
+        words = " · ".join(part for part in (marked, found) if part)
+        if words:
+            return [(words, palette.focus + Style(bold=True))]
+        return [(plain(table.parameters.common()), palette.past)]
+
+    def _best(self, palette: Palette) -> list[BandPart]:
+        """The answer is on the screen even when its row is not."""
+        best = best_result(self._main.snapshot)
+        return [(f"★ #{best.job} {best.text}", palette.best)] if best is not None else []
 
     def look(self) -> None:
         """Times, progress, and why jobs wait: of the rows in sight only."""
         table = self._main.table
         jobs = table.visible_jobs()
         running = [job for job in jobs if isinstance(job.state, Active)]
-        progress = {job.id: words for job in running[:MOST_PROGRESS] if (words := self._progress_of(job)) is not None}
+        progress = {job.id: far for job in running[:MOST_PROGRESS] if (far := self._progress_of(job)) is not None}
         table.tell(now=self._main.now(), progress=progress)
         told = [job.id for job in jobs if isinstance(job.state, self._explained())]
         self._main.bridge.whys(told, self._whys_came)
@@ -66,12 +79,12 @@ class QueuePresenter:
             return Waiting, Active
         return Held, Blocked, Delayed, Active
 
-    def _progress_of(self, job: Job) -> str | None:
+    def _progress_of(self, job: Job) -> float | None:
         files = self._main.bridge.files(job, job.active.attempt) if job.active is not None else None
         if files is None:
             return None
         found = self._progress.read(Path(files.out), Path(files.err) if files.err else None)
-        return f"{min(found.fraction, 1.0):4.0%}".strip() if found is not None else None
+        return min(found.fraction, 1.0) if found is not None else None
 
     def _whys_came(self, whys: dict[JobId, str]) -> None:
         table = self._main.table

@@ -55,6 +55,8 @@ class LogPane(MovableView):
         """What a worker does at present, in words."""
         self._hit: int | None = None
         self._title = ""
+        self.heading = ("", "")
+        """The job, and what is read of it and how."""
 
     @property
     def title(self) -> str:
@@ -169,7 +171,8 @@ class LogPane(MovableView):
         document = self._reading.document
         self.say_instead(self._reading.nothing() if document is not None else self._note)
         state = self._busy or (("following" if self.following else "paused") if self._reading.live else "")
-        title = f"{self._reading.title} · {state}" if state else self._reading.title
+        self.heading = self._reading.head, " · ".join([*self._reading.facts, *([state] if state else [])])
+        title = " · ".join(part for part in (f"Log  {self.heading[0]}".rstrip(), self.heading[1]) if part)
         if title != self._title:
             self._title = title
             self.post_message(self.TitleChanged(title))

@@ -82,16 +82,19 @@ class LogReading:
         return self.attempt is not None and self.attempt.live
 
     @property
-    def title(self) -> str:
-        if self.log is None:
-            return "Log"
-        parts = [f"Log  #{self.log.job} {plain(self.log.title)}".rstrip()]
-        if self.attempt is not None:
-            parts.append(self.stream.value if self.attempt.err is not None else "OUT+ERR")
-            if len(self.log.attempts) > 1:
-                place = self.log.attempts.index(self.attempt) + 1
-                parts.append(f"attempt {place}/{len(self.log.attempts)}")
-        return " · ".join(parts)
+    def head(self) -> str:
+        """The job."""
+        return f"#{self.log.job} {plain(self.log.title)}".rstrip() if self.log is not None else ""
+
+    @property
+    def facts(self) -> list[str]:
+        """Which stream of which attempt."""
+        if self.log is None or self.attempt is None:
+            return []
+        stream = self.stream.value if self.attempt.err is not None else "OUT+ERR"
+        if len(self.log.attempts) == 1:
+            return [stream]
+        return [stream, f"attempt {self.log.attempts.index(self.attempt) + 1}/{len(self.log.attempts)}"]
 
     def nothing(self) -> str:
         """Why there is nothing to read in files that are there or are about to be."""

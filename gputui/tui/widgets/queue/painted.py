@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,38 +16,43 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
-from gputui.core.job import Active, Job, JobId, StateName, Waiting
+from gputui.core.job import Active, Job, JobId
+from gputui.core.metric_names import direction_of
+from gputui.core.results import Direction
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.naming import Names
-from gputui.tui.model.columns import ColumnLayout, Told, layout
-from gputui.tui.model.rows import BAD_ENDS, Rows, Tab
+from gputui.core.views.parameter_columns import Parameters
+from gputui.tui.looks.palette import Palette, palette_of
+from gputui.tui.model.column_choice import layout, width_needed
+from gputui.tui.model.columns import ColumnLayout, Piece
+from gputui.tui.model.row_facts import RowFacts, Told
+from gputui.tui.model.rows import Rows, Tab
+from gputui.tui.model.sorting import METRIC
+
+from .shape import ShapeMemory
 
 HEADER = 1
 MARK = "▌"
-LEARN_EVERY = 0.1
-LEARNT_AT_ONCE = 2_000
-"""Jobs whose names are looked at in one go: what is in sight comes first, the rest in the pauses."""
+LEARN_EVERY = 0.05
+LEARNT_AT_ONCE = 500
+"""Jobs whose parameters are looked at in one go: what is in sight comes first, the rest in the pauses."""
 
 
 class PaintedRows(ScrollView, can_focus=True):
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "queue--header", "queue--cursor", "queue--cursor-unfocused", "queue--active", "queue--attention",
-        "queue--bad", "queue--done", "queue--waiting",
-    }  # fmt: skip
-
-    def __init__(self, snapshot: Snapshot, names: Names, *, id: str | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, parameters: Parameters, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.snapshot = snapshot
-        self.told = Told(names)
-        self.rows = Rows(names)
+        self.parameters = parameters
+        self.told = Told(parameters)
+        self.rows = Rows(parameters)
         self.marks: set[JobId] = set()
         self._row = 0
+        self._pad = 0
+        """Empty rows at the end, so that a short queue can be scrolled too."""
         self._layout: ColumnLayout | None = None
-        self._has_progress = False
-        """Some job told how far it is: the column stays, so that the others do not jump."""
-        self._styles: dict[str, Style] = {}
+        self._shape = ShapeMemory(self)
         self._unlearnt: Iterator[Job]
         self._learning: Timer | None = None
+        self.rows.values = self._value
         self._begin_anew(snapshot)
 
     def on_mount(self) -> None:
@@ -58,11 +62,13 @@ class PaintedRows(ScrollView, can_focus=True):
     def visible_jobs(self) -> list[Job]:
         top = self.scroll_offset.y
         last = min(len(self.rows), top + self._room())
-        return [self.snapshot[self.rows.job_at(row)] for row in range(top, last)]
+        found = (self.rows.job_at(row) for row in range(top, last))
+        return [self.snapshot[job] for job in found if job is not None]
 
-    # Names
+    # What tells jobs apart
 
     def _begin_anew(self, snapshot: Snapshot) -> None:
+        self._take_results(snapshot)
         self.rows.rebuild(snapshot)
         self._unlearnt = iter(snapshot.jobs)
         self._learn_on()
@@ -70,7 +76,7 @@ class PaintedRows(ScrollView, can_focus=True):
             self._learning.resume()
 
     def _learn_on(self) -> None:
-        """Some more of a long queue's names, until all are known."""
+        """Some more of a long queue, until all are known."""
         some = list(islice(self._unlearnt, LEARNT_AT_ONCE))
         self._learn(some)
         if not some and self._learning is not None:
@@ -78,26 +84,41 @@ class PaintedRows(ScrollView, can_focus=True):
 
     def _learn(self, jobs: Iterable[Job]) -> None:
         if self.rows.learn(jobs) and self.is_attached:
-            self._layout = None
-            self.refresh()
+            self._lay_out_anew()
+
+    def _take_results(self, snapshot: Snapshot) -> None:
+        """What rows are told of the session besides the jobs."""
+        self.told.results = snapshot.results
+        best = self.told.best
+        self.told.best = snapshot.best
+        if best != snapshot.best and self.is_attached:
+            self.repaint_jobs([job for job in (best, snapshot.best) if job is not None])
+
+    def _value(self, order: str, job: Job) -> float | None:
+        """By which jobs are sorted where the order is a metric's: the better the smaller."""
+        facts = RowFacts(job, self.told)
+        if order == METRIC:
+            value = facts.main.best if facts.main is not None else None
+            up = self.snapshot.metric is not None and self.snapshot.metric.direction is Direction.UP
+        else:
+            value, second = facts.second, self.told.shape.second
+            up = second is not None and direction_of(second) is Direction.UP
+        return None if value is None or value != value else -value if up else value
 
     # What rows say
 
     def tell(
-        self, *, now: float, progress: Mapping[JobId, str] | None = None, whys: Mapping[JobId, str] | None = None
+        self, *, now: float, progress: Mapping[JobId, float] | None = None, whys: Mapping[JobId, str] | None = None
     ) -> None:
         """What rows say besides what their jobs know; only what changed is repainted."""
-        told, had_progress = self.told, self._has_progress
-        before = {job: (told.whys.get(job), told.progress.get(job)) for job in (*told.whys, *told.progress)}
+        told = self.told
+        before = told.whys
         told.now = now
         told.progress = progress if progress is not None else told.progress
         told.whys = whys if whys is not None else told.whys
-        self._has_progress = had_progress or bool(told.progress)
-        if had_progress != self._has_progress:
-            self._layout = None
-            self.refresh()
-        after = {job: (told.whys.get(job), told.progress.get(job)) for job in (*told.whys, *told.progress)}
-        changed = {job for job in before.keys() | after.keys() if before.get(job) != after.get(job)}
+        changed = {job for job in before.keys() | told.whys.keys() if before.get(job) != told.whys.get(job)}
+        if self._shape.changed():
+            self._lay_out_anew()
         self.repaint_jobs([*changed, *(job.id for job in self.visible_jobs() if isinstance(job.state, Active))])
 
     def repaint_jobs(self, jobs: Iterable[JobId]) -> None:
@@ -118,7 +139,19 @@ class PaintedRows(ScrollView, can_focus=True):
 
     def _resize_rows(self) -> None:
         self._layout = None
-        self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows) + HEADER)
+        self._pad = min(self._pad, max(0, self.scroll_offset.y + self._room() - len(self.rows)))
+        self._take_height()
+
+    def _take_height(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows) + HEADER + self._pad)
+
+    def moved_down(self, lines: int) -> None:
+        """The pane did, or up, as when a banner comes or goes: what stands in it stays where it was on the screen."""
+        top = max(0, self.scroll_offset.y + lines)
+        if self._room() and top != self.scroll_offset.y:
+            self._pad = max(0, top + self._room() - len(self.rows)) if top else 0
+            self._take_height()
+            self.scroll_to(y=top, animate=False, immediate=True, force=True)
 
     def _in_sight(self, row: int) -> bool:
         return self.scroll_offset.y <= row < self.scroll_offset.y + self._room()
@@ -130,62 +163,54 @@ class PaintedRows(ScrollView, can_focus=True):
         elif self._row >= top + room:
             self.scroll_to(y=self._row - room + 1, animate=False, immediate=True)
 
-    def on_resize(self) -> None:
-        self._resize_rows()
-        self._into_sight()
+    # Columns
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        self._layout = None
+    def columns_needed(self) -> int:
+        """With which nothing of a row is left out."""
+        return width_needed(self._shape.now())
 
     def laid_out(self) -> ColumnLayout:
         if self._layout is None:
-            names = [len(self.told.names.of(job)) for job in self.visible_jobs()]
-            highest = self.snapshot.first_id + len(self.snapshot.jobs)
-            width = self.scrollable_content_region.width
-            longest = max(names, default=0)
-            self._layout = layout(width, self.rows, highest, longest, progress=self._has_progress)
+            self._layout = layout(self.scrollable_content_region.width, self._shape.now())
         return self._layout
+
+    def _lay_out_anew(self) -> None:
+        self._layout = None
+        self.refresh()
 
     # Lines
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
+        palette, width = palette_of(self.app.theme), self.scrollable_content_region.width
         if y == 0:
-            return self._strip(self.laid_out().header(self.rows), self._style("queue--header"), width)
+            pieces = self.laid_out().header(self.rows.sort, reverse=self.rows.reverse)
+            return self._strip(pieces, palette, width, cursor=False)
         row = self.scroll_offset.y + y - HEADER
         if row >= len(self.rows):
             text = self._nothing() if row == 0 and not len(self.rows) else ""
-            return self._strip(text, self._style("queue--waiting"), width)
-        job = self.snapshot[self.rows.job_at(row)]
-        line = self.laid_out().line(job, self.told, MARK if job.id in self.marks else " ")
-        return self._strip(line, self._row_style(job, row), width).apply_offsets(0, row)
+            return self._strip([(text, "past")], palette, width, cursor=False)
+        job_id = self.rows.job_at(row)
+        if job_id is None:
+            pieces = self.laid_out().fold(self.rows.fold.hidden)
+        else:
+            mark = (MARK, "focus") if job_id in self.marks else (" ", "text")
+            pieces = self.laid_out().line(RowFacts(self.snapshot[job_id], self.told), mark)
+        return self._strip(pieces, palette, width, cursor=row == self._row).apply_offsets(0, row)
 
-    def _strip(self, text: str, style: Style, width: int) -> Strip:
-        return Strip([Segment(text, style)]).adjust_cell_length(width, style)
+    def _strip(self, pieces: list[Piece], palette: Palette, width: int, *, cursor: bool) -> Strip:
+        segments = []
+        for text, look in pieces:
+            style = palette.text + _SORTED if look == "sorted" else getattr(palette, look)
+            if cursor:
+                style = palette.on_cursor(style) if self.has_focus else style + _UNFOCUSED
+            segments.append(Segment(text, style))
+        rest = palette.on_cursor(palette.text) if cursor and self.has_focus else palette.text
+        return Strip(segments).adjust_cell_length(width, rest)
 
     def _nothing(self) -> str:
         if self.rows.filter:
             return " nothing matches: esc shows all"
         return " no jobs yet: a adds one, A a sweep" if self.rows.tab is Tab.ALL else f" no jobs under {self.rows.tab}"
-
-    def _row_style(self, job: Job, row: int) -> Style:
-        style = self._style(_component(job))
-        if row != self._row:
-            return style
-        cursor = self._style("queue--cursor" if self.has_focus else "queue--cursor-unfocused")
-        return style + Style(
-            bgcolor=cursor.bgcolor, bold=cursor.bold, reverse=cursor.reverse, underline=cursor.underline
-        )
-
-    def _style(self, component: str) -> Style:
-        if component not in self._styles:
-            self._styles[component] = self.get_component_rich_style(component)
-        return self._styles[component]
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._styles.clear()
 
     # What the mouse selects
 
@@ -197,18 +222,14 @@ class PaintedRows(ScrollView, can_focus=True):
         last = selection.end.y if selection.end is not None else len(self.rows) - 1
         lines = [""] * first
         for row in range(first, min(last, len(self.rows) - 1) + 1):
-            lines.append(self.laid_out().line(self.snapshot[self.rows.job_at(row)], self.told))
+            job = self.rows.job_at(row)
+            lines.append(self.laid_out().text(RowFacts(self.snapshot[job], self.told)) if job is not None else "")
         return selection.extract("\n".join(lines)), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
 
-def _component(job: Job) -> str:
-    if job.state.name in BAD_ENDS:
-        return "queue--bad"
-    if job.state.name in (StateName.SUSPENDED, StateName.STOPPING, StateName.HELD):
-        return "queue--attention"
-    if isinstance(job.state, Active):
-        return "queue--active"
-    return "queue--waiting" if isinstance(job.state, Waiting) else "queue--done"
+_SORTED = Style(bold=True, underline=True)
+_UNFOCUSED = Style(bold=True, underline=True)
+"""Where the cursor is while the keys go elsewhere."""

@@ -12,9 +12,10 @@ from textual.message import Message
 from gputui.core.events import Seen
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.naming import Names
+from gputui.core.views.parameter_columns import Parameters
 from gputui.tui.model.filtering import Filter
-from gputui.tui.model.rows import QUEUE_ORDER, Tab
+from gputui.tui.model.rows import Tab
+from gputui.tui.model.sorting import QUEUE_ORDER
 
 from .painted import HEADER, PaintedRows
 
@@ -53,10 +54,11 @@ class QueueTable(PaintedRows):
     class ViewChanged(Message):
         """Tab, filter, order, marks or the number of rows."""
 
-    def __init__(self, snapshot: Snapshot, names: Names, *, id: str | None = None) -> None:
-        super().__init__(snapshot, names, id=id)
+    def __init__(self, snapshot: Snapshot, parameters: Parameters, *, id: str | None = None) -> None:
+        super().__init__(snapshot, parameters, id=id)
         self._job: JobId | None = None
         self._range_from: JobId | None = None
+        self._on_fold = False
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -66,7 +68,12 @@ class QueueTable(PaintedRows):
 
     @property
     def cursor(self) -> JobId | None:
+        """None: there is no job, or it is on the line in the place of those that are folded."""
         return self._job
+
+    @property
+    def on_fold(self) -> bool:
+        return self._on_fold
 
     def chosen(self) -> list[Job]:
         """What an action applies to: the marked jobs, or else the one under the cursor."""
@@ -89,6 +96,7 @@ class QueueTable(PaintedRows):
         in_sight = self._in_sight(self._row)
         self.snapshot = snapshot
         changed = [job for job in changed if job in snapshot]
+        self._take_results(snapshot)
         self.told.forget(changed)
         if snapshot.first_id != before.first_id or len(changed) > MANY:
             self._begin_anew(snapshot)
@@ -105,7 +113,7 @@ class QueueTable(PaintedRows):
             self.repaint_jobs(changed)
 
     def tell(
-        self, *, now: float, progress: Mapping[JobId, str] | None = None, whys: Mapping[JobId, str] | None = None
+        self, *, now: float, progress: Mapping[JobId, float] | None = None, whys: Mapping[JobId, str] | None = None
     ) -> None:
         if self.rows.pass_time(self.snapshot, now):
             self._rows_moved(len(self.rows))
@@ -151,18 +159,12 @@ class QueueTable(PaintedRows):
         self.post_message(self.ViewChanged())
 
     def sort_by(self, column: str) -> None:
-        """The same again turns it round, a third time goes back to the queue's own order."""
-        rows = self.rows
-        if rows.sort != column:
-            self.set_view(sort=column, reverse=False)
-        elif not rows.reverse:
-            self.set_view(reverse=True)
-        else:
+        """The same again turns it round."""
+        if column == QUEUE_ORDER:
             self.set_view(sort=QUEUE_ORDER, reverse=False)
-
-    def sortable(self) -> list[str]:
-        shown = self.laid_out().columns
-        return [column.sort for column in shown if column.sort is not None]
+        else:
+            self.set_view(sort=column, reverse=self.rows.sort == column and not self.rows.reverse)
+        self.action_edge(False)
 
     # Marks
 
@@ -200,7 +202,7 @@ class QueueTable(PaintedRows):
             self._range_from = None
             return
         first, last = sorted((start, self._row))
-        self.marks |= {self.rows.job_at(row) for row in range(first, last + 1)}
+        self.marks |= set(self.rows.between(first, last))
         self._marks_changed()
 
     def _marks_changed(self) -> None:
@@ -230,8 +232,9 @@ class QueueTable(PaintedRows):
             return
         before, self._row = self._row, max(0, min(row, len(self.rows) - 1))
         job = self.rows.job_at(self._row)
-        if self.rows.pin(job, self.snapshot):  # the row the cursor left went where it belongs
-            self._row = self.rows.row_of(job) or 0
+        if self.rows.pin(job, self.snapshot):  # the row the cursor left went where it belongs, or rows unfolded
+            self._row = self._row_of(job)
+            self._resize_rows()
             self.refresh()
         self._repaint_row(before)
         self._repaint_row(self._row)
@@ -241,16 +244,35 @@ class QueueTable(PaintedRows):
 
     def _settle_cursor(self) -> None:
         """After the rows changed: on the same job, or where it was if that has left the view."""
-        row = self.rows.row_of(self._job) if self._job is not None else None
+        on_fold = self._job is None and self._on_fold and self.rows.fold.hidden
+        row = self.rows.fold.at if on_fold else self.rows.row_of(self._job) if self._job is not None else None
         self._row = row if row is not None else max(0, min(self._row, len(self.rows) - 1))
         job = self.rows.job_at(self._row) if len(self.rows) else None
-        self.rows.pin(job, self.snapshot)
+        if self.rows.pin(job, self.snapshot):
+            self._row = self._row_of(job)
+            self._resize_rows()
         self._set_job(job)
 
+    def _row_of(self, job: JobId | None) -> int:
+        row = self.rows.fold.at if job is None else self.rows.row_of(job)
+        return row if row is not None and row >= 0 else max(0, min(self._row, len(self.rows) - 1))
+
     def _set_job(self, job: JobId | None) -> None:
+        self._on_fold = job is None and bool(self.rows.fold.hidden)
         if job != self._job:
             self._job = job
             self.post_message(self.Highlighted(job))
+
+    def on_resize(self) -> None:
+        """The row under the cursor stays on its line, though more or fewer are folded above it."""
+        before = self._row
+        self.rows.room = self._room()
+        self.rows.refold()
+        self._settle_cursor()
+        if self._row != before:
+            self.moved_down(self._row - before)
+        self._resize_rows()
+        self._into_sight()
 
     # Mouse
 
