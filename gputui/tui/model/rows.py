@@ -124,6 +124,12 @@ class Rows:
         stop = edges[1] if edges[1] is not None else self.fold.at + self.fold.hidden - 1
         return (self._job(self._turned(place)) for place in range(start, stop + 1))
 
+    def beside(self, job: JobId, by: int) -> JobId | None:
+        """So many after it, or before it, whether folded or not; None: there is none."""
+        place = self._place_of(job)
+        wanted = self._turned(place) + by if place is not None else -1
+        return self._job(self._turned(wanted)) if 0 <= wanted < len(self._rows) else None
+
     def __contains__(self, job: JobId) -> bool:
         return self._place_of(job) is not None
 

@@ -161,3 +161,47 @@ def test_a_key_costs_the_same_among_a_hundred_thousand() -> None:
         return operations(lambda: (rows.pin(count // 2, snapshot), rows.row_of(count // 2), rows.job_at(3)))
 
     assert cost(100_000) < cost(1_000) + 20
+
+
+# Folding
+
+
+def half_done() -> Queue:
+    running, waiting = [job(number, STATES[5]) for number in range(2)], [job(number) for number in range(2, 30)]
+    return Queue([*running, *waiting, *(job(number, Succeeded()) for number in range(30, 50))])
+
+
+def test_waiting_jobs_beyond_a_few_are_one_line_when_results_would_be_out_of_sight() -> None:
+    queue = half_done()
+    rows = rows_of(queue)
+    assert len(rows) == 50, "as many as there are, before it is known how many are in sight"
+    rows.room = 20
+    assert rows.refold()
+    shown = [rows.job_at(row) for row in range(len(rows))]
+    assert shown == [0, 1, 2, 3, 4, 5, 6, None, *range(49, 29, -1)]
+    assert (rows.fold.hidden, rows.row_of(7), 7 in rows) == (23, None, True)
+    assert ids(rows) == [*range(30), *range(49, 29, -1)], "they are in the view all the same"
+    assert list(rows.between(6, 8)) == [*range(6, 30), 49]
+    assert (rows.beside(6, 1), rows.beside(49, -1), rows.beside(30, 1)) == (7, 29, None)
+
+
+def test_sorting_and_filtering_unfold_and_so_does_the_cursor() -> None:
+    queue = half_done()
+    for view in ({"sort": "id"}, {"written": "true"}, {"tab": Tab.ACTIVE}, {"reverse": True}):
+        rows = rows_of(queue, **view)
+        rows.room = 20
+        rows.refold()
+        assert not rows.fold.hidden, view
+    rows = rows_of(queue)
+    rows.room = 20
+    assert rows.refold()
+    assert rows.pin(15, queue.snapshot)
+    assert (len(rows), rows.row_of(15)) == (50, 15)
+    assert rows.pin(3, queue.snapshot)
+    assert (rows.fold.hidden, rows.row_of(3)) == (23, 3), "nothing above the cursor moved"
+
+
+def test_what_fits_is_not_folded() -> None:
+    rows = rows_of(half_done())
+    rows.room = 50
+    assert not rows.refold()

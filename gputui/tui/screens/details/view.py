@@ -205,12 +205,11 @@ class DetailsView(FullView):
         return [self.snapshot[self.job]] if self.job in self.snapshot else []
 
     def action_step(self, by: int) -> None:
-        rows = self.main.table.rows
-        place = rows.row_of(self.job)
-        if place is None or not 0 <= place + by < len(rows):
+        job = self.main.table.rows.beside(self.job, by)
+        if job is None:
             return
-        self.job = rows.job_at(place + by)
-        self.main.table.move_to(self.job)
+        self.job = job
+        self.main.table.move_to(job)
         self.details, self.curves, self._asked, self._first_metric = None, {}, None, 0
         self.told.top = 0
         self.paint()

@@ -212,11 +212,14 @@ class QueueTable(PaintedRows):
     # The cursor
 
     def move_to(self, job: JobId) -> bool:
-        """False: it is not in this view."""
-        row = self.rows.row_of(job)
-        if row is not None:
-            self._go(row)
-        return row is not None
+        """False: it is not in this view. One that is folded is unfolded."""
+        if job not in self.rows:
+            return False
+        if self.rows.row_of(job) is None and self.rows.pin(job, self.snapshot):
+            self._resize_rows()
+            self.refresh()
+        self._go(self._row_of(job))
+        return True
 
     def action_move(self, by: int) -> None:
         self._go(self._row + by)
