@@ -16,6 +16,7 @@ VERBS = {  # each verb, and the module that knows it
     "logs": "verbs.logs",
     "results": "verbs.results",
     "summary": "verbs.summary",
+    "report": "verbs.report",
     "pause": "verbs.pause_resume_drain",
     "resume": "verbs.pause_resume_drain",
     "drain": "verbs.pause_resume_drain",

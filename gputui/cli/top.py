@@ -35,6 +35,7 @@ Look:
   logs        what a job printed; -f goes on with it
   results     what jobs printed, best first: results --metric val_acc --top 10, --csv
   summary     what came of it all: the best, what each parameter did, failures by kind
+  report      the same as one page of HTML, with curves, a timeline and a table to sort
   gpus        the lanes; gpus +6,7 and gpus -6,7 change them
   sessions    your sessions
   hosts       the GPUs and sessions of several machines; gputui --host lab7 VERB … works on one of them
