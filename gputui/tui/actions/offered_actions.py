@@ -50,7 +50,8 @@ def _offers(main: MainScreen) -> OfferedKeys:
         row = [offer("follow"), offer("stream"), offer("wrap"), ("filter", "Search"), offer("next_match"),
                ("full_log", "Full/back"), offer("earlier_attempt"), offer("pager")]  # fmt: skip
         return OfferedKeys(row, [offer("next_pane")])
-    return OfferedKeys(_row(main), [*_scheduler(main), *_queue()], views)
+    scheduler = _scheduler(main) if main.snapshot.cause is None else []
+    return OfferedKeys(_row(main), [*scheduler, *_queue()], views)
 
 
 def _row(main: MainScreen) -> list[Offer]:
@@ -58,9 +59,11 @@ def _row(main: MainScreen) -> list[Offer]:
     job = main.snapshot[cursor] if cursor is not None and cursor in main.snapshot else None
     crashed = [offer("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
     of_job = _of_job(job) if job is not None else [offer("add")]
-    # Whoever is paused by crashes looks for the way out; it must not be what a narrow line leaves out.
-    paused = main.snapshot.cause is not None and bool(main.snapshot.cause.jobs)
-    return [*crashed, *of_job] if paused else of_job
+    # Whoever is paused looks for the way out; it must not be what a narrow line leaves out.
+    cause = main.snapshot.cause
+    if cause is None:
+        return of_job
+    return [*(crashed if cause.jobs else []), *_scheduler(main), *of_job]
 
 
 def _queue() -> list[Offer]:

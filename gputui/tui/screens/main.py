@@ -264,6 +264,10 @@ class MainScreen(Screen[None]):
         self.queue.paint_titles()
         self.call_after_refresh(self.queue.look)
 
+    @on(GpuPane.Headed)
+    def _gpus_headed(self) -> None:
+        self.painter.gpu_heading()
+
     @on(LogPane.TitleChanged)
     def _log_title(self) -> None:
         self.logs.paint_title()

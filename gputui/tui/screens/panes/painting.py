@@ -23,7 +23,7 @@ PAINT_EVERY = 0.25
 TITLES = {
     DeviceKind.GPU: "GPUs",
     DeviceKind.CPU: "CPU",
-    DeviceKind.SIMULATED: "GPUs (simulated)",
+    DeviceKind.SIMULATED: "GPUs",
     DeviceKind.SLURM: "Nodes",
 }
 
@@ -96,9 +96,7 @@ class Painter:
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if main.bridge.has_session else [MONITOR]
         main.banner.show(said, main.size.width)
-        main.gpu_band.head(1, TITLES[picture.kind])
         self._paint_gpus(picture, now)
-        main.gpu_band.show(*main.gpus.heading())
         main.places.arrange()
         main.queue.paint_titles()
         self.footer()
@@ -107,6 +105,14 @@ class Painter:
         """Zoomed, or where there is nothing else, it shows the machine too."""
         main = self._main
         session = main.bridge.has_session
+        main.gpus.title = TITLES[picture.kind]
         main.gpus.full = main.places.zoomed is Pane.GPUS or not session
         machine = main.bridge.machine.facts() if main.gpus.full else None
         main.gpus.show(picture, main.snapshot if session else None, main.short_name, now, machine)
+        self.gpu_heading()
+
+    def gpu_heading(self) -> None:
+        """The band over the cards names their columns."""
+        main = self._main
+        main.gpu_band.head(1, main.gpus.title)
+        main.gpu_band.show(*main.gpus.heading())

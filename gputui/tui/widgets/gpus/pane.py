@@ -65,6 +65,8 @@ class GpuPane(ScrollView, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.full = False
         """It has the whole screen."""
+        self.title = "GPUs"
+        """In the band over it."""
         self._view: View | None = None
         self._page = Page(())
         self._room = Room(0, 0)
@@ -111,8 +113,7 @@ class GpuPane(ScrollView, can_focus=True):
         width, height = self.scrollable_content_region.size
         if self._view is None or width <= 0:
             return
-        title = len(" 1 GPUs")
-        self._room = Room(width, height, self.full, self.screen.size.height, title)
+        self._room = Room(width, height, self.full, self.screen.size.height, len(f" 1 {self.title}"))
         before = self._page
         self._page = drawing_of(self._view.picture).page(self._view, self._room)
         if (before.head, before.tail) != (self._page.head, self._page.tail):
