@@ -262,14 +262,14 @@ def _new_after(scheduler: Scheduler, job: Job, spec: JobSpec) -> tuple[JobId, ..
 
 
 def _waits_for(scheduler: Scheduler, jobs: tuple[JobId, ...], wanted: JobId) -> bool:
-    seen: set[JobId] = set()
+    visited: set[JobId] = set()
     to_see = list(jobs)
     while to_see:
         job = to_see.pop()
         if job == wanted:
             return True
-        if job not in seen:
-            seen.add(job)
+        if job not in visited:
+            visited.add(job)
             to_see += scheduler.book[job].after
     return False
 

@@ -52,10 +52,10 @@ def _ids(book: Book, names: Mapping[str, list[JobId]], spec: JobSpec, batch: ran
     ids: list[JobId] = []
     for wanted in spec.after:
         if isinstance(wanted, str):
-            found = names.get(wanted) or _listed(book, wanted)
-            if not found:
+            matching = names.get(wanted) or _listed(book, wanted)
+            if not matching:
                 raise Refusal(f"no job is called {wanted!r}, so nothing can wait for it")
-            ids += found
+            ids += matching
         elif wanted in book or wanted in batch:
             ids.append(wanted)
         else:

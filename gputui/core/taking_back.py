@@ -56,9 +56,9 @@ def take_back(scheduler: Scheduler, event: TakenBack, now: float) -> None:
         book.put(job)
     _count_anew(scheduler, [job.id for job in restored])
     _restore_scheduler(scheduler, event)
-    gone = {job.id for job in restored}
-    told = scheduler.unsaved_moments
-    told[event.told :] = [moment for moment in told[event.told :] if moment.job not in gone]
+    restored_ids = {job.id for job in restored}
+    moments = scheduler.unsaved_moments
+    moments[event.told :] = [moment for moment in moments[event.told :] if moment.job not in restored_ids]
     check_drained(scheduler, now)
 
 

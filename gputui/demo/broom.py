@@ -44,11 +44,11 @@ def main(folder: str, session: str) -> int:
         pass
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        left = [pid for pid, _ in left_of(session)]
-        for pid in left:
+        pids = [pid for pid, _ in left_of(session)]
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if not left:
+        if not pids:
             shutil.rmtree(folder, ignore_errors=True)
             if not os.path.exists(folder):
                 return 0

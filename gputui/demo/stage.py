@@ -42,9 +42,9 @@ class Stage:
 
     def environment(self, captured: Mapping[str, str]) -> dict[str, str]:
         """The user's, with a `python` that is surely there and finds what lies beside the script."""
-        kept = {name: value for name, value in captured.items() if name != "PYTHONSAFEPATH"}
+        variables = {name: value for name, value in captured.items() if name != "PYTHONSAFEPATH"}
         path = f"{self.folder / 'bin'}{os.pathsep}{captured.get('PATH', os.defpath)}"
-        return {**kept, "PATH": path, "PRETEND_SPEED": f"{self._speed:g}", "PYTHONDONTWRITEBYTECODE": "1"}
+        return {**variables, "PATH": path, "PRETEND_SPEED": f"{self._speed:g}", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def jobs(self) -> tuple[JobSpec, ...]:
         return specs(drafts(), cwd=str(self.folder), environment="", group="lr-sweep")

@@ -251,8 +251,8 @@ def _end(line: bytes, written_at: Callable[[], float]) -> WrittenExit | FolderGo
 
 def _asked(content: bytes) -> Purpose | None:
     words = [line.partition(b" ")[::2] for line in content.split(b"\n")[:-1]]
-    asked = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
-    return Purpose(asked[-1]) if asked and asked[-1] in list(Purpose) else None
+    purposes = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
+    return Purpose(purposes[-1]) if purposes and purposes[-1] in list(Purpose) else None
 
 
 def _has_content(log: str | None) -> bool:

@@ -27,10 +27,10 @@ def find_below(document: Document, needle: Needle, key: int) -> Finding:
         index = document.sections[place].index
         stop = index.size - index.unread
         while (hit := (yield from forward(needle, index.read, offset, stop))) is not None:
-            found = yield from _line_at(document, place, hit)
-            if _shows(document, needle, found):
-                return found
-            offset = max(hit + 1, document.offset(found + 1)[1])
+            at_line = yield from _line_at(document, place, hit)
+            if _shows(document, needle, at_line):
+                return at_line
+            offset = max(hit + 1, document.offset(at_line + 1)[1])
         offset = 0
     return None
 
@@ -42,10 +42,10 @@ def find_above(document: Document, needle: Needle, key: int) -> Finding:
         index = document.sections[place].index
         stop = offset if place == last else index.size - index.unread
         while (hit := (yield from _last(needle, document, place, stop))) is not None:
-            found = yield from _line_at(document, place, hit)
-            if _shows(document, needle, found):
-                return found
-            stop = min(hit, document.offset(found)[1])
+            at_line = yield from _line_at(document, place, hit)
+            if _shows(document, needle, at_line):
+                return at_line
+            stop = min(hit, document.offset(at_line)[1])
     return None
 
 

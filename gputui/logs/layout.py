@@ -28,23 +28,23 @@ class LineLayout:
 
     def last_top(self) -> Top:
         """The last line stands at the bottom, or everything fits."""
-        left = self._height
+        rows_left = self._height
         for row in range(self._rows - 1, -1, -1):
-            left -= self._parts(row)
-            if left <= 0:
-                return Top(row, -left)
+            rows_left -= self._parts(row)
+            if rows_left <= 0:
+                return Top(row, -rows_left)
         return Top(0)
 
     def visible(self, top: Top) -> Iterator[Top]:
         """What stands in each row of the screen from `top` on; it ends early when the lines do."""
-        left = self._height
+        rows_left = self._height
         row, part = top
-        while left > 0 and row < self._rows:
+        while rows_left > 0 and row < self._rows:
             for one in range(part, self._parts(row)):
-                if left == 0:
+                if rows_left == 0:
                     return
                 yield Top(row, one)
-                left -= 1
+                rows_left -= 1
             row, part = row + 1, 0
 
     def moved(self, top: Top, by: int) -> Top:

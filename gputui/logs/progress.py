@@ -49,10 +49,10 @@ def progress_of(tail: bytes) -> Progress | None:
     text = without_escapes(tail.decode("utf-8", "replace")).replace("\b", "")
     present: Progress | None = None
     for line in reversed(re.split(r"[\r\n]+", text)):
-        told = line[:LONGEST_LINE]
-        if (epoch := _epoch(told, present)) is not None:
+        beginning = line[:LONGEST_LINE]
+        if (epoch := _epoch(beginning, present)) is not None:
             return epoch
-        present = present or _present(told)
+        present = present or _present(beginning)
     return present
 
 

@@ -41,12 +41,12 @@ class ProgressReader:
             status = os.stat(path)
         except (OSError, ValueError):
             return None
-        known = self._seen.get(path)
+        looked_at = self._seen.get(path)
         now = (status.st_size, status.st_mtime_ns, status.st_ino)
-        if known is None or (known.size, known.modified, known.inode) != now:
-            known = _Seen(*now, progress_of(read_tail(os.fspath(path), TAIL)))
-            self._seen[path] = known
+        if looked_at is None or (looked_at.size, looked_at.modified, looked_at.inode) != now:
+            looked_at = _Seen(*now, progress_of(read_tail(os.fspath(path), TAIL)))
+            self._seen[path] = looked_at
         self._seen.move_to_end(path)
         if len(self._seen) > MOST_FILES:
             self._seen.popitem(last=False)
-        return known
+        return looked_at

@@ -44,12 +44,12 @@ class Needle:
         lowered = text if self.exact else text.lower()
         if not self.text or len(lowered) != len(text):
             return []  # a few letters change their length with their case: no places can be given
-        found = []
+        hits = []
         start = lowered.find(self.text)
         while start >= 0:
-            found.append((start, start + len(self.text)))
+            hits.append((start, start + len(self.text)))
             start = lowered.find(self.text, start + len(self.text))
-        return found
+        return hits
 
 
 def forward(needle: Needle, read: Read, start: int, stop: int) -> Search:

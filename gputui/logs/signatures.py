@@ -76,10 +76,10 @@ def _log(tail: bytes, for_errors: bool) -> _Log:
 
 
 def _crash(logs: list[_Log], code: int | None) -> Crash:
-    found = _found(logs, code)
-    text = " ".join(found.text.split())
-    kind = found.kind or kind_in(text) or CrashKind.EXCEPTION
-    return Crash(shortened(text, LONGEST_MESSAGE), shortened(found.key or common_words(text) or alike(text)), kind)
+    cause = _found(logs, code)
+    text = " ".join(cause.text.split())
+    kind = cause.kind or kind_in(text) or CrashKind.EXCEPTION
+    return Crash(shortened(text, LONGEST_MESSAGE), shortened(cause.key or common_words(text) or alike(text)), kind)
 
 
 def _found(logs: list[_Log], code: int | None) -> Found:
@@ -91,8 +91,8 @@ def _found(logs: list[_Log], code: int | None) -> Found:
         return _first(logs, batch_verdict, *asked) or by_signal([log.lines for log in logs], number)
     if code == _TIMEOUT_CODE:
         return _first(logs, batch_verdict) or Found(f"exit code {code}", None, CrashKind.TIME_LIMIT)
-    if found := next(_causes(logs, code), None):
-        return found
+    if cause := next(_causes(logs, code), None):
+        return cause
     if number is not None:
         return by_signal([], number)
     words = "ended without an exit code" if code is None else f"exit code {code}"
@@ -100,15 +100,15 @@ def _found(logs: list[_Log], code: int | None) -> Found:
 
 
 def _first(logs: list[_Log], *finders: Callable[[list[CleanLine]], Found | None]) -> Found | None:
-    return next((found for find in finders for log in logs if (found := find(log.lines))), None)
+    return next((cause for find in finders for log in logs if (cause := find(log.lines))), None)
 
 
 def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
     """What may be the cause, the surest first."""
-    if found := _first(logs, batch_verdict):
-        yield found
-    if code in _KIND_OF_CODE and (found := _first(logs, lambda lines: shell_refusal(lines, code))):
-        yield found
+    if cause := _first(logs, batch_verdict):
+        yield cause
+    if code in _KIND_OF_CODE and (cause := _first(logs, lambda lines: shell_refusal(lines, code))):
+        yield cause
     for log in logs:
         if words := farewell(log.lines):
             yield Found(words, None, kind_in(words) or CrashKind.EXIT_ONLY)
@@ -116,18 +116,18 @@ def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
             yield _exception(log, log.verdict.cause)
     yield from _of_processes(logs)
     for log in logs:
-        if found := complaint(log.lines, log.verdict.claimed, code):
-            yield found
+        if cause := complaint(log.lines, log.verdict.claimed, code):
+            yield cause
     yield from (_exception(log, log.verdict.wrapper) for log in logs if log.verdict.wrapper)
-    if found := _first(logs, aftermath, cancelled):
-        yield found
+    if cause := _first(logs, aftermath, cancelled):
+        yield cause
     yield from _words(logs, code)
 
 
 def _of_processes(logs: list[_Log]) -> Iterator[Found]:
     """Of a job of many processes: what went wrong between them, or the signal that one of them died of."""
-    if found := _first(logs, watchdog):
-        yield found
+    if cause := _first(logs, watchdog):
+        yield cause
     for log in logs:
         if log.verdict.signal is not None:
             lost = by_signal([log.lines], log.verdict.signal)

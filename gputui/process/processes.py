@@ -240,8 +240,8 @@ def _writes_to(pid: int, logs: Container[tuple[int, int] | None]) -> bool:
 
 
 def _met_before(marks: Marks, living: Members) -> set[int]:
-    known = marks.known or {}
-    return {pid for pid, started in known.items() if pid in living and living[pid].started == started}
+    known_starts = marks.known or {}
+    return {pid for pid, started in known_starts.items() if pid in living and living[pid].started == started}
 
 
 def _session_of(marks: Marks, living: Members, bearers: set[int]) -> set[int]:

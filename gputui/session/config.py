@@ -270,8 +270,8 @@ def _from_project_file(file: str) -> Found:
 
 
 def _from_environment(environment: Mapping[str, str]) -> Found:
-    given = {key: environment[name] for key, name in VARIABLES.items() if environment.get(name)}
-    return {key: (_value(VARIABLES[key], key, written), VARIABLES[key]) for key, written in given.items()}
+    set_variables = {key: environment[name] for key, name in VARIABLES.items() if environment.get(name)}
+    return {key: (_value(VARIABLES[key], key, written), VARIABLES[key]) for key, written in set_variables.items()}
 
 
 def _table(file: str) -> dict[str, Any]:

@@ -26,10 +26,10 @@ def chosen(verb: str, given: str | None = None) -> str:
         raise NeedsSession(f"inside a job, gputui {verb} acts only on the session named by --session{here}")
     if joined:
         return _named(joined)
-    found = nearest(os.getcwd(), os.path.expanduser("~")) or _configured()
-    if found is None:
+    session = nearest(os.getcwd(), os.path.expanduser("~")) or _configured()
+    if session is None:
         raise NoSession("there is no session here; begin one with: gputui run FILE, or: gputui add -- COMMAND")
-    return found
+    return session
 
 
 def _named(folder: str) -> str:
@@ -42,13 +42,13 @@ def nearest(start: str, home: str) -> str | None:
     """Upward to the git root. A session in the home folder is meant only by whoever stands right there."""
     folder = os.path.realpath(start)
     ends = (os.path.realpath(home), os.sep)
-    found = _in(folder, NAMES)
-    while found is None and folder not in ends:
-        found = folder if is_session(folder) else _in(folder, NAMES)
+    session = _in(folder, NAMES)
+    while session is None and folder not in ends:
+        session = folder if is_session(folder) else _in(folder, NAMES)
         if os.path.lexists(os.path.join(folder, ".git")):
             break
         folder = os.path.dirname(folder)
-    return found
+    return session
 
 
 def _in(folder: str, names: tuple[str, ...]) -> str | None:

@@ -30,10 +30,10 @@ def remembered() -> list[Place]:
     try:
         with _opened() as fd:
             places = _places(fd)
-            left = [place for place in places if not _vanished(place)]
-            if left != places:
-                _replace(fd, left)
-            return left
+            remaining = [place for place in places if not _vanished(place)]
+            if remaining != places:
+                _replace(fd, remaining)
+            return remaining
     except OSError:
         return []
 

@@ -125,8 +125,8 @@ def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpe
 def _request(settings: JobSettings) -> Request:
     learns = settings.memory == LEARN
     size, share = (None, None) if learns or settings.memory is None else bytes_or_share(settings.memory)
-    asked = Request(settings.gpus, settings.devices or (), size, share, learns)
-    return _BLANK.request if asked == _BLANK.request else asked  # only the very default is left out when it travels
+    request = Request(settings.gpus, settings.devices or (), size, share, learns)
+    return _BLANK.request if request == _BLANK.request else request  # only the very default is left out when it travels
 
 
 def _path(folder: str, written: str) -> str:

@@ -49,10 +49,10 @@ def converted(value: object, kind: type[T], at: Place = ()) -> T:
 
 
 def _explained(message: str, kind: type, at: Place) -> BadTable:
-    found = _PLACE.search(message)
+    match = _PLACE.search(message)
     steps = tuple(int(number) if number else name
-                  for name, number in _STEP.findall(found[1])) if found else ()  # fmt: skip
-    reason = message[: found.start()] if found else message
+                  for name, number in _STEP.findall(match[1])) if match else ()  # fmt: skip
+    reason = message[: match.start()] if match else message
     unknown = _UNKNOWN.search(reason)
     if unknown:
         return BadTable(no_setting(unknown[1], _keys_at(kind, steps)), (*at, *steps, unknown[1]))

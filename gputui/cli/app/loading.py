@@ -33,9 +33,9 @@ class AppLoading:
         """`ticket`: what the owner was asked first, before there was a screen."""
 
         def opened(answer: OpenedWithJobs) -> None:
-            told = told_of_lanes(answer.begun, lane_notice)
-            if told is not None:
-                self._main.say(told)
+            sentence = told_of_lanes(answer.begun, lane_notice)
+            if sentence is not None:
+                self._main.say(sentence)
             self._main.asks_which_gpus = not begin.given and not answer.begun.kept and not self._main.read_only
             for loaded in answer.loaded:
                 self._loaded(loaded)

@@ -169,10 +169,10 @@ class Inputs:
         """The file behind `< jobs.txt`, if it still has the name it was opened by and would be read the same way."""
         try:
             path = os.readlink(f"/proc/self/fd/{STDIN}")
-            known = os.path.samestat(os.stat(path), os.fstat(STDIN)) and kind_of(path) is Kind.COMMANDS
+            is_stdin = os.path.samestat(os.stat(path), os.fstat(STDIN)) and kind_of(path) is Kind.COMMANDS
         except (OSError, BadInput):
             return None
-        return replace(self._record(SourceKind.FILE, path), group="standard input") if known else None
+        return replace(self._record(SourceKind.FILE, path), group="standard input") if is_stdin else None
 
     def _followed(self, path: str) -> SourceRecord:
         position, mark = end_of(path)

@@ -131,8 +131,8 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
 def _asked_of_cluster(options: argparse.Namespace, given: GivenLanes) -> dict[str, Any]:
     """What is only set in a file is for sessions in a cluster; what is named must be obeyed or refused."""
     in_cluster = any(lane.kind is DeviceKind.SLURM for lane in given.lanes)
-    asked = _of_a_cluster(options)
-    return {key: value for key, value in asked.items() if in_cluster or key in options.named}
+    cluster_settings = _of_a_cluster(options)
+    return {key: value for key, value in cluster_settings.items() if in_cluster or key in options.named}
 
 
 def named_request(options: argparse.Namespace, given: GivenLanes) -> Begin:

@@ -116,7 +116,7 @@ def _slurm(options: Options, folder: str) -> list[Finding]:
     from gputui.cli.doctor.slurm import SlurmWishes, slurm_findings
 
     named = (options.partition, options.account, options.qos, options.constraint)
-    asked = options.slurm or any(named)
-    if not asked and shutil.which("sbatch") is None:
+    on_cluster = options.slurm or any(named)
+    if not on_cluster and shutil.which("sbatch") is None:
         return []
-    return slurm_findings(SlurmWishes(asked, *named), folder, probe=asked)
+    return slurm_findings(SlurmWishes(on_cluster, *named), folder, probe=on_cluster)

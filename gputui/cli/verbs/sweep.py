@@ -95,12 +95,12 @@ def _without_parameters(words: list[str], parameters: Parameters, ranges: Parame
         if word not in PARAMETERS:
             others.append(word)
             continue
-        taken: list[str] = []
+        parameter_words: list[str] = []
         while rest and _is_value(rest[0]):
-            taken.append(rest.pop(0))
-        if len(taken) < 2:
-            refuse(f"{' '.join([word, *taken])} has no values; write {word} NAME VALUE …")
-        name, *values = taken
+            parameter_words.append(rest.pop(0))
+        if len(parameter_words) < 2:
+            refuse(f"{' '.join([word, *parameter_words])} has no values; write {word} NAME VALUE …")
+        name, *values = parameter_words
         parameters[name] = values
         ranges.pop(name, None)
         if word in ("-r", "--range"):

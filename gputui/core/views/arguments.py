@@ -71,22 +71,22 @@ def _read(command: str, named: dict[str, str], rest: list[str], depth: int) -> N
 
 def _commands(text: str) -> list[list[str]]:
     """The words of each simple command; what a redirection names is left out."""
-    found: list[list[str]] = [[]]
+    commands: list[list[str]] = [[]]
     skips = False
     for token in _TOKEN.finditer(text):
         word = token["word"]
         if token["turn"] is not None:
             skips = True
         elif token["end"] is not None:
-            found.append([])
+            commands.append([])
             skips = False
         elif word is not None:
             if word[0] == "#":
                 break
-            if not skips and len(found[-1]) < MOST_WORDS:
-                found[-1].append(_PIECE.sub(_bare, word))
+            if not skips and len(commands[-1]) < MOST_WORDS:
+                commands[-1].append(_PIECE.sub(_bare, word))
             skips = False
-    return found
+    return commands
 
 
 def _bare(piece: re.Match[str]) -> str:

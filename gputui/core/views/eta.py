@@ -32,8 +32,8 @@ class Durations:
     def note(self, job: Job) -> None:
         if isinstance(job.state, Succeeded):
             attempt = job.attempts[-1]
-            known = self._of_group.setdefault(job.spec.group, deque(maxlen=REMEMBERED))
-            known.append(attempt.ended - attempt.started)
+            durations = self._of_group.setdefault(job.spec.group, deque(maxlen=REMEMBERED))
+            durations.append(attempt.ended - attempt.started)
 
     def typical(self) -> dict[str, float]:
         return {group: median(known) for group, known in self._of_group.items()}
@@ -78,8 +78,8 @@ def estimate(scheduler: Scheduler, now: float, results: Mapping[JobId, JobResult
 
 
 def _ends_by_progress(scheduler: Scheduler, results: Mapping[JobId, JobResults]) -> dict[JobId, float]:
-    found = ((job_id, job_eta(scheduler.book[job_id], results.get(job_id))) for job_id in scheduler.book.active)
-    return {job_id: end for job_id, end in found if end is not None}
+    ends = ((job_id, job_eta(scheduler.book[job_id], results.get(job_id))) for job_id in scheduler.book.active)
+    return {job_id: end for job_id, end in ends if end is not None}
 
 
 def _lengths_by_progress(scheduler: Scheduler, ends: dict[JobId, float]) -> dict[str, float]:

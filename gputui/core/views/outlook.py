@@ -38,13 +38,13 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
     """One of these will start by itself, as far as crashes, the lanes and the jobs it waits for allow."""
     board, stands_still = Board(snapshot.lanes), _standing_still(snapshot)
     fits: dict[Request, bool] = {}
-    seen: set[JobId] = set()
+    visited: set[JobId] = set()
     to_see = list(jobs)
     while to_see:
         job = snapshot[to_see.pop()]
-        if job.id in seen:
+        if job.id in visited:
             continue
-        seen.add(job.id)
+        visited.add(job.id)
         if None in stands_still or job.spec.group in stands_still:
             continue
         request = job.request

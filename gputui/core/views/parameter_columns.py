@@ -101,17 +101,17 @@ class _Group:
         if named == self.named:
             self.like_first += by
         for name, value in named.items():
-            told = self.differences.get(name)
-            if told is None:
-                told = self.differences[name] = _Difference()
-            told.words += by * (number_of(value) is None)
+            difference = self.differences.get(name)
+            if difference is None:
+                difference = self.differences[name] = _Difference()
+            difference.words += by * (number_of(value) is None)
             if not spec.params or name in spec.params or value not in spec.params.values():
-                told.own += by
-            if len(value) > told.longest:
-                told.longest, changed = len(value), True
+                difference.own += by
+            if len(value) > difference.longest:
+                difference.longest, changed = len(value), True
             if self.named.get(name) != value:
-                told.others += by
-                changed |= told.others <= 1
+                difference.others += by
+                changed |= difference.others <= 1
         if len(named) < len(self.named) or named.keys() != self.named.keys():
             for name in self.named.keys() - named.keys():
                 self.differences[name].others += by
@@ -122,7 +122,11 @@ class _Group:
     def varying(self) -> list[str]:
         """Those of the source and of the first job come first, in their order."""
         names = [*self.named, *(name for name in self.differences if name not in self.named)]
-        return [name for name in names if (told := self.differences.get(name)) and told.others and told.own]
+        return [
+            name
+            for name in names
+            if (difference := self.differences.get(name)) and difference.others and difference.own
+        ]
 
 
 class Parameters:
@@ -170,9 +174,9 @@ class Parameters:
         titles = short_names(names)
         return tuple(
             ParameterColumn(
-                name, titles[name], max(one.longest for one in told), not any(one.words for one in told)
+                name, titles[name], max(each.longest for each in differing), not any(each.words for each in differing)
             )
-            for name, told in names.items()
+            for name, differing in names.items()
         )  # fmt: skip
 
     def value(self, job: Job, name: str) -> str | None:

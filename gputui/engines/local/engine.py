@@ -146,11 +146,11 @@ class LocalEngine:
 
     def adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)
-        asked = self._claims.asked(*key)
-        live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=asked)
+        purpose = self._claims.asked(*key)
+        live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=purpose)
         order = self._undecided.pop(key, TreeOrder.NONE)
         self._watch(live)
-        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=asked))
+        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=purpose))
         if order is not TreeOrder.NONE:
             self._order(key, order)
 
@@ -166,9 +166,9 @@ class LocalEngine:
     def lost(self, survivor: Survivor, wrapper: int | None, why: str) -> None:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
-        asked = self._claims.asked(*key)
+        purpose = self._claims.asked(*key)
         marks = processes.Marks(self.token(*key), wrapper, logs=(survivor.out,), known={})
-        live = LiveAttempt(key, marks, None, survivor.out, asked=asked)
+        live = LiveAttempt(key, marks, None, survivor.out, asked=purpose)
         self._live[key] = live
         self._settle(live, Vanished(why), True)
 

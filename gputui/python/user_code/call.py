@@ -70,19 +70,19 @@ def _called(call: dict[str, Any]) -> Any:
 
 def _keep(place: int, value: Any) -> None:
     try:
-        kept = pickle.dumps(value)
+        pickled_value = pickle.dumps(value)
     except Exception as error:
         raise TypeError(f"what it returned cannot be passed back: {error}") from error
-    _write(place, {"ok": True, "kept": kept})
+    _write(place, {"ok": True, "kept": pickled_value})
 
 
 def _keep_failure(place: int, error: Exception, told: str) -> None:
-    kept = None
+    pickled_value = None
     with suppress(Exception):
         pickled = pickle.dumps(error)
         pickle.loads(pickled)  # many exceptions go in and do not come out again
-        kept = pickled
-    _write(place, {"ok": False, "traceback": told, "kept": kept})
+        pickled_value = pickled
+    _write(place, {"ok": False, "traceback": told, "kept": pickled_value})
 
 
 def _write(place: int, outcome: dict[str, Any]) -> None:

@@ -16,9 +16,9 @@ def call(task: str, command: str) -> int:
     target: object = importlib.import_module(module)
     for part in name.split("."):
         target = getattr(target, part)
-    told = (os.environ.get(key, "") for key in ("GPUTUI_JOB_DIR", "CUDA_VISIBLE_DEVICES"))
+    folder_and_gpus = (os.environ.get(key, "") for key in ("GPUTUI_JOB_DIR", "CUDA_VISIBLE_DEVICES"))
     assert callable(target), f"{task} is no function"
-    result = target(os.environ.get("GPUTUI_JOB_NAME", ""), command, *told)
+    result = target(os.environ.get("GPUTUI_JOB_NAME", ""), command, *folder_and_gpus)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 

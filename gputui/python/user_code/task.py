@@ -75,8 +75,8 @@ def _task(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: st
         load_main(bundle["main"])
     cls = found(bundle["task"])
     if begun is not None and begun != NOT_PICKLED:
-        with open(int(begun), "rb") as kept:
-            return pickle.load(kept)
+        with open(int(begun), "rb") as descriptor:
+            return pickle.load(descriptor)
     task = cls(bundles.values(bundle, instance), instance["work_dir"])
     if begun is None:
         variables = task.required_env() or {}
@@ -94,16 +94,16 @@ def _start_over(task: Any, variables: dict[str, str], name: str) -> None:
     words = getattr(sys, "orig_argv", None)
     if words is None:
         return  # before Python 3.10 only what is imported from here on sees them
-    kept = NOT_PICKLED
+    descriptor = NOT_PICKLED
     with suppress(Exception):
         pickled = pickle.dumps(task)
         fd = os.memfd_create("gputui-task", 0)
         os.write(fd, pickled)
         os.lseek(fd, 0, os.SEEK_SET)
-        kept = str(fd)
+        descriptor = str(fd)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, words, {**os.environ, BUNDLE: name, BEGUN: kept})
+    os.execve(sys.executable, words, {**os.environ, BUNDLE: name, BEGUN: descriptor})
 
 
 @contextmanager

@@ -96,11 +96,11 @@ class Feed(threading.Thread):
             defaults=source.settings,
             occurrences=occurrences,
         )
-        given = self._taken(Fed(source, wanted, changes))
-        self._source = given.source
-        for sentence in given.refused:
+        taken_in = self._taken(Fed(source, wanted, changes))
+        self._source = taken_in.source
+        for sentence in taken_in.refused:
             self._owner.journal.write(sentence)
-        self._on_fed(given.source, given.jobs, given.refused)
+        self._on_fed(taken_in.source, taken_in.jobs, taken_in.refused)
 
     def _taken(self, fed: Fed) -> Given:
         """Offered again while the queue cannot be written: what was read is not given twice."""
@@ -173,11 +173,13 @@ class Feed(threading.Thread):
             if batch is None:
                 return
             came += len(batch)
-            known = max(0, min(len(batch), before - (came - len(batch))))
+            known_before = max(0, min(len(batch), before - (came - len(batch))))
             source = self._source
-            specs(batch[:known], cwd=source.cwd, environment="", defaults=source.settings, occurrences=occurrences)
-            if batch[known:]:
-                self._give(tuple(batch[known:]), occurrences, position=came)
+            specs(
+                batch[:known_before], cwd=source.cwd, environment="", defaults=source.settings, occurrences=occurrences
+            )
+            if batch[known_before:]:
+                self._give(tuple(batch[known_before:]), occurrences, position=came)
 
     def _room(self, known: int) -> int:
         """How many more items are wanted; waits until there is room. 0: told to stop."""

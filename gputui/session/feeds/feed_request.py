@@ -50,14 +50,14 @@ class Fed(msgspec.Struct, frozen=True):
             raise
         except Refusal:
             pass
-        known: list[JobId] = []
+        job_ids: list[JobId] = []
         refused: list[str] = []
         for spec in self.specs:
             try:
-                known += self._take(act, (spec,))
+                job_ids += self._take(act, (spec,))
             except Refusal as refusal:
                 refused.append(f"{spec.command}: {refusal}")
-        return known, refused
+        return job_ids, refused
 
     def _take(self, act: Act, wanted: tuple[JobSpec, ...]) -> list[JobId]:
         planned = plan(act.scheduler.book, wanted, self.before.again, now=act.now)

@@ -27,12 +27,12 @@ class Commit(Struct, frozen=True):
 
 def commits_in(info: str) -> dict[int, Commit]:
     """By attempt, as far as INFO tells."""
-    found = {int(number): Commit(name, int(changed)) for number, name, changed in _EARLIER.findall(info)}
+    commits = {int(number): Commit(name, int(changed)) for number, name, changed in _EARLIER.findall(info)}
     attempt, commit = _ATTEMPT.search(info), _COMMIT.search(info)
     if attempt is not None and commit is not None:
         changed = sum(int(more) if more else 1 for more in _DIRTY.findall(info))
-        found[int(attempt[1])] = Commit(commit[1], changed)
-    return found
+        commits[int(attempt[1])] = Commit(commit[1], changed)
+    return commits
 
 
 def with_earlier(git: str, attempt: int, before: str) -> str:

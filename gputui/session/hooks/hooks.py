@@ -78,13 +78,13 @@ class Hooks:
     def paused(self, cause: Cause, facts: Facts) -> None:
         command = self._commands["on_pause"]
         if command is not None:
-            told = {
+            variables = {
                 "GPUTUI_CAUSE": cause.message,
                 "GPUTUI_CAUSE_KIND": str(cause.kind),
                 "GPUTUI_JOBS": " ".join(map(str, cause.jobs)),
                 "GPUTUI_SIGNATURE": cause.signature or "",
             }
-            self._run(command, "pause", told | _of_facts(facts))
+            self._run(command, "pause", variables | _of_facts(facts))
 
     def drained(self, facts: Facts) -> None:
         """Nothing runs and nothing will start by itself."""
@@ -104,7 +104,7 @@ class Hooks:
 def _of_job(job: Job) -> Variables:
     last = job.attempts[-1] if job.attempts else None
     end = job.state if isinstance(job.state, Ended) else None
-    told: dict[str, str | int | None] = {
+    facts: dict[str, str | int | None] = {
         "GPUTUI_JOB_ID": job.id,
         "GPUTUI_JOB_NAME": job.name,
         "GPUTUI_JOB_STATE": str(job.state.name),
@@ -117,7 +117,7 @@ def _of_job(job: Job) -> Variables:
         "GPUTUI_SECONDS": f"{last.ended - last.started:.1f}" if last is not None else "",
         "GPUTUI_CAUSE": last.said if last is not None else None,
     }
-    return {name: "" if value is None else str(value).replace("\0", "") for name, value in told.items()}
+    return {name: "" if value is None else str(value).replace("\0", "") for name, value in facts.items()}
 
 
 def _of_facts(facts: Facts) -> Variables:

@@ -129,8 +129,8 @@ def told(plan: ReloadPlan, most: int, *, keep_gone: bool = False) -> list[str]:
     over = len(plan.gone) - len(waiting)
     ran = "job is gone from the files but ran" if over == 1 else "jobs are gone from the files but ran"
     lines += [f"= {over} {ran} already (kept)"] if over else []
-    kept = ", ".join(f"{count} {state}" for state, count in sorted(plan.kept.items()))
-    lines += [f"= {kept} (kept)"] if kept else []
+    kept_words = ", ".join(f"{count} {state}" for state, count in sorted(plan.kept.items()))
+    lines += [f"= {kept_words} (kept)"] if kept_words else []
     return [plain(line) for line in lines]
 
 

@@ -167,10 +167,10 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
             act.lay_out(self.layout)
         if wanted != scheduler.settings:
             act.handle(wanted)
-        kept, before = False, scheduler.board.lanes
+        keeps_lanes, before = False, scheduler.board.lanes
         if self.lanes is not None:
-            kept = bool(before) and not self.change_lanes
-            if not kept:
+            keeps_lanes = bool(before) and not self.change_lanes
+            if not keeps_lanes:
                 act.handle(SetLanes(self.lanes))
         if self.largest is not None:
             act.handle(NodesSeen(self.largest))
@@ -178,7 +178,9 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
         differ = devices_of(self.lanes or ()) != devices_of(lanes)
         if self.resume and self._clears(scheduler):
             act.handle(Resume())
-        return Begun(lanes, kept, self.given and differ, before if devices_of(before) != devices_of(lanes) else ())
+        return Begun(
+            lanes, keeps_lanes, self.given and differ, before if devices_of(before) != devices_of(lanes) else ()
+        )
 
     def _check_cluster(self, board: Board) -> None:
         """What is said for a cluster must have one."""
