@@ -29,6 +29,7 @@ VERBS = {  # each verb, and the module that knows it
     "requeue": "verbs.job_commands",
     "rerun": "verbs.job_commands",
     "rm": "verbs.job_commands",
+    "notify": "verbs.notify",
     "priority": "verbs.priority_move",
     "move": "verbs.priority_move",
     "edit": "verbs.edit",

@@ -48,6 +48,7 @@ Jobs (ids, ranges such as 3-9, names, --failed, --all):
   kill        end jobs, with grace or --now       requeue   end them and queue them again
   priority    who is first: priority 50 12        move      move 12 --top
   edit        change a waiting job's settings     rm        take off the list; files stay
+  notify      tell me when jobs end; --test tries how
 
 Scheduler:
   pause       start nothing more                  resume    start jobs again

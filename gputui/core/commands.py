@@ -16,6 +16,7 @@ from .events import (
     Edit,
     Hold,
     Kill,
+    Notify,
     Refusal,
     Release,
     Remove,
@@ -223,6 +224,12 @@ def set_priority(scheduler: Scheduler, job: Job, event: SetPriority, now: float)
     _check_priority(event.priority)
     text = f"priority {job.priority} → {event.priority}, by the user"
     scheduler.change(job, now, text, keep=True, priority=event.priority)
+    return []
+
+
+def notify(scheduler: Scheduler, job: Job, event: Notify, now: float) -> list[Instruction]:
+    text = "the user wants to be told of its end" if event.wanted else "the user no longer wants to be told of its end"
+    scheduler.change(job, now, text, keep=True, notify=event.wanted)
     return []
 
 

@@ -83,6 +83,12 @@ class Move(JobCommand, frozen=True, tag="move"):
     before: JobId | None = None
 
 
+class Notify(JobCommand, frozen=True, tag="notify"):
+    """Tell the user of its end, or do not."""
+
+    wanted: bool = True
+
+
 class Edit(JobCommand, frozen=True, tag="edit"):
     spec: JobSpec
 
@@ -165,7 +171,7 @@ class Settings(Struct, frozen=True, tag="settings"):
 
 
 UserCommand = (
-    Hold | Release | Kill | Suspend | Continue | Requeue | Rerun | SetPriority | Move | Edit | Remove
+    Hold | Release | Kill | Suspend | Continue | Requeue | Rerun | SetPriority | Move | Edit | Notify | Remove
     | AddJobs | Pause | Drain | Resume | TryFirst | SetLanes | Settings
 )  # fmt: skip
 

@@ -27,6 +27,7 @@ from .events import (
     NeverRan,
     NodeFailed,
     NoRoom,
+    Notify,
     NotStarted,
     Outcome,
     Refusal,
@@ -276,6 +277,7 @@ TRANSITIONS: dict[tuple[type, type], Handler] = {
     **{(state, SetPriority): commands.set_priority for state in (*WAITING, *ACTIVE, *ENDS)},
     **{(state, Move): moving.move for state in WAITING},
     **{(state, Edit): commands.edit for state in WAITING},
+    **{(state, Notify): commands.notify for state in (*WAITING, *ACTIVE)},
     **{(state, Remove): commands.remove_waiting for state in WAITING},
     **{(state, Remove): commands.remove_ended for state in ENDS},
     **{(state, Submitted): cluster.submitted for state in (Starting, Stopping)},
@@ -297,6 +299,7 @@ ADVICE: dict[type, str] = {
     Rerun: "only a job that has ended can be rerun",
     Move: "only a waiting job can be moved",
     Edit: "only a waiting job can be edited",
+    Notify: "it has ended already, so there is nothing left to tell",
     Remove: "only a job that does not run can be removed; kill it first",
 }
 

@@ -118,6 +118,8 @@ KEYS: dict[str, Reader] = {
     "ignore": (_listed, None),
     "keeper": (_bool, True),
     "theme": (_text, None),
+    "bell": (_bool, True),
+    "notify": (_text, None),
     "hosts": (_names, None),
     "ssh": (_text, "ssh"),
     "engine.kind": (_engine, None),
@@ -154,7 +156,7 @@ WITHOUT_WORD = {
 }
 """What a new session takes where nobody says anything; one that is there keeps what it has."""
 
-OWN_KEYS = ("hooks", "host", "hosts", "ssh", "keys")
+OWN_KEYS = ("hooks", "host", "hosts", "ssh", "keys", "notify")
 """Read from the user's own file alone: what a colleague's file says there would be run."""
 HOST_KEYS = ("gputui", "folder")
 """In a part `[host."lab7"]`: how `--host lab7` finds its way. What else stands there counts on that machine."""
@@ -162,7 +164,7 @@ HOST_KEYS = ("gputui", "folder")
 VARIABLES = {
     key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper().replace(".", "_"))
     for key in KEYS
-    if not key.startswith("hooks.")
+    if not key.startswith("hooks.") and key != "notify"
 }
 """GPUTUI_JOB_DIR is taken: it tells a job its own folder."""
 

@@ -65,6 +65,8 @@ class Setup:
     ascii_signs: bool = False
     """The terminal shows no others."""
     cell_diff: bool = True
+    bell: bool = True
+    """Calls the user at a pause after crashes, at the end, and at the ends of jobs marked for it."""
 
 
 class Crossing(Message):
@@ -98,6 +100,8 @@ class GputuiApp(TerminalApp[Way]):
 
     def on_mount(self) -> None:  # Textual calls the one of every base class by itself
         self.main.on_leave = self.leave
+        if self.setup.bell:
+            self.main.on_alert = self.call_user
         self.bridge.on_dismissed = lambda: self.leave(Way.STOP)
         self.main.on_add_without_session = self._begin_session
         self.main.environment = lambda: dict(self.setup.environment)

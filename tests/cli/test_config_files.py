@@ -173,3 +173,14 @@ def test_a_default_is_told_as_what_it_really_is(gputui: Gputui) -> None:
     shown = [line.split()[:3] for line in gputui("config").out.splitlines()]
     assert ["pause_after", "3", "default"] in shown
     assert all(value != "-" for _, value, _ in shown)
+
+
+def test_what_calls_the_user_comes_from_their_own_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUTUI_NOTIFY", "evil")
+    assert load().get("notify")[0] is None
+    user_config("notify = 'mail -s gputui me'\nbell = false\n")
+    assert load().get("notify")[0] == "mail -s gputui me"
+    assert load().get("bell")[0] is False
+    project_config("notify = 'evil'\n")
+    with pytest.raises(ConfigError, match="notify is read only from your own"):
+        load()

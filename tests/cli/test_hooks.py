@@ -250,3 +250,15 @@ def test_a_hook_that_prints_without_end_is_killed(owner: Owner, monkeypatch: pyt
     owner.do(lambda: runner.take(Hook("while :; do echo printing; sleep 0.01; done", "test", {})))
     until(lambda: owner.complaints, "it is killed")
     assert "without end" in owner.complaints[0]
+
+
+def test_the_users_own_command_gets_the_message_on_its_standard_input(owner: Owner, tmp_path: Path) -> None:
+    file = tmp_path / "told"
+    found: dict[str, tuple[Any, str]] = {"notify": (f"cat >> {file}; echo $GPUTUI_EVENT >> {file} # mine", "test")}
+    found["hooks.timeout"] = (60.0, "test")
+    hooks = Hooks(owner.loop, Config(found), str(owner.root), owner.complaints.append)
+    assert hooks.wanted
+    owner.do(lambda: hooks.told("gputui sweep: paused: 'a' $HOME `id` \\n %s"))
+    until(lambda: file.exists() and "notify" in file.read_text(), "it was told")
+    assert file.read_text() == "gputui sweep: paused: 'a' $HOME `id` \\n %s\nnotify\n"
+    assert owner.complaints == []

@@ -184,6 +184,7 @@ class Opening:
             colours=colours(),
             ascii_signs=options.ascii or not locale_is_utf8(),
             cell_diff=not options.no_diff,
+            bell=bool(load(options.jobs).get("bell")[0]),
         )
         sys.setswitchinterval(SWITCH_INTERVAL)
         app = GputuiApp(bridge, setup)

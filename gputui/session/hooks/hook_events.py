@@ -7,6 +7,7 @@ import time
 from gputui.core.job import Ended, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
+from gputui.core.views.alerts import Alerts
 from gputui.core.views.outlook import goes_on
 from gputui.core.views.silence import silence
 from gputui.session.files.folders import Folders
@@ -31,6 +32,7 @@ class Reactions:
             if isinstance(state, Running) and state.silent_since is not None
         }
         """What the owner before told of already is not told again."""
+        self._alerts = Alerts(snapshot, hooks.session_name)
         self._paused = snapshot.cause is not None
         self._worked = False
         self._unseen: set[JobId] = set()
@@ -49,6 +51,8 @@ class Reactions:
         if self._worked and not works:
             self._hooks.drained(_facts(snapshot))
         self._worked = works
+        for message in self._alerts.look(snapshot, changed, time.time()):
+            self._hooks.told(message)
 
     def _job(self, snapshot: Snapshot, job: Job) -> None:
         key = (job.id, job.issued)

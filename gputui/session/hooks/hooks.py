@@ -35,11 +35,25 @@ class Hooks:
         self._root = root
         self._log = os.path.join(root, ".gputui", "hooks.log")
         self._commands: dict[str, str | None] = {event: config.get(f"hooks.{event}")[0] for event in EVENTS}
+        self._notify: str | None = config.get("notify")[0]
         self._runner = HookRunner(loop, self._log, float(config.get("hooks.timeout")[0]), complain)
 
     @property
+    def session_name(self) -> str:
+        """As its user knows it: the folder, or the one that holds it where it has the usual name."""
+        folder, name = os.path.split(self._root)
+        return os.path.basename(folder) if name in ("gputui_run", "hog_run") else name
+
+    @property
     def wanted(self) -> bool:
-        return any(self._commands.values())
+        return any(self._commands.values()) or self._notify is not None
+
+    def told(self, message: str) -> None:
+        """Something that the user is called for; their command gets it on its standard input."""
+        if self._notify is not None:
+            # A newline first, so that a comment in the command hides nothing of ours.
+            command = f'printf "%s\\n" "$GPUTUI_MESSAGE" | (\n{self._notify}\n)'
+            self._run(command, "notify", {"GPUTUI_MESSAGE": message.replace("\0", "")})
 
     def job_started(self, job: Job, facts: Facts) -> None:
         """Beside the job, which does not wait for it; once for each attempt."""

@@ -26,6 +26,7 @@ ACTS: dict[str, Act] = {
     "rerun": jobs.rerun,
     "rerun_failed": scheduler.rerun_failed,
     "hold": jobs.hold,
+    "tell_me": jobs.tell_me,
     "remove": jobs.remove,
     "details": looking.details,
     "failures": looking.failures,

@@ -11,6 +11,7 @@ from gputui.core.events import (
     Kill,
     Move,
     MoveTarget,
+    Notify,
     Release,
     Remove,
     Requeue,
@@ -32,6 +33,7 @@ from gputui.core.job import (
     Suspended,
     Waiting,
 )
+from gputui.core.views.alerts import is_wanted
 from gputui.core.views.outlook import next_in_line
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.words import clock, counted, stake
@@ -202,6 +204,13 @@ def hold(main: MainScreen) -> None:
         _each(main, held, lambda job, seen: Release(job=job.id, seen=seen), "released")
     elif jobs:
         _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), "held")
+
+
+def tell_me(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended: there is nothing left to tell")
+    wanted = any(not is_wanted(job) for job in jobs)
+    done = "you are told when it ends: the bell, and notify of your settings" if wanted else "its end is told no more"
+    _each(main, jobs, lambda job, seen: Notify(job=job.id, seen=seen, wanted=wanted), done, keeps_marks=True)
 
 
 def remove(main: MainScreen) -> None:

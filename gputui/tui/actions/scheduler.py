@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, UserCommand
+from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
 from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
 from gputui.core.mode import Mode
 from gputui.core.views.failures import said_of, signature_of
@@ -65,8 +65,10 @@ def rerun_and_resume(
     events: list[UserCommand] = [Rerun(job=job.id, seen=seen[job.id]) for job in jobs]
     # In the same request, so that none of them starts in between.
     events += [Edit(job=job, spec=spec) for job, spec in (changed or {}).items()]
-    resumes = [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
-    main.send([*events, *resumes], f"{counted(len(jobs), 'job', 'jobs')} queued again")
+    events += [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
+    first = ", one first" if len(jobs) > 1 else ""
+    events += [TryFirst(tuple(job.id for job in jobs))] if first else []
+    main.send(events, f"{counted(len(jobs), 'job', 'jobs')} queued again{first}")
 
 
 def _group(jobs: list[Job]) -> str:

@@ -75,6 +75,7 @@ ACTIONS = (
     Action("rerun_failed", ("R",), "Rerun failed", "choose among the failed jobs, by crash; resumes", Part.JOBS,
            acts=True),
     _job("hold", "h", "Hold", "hold a waiting job, or release it"),
+    _job("tell_me", "b", "Tell me", "ring and notify when this job ends or hangs, or no longer"),
     _job("remove", "D delete", "Remove", "take jobs off the list; their files stay"),
     _view("details", "enter", "Details", "command, folder, attempts, story, GPU use", Part.JOBS),
     _view("timeline", "t", "Timeline", "jobs, pauses, strangers and idle gaps against time, with what is expected",

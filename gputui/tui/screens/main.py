@@ -85,6 +85,8 @@ class MainScreen(Screen[None]):
         self.views: list[FullView] = []
         """Those that are open over this screen, the uppermost last."""
         self.on_leave: Callable[[Way], None] = lambda way: None
+        self.on_alert: Callable[[str], None] = lambda message: None
+        """Called for what the user may want to hear of from another window."""
         self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
         self.environment: Callable[[], dict[str, str]] = dict
 

@@ -21,6 +21,7 @@ from textual.types import CSSPathType
 from .checks import Colours
 from .driver import SafeDriver
 from .key_queue import Turns
+from .notification import notification
 from .sanitize import Sanitize
 from .screen_diff import CellDiffApp
 from .shadow import Shadow
@@ -78,6 +79,11 @@ class TerminalApp(CellDiffApp[ReturnType]):
     def nobody_to_continue(self) -> None:
         """Ctrl-Z was typed where there is no shell that could bring a stopped app back."""
         self.notify("no shell could bring a stopped gputui back: q leaves it", markup=False)
+
+    def call_user(self, message: str) -> None:
+        """The bell, and a notification where the terminal can show one."""
+        if isinstance(self._driver, SafeDriver):
+            self._driver.write(notification(message))
 
     # Keys
 

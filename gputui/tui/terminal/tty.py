@@ -11,7 +11,7 @@ import termios
 import time
 from contextlib import suppress
 
-__all__ = ["DEFAULT_SIZE", "NoTerminal", "Tty", "say", "terminal_name"]
+__all__ = ["DEFAULT_SIZE", "NoTerminal", "Tty", "say", "terminal_name", "write_now"]
 
 DEFAULT_SIZE = (80, 24)
 
@@ -94,12 +94,17 @@ class Tty:
 
 def say(text: str, seconds: float = 0.3) -> bool:
     """A last line to the user after the app has left; given up when the terminal is gone or takes nothing."""
+    return write_now(f"{text}\r\n", seconds)
+
+
+def write_now(text: str, seconds: float = 0.3) -> bool:
+    """To the terminal of whoever called this program, for one that has no screen; False: there is none."""
     try:
         tty = Tty.open()
     except NoTerminal:
         return False
     try:
-        return not tty.write_within(text.encode("utf-8", "replace") + b"\r\n", seconds)
+        return not tty.write_within(text.encode("utf-8", "replace"), seconds)
     except OSError:
         return False
     finally:

@@ -135,3 +135,23 @@ async def test_what_is_said_stands_once_on_the_screen_and_above_the_hint_of_the_
         assert stage.text.count("only once") == 1, keys
         toast = next(number for number, line in enumerate(stage.lines()) if "only once" in line)
         assert toast < 22, "the hint stands below it"
+
+
+@on_stage(lanes=1)
+async def test_b_marks_a_job_and_its_end_calls_the_user(stage: Stage) -> None:
+    calls: list[str] = []
+    stage.main.on_alert = calls.append
+    [job, _] = await stage.add("until test -e go; do sleep 0.05; done", "sleep 600")
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.go_to(job)
+    await stage.press("b")
+    await stage.until(lambda: stage.job(job).notify is True, "it is marked")
+    await stage.press("b")
+    await stage.until(lambda: stage.job(job).notify is False, "and no longer")
+    await stage.press("b")
+    await stage.until(lambda: stage.job(job).notify is True, "and again")
+    (stage.folder / "go").write_text("")
+    await stage.becomes(job, StateName.SUCCEEDED)
+    await stage.until(lambda: calls, "the user is called")
+    assert "#0" in calls[0]
+    assert "succeeded" in calls[0]

@@ -12,6 +12,7 @@ from gputui.core.job import Delayed, Ended, Job, Running, Succeeded, Waiting
 from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot
 from gputui.core.transitions import words
+from gputui.core.views.alerts import is_wanted
 from gputui.core.views.amounts import duration_exact, duration_words, memory, memory_words, moment
 from gputui.core.views.eta import job_eta
 from gputui.core.views.failures import said_of
@@ -180,7 +181,6 @@ def _request(job: Job) -> str:
 def _settings(subject: Subject) -> list[tuple[str, str]]:
     job, spec = subject.job, subject.job.spec
     parameters = " ".join(f"{key}={value}" for key, value in spec.params.items())
-    wanted = job.notify if job.notify is not None else spec.notify
     given = [
         ("group", spec.group),
         ("params", parameters),
@@ -190,7 +190,7 @@ def _settings(subject: Subject) -> list[tuple[str, str]]:
         ("timeout", duration_words(spec.timeout) if spec.timeout else ""),
         ("outfile", spec.outfile or ""),
         ("shell", spec.shell),
-        ("tells you", "at its end (b: no more)" if wanted else ""),
+        ("tells you", "at its end (b: no more)" if is_wanted(job) else ""),
     ]
     return [(label, told) for label, told in given if told]
 

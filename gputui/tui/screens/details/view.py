@@ -43,7 +43,7 @@ NARROW = 100
 CURVES_AT_ONCE = 2
 SHARED = (
     "kill", "suspend", "requeue", "rerun", "hold", "edit", "priority_up", "priority_down", "copy_command", "copy_path",
-    "copy_as_new", "pager", "failures",
+    "copy_as_new", "pager", "tell_me", "failures",
 )  # fmt: skip
 
 

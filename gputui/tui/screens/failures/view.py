@@ -12,7 +12,6 @@ from textual.containers import Horizontal, Vertical
 from gputui.core.job import Held, Job, JobId, Waiting
 from gputui.core.views.failures import FailureGroup, Failures, said_of
 from gputui.core.views.in_common import alike_waiting, devices_of
-from gputui.core.views.parameter_columns import Parameters
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
 from gputui.tui.actions.table import view_bindings
@@ -58,7 +57,6 @@ class FailuresView(FullView):
     def __init__(self, main: MainScreen) -> None:
         super().__init__(main, "F", "Failures")
         self._failures = Failures()
-        self._parameters = Parameters()
         self._known: object = None
         self.groups: list[FailureGroup] = []
         self._signature = ""
@@ -100,9 +98,8 @@ class FailuresView(FullView):
         if snapshot.jobs is not self._known:
             self._known = snapshot.jobs
             for job in snapshot.jobs:
-                self._parameters.learn(job)
                 self._failures.learn(job)
-        self.groups = self._failures.groups(self._parameters, devices_of(snapshot))
+        self.groups = self._failures.groups(self.main.names, devices_of(snapshot))
         self._settle()
 
     def _settle(self) -> None:
@@ -142,7 +139,7 @@ class FailuresView(FullView):
             return
         jobs = [self.snapshot[job] for job in group.jobs]
         room = self.size.width if self._narrow else min(WIDEST_TABLE, self.size.width // 2)
-        table = job_table(jobs, self._parameters, self.main.names.of, room, len(self.snapshot.jobs))
+        table = job_table(jobs, self.main.names, self.main.names.of, room, len(self.snapshot.jobs))
         self._lay_out(table)
         self.head.show([table.head(palette)])
         cursor = group.jobs.index(self.job)

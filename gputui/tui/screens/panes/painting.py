@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import JobId
 from gputui.core.lanes import DeviceKind
+from gputui.core.views.alerts import Alerts
 from gputui.gpus.picture import DevicesPicture
 from gputui.tui.actions.devices import ask_which
 from gputui.tui.actions.offered_actions import offered
@@ -34,6 +35,7 @@ class Painter:
         self._painted = 0.0
         self._paint_due = False
         self._devices_painted = False
+        self._alerts = Alerts(main.bridge.snapshot, main.status.where.session)
 
     def news(self) -> None:
         """Something changed; painted at once or a little later, so that many changes are one repaint."""
@@ -58,6 +60,8 @@ class Painter:
         self._painted = time.monotonic()
         changed |= main.bridge.take_changed()
         snapshot = main.bridge.snapshot
+        for message in self._alerts.look(snapshot, changed, main.now()):
+            main.on_alert(message)
         main.table.show(snapshot, changed)
         main.table.tell(now=main.now())
         self._paint_around()
@@ -70,6 +74,7 @@ class Painter:
         """All anew."""
         main = self._main
         main.bridge.take_changed()
+        self._alerts = Alerts(main.bridge.snapshot, main.status.where.session)
         main.table.reset(main.bridge.snapshot)
         self.paint()
         main.logs.show()

@@ -1,0 +1,30 @@
+"""Calling the user through the terminal: which form it takes, and that no name can act on it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gputui.tui.terminal.notification import notification
+
+WHOLE = re.compile(r"\a(?:\x1b\](?:9|777;notify;gputui);[^\x00-\x1f\x7f-\x9f]*\x07)+")
+
+
+@pytest.mark.parametrize(
+    ("environment", "forms"),
+    [({"TERM_PROGRAM": "WezTerm"}, ["9"]), ({"VTE_VERSION": "7600"}, ["777"]), ({"TERM": "foot"}, ["777"]),
+     ({"TERM": "xterm-kitty"}, ["9"]), ({"TERM": "xterm-256color"}, ["9", "777"]), ({}, ["9", "777"])],
+)  # fmt: skip
+def test_the_form_that_the_terminal_takes_is_sent(environment: dict[str, str], forms: list[str]) -> None:
+    assert re.findall(r"\x1b\](\d+);", notification("done", environment)) == forms
+
+
+HOSTILE = ("a\x07b", "a\x1b\\b", "\x1b]52;c;eA==\x07", "\x9c\x9d0;x\x07", "a\nb", "x" * 9999, "\ud800")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_of_a_job_can_end_the_sequence_or_begin_another(name: str) -> None:
+    sent = notification(f"gputui: #1 {name}", {})
+    assert WHOLE.fullmatch(sent), repr(sent)
+    assert len(sent) < 600
