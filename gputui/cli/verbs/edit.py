@@ -38,7 +38,7 @@ def work(options: Options) -> int:
     shown = show(client, options.job)
     if shown.state not in WAITING:
         raise Exit(1, f"#{shown.id} is {shown.state}: only a waiting job can be edited")
-    from .job_text import text_of
+    from gputui.cli.parsing.job_text import text_of
 
     before = text_of(shown)
     path = _written(shown.id, before)
@@ -61,7 +61,7 @@ def work(options: Options) -> int:
 
 def changed(client: Client, shown: ShownJob, text: str, path: str) -> str | None:
     """Has the new settings taken over; else the sentence why not."""
-    from .job_text import BadText, spec_in
+    from gputui.cli.parsing.job_text import BadText, spec_in
 
     try:
         spec = spec_in(text, shown.spec, path)
