@@ -11,7 +11,7 @@ from collections.abc import Generator
 from .document import Document
 from .search import Needle, Search, backward, forward
 
-__all__ = ["Finding", "all_known", "find_above", "find_below", "find_nearest"]
+__all__ = ["Finding", "all_known", "all_matches", "find_above", "find_below", "find_nearest"]
 
 COUNTING = 0.01
 """Seconds of counting lines between two turns."""
@@ -53,6 +53,19 @@ def find_nearest(document: Document, needle: Needle, key: int) -> Finding:
     """From the line `key` on, else above it."""
     below = yield from find_below(document, needle, key)
     return below if below is not None else (yield from find_above(document, needle, key))
+
+
+def all_matches(document: Document, needle: Needle, most: int) -> Generator[None, None, list[int]]:
+    """The keys of the lines with the needle from the first on, at most so many; lines that come later have none."""
+    yield from all_known(document)
+    found: list[int] = []
+    key = document.key(0) if document.rows else None
+    while key is not None and len(found) < most:
+        key = yield from find_below(document, needle, key)
+        if key is not None:
+            found.append(key)
+            key = key + 1 if document.row(key) + 1 < document.rows else None
+    return found
 
 
 def all_known(document: Document) -> Generator[None, None, None]:

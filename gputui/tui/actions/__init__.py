@@ -54,7 +54,7 @@ ACTS: dict[str, Act] = {
     "sort": looking.sort,
     "follow": lambda main: main.log_pane.toggle_follow(),
     "stream": lambda main: main.log_pane.cycle_stream(),
-    "wrap": lambda main: main.log_pane.toggle_wrap(),
+    "wrap": looking.wrap,
     "next_match": lambda main: main.log_pane.search_next(),
     "previous_match": lambda main: main.log_pane.search_previous(),
     "earlier_attempt": lambda main: main.log_pane.attempt_earlier(),

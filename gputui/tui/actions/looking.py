@@ -116,6 +116,12 @@ def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> Non
     main.call_after_refresh(search)
 
 
+def wrap(main: MainScreen) -> None:
+    """Or not; kept for the next time."""
+    main.log_pane.toggle_wrap()
+    main.places.keep_wrap(main.log_pane.wrapped)
+
+
 def back(main: MainScreen) -> None:
     """One step: out of the filter, the marks, the zoom, the log."""
     if main.table.clear_marks():

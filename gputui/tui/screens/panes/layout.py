@@ -33,6 +33,12 @@ class Arranger:
     def side_by_side(self) -> bool:
         return self._made is not None and self._made.side_by_side
 
+    def begin(self) -> None:
+        """As it was left the last time."""
+        if self.habits.wrap is not None:
+            self._main.log_pane.wrap(self.habits.wrap)
+        self.arrange()
+
     def arrange(self) -> None:
         main = self._main
         height = main.size.height - self.lines - main.banner.lines

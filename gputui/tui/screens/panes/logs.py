@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gputui.core.job import Job, Succeeded
 from gputui.logs.plain import plain
 from gputui.tui.looks.palette import palette_of
+from gputui.tui.widgets.logs.highlights import number_after
 from gputui.tui.widgets.logs.job_log import AttemptLog, JobLog
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ class LogPresenter:
     def show(self) -> None:
         """Cheap when nothing about the job changed."""
         pane, table = self._main.log_pane, self._main.table
+        metric = table.snapshot.metric
+        pane.bold_number = number_after(metric.name) if metric is not None else None
         if table.cursor is None or table.cursor not in table.snapshot:
             self._shown = None
             pane.show(None)
-            pane.note("")
+            pane.note("enter shows those that wait" if table.on_fold else "")
             return
         job = table.snapshot[table.cursor]
         attempts = self._attempts(job)

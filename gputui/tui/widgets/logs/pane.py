@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.worker import Worker
 
 from gputui.logs.document import Document
-from gputui.logs.finding import Finding, all_known, find_above, find_below, find_nearest
+from gputui.logs.finding import Finding, all_known, all_matches, find_above, find_below, find_nearest
 from gputui.logs.line_index import FileChange
 from gputui.logs.plain import plain
 from gputui.logs.search import Needle
@@ -25,6 +25,8 @@ from .turns import TURN, in_turns
 __all__ = ["LogPane"]
 
 Result = TypeVar("Result")
+MOST_COUNTED = 999
+"""Matches; nobody goes through more."""
 
 
 class LogPane(MovableView):
@@ -54,6 +56,8 @@ class LogPane(MovableView):
         self._busy = ""
         """What a worker does at present, in words."""
         self._hit: int | None = None
+        self._matches: list[int] | None = None
+        """The lines with what is searched for; None: not counted."""
         self._title = ""
         self.heading = ("", "")
         """The job, and what is read of it and how."""
@@ -117,7 +121,7 @@ class LogPane(MovableView):
     def search(self, text: str) -> None:
         """The nearest match: on the screen or below it, else above it. An empty text ends the search."""
         self._stop_working()
-        self._hit = None
+        self._hit = self._matches = None
         self.mark(Needle(text) if text else None)
         if text and self._document is not None and self._visible:
             self._find(find_nearest(self._document, Needle(text), self._visible[0][0]), "no match")
@@ -164,14 +168,14 @@ class LogPane(MovableView):
 
     def _turn_to_other_lines(self) -> None:
         self._stop_working()
-        self._hit = None
+        self._hit = self._matches = None
         self.open(self._reading.document)
 
     def _tell(self) -> None:
         document = self._reading.document
         self.say_instead(self._reading.nothing() if document is not None else self._note)
         state = self._busy or (("following" if self.following else "paused") if self._reading.live else "")
-        self.heading = self._reading.head, " · ".join([*self._reading.facts, *([state] if state else [])])
+        self.heading = self._reading.head, " · ".join(filter(None, [*self._reading.facts, self._match(), state]))
         title = " · ".join(part for part in (f"Log  {self.heading[0]}".rstrip(), self.heading[1]) if part)
         if title != self._title:
             self._title = title
@@ -191,8 +195,28 @@ class LogPane(MovableView):
             else:
                 self._hit = key
                 self.go_to(key)
+                self._count_matches()
 
         self._work(finding, found, f"searching '{plain(sought)}'")
+
+    def _count_matches(self) -> None:
+        """Beside whatever else is done: the match itself is on the screen already."""
+        document, needle = self._document, self._needle
+        if document is None or needle is None or self._matches is not None:
+            return
+
+        async def until_counted() -> None:
+            self._matches = await in_turns(all_matches(document, needle, MOST_COUNTED))
+            self._tell()
+
+        _: Worker[None] = self.run_worker(until_counted, group="count", exclusive=True)
+
+    def _match(self) -> str:
+        """Which one of how many."""
+        if self._hit is None or self._matches is None or self._hit not in self._matches:
+            return ""
+        more = "+" if len(self._matches) == MOST_COUNTED else ""
+        return f"match {self._matches.index(self._hit) + 1}/{len(self._matches)}{more}"
 
     def _work(self, work: Generator[None, None, Result], then: Callable[[Result], None], what: str) -> None:
         async def until_done() -> None:
@@ -209,3 +233,4 @@ class LogPane(MovableView):
         self._busy = ""
         if self.is_mounted:
             self.workers.cancel_group(self, "log")
+            self.workers.cancel_group(self, "count")

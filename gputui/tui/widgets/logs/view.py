@@ -7,6 +7,7 @@ know jobs, streams or keys with a meaning beyond moving.
 from __future__ import annotations
 
 import textwrap
+from re import Pattern
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -23,7 +24,9 @@ from gputui.logs.layout import LineLayout, Top
 from gputui.logs.plain import plain
 from gputui.logs.search import Needle
 from gputui.logs.sgr import PLAIN
+from gputui.tui.looks.palette import palette_of
 
+from .highlights import highlighted
 from .strips import CUT, HighlightedText, breaks, column_of, fitting, painted, strip_of
 
 __all__ = ["DocumentView"]
@@ -56,7 +59,11 @@ class DocumentView(ScrollView, can_focus=True):
         self._top_part = 0
         self._left = 0
         self._wrapped = False
+        self._wraps_by_itself = True
+        """When the last line does not fit: it is the one that tells what went wrong."""
         self._needle: Needle | None = None
+        self.bold_number: Pattern[str] | None = None
+        """Finds the number that is read as a result, as its first group."""
         self._instead = ""
         self._visible: list[tuple[int, int]] = []
         """Key and part of the line in each row of the screen, as painted or about to be."""
@@ -80,6 +87,7 @@ class DocumentView(ScrollView, can_focus=True):
         self._document = document
         self._following = True
         self._left = 0
+        self._wrapped = self._wrapped and not self._wraps_by_itself
         if self.is_mounted and self.text_selection is not None:
             self.screen.clear_selection()
         self.repaint()
@@ -115,7 +123,7 @@ class DocumentView(ScrollView, can_focus=True):
         """Called when following may have begun or ended."""
 
     def wrap(self, wrapped: bool) -> None:
-        self._wrapped = wrapped
+        self._wrapped, self._wraps_by_itself = wrapped, False
         self._left = self._top_part = 0
         self.repaint()
 
@@ -230,7 +238,7 @@ class DocumentView(ScrollView, can_focus=True):
         return start, fitting(text, start, width) if start < len(text) else start
 
     def _marks(self, text: str, key: int) -> list[HighlightedText]:
-        marks = []
+        marks = highlighted(text, palette_of(self.app.theme), self.bold_number)
         if self._needle is not None:
             style = self.get_component_rich_style("log--match")
             marks += [HighlightedText(start, stop, style) for start, stop in self._needle.spans(text)]
@@ -270,6 +278,9 @@ class DocumentView(ScrollView, can_focus=True):
 
     def _place(self) -> None:
         """Works out what stands where, and tells the scroll bar without a layout of the whole screen."""
+        if self._wraps_by_itself and not self._wrapped and self._following and self._document is not None:
+            rows = self._document.rows
+            self._wrapped = bool(rows) and cell_len(self._text(self._document.key(rows - 1))) > self.width > 1
         layout, height = self._layout(), self.size.height
         top, last = self._top(layout), layout.last_top()
         self._stand(top)
