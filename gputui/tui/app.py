@@ -24,11 +24,12 @@ from gputui.tui.actions.scheduler import leaving_events, requeues
 from gputui.tui.actions.table import ACTIONS
 from gputui.tui.looks.glyphs import AsciiSigns
 from gputui.tui.screens.main import MainScreen
+from gputui.tui.screens.view import FullView
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.checks import Colours
 from gputui.tui.terminal.driver import SafeDriver
 from gputui.tui.terminal.tty import terminal_name
-from gputui.tui.widgets.status import Where
+from gputui.tui.widgets.status import Where, terminal_title
 
 from .bridge import Bridge
 from .farewell import Way
@@ -127,6 +128,8 @@ class GputuiApp(TerminalApp[Way]):
             self._part(gone)
             return
         self.main.news()
+        if isinstance(self._driver, SafeDriver):
+            self._driver.title(terminal_title(self.bridge.snapshot))
         if self._leaving is Way.STOP:
             self._stop_on()
 
@@ -224,10 +227,11 @@ class GputuiApp(TerminalApp[Way]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action by name, and the looks."""
-        if screen is self.main:
+        if isinstance(screen, MainScreen | FullView):
+            bound = {binding.id for _, binding in screen._bindings}
             for action in ACTIONS:
-                if not (action.acts and self.main.read_only):
-                    act = partial(self.main.action_act, action.name)
+                if action.name in bound and not (action.acts and self.main.read_only):
+                    act = partial(screen.action_act, action.name)
                     yield SystemCommand(f"{action.label} ({action.shown_key})", action.help, act)
         for written, name in NAMES.items():
             yield SystemCommand(f"Theme {written}", "how the screen looks", partial(setattr, self, "theme", name))

@@ -74,7 +74,7 @@ def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Pat
         terminal.press("R")
         terminal.shows("reruns the picked")
         terminal.press("\r")
-        terminal.shows("▶ RUNNING")
+        terminal.shows("run   ━")
         terminal.shows("augmentation: RandAugment")
         terminal.press("q")
         terminal.shows("end the demo")

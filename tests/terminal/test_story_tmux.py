@@ -91,7 +91,8 @@ def crashes_are_named_and_mended(story: Story) -> None:
     tmux.press("R")
     tmux.shows("reruns the picked and resumes")
     tmux.press("Enter")
-    tmux.shows("▶ RUNNING   2 run · 2 wait · 3 ok")
+    tmux.shows("▶ 2 run")
+    tmux.shows("3/7")
 
 
 def a_job_is_put_first_and_another_killed(story: Story) -> None:

@@ -45,7 +45,7 @@ async def test_curves_of_the_marked_jobs_lie_over_each_other_with_their_names_at
     assert [row.job.id for row in view.rows()] == [1, 0]
     assert "★ 0.125" in stage.text
     assert "down is good" in stage.text
-    table = [line for line in stage.lines() if "━━" in line]
+    table = [line for line in stage.lines() if line.startswith(" ━━")]
     assert len(table) == 2
     assert "0.2" in table[0]
 

@@ -201,7 +201,9 @@ class Parameters:
 
     def of(self, job: Job) -> str:
         """A short name: the user's own, or what tells it from its group, or all of its command."""
-        return job.spec.name or self.told(job) or " ".join(job.spec.command.split())
+        told = job.spec.name or self.told(job)
+        given = " ".join(f"{name}={value}" for name, value in job.spec.params.items()) if not told else ""
+        return told or given or " ".join(job.spec.command.split())
 
     def tells_all(self) -> bool:
         """The columns tell every job from the others of its group, and none has a name of its own."""

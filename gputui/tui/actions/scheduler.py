@@ -117,4 +117,4 @@ def requeues(main: MainScreen) -> list[UserCommand]:
 
 
 def show_help(main: MainScreen) -> None:
-    main.ask(help_screen(main.changed_keys), lambda _: None)
+    main.ask(help_screen(main.changed_keys, main.size.width), lambda _: None)

@@ -18,9 +18,10 @@ from .words import note_of
 __all__ = ["RowFacts", "Told"]
 
 JUST_THE_LINE = re.compile(
-    r".* ahead of it|a lane is free: it starts next|needs (a lane|\d+ GPUs?); the lanes are held by [^;]*"
+    r".* ahead of it|held by you; release it to let it run|a lane is free: it starts next"
+    r"|needs (a lane|\d+ GPUs?); the lanes are held by [^;]*"
 )
-"""The reason of a job that waits for nothing but its turn."""
+"""The reason of a job that waits for nothing but its turn, or for what its state says already."""
 LEAST_ELAPSED, LEAST_FRACTION = 5.0, 0.005
 """Below these an estimate would jump."""
 

@@ -25,17 +25,18 @@ class Reading(Paged[str | None]):
         Binding("v", "turn", show=False),
     ]
 
-    def __init__(self, title: str, texts: list[Callable[[], Text]], hint: str) -> None:
+    def __init__(self, title: str, texts: list[Callable[[], Text]], hint: str, *, wide: bool = False) -> None:
         super().__init__()
         self._title = title
         self._texts = texts
         self._hint = hint
         self._shown = 0
+        self._wide = wide
         self.page = VerticalScroll(can_focus=True)
         self._text = Static(texts[0](), markup=False, id="text")
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog reading") as frame:
+        with Vertical(classes="dialog reading -wide" if self._wide else "dialog reading") as frame:
             frame.border_title = Text(plain(self._title))
             with self.page:
                 yield self._text

@@ -46,6 +46,11 @@ class DriverHost(Protocol):
         """Nothing is known any more about what the terminal shows."""
 
 
+_KEEP_TITLE, _OLD_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+_UNTITLED = ("", "dumb", "linux")
+"""Terminals without a title; the console would print it."""
+
+
 class SafeDriver(Driver):
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -58,6 +63,7 @@ class SafeDriver(Driver):
         self._keys: KeyReader | None = None
         self._to_ask = _ASK_FOR_SYNC
         self._lost = False
+        self._title = ""
 
     @property
     def can_suspend(self) -> bool:
@@ -88,6 +94,14 @@ class SafeDriver(Driver):
         if self._writer is not None:
             self._writer.write(data.encode("utf-8", "replace"))
 
+    def title(self, text: str) -> None:
+        """What the terminal's tab says; the user's own comes back in the end."""
+        if text == self._title or os.environ.get("TERM", "dumb") in _UNTITLED:
+            return
+        keep = "" if self._title else _KEEP_TITLE
+        self._title = text
+        self.write(f"{keep}\x1b]2;{text}\x07")
+
     def start_application_mode(self) -> None:
         loop = asyncio.get_running_loop()
         self._tty.take_keys_raw()
@@ -114,7 +128,8 @@ class SafeDriver(Driver):
         writer, self._writer = self._writer, None
         if writer is not None:
             self._tty.restore()
-            writer.finish(((_MOUSE_OFF if self._mouse else "") + _LEAVE).encode())
+            title, self._title = _OLD_TITLE if self._title else "", ""
+            writer.finish((title + (_MOUSE_OFF if self._mouse else "") + _LEAVE).encode())
 
     def process_message(self, message: Message) -> None:
         idle_move = isinstance(message, events.MouseMove) and not message.button and not self._down_buttons
