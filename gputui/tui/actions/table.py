@@ -51,7 +51,7 @@ def _shown(key: str) -> str:
 
 _NAMES = {"exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "comma": ",",
           "full_stop": ".", "f9": "F9", "delete": "Del", "escape": "Esc", "enter": "Enter", "tab": "Tab",
-          "left": "←", "right": "→"}  # fmt: skip
+          "left": "←", "right": "→", "up": "↑", "down": "↓"}  # fmt: skip
 
 
 def _job(name: str, keys: str, label: str, help: str, part: Part = Part.JOBS) -> Action:

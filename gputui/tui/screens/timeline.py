@@ -287,6 +287,6 @@ class TimelineView(FullView):
             show_log(self.main, job, "")
 
     def offers(self) -> OfferedKeys:
-        row: list[Offer] = [("previous_bar", "Job"), ("lane_above", "GPU"), offer("details"), offer("bar_log")]
+        row: list[Offer] = [("previous_bar", "→ Job"), ("lane_above", "↓ GPU"), offer("details"), offer("bar_log")]
         more = [("zoom_in", "- Zoom"), offer("show_all"), offer("next_crash")]
         return OfferedKeys(row=row, more=more, views=[offer("failures")], always=ALWAYS)

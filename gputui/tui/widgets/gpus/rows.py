@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gputui.core.views.amounts import duration_words as duration
+from gputui.core.views.amounts import moment
+from gputui.core.views.eta import job_eta
 from gputui.gpus.history.columns import HistoryColumn, columns
 from gputui.gpus.history.tracks import HOST
 from gputui.gpus.history.warnings import HOT
@@ -20,6 +22,8 @@ from .names import device_name, short
 from .occupants import IDLE, Occupant, View, occupant
 from .page import Ink, InkPiece, Page, PageLine, Room, Spot, gap, left, right, spot
 
+_PROGRESS = 20
+"""Cells of a job's progress."""
 GRAPH_SECONDS = 1800
 """What a graph shows."""
 
@@ -212,9 +216,19 @@ def _who(device: DevicePicture) -> str:
 
 
 def _below(view: View, device: DevicePicture) -> list[InkPiece]:
-    """How long the job has been there."""
+    """How far the job is, how long it has been there, and when it probably ends."""
     time = occupant(view, device).time
-    return [InkPiece(f"{time} gone", Ink.PAST)] if time else []
+    job = device.jobs[0] if device.jobs else None
+    if not time or job is None or view.snapshot is None or job not in view.snapshot:
+        return []
+    results = view.snapshot.results.get(job)
+    progress, ends = results.progress if results is not None else None, job_eta(view.snapshot[job], results)
+    end = f", ends ≈ {moment(ends, view.now)}" if ends is not None else ""
+    if progress is None:
+        return [InkPiece(f"{time} gone{end}", Ink.PAST)]
+    done = round(min(1.0, max(0.0, progress)) * _PROGRESS)
+    return [InkPiece("━" * done, Ink.RUNNING), InkPiece("─" * (_PROGRESS - done), Ink.LINE),
+            right(f"{progress:.0%}", 6, Ink.RUNNING), InkPiece(f"  {time} gone{end}", Ink.PAST)]  # fmt: skip
 
 
 def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[InkPiece]:

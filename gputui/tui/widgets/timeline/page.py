@@ -146,7 +146,7 @@ def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) 
     room = scene.left - len(number) - 3
     cursor = scene.place == place
     return [Inked(" "), Inked(number, Stroke.BRIGHT if not cursor else Stroke.ETA),
-            Inked(f" {cut(name, room - 1)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
+            Inked(f" {cut(name, room)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
 
 
 def _figures(scene: TimelineScene, lane: LaneScene) -> list[Inked]:
