@@ -16,10 +16,12 @@ from gputui.gpus.sample import Sample
 from gputui.session.devices.cluster_sampler import ClusterSampler, Held
 from gputui.session.devices.gpu_use import gpu_use
 
+SESSION = "5f3a"
+
 
 def sample_where(held: Held, holds: Callable[[Sample, ClusterSample], bool], *, asks: bool = True) -> Sample:
     """The first sample of which this holds."""
-    sampler = ClusterSampler(lambda: held, partition=None, asks=asks)
+    sampler = ClusterSampler(lambda: held, SESSION, partition=None, asks=asks)
     found: list[Sample] = []
 
     def looked() -> bool:
@@ -52,6 +54,15 @@ def test_nodes_and_whose_gpus_are_whose_are_seen(slurm: Cluster) -> None:
     assert (taken["n2:0"].user, taken["n2:0"].command) == (user(), f"Slurm job {job}")
 
 
+def test_a_job_of_ours_is_never_taken_for_somebodys(slurm: Cluster) -> None:
+    job = slurm.submit("sleep 1000", "-w", "n2", f"--comment=gputui:{SESSION}.7.1")
+    slurm.await_state(job, "RUNNING")
+    sample = sample_where({}, lambda sample, _: sample.complete)
+    assert not any(device.processes for device in sample.devices)
+    assert sample.cluster is not None
+    assert [(node.used, node.unplaced) for node in sample.cluster.nodes] == [(0, 0), (1, 0), (0, 0)]
+
+
 def test_what_our_jobs_hold_shows_the_figures_that_their_node_wrote(slurm: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "gpu_use.csv"
     file.write_text("0, 97, 28774, 40960, 61, 287.50\n1, [N/A], 100, 40960, 41, [Not Supported]\n")
@@ -76,7 +87,7 @@ def test_a_cluster_that_falls_silent_is_shown_as_it_was_with_the_reason(
     slurm: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gputui.session.devices.cluster_sampler.NODES_EVERY", 1.0)
-    sampler = ClusterSampler(dict, partition=None, asks=True)
+    sampler = ClusterSampler(dict, SESSION, partition=None, asks=True)
     seen: list[Sample] = []
 
     def looked(holds: Callable[[ClusterSample], bool]) -> bool:

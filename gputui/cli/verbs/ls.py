@@ -17,6 +17,7 @@ from gputui.cli.parsing.selection import parted
 from gputui.core.events import PauseKind
 from gputui.core.job import JobId, StateName
 from gputui.core.states import ACTIVE, ALL, WAITING
+from gputui.core.views import submission
 from gputui.core.views.amounts import duration_cell, duration_exact, moment
 from gputui.core.views.signs import SIGNS
 from gputui.session.control.client import Client
@@ -34,6 +35,8 @@ COLUMNS = (
     Column("job", least=12),
     Column("why", least=0),
 )
+SUBMITTED = f"{submission.SIGN} {submission.WORD}"
+"""What starts and says why it has not: it waits in a cluster's queue."""
 STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}" for state in ALL}
 
 
@@ -178,7 +181,7 @@ def paused_words(paused: PausedShown, now: float) -> str:
 def row(job: JobRow, now: float, *, project: bool = False) -> list[str]:
     return [
         str(job.id),
-        STATE_CELLS[job.state],
+        SUBMITTED if job.state is StateName.STARTING and job.why else STATE_CELLS[job.state],
         str(job.priority),
         ",".join(job.gpus),
         took(job, now),

@@ -33,6 +33,8 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     jobs: tuple[SlurmEnd, ...] = ()
     users: Mapping[str, str] = {}
     """By Slurm's number of a job."""
+    session: str = ""
+    """Whose jobs are not others': what they hold is known from their own reports, and sooner."""
     asked: float | None = None
     silent: str | None = None
 
@@ -83,6 +85,8 @@ def _others(facts: ClusterFacts) -> dict[str, tuple[ProcessSample, ...]]:
     """A job of Slurm stands for its processes there: its number for the pid, which means nothing here."""
     found: dict[str, tuple[ProcessSample, ...]] = {}
     for job in facts.jobs:
+        if facts.session and facts.session in f"{job.comment} {job.name}":
+            continue
         number = int(job.id) if job.id.isdecimal() else 0
         process = ProcessSample(pid=number, compute=True, user=facts.users.get(job.id), command=f"Slurm job {job.id}")
         for node, index in job.places:
@@ -93,7 +97,8 @@ def _others(facts: ClusterFacts) -> dict[str, tuple[ProcessSample, ...]]:
 
 def cluster_nodes(facts: ClusterFacts, held: Iterable[str]) -> tuple[NodeSample, ...]:
     taken: dict[str, set[str]] = {}
-    for word in (*held, *_others(facts)):
+    told = (device_word(node, index) for job in facts.jobs for node, index in job.places)
+    for word in (*held, *told):
         taken.setdefault(node_of(word), set()).add(word)
     return tuple(
         NodeSample(

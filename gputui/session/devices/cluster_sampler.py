@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from gputui.core.lanes import DeviceKind
 from gputui.engines.slurm.commands import SlurmCommands, SlurmError
 from gputui.gpus.nodes import ClusterSample
@@ -32,13 +34,13 @@ class ClusterSampler:
     """`asks`: somebody looks at the nodes; else only the GPUs of our jobs are measured, and Slurm is left alone, but
     for its name."""
 
-    def __init__(self, held: Callable[[], Held], *, partition: str | None, asks: bool) -> None:
+    def __init__(self, held: Callable[[], Held], session: str, *, partition: str | None, asks: bool) -> None:
         self._held_now = held
         self._partition = partition
         self._asks = asks
         self._held: Held = {}
         self._commands = SlurmCommands()
-        self._facts = ClusterFacts()
+        self._facts = ClusterFacts(session=session)
         self._next_question = 0.0
         self._newest: Sample | None = None
         self._given: Sample | None = None
@@ -70,7 +72,7 @@ class ClusterSampler:
     def _run(self) -> None:
         if not self._asks:
             with suppress(SlurmError):
-                self._facts = ClusterFacts(name=self._commands.settings().get("ClusterName", ""))
+                self._facts = replace(self._facts, name=self._commands.settings().get("ClusterName", ""))
         while not self._over.is_set():
             begun = time.monotonic()
             if self._asks and begun >= self._next_question:
@@ -109,6 +111,7 @@ def _asked(commands: SlurmCommands, before: ClusterFacts, partition: str | None)
     # Whose jobs are where is a long answer on a large cluster: only if there are any.
     busy = any(node.used for node in nodes)
     return ClusterFacts(
+        session=before.session,
         name=before.name or commands.settings().get("ClusterName", ""),
         partition=before.partition or commands.default_partition(),
         wanted=partition,

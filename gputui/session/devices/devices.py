@@ -135,7 +135,9 @@ class Devices:
             self._watch.close()
         self._wanted, self._watch, self.sample = wanted, None, None
         if wanted is not None:
-            self._watch = SamplerWatch(self._loop, sampler_for(wanted, scheduler, self._folder), self._deliver)
+            self._watch = SamplerWatch(
+                self._loop, sampler_for(wanted, scheduler, self._session, self._folder), self._deliver
+            )
 
     def _deliver(self, sample: Sample) -> None:
         self.sample = sample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from msgspec import Struct
 
@@ -53,14 +54,15 @@ def wanted_for(lanes: Collection[Lane], partition: str | None, *, looked_at: boo
     return Wanted(kind, tuple(sorted({int(word) for lane in mine for word in lane.devices if word.isdecimal()})))
 
 
-def sampler_for(wanted: Wanted, scheduler: Scheduler, folder: Callable[[Job], str]) -> Sampler:
+def sampler_for(wanted: Wanted, scheduler: Scheduler, session: str, folder: Callable[[Job], str]) -> Sampler:
     """Imports what it needs when it is needed: a keeper that nobody looks at stays small."""
     if wanted.kind is DeviceKind.GPU:
         return ProcessSampler()
     if wanted.kind is DeviceKind.SLURM:
         from .cluster_sampler import ClusterSampler
 
-        return ClusterSampler(lambda: _figures(scheduler, folder), partition=wanted.partition, asks=wanted.nodes)
+        held = partial(_figures, scheduler, folder)
+        return ClusterSampler(held, session, partition=wanted.partition, asks=wanted.nodes)
     if wanted.kind is DeviceKind.CPU:
         from gputui.gpus.cpu import CpuSampler
 

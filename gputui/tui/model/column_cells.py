@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from gputui.core.job import Ended, StateName, Waiting
+from gputui.core.job import Ended
 from gputui.core.views.amounts import GIB, duration_cell, moment
-from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
 from .columns import BLANK, Piece, look_of
 from .result_cells import trend_glyph, trend_line
 from .row_facts import RowFacts
-from .words import seconds_of
+from .words import seconds_of, sign_of, state_word
 
 BAR = 10
 PERCENT = 5
@@ -50,11 +49,11 @@ def trend_look(facts: RowFacts) -> str:
 
 
 def sign(facts: RowFacts) -> str:
-    return SIGNS[facts.job.state.name]
+    return sign_of(facts.job)
 
 
-def state(words: Mapping[StateName, str]) -> Cell:
-    return lambda facts: f"{SIGNS[facts.job.state.name]} {words[facts.job.state.name]}"
+def state(*, short: bool) -> Cell:
+    return lambda facts: f"{sign_of(facts.job)} {state_word(facts.job, short=short)}"
 
 
 # What
@@ -78,7 +77,7 @@ def name_alone(facts: RowFacts) -> str:
 
 
 def time(facts: RowFacts) -> str:
-    if isinstance(facts.job.state, Waiting):
+    if facts.waits:
         return ""
     seconds = seconds_of(facts.job, facts.told.now)
     return duration_cell(seconds) if seconds is not None else ""

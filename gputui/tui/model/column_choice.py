@@ -150,11 +150,12 @@ def _columns(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]
 def _who(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
     words = (None, SHORT_STATES, LONG_STATES)[detail.words]
     state_width = 1 if words is None else 2 + max(map(len, words.values()))
+    state = cells.state(short=words is SHORT_STATES) if words is not None else cells.sign
     made = [
         QueueColumn("id", max(3, len(str(shape.highest_id))), Group.WHO, lambda facts: str(facts.job.id), "id", "i",
                     right=True, before=0),
-        QueueColumn("state" if words is not None else "", state_width, Group.WHO,
-                    cells.state(words) if words is not None else cells.sign, "state", "a", look=cells.state_look),
+        QueueColumn("state" if words is not None else "", state_width, Group.WHO, state, "state", "a",
+                    look=cells.state_look),
     ]  # fmt: skip
     if shape.priorities and detail.priority:
         made.append(QueueColumn("pri", 3, Group.WHO, lambda facts: str(facts.job.priority), "pri", "r", right=True))

@@ -12,7 +12,7 @@ from enum import Enum
 
 from rich.cells import cell_len as width  # as the screen itself counts
 
-from gputui.core.job import Active, Ended, Job, StateName, Waiting
+from gputui.core.job import Active, Ended, StateName
 
 from .row_facts import RowFacts
 from .sorting import QUEUE_ORDER
@@ -151,7 +151,7 @@ def _sorted_title(column: QueueColumn, arrow: str) -> list[Piece]:
 
 def _message_from(facts: RowFacts) -> int:
     """A job that waits has no time either."""
-    return Group.TIME.value if isinstance(facts.job.state, Waiting) else Group.WHEN.value
+    return Group.TIME.value if facts.waits else Group.WHEN.value
 
 
 def _message_look(facts: RowFacts) -> str:
@@ -178,13 +178,15 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 def look_of(facts: RowFacts) -> str:
     """Of what tells how a job goes: its id, state, place and times."""
-    return _LOOKS.get(facts.job.state.name) or _kind_look(facts.job)
+    return _LOOKS.get(facts.job.state.name) or _kind_look(facts)
 
 
-def _kind_look(job: Job) -> str:
-    if isinstance(job.state, Active):
+def _kind_look(facts: RowFacts) -> str:
+    if facts.waits:
+        return "text"
+    if isinstance(facts.job.state, Active):
         return "running"
-    return "past" if isinstance(job.state, Ended) else "text"
+    return "past" if isinstance(facts.job.state, Ended) else "text"
 
 
 _LOOKS = {

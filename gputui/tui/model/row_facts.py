@@ -10,6 +10,7 @@ from gputui.core.job import Active, Ended, Job, JobId, StateName, Stopping, Susp
 from gputui.core.results import JobResults, MetricResult
 from gputui.core.snapshot import NO_RESULTS
 from gputui.core.views.parameter_columns import Parameters, parameters_of
+from gputui.core.views.submission import is_submitted
 from gputui.logs.plain import plain
 
 from .result_cells import NO_RESULT_SHAPE, ResultShape
@@ -114,10 +115,15 @@ class RowFacts:
         return job.active.since + elapsed / fraction, True
 
     @property
+    def waits(self) -> bool:
+        """Nothing of it runs: in our queue, or in a cluster's."""
+        return isinstance(self.job.state, Waiting) or is_submitted(self.job)
+
+    @property
     def message(self) -> str:
         """What a row says instead of progress and results: its crash, or why it waits if that is more than the line."""
         note = note_of(self.job, self.told.now)
-        if note or not isinstance(self.job.state, Waiting):
+        if note or not self.waits:
             return note
         why = self.told.whys.get(self.job.id, "")
         return "" if JUST_THE_LINE.fullmatch(why) else why
@@ -125,4 +131,4 @@ class RowFacts:
     @property
     def remark(self) -> str:
         """What is odd about a job that runs; its results stay in sight beside it."""
-        return self.told.whys.get(self.job.id, "") if isinstance(self.job.state, Active) else ""
+        return self.told.whys.get(self.job.id, "") if isinstance(self.job.state, Active) and not self.waits else ""

@@ -8,6 +8,7 @@ from rich.cells import cell_len, set_cell_size
 
 from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
 from gputui.core.transitions import words as end_words
+from gputui.core.views import submission
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
@@ -22,7 +23,18 @@ SHORT_STATES = {
 
 
 def state_words(job: Job) -> str:
-    return f"{SIGNS[job.state.name]} {job.state.name.replace('_', ' ')}"
+    return f"{sign_of(job)} {submission.WORD if submission.is_submitted(job) else job.state.name.replace('_', ' ')}"
+
+
+def sign_of(job: Job) -> str:
+    return submission.SIGN if submission.is_submitted(job) else SIGNS[job.state.name]
+
+
+def state_word(job: Job, *, short: bool) -> str:
+    """Of a row; one that waits in a cluster's queue has not begun to start."""
+    if submission.is_submitted(job):
+        return submission.SHORT_WORD if short else submission.WORD
+    return (SHORT_STATES if short else LONG_STATES)[job.state.name]
 
 
 def clock(seconds: float) -> str:
@@ -85,7 +97,7 @@ def gpus_of(job: Job) -> str:
     """Where it runs or ran; one that waits again has no GPU. UUIDs are cut to what tells them apart."""
     ran = job.attempts[-1].gpus if job.attempts and isinstance(job.state, Ended) else ()
     gpus = job.active.gpus if job.active is not None else ran
-    return ",".join(gpu if len(gpu) <= 4 else f"{gpu[:8]}…" for gpu in gpus)
+    return ",".join(gpu if len(gpu) <= 4 or ":" in gpu else f"{gpu[:8]}…" for gpu in gpus)
 
 
 def note_of(job: Job, now: float) -> str:

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from support import evening
 from support.queues import NOW, STATES, TEXTS, job, jobs
 
-from gputui.core.job import Job
+from gputui.core.job import EngineName, Job, Placed, Running, Starting
 from gputui.core.views.parameter_columns import Parameters
 from gputui.logs.plain import FORBIDDEN, plain
 from gputui.tui.model.column_choice import TableShape, layout, width_needed
@@ -19,6 +19,7 @@ from gputui.tui.model.columns import ColumnLayout, Piece
 from gputui.tui.model.result_cells import NO_RESULT_SHAPE, result_shape
 from gputui.tui.model.row_facts import RowFacts, Told
 from gputui.tui.model.sorting import METRIC, PARAMETER, QUEUE_ORDER, SORTS
+from gputui.tui.model.words import gpus_of
 from gputui.tui.screens.sort_prompt import sort_letters
 
 NARROWEST, WIDEST = 17, 250
@@ -173,3 +174,14 @@ def test_why_a_job_waited_is_not_said_of_it_once_it_is_something_else() -> None:
     told = Told(Parameters(), whys={0: "needs a lane", 1: "1 job is ahead of it"})
     told.forget([0, 7])
     assert told.whys == {1: "1 job is ahead of it"}
+
+
+def test_a_job_in_a_clusters_queue_is_submitted_and_its_row_says_why_it_waits() -> None:
+    waiting = job(7, Starting(Placed(1, (0,), (), NOW - 60, "", engine=EngineName.SLURM)), command="train --lr 0.1")
+    there = job(8, Running(Placed(1, (1,), ("gpu12:0",), NOW - 60, "", engine=EngineName.SLURM), None), command="x")
+    wide, beside = lines(120, waiting, there, why7="no GPU of gpu is free; Slurm expects 14:20 (Resources)")
+    assert "◷ submitted" in wide
+    assert wide.endswith("no GPU of gpu is free; Slurm expects 14:20 (Resources)")
+    assert "● running" in beside
+    assert "gpu12:0" in gpus_of(there)
+    assert "◷ sub " in lines(60, waiting)[0]

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputui.core.job import Job, Succeeded
+from gputui.core.views.submission import is_submitted
 from gputui.logs.plain import plain
 from gputui.tui.looks.palette import palette_of
 from gputui.tui.widgets.logs.highlights import number_after
 from gputui.tui.widgets.logs.job_log import AttemptLog, JobLog
+from gputui.tui.widgets.logs.submission import submission_note
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -31,13 +33,19 @@ class LogPresenter:
             pane.note("enter shows those that wait" if table.on_fold else "")
             return
         job = table.snapshot[table.cursor]
-        attempts = self._attempts(job)
+        attempts = () if is_submitted(job) and not job.attempts else self._attempts(job)
         log = JobLog(job.id, plain(self._main.short_name(job.id)), attempts)
         if log != self._shown:
             self._shown = log
             pane.show(log)
         if not log.attempts:
-            pane.note(table.told.whys.get(job.id) or "it has not started yet")
+            pane.note(self._why_not(job))
+
+    def _why_not(self, job: Job) -> str:
+        main = self._main
+        if is_submitted(job):
+            return submission_note(job, main.table.snapshot, main.bridge.picture, main.now())
+        return main.table.told.whys.get(job.id) or "it has not started yet"
 
     def paint_title(self) -> None:
         pane, palette = self._main.log_pane, palette_of(self._main.app.theme)

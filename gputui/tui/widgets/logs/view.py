@@ -252,7 +252,8 @@ class DocumentView(ScrollView, can_focus=True):
         return f"── {stream} ".ljust(width, "─")
 
     def _instead_line(self, y: int, base: Style, width: int) -> Strip:
-        lines = [] if self._visible else textwrap.wrap(plain(self._instead), max(1, width - 2))
+        room, told = max(1, width - 2), "" if self._visible else self._instead
+        lines = [line for written in told.split("\n") for line in textwrap.wrap(plain(written), room) or [""]]
         text = f" {lines[y]}" if y < len(lines) else ""
         style = self.get_component_rich_style("log--note")
         return strip_of((Run(text, PLAIN),), 0, width, [], width, style if text else base)

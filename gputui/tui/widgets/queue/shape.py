@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from gputui.core.job import DEFAULT_PRIORITY
+from gputui.core.lanes import DeviceKind
 from gputui.core.results import JobResults
 from gputui.core.views.cells import width
 from gputui.tui.model.column_choice import LEAST_NAME, TableShape
@@ -15,6 +16,9 @@ from gputui.tui.model.words import gpus_of
 if TYPE_CHECKING:
     from .painted import PaintedRows
 
+LEAST_NODE = 5
+"""Cells of a place on a cluster, `n12:0`; it has them before any job has a place."""
+MOST_PLACE = 8
 NAME_STEP = 4
 """Cells by which names get wider at a time."""
 
@@ -57,7 +61,7 @@ class ShapeMemory:
         today = date.fromtimestamp(table.told.now)
         for job in table.visible_jobs():
             self._priorities |= job.priority != DEFAULT_PRIORITY
-            self._longest_place = max(self._longest_place, min(8, len(gpus_of(job))))
+            self._longest_place = max(self._longest_place, min(MOST_PLACE, len(gpus_of(job))))
             if job.attempts:
                 last = job.attempts[-1]
                 self._days |= date.fromtimestamp(last.ended) != today
@@ -69,6 +73,8 @@ class ShapeMemory:
     def _places(self) -> int:
         """Where all jobs run on the one device there is, or on none, nobody needs to be told where."""
         lanes = (*self._table.snapshot.lanes, *self._table.snapshot.leaving)
+        if any(lane.kind is DeviceKind.SLURM for lane in lanes[:1]):
+            return max(LEAST_NODE, self._longest_place)
         devices = {lane.devices for lane in lanes if lane.devices}
         return self._longest_place if len(devices) > 1 or any(len(each) > 1 for each in devices) else 0
 
