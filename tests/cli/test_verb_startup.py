@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.fake_owner import FakeOwner, job
 
-HEAVY = {"asyncio", "textual"}
+HEAVY = {"asyncio", "textual", "gputui.core.scheduler", "sqlite3"}
 SCRIPT = """
 import os, sys
 from gputui.__main__ import main

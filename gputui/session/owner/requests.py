@@ -16,7 +16,6 @@ from gputui.core.job import EngineName, JobId, JobSpec
 from gputui.core.lanes import Board, Lane, NodeSize, engine_of
 from gputui.core.mode import Mode
 from gputui.core.results.wanted import wanted_of
-from gputui.core.scheduler import Scheduler
 from gputui.session.errors import CommitFailed
 from gputui.session.files.layouts import Layout
 from gputui.session.files.outfiles import check_outfiles
@@ -26,7 +25,9 @@ from gputui.session.store.source_record import SourceKind, SourceRecord
 from .load_plan import NO_RESULTS, Again, Results, plan
 from .reload_plan import ReloadPlan
 
-if TYPE_CHECKING:  # it brings the whole scheduler along, and clients load this module too
+if TYPE_CHECKING:  # clients load this module too, and need no scheduler
+    from gputui.core.scheduler import Scheduler
+
     from .ticket import Act
 
 CLUSTER_OPTIONS = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
