@@ -36,6 +36,7 @@ def page(tmp_path: Path) -> Path:
 def test_a_page_cannot_be_broken_by_what_jobs_say(page: Path) -> None:
     text = page.read_text()
     assert EVIL not in text
+    assert text.lower().count("</script") == 2
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in text
 

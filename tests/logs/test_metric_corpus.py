@@ -73,6 +73,19 @@ def test_named_numbers_and_progress_are_right_on_the_corpus() -> None:
     assert right >= 0.95 * len(SAMPLES)
 
 
+def test_programs_that_the_rules_were_not_written_for_are_read_too() -> None:
+    lines = (Path(__file__).parent / "corpus" / "other_frameworks.jsonl").read_bytes().split(b"\n")
+    missed: list[str] = []
+    labelled = 0
+    for sample in (json.loads(line) for line in lines if line):
+        readings, progress = read({**sample, "cuts": [], "mid_line": False})
+        labelled += len(sample["metrics"])
+        missed += [f"{sample['id']}: {one}" for one in sample["metrics"] if not any(fits(one, got) for got in readings)]
+        wanted = sample["progress"]
+        assert wanted == "any" or progress == wanted or abs((progress or 0) - (wanted or 0)) < 0.01, sample["id"]
+    assert len(missed) <= 0.08 * labelled, "\n".join(missed)
+
+
 @given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 2000), max_size=6))
 def test_how_the_bytes_arrive_and_who_goes_on_reading_changes_nothing(sample: Sample, cuts: list[int]) -> None:
     raw = sample["raw"].encode()

@@ -39,6 +39,7 @@ from .options import parser
 from .takeover_question import may_take_over
 
 if TYPE_CHECKING:
+    from gputui.core.snapshot import Snapshot
     from gputui.gpus.picture import DevicesPicture
     from gputui.tui.app import Beginning
     from gputui.tui.bridge import Bridge
@@ -53,6 +54,14 @@ SWITCH_INTERVAL = 0.0005
 
 def main(verb: str, words: list[str]) -> int:
     return carried_out(lambda: _work(verb, words))
+
+
+def _summary(snapshot: Snapshot) -> list[str]:
+    """What came of a session in which nothing is left to do."""
+    from gputui.cli.output.closing_words import closing_words
+    from gputui.core.views.standing import Word, standing
+
+    return closing_words(snapshot) if standing(snapshot).word is Word.DONE else []
 
 
 def _work(verb: str, words: list[str]) -> int:
@@ -216,6 +225,8 @@ class Opening:
             words := farewell(snapshot, way or Way.DETACH, root, keeper, here=self._is_here(root))
         ):
             say_to_terminal(plain(words))
+        for line in _summary(bridge.snapshot) if root is not None else ():
+            say_to_terminal(line)
         return 0
 
     def _is_here(self, root: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .course import Course
 from .found import Counter, LineFindings, NamedNumber
@@ -32,7 +33,15 @@ _SENTENCE_OF_CHANGE = re.compile(
     r"[-+\w.]+\s*(?:to|-+>|→)\s*(?P<value>[-+]?\d[\d.]*(?:e[-+]?\d+)?)",
     re.IGNORECASE,
 )
-_PART_DONE = re.compile(r"\s*(?:step\s*)?[\d,]{1,12} \((?P<percent>\d{1,3}(?:\.\d+)?)%\)")
+_PART_DONE = re.compile(
+    r"\s*(?:(?:step\s*)?[\d,]{1,12} \(|progress\s*[:=]?\s*)(?P<percent>\d{1,3}(?:\.\d+)?)%", re.IGNORECASE
+)
+_SHORT = {"ev": "eval", "va": "val", "te": "test", "tr": "train"}
+_HEADING = re.compile(
+    r"\W*(?:running |begin(?:ning)? |start(?:ing)? )?(?P<phase>eval\w*|valid\w*|test\w*|train\w*)\b"
+    r"[^=|]*(?:\.\.\.|:|\*{3,}|-{3,}|={3,})\s*$",
+    re.IGNORECASE,
+)
 _COCO = re.compile(
     r"\s*Average (?:Precision|Recall)\s+\((?P<name>A[PR])\) @\[ (?P<what>[^\]]*)\] = (?P<value>-?[\d.]+)"
 )
@@ -47,6 +56,10 @@ class Context(Struct):
     rank: int = 0
     traceback: bool = False
     settings: bool = False
+    phase: str | None = None
+    """Of a heading above: `Evaluating …`."""
+    bare: list[str] = field(default_factory=list)
+    """Names that were printed under no heading."""
     pending: list[MetricReading] = field(default_factory=list)
     course: Course = field(default_factory=Course)
 
@@ -66,17 +79,37 @@ def read(line: str, context: Context) -> list[MetricReading]:
         return []
     found = LineFindings(phase=phase)
     _read_body(body, context, found)
-    context.course.take(found)
+    if not found.named and (heading := _HEADING.match(body)) is not None:
+        context.phase = _SHORT[heading["phase"].lower()[:2]]
+    elif _tells_where(found):
+        context.phase = None
+    if not eval_phase(context.phase):
+        context.course.take(found)
     if (part := _PART_DONE.match(body)) is not None and not eval_phase(found.phase):
         context.course.job = min(1.0, float(part["percent"]) / 100)
     return _placed(found, context)
+
+
+def _tells_where(found: LineFindings) -> bool:
+    """Its own phase or epoch: what a heading above it said is over."""
+    return found.phase is not None or any(rank == 1 for rank, _ in found.coordinates)
 
 
 def _placed(found: LineFindings, context: Context) -> list[MetricReading]:
     step = found.step()
     if step is not None:
         context.step = step
-    return found.judged(context.step)
+    return _under_heading(found.judged(context.step), context)
+
+
+def _under_heading(readings: list[MetricReading], context: Context) -> list[MetricReading]:
+    """Below `Evaluating …` a name that was printed before means something else than it did."""
+    if eval_phase(context.phase):
+        return [
+            replace(one, name=f"{context.phase}_{one.name}") if one.name in context.bare else one for one in readings
+        ]
+    context.bare += [one.name for one in readings if one.name not in context.bare][: MOST_PENDING - len(context.bare)]
+    return readings
 
 
 def _read_body(body: str, context: Context, found: LineFindings) -> None:
@@ -122,6 +155,9 @@ def _read_table(body: str, context: Context, found: LineFindings) -> bool:
 
 def _read_bar(bar: re.Match[str], context: Context, found: LineFindings) -> None:
     desc = bar["desc"]
+    if (header := header_of(desc.rstrip(" :"))) is not None and len(header.names) >= 3:
+        context.table = header  # some draw a bar behind the names of their columns
+        return
     if not (context.table is not None and context.table.names and read_row(desc, context.table, found)):
         read_line(desc, found)
         words = desc

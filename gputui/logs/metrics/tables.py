@@ -19,7 +19,7 @@ _BORDER = re.compile(r"[\s|+:=\-_─━═┄│┃║┌┐└┘├┤┬┴�
 _WIDE = re.compile(r"\S+(?: \S+)*")
 _WORD = re.compile(r"\S+")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN)%?$")
-_NAME = re.compile(r"[A-Za-z#][\w@#%/().+-]*(?: [\w@#%/().+-]+){0,3}$")
+_NAME = re.compile(r"[A-Za-z#][\w@#%/().:+-]*(?<!:)(?: [\w@#%/().+-]+){0,3}$")
 _MODEL_WORDS = frozenset({"params", "param", "layer", "shape", "type", "parameters", "mem", "memory", "pid", "process"})
 _RESULT_ROWS = frozenset(
     {"all", "mean", "macro", "micro", "weighted", "accuracy", "miou", "overall", "avg", "average", "total"}
@@ -58,7 +58,9 @@ def header_of(line: str) -> Table | None:
         names = line.strip().split(",")
         return _table(names, [0] * len(names), [0] * len(names), "commas")
     wide = list(_WIDE.finditer(line)) if "  " in line.strip() else []
-    if "  " not in line.strip() or any(kind_of(one[0]) is NameKind.UNKNOWN and " " in one[0] for one in wide):
+    loose = any(kind_of(one[0]) is NameKind.UNKNOWN and " " in one[0] for one in wide)
+    glued = any(" " in one[0] and all(kind_of(word) is NameKind.METRIC for word in one[0].split()) for one in wide)
+    if not wide or glued or (loose and (len(wide) < 3 or any(one[0].count(" ") > 1 for one in wide))):
         wide = list(_WORD.finditer(line))
     return _table([one[0] for one in wide], [one.start() for one in wide], [one.end() for one in wide], "blanks")
 
@@ -67,9 +69,11 @@ def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> T
     given = [name for name in names if name]
     if len(given) < 2 or not all(_NAME.match(name) for name in given):
         return None
-    if not any(kind_of(name) is NameKind.METRIC for name in given):
+    metrics = sum(kind_of(name) is NameKind.METRIC for name in given)
+    if not metrics and not (len(given) >= 4 and kind_of(given[0]) is NameKind.COORDINATE and form == "blanks"):
         return None
-    if form == "blanks" and not all(kind_of(name) is not NameKind.UNKNOWN or len(name) > 2 for name in given):
+    short = sum(kind_of(name) is NameKind.UNKNOWN and len(name) <= 2 for name in given)
+    if form == "blanks" and short and (metrics < 2 or short * 3 > len(given)):
         return None
     return Table(names, starts, ends, form)
 
