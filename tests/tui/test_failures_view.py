@@ -153,3 +153,15 @@ async def test_without_failures_it_says_so(stage: Stage) -> None:
     await stage.shows("no job has failed")
     await stage.press("r", "e", "h", "l", "j", "tab", "space", "escape", "escape")
     await stage.back_on_main()
+
+
+@on_stage(lanes=1)
+async def test_of_a_kind_that_is_run_again_one_is_tried_first_and_the_others_wait_for_it(stage: Stage) -> None:
+    await stage.add(*(f"exit 1 # {number}" for number in range(3)), "true")
+    await stage.until(lambda: stage.snapshot.count(StateName.FAILED) == 3, "three have failed alike")
+    await stage.press("F")
+    await stage.shows("Rerun 3, one first")
+    await stage.press("r")
+    await stage.told("3 jobs queued again, one first")
+    await stage.until(lambda: sum(len(stage.job(job).attempts) == 2 for job in range(3)) == 1, "one has been tried")
+    assert sum(stage.state(job) is StateName.QUEUED for job in range(3)) == 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
 from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
 from gputui.core.mode import Mode
+from gputui.core.snapshot import Snapshot
 from gputui.core.views.failures import said_of, signature_of
 from gputui.core.views.outlook import goes_on
 from gputui.tui.farewell import Way
@@ -66,9 +67,14 @@ def rerun_and_resume(
     # In the same request, so that none of them starts in between.
     events += [Edit(job=job, spec=spec) for job, spec in (changed or {}).items()]
     events += [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
-    first = ", one first" if len(jobs) > 1 else ""
+    first = ", one first" if one_first(main.snapshot, len(jobs)) else ""
     events += [TryFirst(tuple(job.id for job in jobs))] if first else []
     main.send(events, f"{counted(len(jobs), 'job', 'jobs')} queued again{first}")
+
+
+def one_first(snapshot: Snapshot, jobs: int) -> bool:
+    """Whether one of so many reruns is tried before the others; not where crashes never pause anything."""
+    return jobs > 1 and snapshot.settings.pause_after > 0
 
 
 def _group(jobs: list[Job]) -> str:

@@ -24,10 +24,10 @@ NEWEST, EARLIER = 0, 1
 
 
 def metric_names(curves: Mapping[int, Sequence[Curve]], main: str | None) -> list[str]:
-    """What was printed more than once, the main metric first."""
+    """What was printed more than once: the main metric, then those of which one knows what is good."""
     names = [curve.name for found in curves.values() for curve in found if len(curve.points) > 1]
     ordered = list(dict.fromkeys(names))
-    return sorted(ordered, key=lambda name: name != main)
+    return sorted(ordered, key=lambda name: (name != main, direction_of(name) is Direction.UNKNOWN))
 
 
 def curve_panes(

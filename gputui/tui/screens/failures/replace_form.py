@@ -32,9 +32,10 @@ class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, jobs: Sequence[Job], names: Sequence[str]) -> None:
+    def __init__(self, jobs: Sequence[Job], names: Sequence[str], *, one_first: bool) -> None:
         """`names`: the parameters that all share; the first is likely to be changed."""
         super().__init__()
+        self._one_first = one_first
         self._jobs = jobs
         likely = begin_with(jobs, names)
         self._sought = Input(likely, "a part of the commands", compact=True, id="sought", select_on_focus=False)
@@ -72,7 +73,11 @@ class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
         self._complaint.update(Text(plain(complaint)), layout=False)
         self._preview.update(self._text(found), layout=False)
         count = len(found.changed) if found is not None else 0
-        go = f"enter reruns {count:,}" + (", one first" if count > 1 else "") if count else "enter reruns them"
+        go = (
+            f"enter reruns {count:,}" + (", one first" if count > 1 and self._one_first else "")
+            if count
+            else "enter reruns them"
+        )
         self._hint.update(Text(f"{go} · tab next field · esc goes back"), layout=False)
 
     def _text(self, found: Replacement | None) -> Text:

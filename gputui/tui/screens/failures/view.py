@@ -14,6 +14,7 @@ from gputui.core.views.failures import FailureGroup, Failures, said_of
 from gputui.core.views.in_common import alike_waiting, devices_of
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
+from gputui.tui.actions.scheduler import one_first
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.looks.palette import Palette, palette_of
 from gputui.tui.screens.view import ALWAYS, FullView
@@ -186,7 +187,8 @@ class FailuresView(FullView):
         if group is None:
             return OfferedKeys(always=ALWAYS)
         number, brief = len(self.marked) or group.count, self._narrow
-        rerun = f"Rerun {number:,}" + ("" if brief else ", one first") if number > 1 else "Rerun"
+        first = "" if brief or not one_first(self.snapshot, number) else ", one first"
+        rerun = f"Rerun {number:,}{first}" if number > 1 else "Rerun"
         row: list[Offer] = [("rerun_group", rerun), ("edit_group", "Edit" if brief else "Edit and rerun")]
         alike = self.alike()
         row += [("hold_alike", f"Hold {len(alike):,} alike")] if alike else []
