@@ -37,6 +37,8 @@ COLUMNS = (
 )
 SUBMITTED = f"{submission.SIGN} {submission.WORD}"
 """What starts and says why it has not: it waits in a cluster's queue."""
+MOST_NAMED = 5_000
+"""Jobs; of more than these nobody reads what tells them apart."""
 STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}" for state in ALL}
 
 
@@ -138,7 +140,8 @@ def drawn(listing: Listed | ListedRows, paper: Paper, now: float, *, long: bool 
         return [*lines, "no jobs"]
     several = len({job.group for job in jobs}) > 1
     columns = (*COLUMNS[:-2], Column("project", least=8), *COLUMNS[-2:]) if several else COLUMNS
-    rows = [row(job, now, project=several) for job in jobs]
+    names = short_names(jobs) if paper.width is not None else {}
+    rows = [row(job, now, names, project=several) for job in jobs]
     if long:
         columns = (*columns[:1], Column("pid", right=True), *columns[1:])
         pids = [str(job.pid or "") if isinstance(job, ListedJob) else "" for job in jobs]
@@ -178,7 +181,24 @@ def paused_words(paused: PausedShown, now: float) -> str:
     return f"{whose}{paused.message}; tries #{paused.job} in {duration_exact(paused.at - now)}"
 
 
-def row(job: JobRow, now: float, *, project: bool = False) -> list[str]:
+def short_names(jobs: Sequence[JobRow]) -> dict[JobId, str]:
+    """On a terminal, where sixty long commands would be cut where they differ: just that, as on the screen."""
+    if len(jobs) > MOST_NAMED:
+        return {}
+    from gputui.core.job import Job, JobSpec, Queued
+    from gputui.core.views.parameter_columns import Parameters
+
+    parameters = Parameters()
+    known = [
+        Job(job.id, JobSpec(command=job.command, cwd="", environment="", group=job.group), 0.0, 0, 0.0, Queued(0.0))
+        for job in jobs
+    ]
+    for job in known:
+        parameters.learn(job)
+    return {job.id: parameters.of(job) for job in known}
+
+
+def row(job: JobRow, now: float, names: dict[JobId, str], *, project: bool = False) -> list[str]:
     return [
         str(job.id),
         SUBMITTED if job.state is StateName.STARTING and job.why else STATE_CELLS[job.state],
@@ -186,7 +206,7 @@ def row(job: JobRow, now: float, *, project: bool = False) -> list[str]:
         ",".join(job.gpus),
         took(job, now),
         *([job.group] if project else []),
-        job.command if not job.name or job.name == f"job_{job.id}" else job.name,
+        names.get(job.id, job.command) if not job.name or job.name == f"job_{job.id}" else job.name,
         job.why or ending(job),
     ]
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gputui.core.job import Active, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting
+from gputui.core.job import Active, Ended, Job, JobId, Running, StateName, Stopping, Suspended, Waiting
 from gputui.core.results import JobResults, MetricResult
 from gputui.core.snapshot import NO_RESULTS
+from gputui.core.views.eta import job_eta
 from gputui.core.views.parameter_columns import Parameters, parameters_of
 from gputui.core.views.submission import is_submitted
 from gputui.logs.plain import plain
@@ -106,8 +107,15 @@ class RowFacts:
         job = self.job
         if isinstance(job.state, Ended):
             return (job.attempts[-1].ended, False) if job.attempts else None
+        if job.active is None or isinstance(job.state, Suspended | Stopping):
+            return None
+        if isinstance(job.state, Running) and job.state.silent_since is not None:
+            return None  # unknown while silent
+        by_results = job_eta(job, self.results)
+        if by_results is not None:
+            return by_results, True
         fraction = self.progress
-        if job.active is None or not fraction or isinstance(job.state, Suspended | Stopping):
+        if not fraction:
             return None
         elapsed = self.told.now - job.active.since
         if elapsed < LEAST_ELAPSED or fraction < LEAST_FRACTION:
