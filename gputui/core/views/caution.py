@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gputui.core.breaker import table
-from gputui.core.breaker.choice import next_probe
+from gputui.core.breaker.choice import LOOKED_AT, acquitted, next_probe
 from gputui.core.breaker.scope import Scope, ScopeState
 from gputui.core.job import Job, JobId
 from gputui.core.mode import Cause
@@ -77,6 +78,27 @@ def crashed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
             since = min(oldest, one.cause.since)
             found.update(job.id for job in snapshot if one.covers(job) and _crashed_since(job, since))
     return tuple(sorted(found))
+
+
+def crashed_alike(snapshot: Snapshot, one: Caution) -> list[Job]:
+    """Those of the named jobs that crashed as the first ones did, in the order in which they crashed."""
+    jobs = (snapshot[job] for job in one.cause.jobs if job in snapshot)
+    alike = one.cause.signature
+    return [job for job in jobs if job.attempts and alike in (None, job.attempts[-1].signature)]
+
+
+def telling(snapshot: Snapshot, one: Caution) -> dict[str, str]:
+    """What the crashed jobs share and others of their groups do not, as far as a look at some of them tells."""
+    left, groups = dict(one.common), {snapshot[job].spec.group for job in one.cause.jobs if job in snapshot}
+    telling: dict[str, str] = {}
+    others = (job for job in snapshot if job.spec.group in groups and job.id not in one.cause.jobs)
+    for job in islice(others, LOOKED_AT) if left else ():
+        lacks = acquitted(left, job)
+        telling |= lacks
+        left = {name: value for name, value in left.items() if name not in lacks}
+        if not left:
+            break
+    return {name: value for name, value in one.common.items() if name in telling}
 
 
 def _crashed_since(job: Job, since: float) -> bool:

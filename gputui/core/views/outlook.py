@@ -25,6 +25,11 @@ def starts_jobs(snapshot: Snapshot) -> bool:
     return snapshot.mode is Mode.RUNNING or (crashed and snapshot.mode is Mode.PAUSED)
 
 
+def pauses(snapshot: Snapshot) -> bool:
+    """Whether the one key for both would pause: nothing is paused yet, by whatever."""
+    return snapshot.mode is Mode.RUNNING and not snapshot.cautions
+
+
 def next_in_line(snapshot: Snapshot, job: Job) -> bool:
     """Put back now, it would be the first to get the lanes it leaves: nothing that waits stands before it."""
     if snapshot.mode is not Mode.RUNNING:

@@ -19,6 +19,7 @@ from gputui.core.events import (
     Seen,
     SetPriority,
     Suspend,
+    TryFirst,
     UserCommand,
 )
 from gputui.core.job import (
@@ -190,7 +191,8 @@ def rerun(main: MainScreen) -> None:
         words = "It succeeded. A new attempt is made; nothing of the old one is overwritten."
         _confirm(main, "Run again", jobs, words, Choice("yes", "y", "run it again", also=("r",)), _rerun, done)
     else:
-        _each(main, jobs, _rerun, done)
+        first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
+        main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], done)
 
 
 def _rerun(job: Job, seen: Seen) -> UserCommand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputui.core.job import Active, Ended, Held, Job, Stopping, Suspended, Waiting
-from gputui.core.mode import Mode
+from gputui.core.views.outlook import pauses
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.widgets.footer import Offer, OfferedKeys, offer
@@ -60,10 +60,9 @@ def _row(main: MainScreen) -> list[Offer]:
     crashed = [offer("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
     of_job = _of_job(job) if job is not None else [offer("add")]
     # Whoever is paused looks for the way out; it must not be what a narrow line leaves out.
-    cause = main.snapshot.cause
-    if cause is None:
+    if pauses(main.snapshot):
         return of_job
-    return [*(crashed if cause.jobs else []), *_scheduler(main), *of_job]
+    return [*(crashed if main.snapshot.cautions else []), *_scheduler(main), *of_job]
 
 
 def _queue() -> list[Offer]:
@@ -72,7 +71,7 @@ def _queue() -> list[Offer]:
 
 
 def _scheduler(main: MainScreen) -> list[Offer]:
-    return [("pause", "Pause" if main.snapshot.mode is Mode.RUNNING else "Resume")]
+    return [("pause", "Pause" if pauses(main.snapshot) else "Resume")]
 
 
 def _of_job(job: Job) -> list[Offer]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
 from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.caution import crashed_jobs
 from gputui.core.views.failures import said_of, signature_of
-from gputui.core.views.outlook import goes_on
+from gputui.core.views.outlook import goes_on, pauses, starts_jobs
 from gputui.tui.farewell import Way
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.model.words import counted
@@ -26,7 +26,7 @@ SHOWN = 8
 
 
 def pause(main: MainScreen) -> None:
-    running = main.snapshot.mode is Mode.RUNNING
+    running = pauses(main.snapshot)
     event: UserCommand = Pause(PauseKind.USER) if running else Resume()
     done = "paused: running jobs go on" if running else "the scheduler starts jobs again"
     main.send([event], done, keeps_marks=True)
@@ -41,7 +41,7 @@ def rerun_failed(main: MainScreen) -> None:
     if not groups:
         main.say("no job has failed")
         return
-    named = set(main.snapshot.cause.jobs) if main.snapshot.cause is not None else set()
+    named = set(crashed_jobs(main.snapshot))
     ordered = sorted(groups, key=lambda words: (-sum(job.id in named for job in groups[words]), -len(groups[words])))
     items = [Item(each, _group(groups[each]), _picked(groups[each], named)) for each in ordered]
     seen = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
@@ -49,10 +49,14 @@ def rerun_failed(main: MainScreen) -> None:
     def answered(picked: list[str] | None) -> None:
         jobs = sorted((job for each in picked or () for job in groups[each]), key=lambda job: job.id)
         if jobs:
-            rerun_and_resume(main, jobs, seen=seen)
+            rerun_and_resume(main, jobs, seen=seen, at_once=dialog.twice)
 
-    body = "Failed jobs by crash. Their environment stays the one they were added with."
-    main.ask(Pick("Rerun", body, items, go="reruns the picked and resumes"), answered)
+    body = (
+        "Failed jobs by crash. Their environment stays the one they were added with.\n"
+        "One is tried first; the others follow when it succeeds, or has run longer than they did."
+    )
+    dialog = Pick("Rerun", body, items, go="reruns the picked", twice=("R", "all at once"))
+    main.ask(dialog, answered)
 
 
 def rerun_and_resume(
@@ -60,16 +64,26 @@ def rerun_and_resume(
     jobs: Sequence[Job],
     changed: Mapping[JobId, JobSpec] | None = None,
     seen: Mapping[JobId, Seen] | None = None,
+    *,
+    at_once: bool = False,
 ) -> None:
-    """`changed`: what some of them become first; `seen`: as they were painted when it was asked."""
+    """One is tried first, unless all are wanted at once.
+
+    `changed`: what some of them become first; `seen`: as they were painted when it was asked.
+    """
     seen = seen or {job.id: main.table.seen(job) for job in jobs}
     events: list[UserCommand] = [Rerun(job=job.id, seen=seen[job.id]) for job in jobs]
     # In the same request, so that none of them starts in between.
     events += [Edit(job=job, spec=spec) for job, spec in (changed or {}).items()]
-    events += [Resume()] if main.snapshot.mode is not Mode.RUNNING else []
-    first = ", one first" if one_first(main.snapshot, len(jobs)) else ""
-    events += [TryFirst(tuple(job.id for job in jobs))] if first else []
-    main.send(events, f"{counted(len(jobs), 'job', 'jobs')} queued again{first}")
+    queued = f"{counted(len(jobs), 'job', 'jobs')} queued again"
+    resumes = [] if pauses(main.snapshot) else [Resume()]
+    if at_once:
+        main.send([*events, *resumes], queued)
+        return
+    by_people = not starts_jobs(main.snapshot)
+    first = [TryFirst(tuple(job.id for job in jobs))] if one_first(main.snapshot, len(jobs)) else []
+    tried = f", #{jobs[0].id} is tried first" if first else ""
+    main.send([*(resumes if by_people else []), *events, *first], f"{queued}{tried}")
 
 
 def one_first(snapshot: Snapshot, jobs: int) -> bool:

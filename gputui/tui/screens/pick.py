@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import OptionList, SelectionList, Static
@@ -56,13 +57,18 @@ class Pick(ModalScreen[list[str] | None]):
         Binding("a,*", "all", show=False),
     ]
 
-    def __init__(self, title: str, body: str, items: Sequence[Item], *, go: str) -> None:
-        """`go`: what Enter does with the picked, in words."""
+    def __init__(
+        self, title: str, body: str, items: Sequence[Item], *, go: str, twice: tuple[str, str] | None = None
+    ) -> None:
+        """`go`: what Enter does with the picked, in words; `twice`: the key that does it otherwise, and how."""
         super().__init__()
         self._title = title
         self._body = body
         self._items = items
         self._go = go
+        self.twice = False
+        """It was answered by that other key."""
+        self._twice = twice
         selections = [Selection(Text(plain(item.label)), item.value, item.picked) for item in items]
         self._list = Boxes(*selections, compact=True)
 
@@ -71,7 +77,14 @@ class Pick(ModalScreen[list[str] | None]):
             frame.border_title = Text(plain(self._title))
             yield Static(Text("\n".join(map(plain, self._body.split("\n")))), markup=False, classes="body")
             yield self._list
-            yield Static(Text(f"space picks · a all · enter {self._go} · esc back"), classes="hint")
+            other = f" · {self._twice[0]} {self._twice[1]}" if self._twice is not None else ""
+            yield Static(Text(f"space picks · a all · enter {self._go}{other} · esc back"), classes="hint")
+
+    def on_key(self, event: Key) -> None:
+        if self._twice is not None and event.character == self._twice[0]:
+            event.stop()
+            self.twice = True
+            self.action_take()
 
     def action_take(self) -> None:
         self.dismiss(list(self._list.selected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import shorten, wrap
 
@@ -49,21 +50,22 @@ class Banner(Static):
         super().__init__(id=id, markup=False)
         self.notices: list[Notice] = []
         self.lines = 0
-        self._width = 0
+        self._known: tuple[object, ...] = ()
         self.display = False
 
-    def show(self, notices: list[Notice], width: int) -> None:
-        """Takes as many lines as it needs; the rest of the screen is arranged around it."""
-        if (notices, width) == (self.notices, self._width):
+    def show(self, notices: list[Notice], width: int, crashes: Sequence[Text] = ()) -> None:
+        """Takes as many lines as it needs; the rest of the screen is arranged around it. `crashes`: ready rows."""
+        known = (notices, width, [row.markup for row in crashes])
+        if known == self._known:
             return
-        self.notices, self._width = notices, width
-        self.display = bool(notices)
+        self.notices, self._known = notices, known
+        self.display = bool(notices or crashes)
         self.set_class(all(notice.calm for notice in notices), "-calm")
         self.set_class(any(notice.grave for notice in notices), "-grave")
-        lines = [line for notice in notices for line in notice_lines(notice, width)]
+        lines = [*(Text(line) for notice in notices for line in notice_lines(notice, width)), *crashes]
         self.lines = len(lines)
         self.styles.height = self.lines
-        self.update(Text("\n".join(lines)), layout=False)
+        self.update(Text("\n").join(lines), layout=False)
 
 
 def notice_lines(notice: Notice, width: int) -> list[str]:
@@ -82,11 +84,16 @@ def notices(snapshot: Snapshot, device_trouble: str | None = None) -> list[Notic
     if snapshot.mode is Mode.DRAINING:
         what = f"nothing new starts; {snapshot.running} running jobs go on to their end"
         found.append(Notice("▽ DRAINING", what, "p resumes"))
-    elif snapshot.mode is Mode.PAUSED and snapshot.cause is not None:
+    elif snapshot.mode is Mode.PAUSED and snapshot.cause is not None and not _told_by_rows(snapshot):
         found.append(_paused(snapshot))
     if device_trouble is not None:
         found.append(Notice("! GPUS", device_trouble, "jobs that run go on; gputui doctor tells more"))
     return found
+
+
+def _told_by_rows(snapshot: Snapshot) -> bool:
+    """Crashes have rows of their own."""
+    return any(caution.group is None for caution in snapshot.cautions)
 
 
 def _paused(snapshot: Snapshot) -> Notice:

@@ -20,8 +20,10 @@ async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Sta
     cause = stage.snapshot.cause
     assert cause is not None
     assert cause.kind is PauseKind.CRASHES
-    await stage.shows("3 jobs: ModuleNotFoundError: No module named 'timm'")
-    await stage.shows("R reruns them and resumes · p resumes without · l opens the log")
+    await stage.shows("3 jobs crashed alike  ModuleNotFoundError: No module named 'timm'")
+    await stage.shows("R Rerun the 3, one first   p Resume now   ! Go to the crash   F Failures: edit and rerun")
+    await stage.shows("#3 ")
+    await stage.shows("if it lives 1:00, all go on")
     await stage.press("!")
     await stage.until(lambda: stage.table.cursor == jobs[2], "the cursor is on the crash")
     await stage.shows("3 Log   #2")
@@ -33,12 +35,25 @@ async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Sta
     await stage.shows("3 × ModuleNotFoundError: No module named 'timm'   #0 #1 #2")
     assert len(stage.screen.query_one(SelectionList).selected) == 1, "this pause is picked already"
     await stage.press("enter")
-    await stage.told("3 jobs queued again")
+    await stage.told("3 jobs queued again, #0 is tried first")
     for job in jobs:
         await stage.becomes(job, StateName.SUCCEEDED)
     assert [stage.job(job).issued for job in jobs] == [2, 2, 2, 1]
     assert stage.snapshot.mode is Mode.RUNNING
     await stage.until(lambda: "PAUSED" not in stage.text, "the banner is gone")
+
+
+@on_stage(lanes=1)
+async def test_R_twice_releases_all_at_once(stage: Stage) -> None:
+    jobs = await stage.add(*(f"{NEEDS_TIMM} {number}" for number in range(3)), "echo later")
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips")
+    await stage.shows("3 jobs crashed alike")
+    (stage.folder / "fixed").touch()
+    await stage.press("R")
+    await stage.press("R")
+    for job in jobs:
+        await stage.becomes(job, StateName.SUCCEEDED)
+    assert len({stage.job(job).attempts[-1].number for job in jobs[:3]} | {2}) == 1
 
 
 @on_stage(lanes=1, settings={"pause_after": 0})
@@ -95,7 +110,8 @@ async def test_resuming_without_rerunning_goes_on_with_the_rest(stage: Stage) ->
 async def test_what_is_shown_of_crashes_alike_is_a_true_message_of_one_of_them(stage: Stage) -> None:
     jobs = await stage.add(*(f"echo 'ValueError: bad shape {n}x128'; exit 1" for n in (61, 62, 63)), "true")
     await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips: they differ in numbers only")
-    await stage.shows("3 jobs: ValueError: bad shape 63x128 · +2 variants")
+    await stage.shows("3 jobs crashed alike  ValueError: bad shape 63x128")
+    await stage.shows("2 variants")
     for number in (61, 62, 63):
         await stage.shows(f"bad shape {number}x128")
     await stage.press("R")

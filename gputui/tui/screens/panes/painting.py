@@ -12,9 +12,11 @@ from gputui.core.views.alerts import Alerts
 from gputui.gpus.picture import DevicesPicture
 from gputui.tui.actions.devices import ask_which
 from gputui.tui.actions.offered_actions import offered
+from gputui.tui.looks.palette import palette_of
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.news import alike
 from gputui.tui.widgets.banner import MONITOR, notices
+from gputui.tui.widgets.crash_banner import crash_rows
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -100,7 +102,8 @@ class Painter:
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
         said = notices(snapshot, sentence) if main.bridge.has_session else [MONITOR]
-        main.banner.show(said, main.size.width)
+        palette = palette_of(main.app.theme)
+        main.banner.show(said, main.size.width, crash_rows(snapshot, main.size.width, palette, now, main.short_name))
         self._paint_gpus(picture, now)
         main.places.arrange()
         main.queue.paint_titles()
