@@ -62,3 +62,12 @@ def test_gpus_and_sessions_tell_where_jobs_sit_on_the_cluster(home: Home, slurm:
     (mine,) = [known for known in sessions if known["session"] == str(home.root)]
     assert mine["engine"] == "slurm"
     until(lambda: f"slurm {CLUSTER}" in told(home, "sessions"), "the cluster's name is known")
+
+
+def test_doctor_looks_at_the_cluster_as_the_session_uses_it(home: Home, slurm: Cluster) -> None:
+    home.add("sleep 1000")
+    home.resume()
+    until(lambda: places(home), "the session has an owner and a job there")
+    answer = json.loads(told(home, "doctor", "--json", "--session", str(home.root)))
+    said = [finding["text"] for finding in answer["findings"] if finding["area"] == "slurm"]
+    assert any(text.endswith(f"sees {home.root}") for text in said)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.core.events import Settings
+from gputui.core.job import EngineName
 from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.hardware import driver_present
 from gputui.logs.plain import plain
@@ -115,8 +117,35 @@ def _slurm(options: Options, folder: str) -> list[Finding]:
     """Only where there is Slurm, or where it is asked for; a job is submitted only where it is asked for."""
     from gputui.cli.doctor.slurm import SlurmWishes, slurm_findings
 
-    named = (options.partition, options.account, options.qos, options.constraint)
-    on_cluster = options.slurm or any(named)
+    settings = cluster_settings(folder)
+    known = settings or Settings()
+    on_cluster = options.slurm or settings is not None or bool(options.partition or options.account or options.qos)
     if not on_cluster and shutil.which("sbatch") is None:
         return []
-    return slurm_findings(SlurmWishes(on_cluster, *named), folder, probe=on_cluster)
+    wishes = SlurmWishes(
+        on_cluster,
+        options.partition or known.partition,
+        options.account or known.account,
+        options.qos or known.qos,
+        options.constraint or known.constraint,
+        known.sbatch_opt,
+    )
+    return slurm_findings(wishes, folder, probe=on_cluster)
+
+
+def cluster_settings(root: str) -> Settings | None:
+    """What the session in this folder wants of a cluster; None: its jobs run here, or nobody owns it."""
+    from gputui.session.control.client import ClientError, Connection, NoOwner
+    from gputui.session.messages.socket_requests import StatusQuestion
+
+    try:
+        connection = Connection(os.path.join(root, ".gputui"))
+    except (ClientError, NoOwner, OSError):
+        return None
+    try:
+        status = connection.ask(StatusQuestion())
+    except (ClientError, NoOwner, OSError):
+        return None
+    finally:
+        connection.close()
+    return status.settings if status.engine is EngineName.SLURM else None

@@ -77,6 +77,13 @@ def test_nodes_are_groups_and_each_gpu_says_whose_it_is() -> None:
     assert "root, " in fourth
 
 
+def test_the_band_says_no_more_than_fits_beside_its_end() -> None:
+    band = drawn(PICTURE, 80)[0]
+    assert "Slurm" in band
+    assert "partition" not in band
+    assert cells(band) <= 80
+
+
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60), (40, 10)])
 def test_every_line_has_its_width_on_every_screen(width: int, height: int) -> None:
     wanted = rows_wanted(PICTURE, width, height)

@@ -28,6 +28,7 @@ CELL, SHORT_CELL = 25, 13
 """Cells that a GPU needs at the least."""
 _MOST_BESIDE = 8
 _SPARK = 6
+_BAND_GAP = 3
 _STANDINGS = {NodeStanding.DRAINING: Ink.WARNING, NodeStanding.DRAINED: Ink.WARNING, NodeStanding.DOWN: Ink.FAILURE}
 
 
@@ -56,7 +57,9 @@ class NodeDrawing:
         if not made:
             words = " looking at the cluster …" if view.picture.looking else " no node has a GPU"
             made = [(spot([InkPiece(words, Ink.PAST)], room.width),)]
-        return Page(tuple(made), head=_head(view), tail=_tail(view.picture))
+        tail = _tail(view.picture)
+        left_over = room.width - room.title - sum(len(piece.text) for piece in tail)
+        return Page(tuple(made), head=_head(view, left_over), tail=tail)
 
 
 def grouped(picture: DevicesPicture) -> list[NodeGroup]:
@@ -85,13 +88,16 @@ def _line_count(groups: list[NodeGroup], width: int, cell: int, rows: int) -> in
 # What is said of the whole
 
 
-def _head(view: View) -> tuple[InkPiece, ...]:
+def _head(view: View, room: int) -> tuple[InkPiece, ...]:
+    """As much as fits beside what ends the band."""
     cluster = _cluster(view.picture)
     partition = f", partition {plain(cluster.partition)}" if cluster is not None and cluster.partition else ""
     name = f" {plain(cluster.name)}" if cluster is not None and cluster.name else ""
     lanes = len(view.snapshot.lanes) if view.snapshot is not None else 0
     at_once = f", up to {lanes} at once" if lanes else ""
-    return (InkPiece(f"   Slurm{name}{partition}{at_once}", Ink.PAST),)
+    longest = (f"Slurm{name}{partition}{at_once}", f"Slurm{name}{partition}", f"Slurm{name}", "Slurm")
+    fitting = next((text for text in longest if len(text) + 2 * _BAND_GAP <= room), "")
+    return (InkPiece(f"{' ' * _BAND_GAP}{fitting}", Ink.PAST),) if fitting else ()
 
 
 def _tail(picture: DevicesPicture) -> tuple[InkPiece, ...]:
