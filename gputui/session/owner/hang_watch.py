@@ -40,7 +40,8 @@ Key = tuple[JobId, int]
 class Life(Struct):
     """One attempt as it was last seen."""
 
-    signs: Signs
+    signs: Signs | None
+    """None: it has begun and was not looked at yet."""
     at: float
     """When it last did something."""
 
@@ -71,13 +72,13 @@ class HangWatch:
         self._looking = False
 
     def look(self, snapshot: Snapshot) -> None:
-        """Called with each new snapshot; a job that just began is looked at soon."""
+        """Called with each new snapshot; nothing is read here, for jobs may begin and end by the hundred."""
         self._snapshot = snapshot
         running = {(job.id, job.issued): job for job in _running(snapshot)}
         self._lives = {key: life for key, life in self._lives.items() if key in running}
-        new = [job for key, job in running.items() if key not in self._lives]
-        if new and not self._looking:
-            self._look_in(0.0)
+        for key in running.keys() - self._lives.keys():
+            self._lives[key] = Life(None, time.monotonic())
+            self._look_in(_interval(running[key]))
 
     def close(self) -> None:
         self._stacks.close()
@@ -113,19 +114,21 @@ class HangWatch:
         if self._snapshot is None:
             return
         delays = [self._judge_one(watched, signs) for watched, signs in seen]
-        self._look_in(min([LONGEST, *delays]))
+        self._look_in(min(delays, default=LONGEST))
 
     def _judge_one(self, watched: Watched, signs: Signs) -> float:
         """Seconds until it must be looked at again."""
         job, key = watched.job, (watched.job.id, watched.attempt)
         life = self._lives.get(key)
         if life is None:
-            life = self._lives[key] = _first(job, signs)
+            return LONGEST  # it has ended meanwhile
+        if life.signs is None:
+            life.signs, life.at = _before(job, signs, life.at)
         life.at, life.signs = last_life(signs, life.signs, life.at), signs
         silent_for = signs.at - life.at
         self._say(job, watched, silent_for)
-        limit = job.spec.hang_after
-        return max(SHORTEST, min(limit / LOOKS, limit - silent_for) if silent_for < limit else limit / LOOKS)
+        left = job.spec.hang_after - silent_for
+        return max(SHORTEST, min(_interval(job), left)) if left > 0 else _interval(job)
 
     def _say(self, job: Job, watched: Watched, silent_for: float) -> None:
         state = job.state
@@ -162,13 +165,20 @@ def _age(at: float | None, now: float) -> float | None:
     return max(0.0, now - at) if at is not None else None
 
 
-def _first(job: Job, signs: Signs) -> Life:
-    """Nobody knows what it did before it was first seen, but what an earlier owner saw of one that hangs stands."""
+def _interval(job: Job) -> float:
+    return max(SHORTEST, min(LONGEST, job.spec.hang_after / LOOKS))
+
+
+def _before(job: Job, signs: Signs, begun: float) -> tuple[Signs, float]:
+    """What there was before the first look, and when it was alive: at its beginning, as far as is known.
+
+    What an earlier owner saw of one that hangs stands.
+    """
     state = job.state
     if not isinstance(state, Running) or state.silent_since is None:
-        return Life(signs, signs.at)
+        return Signs(at=begun, cpu_seconds=0.0), begun
     silent_for = max(0.0, time.time() - state.silent_since)
-    return Life(signs, signs.at - min(silent_for, signs.output_age if signs.output_age is not None else silent_for))
+    return signs, signs.at - min(silent_for, signs.output_age if signs.output_age is not None else silent_for)
 
 
 def _seen(watched: list[Watched]) -> list[tuple[Watched, Signs]]:

@@ -1,0 +1,41 @@
+"""A job that hangs, over the death of its owner and through a suspension."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.homes import Home, kill
+from support.waiting import until
+
+from gputui.session.ownership.lock import OwnerKind
+
+
+def test_the_next_owner_knows_since_when_a_job_hangs_and_sees_it_go_on(tmp_path: Path) -> None:
+    home, go = Home(tmp_path), tmp_path / "go"
+    silent = f"until test -e {go}; do sleep 1; done; echo here I am; sleep 600"
+    run = home.start(home.write("#: hang_after=2s", silent), "--pause-after", "0", gpus="0")
+    try:
+        until(lambda: home.database.exists() and _since(home) is not None, "it is flagged, by what its processes do")
+        since = _since(home)
+        owner = home.owner(OwnerKind.RUN)
+        home.has_waiter(owner)
+        kill(run.pid)
+        run.communicate()
+        home.owner(OwnerKind.KEEPER)
+        assert _since(home) == since
+        home.command({"type": "suspend", "job": 0})
+        assert _since(home) is None, "a suspended job is not hung"
+        home.command({"type": "continue", "job": 0})
+        until(lambda: _since(home) is not None, "it hangs still")
+        go.touch()
+        until(lambda: _since(home) is None, "it goes on")
+    finally:
+        kill(run.pid)
+        run.communicate()
+        home.end()
+
+
+def _since(home: Home) -> float | None:
+    shown = home.ask("listing")["jobs"]
+    since: float | None = shown[0]["silent_since"] if shown else None
+    return since
