@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from support.core_world import World, spec
 
-from gputui.core.events import Notify, Pause, Resume
+from gputui.core.events import Notify, Pause, Rerun, Resume, TryFirst
 from gputui.core.views.alerts import Alerts
 
 NAME = "sweep"
@@ -84,3 +84,16 @@ def test_what_had_ended_before_is_not_told_by_a_later_owner() -> None:
     world.run(0)
     assert looked(world, Alerts(world.scheduler.snapshot(), NAME)) == []
     assert replace(world.job(0), notify=None).notify is None
+
+
+def test_a_rerun_of_which_one_is_tried_first_is_no_pause_to_be_told_of() -> None:
+    world = World()
+    world.add_many(2)
+    for _ in range(2):
+        world.run(1, "ValueError: no")
+    alerts = Alerts(world.scheduler.snapshot(), NAME)
+    for job in (0, 1):
+        world.do(Rerun(job=job))
+    world.do(TryFirst((0, 1)))
+    assert world.scheduler.snapshot().cautions
+    assert looked(world, alerts) == []
