@@ -1,0 +1,95 @@
+"""Jobs in a real cluster that each leave a line and their own exit code, while owners, controller and nodes are killed.
+
+When the queue is drained everything is counted: each ran once and ended with its code, or is lost with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gputui.core.job import Ended, Lost
+
+from .sessions import VICTIM, Process, Session
+from .slurm_cluster import Cluster
+from .waiting import until
+
+
+@dataclass
+class SlurmTally:
+    jobs: int = 0
+    ran: int = 0
+    owners_killed: int = 0
+    lost: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+class SlurmDrill:
+    def __init__(self, folder: Path, cluster: Cluster, jobs: int, lanes: int, seconds: float = 0.3) -> None:
+        self.session = Session(folder)
+        self.cluster = cluster
+        self._lanes = lanes
+        self._codes = {job: job * 7 % 120 for job in range(jobs)}
+        self._tally = folder / "tally"
+        self._killed = 0
+        self._found_by = {name: cluster.environment[name] for name in ("SLURM_CONF", "PATH")}
+        self.session.write(
+            *(self.session.told(job, f"sleep {seconds}; exit {code}") for job, code in self._codes.items())
+        )
+
+    def owner(self, orders: dict[str, Any] | None = None) -> Process:
+        words = [] if self._loaded() else ["jobs.txt"]
+        env = {"VICTIM": json.dumps({**(orders or {}), "tally": str(self._tally)}), **self._found_by}
+        return self.session.start("--pause-after", "0", *words, program=VICTIM, gpus=f"slurm:{self._lanes}", env=env)
+
+    def dies_at(self, step: str, nth: int = 1) -> bool:
+        """Whether an owner killed itself at this step; one that never came to it leaves by itself."""
+        owner = self.owner({"step": step, "nth": nth})
+        _, err = owner.communicate(timeout=120)
+        assert owner.returncode in (0, 1, -9), err
+        assert "Traceback" not in err, err
+        self._killed += owner.returncode == -9
+        return owner.returncode == -9
+
+    def kill(self, owner: Process) -> None:
+        owner.kill()
+        owner.communicate()
+        self._killed += 1
+
+    def await_runs(self, count: int) -> None:
+        until(lambda: sum(self.session.runs().values()) >= count, f"{count} jobs have begun", seconds=300)
+
+    def finish(self, owner: Process | None = None, seconds: float = 300) -> SlurmTally:
+        """The rest runs in peace."""
+        deadline = time.monotonic() + seconds
+        while owner is not None or not self._drained():
+            owner = owner or self.owner()
+            _, err = owner.communicate(timeout=max(1.0, deadline - time.monotonic()))
+            assert owner.returncode in (0, 1), err
+            assert "Traceback" not in err, err
+            owner = None
+        return self._judge()
+
+    def _loaded(self) -> bool:
+        return self.session.database.exists() and bool(self.session.jobs())
+
+    def _drained(self) -> bool:
+        return self._loaded() and all(isinstance(job.state, Ended) for job in self.session.jobs())
+
+    def _judge(self) -> SlurmTally:
+        runs: Counter[str] = self.session.runs()
+        tally = SlurmTally(len(self._codes), sum(runs.values()), self._killed)
+        for job in self.session.jobs():
+            code, ran = self._codes[job.id], runs[str(job.id)]
+            codes = [attempt.exit_code for attempt in job.attempts]
+            if isinstance(job.state, Lost):
+                tally.lost.append(f"#{job.id}: {job.state.why}")
+                if ran > 1:
+                    tally.wrong.append(f"#{job.id} is lost and ran {ran} times")
+            elif (ran, codes) != (1, [code]):
+                tally.wrong.append(f"#{job.id}: ran {ran} times with {codes}, but should once with {code}")
+        return tally
