@@ -74,7 +74,7 @@ def before_claim(end: SlurmEnd | None, folder: str) -> Outcome:
     if end is None:
         return NoRoom("Slurm forgot it before it began")
     where = f"node {end.nodes[0]}" if end.nodes else "its node"
-    if end.state == "CANCELLED":
+    if end.state == "CANCELLED" and not end.nodes:  # one that had a node already was cancelled by Slurm itself
         return NotStarted(f"Slurm job {end.id} was cancelled in Slurm before it began, not by gputui")
     if end.code == FOLDER_UNSEEN:
         return NotStarted(
