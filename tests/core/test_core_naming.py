@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.queues import job
 
-from gputui.core.views.naming import Names, Pattern
+from gputui.core.views.naming import Pattern
+from gputui.core.views.parameter_columns import Parameters
 
 
 def names(*commands: str) -> list[str]:
@@ -81,7 +82,7 @@ def test_names_after_jobs_were_removed_are_those_of_the_jobs_that_are_left(
 ) -> None:
     jobs = [job(number, command=command) for number, command in enumerate(commands)]
     gone = data.draw(st.sets(st.sampled_from(range(len(jobs)))) if jobs else st.just(set()))
-    known, fresh = Names(), Names()
+    known, fresh = Parameters(), Parameters()
     for each in jobs:
         known.learn(each)
     for number in sorted(gone):
@@ -94,12 +95,12 @@ def test_names_after_jobs_were_removed_are_those_of_the_jobs_that_are_left(
 
 
 def test_an_edited_command_no_longer_counts_as_it_was() -> None:
-    names = Names()
+    names = Parameters()
     swept = [job(number, command=f"train --lr {number}") for number in range(3)]
     for each in swept:
         names.learn(each)
     odd = replace(swept[1], spec=replace(swept[1].spec, command="make all"))
     assert names.learn(odd)
-    assert names.common() == ""
+    assert names.of(odd) == "make all"
     assert names.learn(swept[1])
-    assert (names.common(), names.of(swept[2])) == ("train --lr", "lr=2")
+    assert (names.common(), names.of(swept[2])) == ("train", "lr=2")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gputui.core.job import Job, JobId, JobSpec
-
 LONGEST = 200
 """Words of a command that are looked at; what differs further on is not worth a name."""
 
@@ -141,47 +139,3 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-class Names:
-    """The short name of every job that is on the list, by its group."""
-
-    def __init__(self) -> None:
-        self._patterns: dict[str, Pattern] = {}
-        self._learnt: dict[JobId, JobSpec] = {}
-
-    def learn(self, job: Job) -> bool:
-        """The job as it is now; one that was removed is forgotten. True if the names of its group may have changed."""
-        known, spec = self._learnt.get(job.id), None if job.archived else job.spec
-        if known is spec or (known and spec and (known.command, known.group) == (spec.command, spec.group)):
-            return False
-        changed = False
-        if known is not None:
-            del self._learnt[job.id]
-            pattern = self._patterns[known.group]
-            changed = pattern.forget(known.command) or pattern.stale
-        if spec is not None:
-            self._learnt[job.id] = spec
-            changed |= self._patterns.setdefault(spec.group, Pattern()).learn(spec.command)
-        return changed
-
-    def of(self, job: Job) -> str:
-        if job.spec.name:
-            return job.spec.name
-        if job.spec.params:
-            return " ".join(f"{key}={value}" for key, value in job.spec.params.items())
-        return self._pattern(job.spec.group).name(job.spec.command)
-
-    def common(self) -> str:
-        """What the commands have in common, when all are of one group."""
-        large = [group for group, pattern in self._patterns.items() if pattern.count > 1]
-        return self._pattern(large[0]).common if len(large) == 1 else ""
-
-    def _pattern(self, group: str) -> Pattern:
-        pattern = self._patterns.get(group) or Pattern()
-        if pattern.stale:
-            pattern = self._patterns[group] = Pattern()
-            for spec in self._learnt.values():
-                if spec.group == group:
-                    pattern.learn(spec.command)
-        return pattern

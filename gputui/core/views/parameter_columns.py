@@ -91,7 +91,7 @@ class _Group:
 
     @property
     def stale(self) -> bool:
-        return self.count > 0 and self.like_first == 0
+        return self.count > 0 and (self.like_first == 0 or self.rests.stale)
 
     def note(self, spec: JobSpec, by: int) -> bool:
         """True if the columns may have changed."""
@@ -218,6 +218,8 @@ class Parameters:
         if len(groups) != 1:
             return ""
         (group,) = groups
+        if group.rests.differs:
+            return _INTERPRETER.sub("", group.rests.common)
         command = group.first.command
         for name in group.varying():
             for match in reversed(given(command, name)):

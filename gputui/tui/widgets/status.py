@@ -137,7 +137,7 @@ def _state(snapshot: Snapshot, stands: Standing, palette: Palette) -> BandPart:
     if stands.word is Word.RUNNING:
         return f"▶ {max(0, snapshot.running - len(snapshot.submitted)):,} run", palette.running + bold
     if stands.word is Word.DONE:
-        return (f"✗ DONE, {failed:,} ✗", palette.failure + bold) if failed else ("✓ DONE", palette.running + bold)
+        return (f"DONE, {failed:,} ✗", palette.failure + bold) if failed else ("✓ DONE", palette.running + bold)
     if stands.word is Word.TRYING:
         return f"◷ TRYING {stands.awaits.removesuffix(' alone')}", palette.warning + bold
     look = palette.text if stands.word is Word.IDLE else palette.warning
