@@ -1,4 +1,4 @@
-"""What the screen looks like at usual sizes, paused, narrow and light; one moment of a session that stands still.
+"""What the screen looks like at usual sizes and colours, sorted, paused and narrow; one moment that stands still.
 
 Few on purpose: how the screen behaves is tested by what it does. `--snapshot-update` accepts a new look.
 """
@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.evening import evening_app
 from support.fixed import fixed_app
 from textual.pilot import Pilot
+
+from gputui.tui.terminal.checks import Colours
 
 WIDE = (120, 40)
 
@@ -25,17 +28,34 @@ async def settled(pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
+async def sorted_by_the_metric(pilot: Pilot[Any]) -> None:
+    await settled(pilot)
+    await pilot.press("s", "m")
+    await settled(pilot)
+
+
 @pytest.mark.parametrize(
     ("size", "setting"),
     [
         ((80, 24), {}),
         (WIDE, {}),
         ((200, 60), {}),
-        ((60, 20), {}),
-        (WIDE, {"crashed": True}),
         (WIDE, {"theme": "light"}),
+        (WIDE, {"colours": Colours.SIXTEEN}),
+        (WIDE, {"colours": Colours.NONE}),
     ],
-    ids=["80x24", "120x40", "200x60", "narrow", "paused", "light"],
+    ids=["80x24", "120x40", "200x60", "light", "sixteen", "plain"],
 )
 def test_the_screen_looks(snap_compare: Any, tmp_path: Path, size: tuple[int, int], setting: dict[str, Any]) -> None:
+    assert snap_compare(evening_app(tmp_path, **setting), terminal_size=size, run_before=settled)
+
+
+def test_sorted_by_the_main_metric_the_screen_looks(snap_compare: Any, tmp_path: Path) -> None:
+    assert snap_compare(evening_app(tmp_path), terminal_size=(80, 24), run_before=sorted_by_the_metric)
+
+
+@pytest.mark.parametrize(("size", "setting"), [((60, 20), {}), (WIDE, {"crashed": True})], ids=["narrow", "paused"])
+def test_in_trouble_the_screen_looks(
+    snap_compare: Any, tmp_path: Path, size: tuple[int, int], setting: dict[str, Any]
+) -> None:
     assert snap_compare(fixed_app(tmp_path, **setting), terminal_size=size, run_before=settled)
