@@ -20,7 +20,9 @@ from support.waiting import until
 
 from gputui.core.job import StateName
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.timeline.spans import RecordedSpan, SpanKind
 from gputui.gpus.hardware import find_hardware
+from gputui.gpus.history.shares import LoadOwner
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
 from gputui.session.devices.device_commands import enable, kill_leftovers, killed
@@ -189,3 +191,25 @@ def test_without_cards_the_monitor_shows_the_machine(monkeypatch: pytest.MonkeyP
         assert news
     finally:
         monitor.close()
+
+
+def test_a_strangers_hours_and_a_lost_card_are_recorded_and_coloured_as_theirs(
+    nvml: Any, app: Owner, stranger: int
+) -> None:
+    def spans() -> list[RecordedSpan]:
+        return app.do(lambda act: app.spans()).result(60)
+
+    busy = {"mem_used": "11G", "util": 90, "procs": [f"{stranger} 10G C"]}
+    nvml.set([IDLE, busy, IDLE])
+    until(lambda: any(span.kind is SpanKind.STRANGER for span in spans()), "its coming is stored")
+    until(lambda: (seen := device(app, 1)) is not None and seen.share.owner is LoadOwner.OTHERS, "the load is theirs")
+    nvml.set([IDLE, IDLE, IDLE], errors={"*@0": "GPU_IS_LOST"})
+    until(lambda: any(span.kind is SpanKind.TROUBLE for span in spans()), "the lost card is stored")
+    until(lambda: all(span.until for span in spans() if span.kind is SpanKind.STRANGER), "its leaving is stored")
+    held = next(span for span in spans() if span.kind is SpanKind.STRANGER)
+    assert (held.device, held.pid, held.memory) == ("1", stranger, 10 * 1024**3)
+    lost = next(span for span in spans() if span.kind is SpanKind.TROUBLE)
+    assert (lost.device, lost.until) == ("0", None)
+    seen = device(app, 0)
+    assert seen is not None
+    assert seen.warnings[0].words.startswith("lost at ")
