@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
+from gputui.core.states import FAILURES
 from gputui.core.views.amounts import counted, duration_exact, moment
 from gputui.core.views.arguments import FLAG
 from gputui.core.views.caution import Caution, crashed_alike, telling
@@ -23,6 +24,7 @@ NARROW = 100
 SHOWN_JOBS = 8
 MOST_PARAMETERS = 3
 BAR = 26
+LONGEST_NAME = 24
 BOLD = Style(bold=True)
 NameOf = Callable[[JobId], str]
 Parts = list[tuple[str, Style]]
@@ -41,9 +43,12 @@ def _row(parts: Parts, width: int, palette: Palette) -> Text:
     text = Text("▌", palette.warning + palette.pause, no_wrap=True, overflow="crop")
     room = width - 2
     for words, style in [(" ", palette.text), *parts]:
-        shown = cut(words, room) if cell_len(words) > room else words
+        is_cut = cell_len(words) > room
+        shown = cut(words, room) if is_cut else words
         room -= cell_len(shown)
         text.append(shown, style + palette.pause)
+        if is_cut:
+            break
     return text.append(" " * (room + 1), palette.text + palette.pause)
 
 
@@ -64,7 +69,7 @@ class _Story:
 
     def narrow(self) -> list[Parts]:
         shared = self._shared()
-        told: Parts = [(self._crashed(), self._loud)]
+        told: Parts = [(self._crashed().replace(" jobs crashed", " crashed"), self._loud)]
         if shared:
             told += [(", all ", self._text), (shared, self._bold)]
         told += [(" · ", self._past), *self._next_briefly()]
@@ -157,8 +162,13 @@ class _Story:
         return [*told, (self._who(), self._bold), (" alone", self._text)]
 
     def _who(self) -> str:
+        """By what tells it from the crashed, where something does: its whole name may be long."""
         job = self._caution.job
-        return "" if job is None else f"#{job} {plain(self._name_of(job))}".strip()
+        if job is None:
+            return ""
+        named = parameters_of(self._snapshot[job].spec)
+        values = [named[name] for name in telling(self._snapshot, self._caution) if name in named]
+        return cut(f"#{job} {plain(' '.join(values) or self._name_of(job))}".strip(), LONGEST_NAME)
 
     def _outcome(self) -> str:
         return f"if it lives {duration_exact(self._caution.life)}, all go on"
@@ -181,12 +191,15 @@ class _Story:
         return [("━" * filled, self._warning), ("─" * (BAR - filled), self._line)]
 
     def _keys(self, *, brief: bool = False) -> Parts:
-        count = self._caution.cause.count
+        """Those that were rerun meanwhile are not offered again."""
+        count = sum(job.state.name in FAILURES for job in self._jobs) + self._caution.cause.more
         first = ", one first" if count > 1 else ""
         words = {"R": f"Rerun {count:,}{first}", "p": "Resume", "!": "Crash", "F": "Fails: edit, rerun"}
         if not brief:
             rerun = f"Rerun the {count:,}{first}" if count > 1 else "Rerun it"
             words = {"R": rerun, "p": "Resume now", "!": "Go to the crash", "F": "Failures: edit and rerun"}
+        if not count:
+            del words["R"]
         parts: Parts = []
         for key, label in words.items():
             parts += [(key, self._bold), (f" {label}{'  ' if brief else '   '}", self._past)]
