@@ -184,6 +184,10 @@ def details(text: str) -> list[SlurmEnd]:
 
 
 def _details(line: str) -> SlurmEnd:
+    """A job's name is anybody's free text, and no fact may be read from it."""
+    found = re.search(r" JobName=(.*?)(?= UserId=\S+\(\d+\) GroupId=)", line)
+    name = found[1] if found is not None else ""
+    line = line[: found.start()] + line[found.end() :] if found is not None else line
     facts = facts_of(line)
     code, signal = exit_of(facts.get("ExitCode", ""))
     return SlurmEnd(
@@ -196,7 +200,7 @@ def _details(line: str) -> SlurmEnd:
         ended=time_of(facts.get("EndTime", "")),
         restarts=int(facts.get("Restarts", "0")),
         nodes=tuple(host_list(facts.get("NodeList", ""))),
-        name=facts.get("JobName", ""),
+        name=name,
         comment=known(facts.get("Comment", "")) or "",
         places=tuple(_places(line)),
     )

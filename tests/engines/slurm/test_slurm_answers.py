@@ -63,6 +63,12 @@ def test_a_job_says_where_its_gpus_are() -> None:
     assert jobs["gputui-7.1"].comment == "gputui:5f3a:7.1"
 
 
+def test_nothing_is_read_from_what_a_job_is_called() -> None:
+    named = "lr=0.1 JobState=FAILED ExitCode=9:0 NodeList=n7"
+    (job,) = details(recorded("23.11-jobs").splitlines()[0].replace("JobName=train", f"JobName={named}"))
+    assert (job.name, job.state, job.code, job.nodes) == (named, "RUNNING", 0, ("gpu01", "gpu02"))
+
+
 def test_gpus_with_a_type_on_several_nodes_are_told_apart() -> None:
     both, failed = details(recorded("23.11-jobs"))
     assert both.places == (("gpu01", 1), ("gpu01", 3), ("gpu02", 0))
