@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from support.apps import at_home
+from support.waiting import until
 
 from gputui.tui.terminal.notification import notification
 
@@ -28,3 +31,10 @@ def test_no_name_of_a_job_can_end_the_sequence_or_begin_another(name: str) -> No
     sent = notification(f"gputui: #1 {name}", {})
     assert WHOLE.fullmatch(sent), repr(sent)
     assert len(sent) < 600
+
+
+def test_a_pause_after_crashes_rings_on_a_real_terminal(tmp_path: Path) -> None:
+    crashing = [f"sleep 1; exit 1 # {number}" for number in range(3)]
+    with at_home(tmp_path) as home, home.opened(home.write(*crashing)) as terminal:
+        until(lambda: b"\a\x1b]9;gputui " in bytes(terminal.recorded), "it rang")
+        assert b"paused: 3 jobs" in bytes(terminal.recorded)
