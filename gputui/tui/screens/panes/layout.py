@@ -26,8 +26,8 @@ class Arranger:
         self.zoomed: Pane | None = None
         self.habits = read_habits()
         self._made: Arrangement | None = None
-        self._top = 0
-        """Lines above the queue, besides the one at the top."""
+        self._top = self._banner = 0
+        """Lines above the queue, besides the one at the top; and those of the banner."""
 
     @property
     def side_by_side(self) -> bool:
@@ -54,11 +54,11 @@ class Arranger:
         )
         top = main.banner.lines + made.gpus
         if made != self._made:
-            if self._made is not None and made.queue and self._made.queue:
+            if self._made is not None and made.queue and self._made.queue and main.banner.lines != self._banner:
                 main.table.moved_down(top - self._top)
             self._made = made
             self._apply(made)
-        self._top = top
+        self._top, self._banner = top, main.banner.lines
 
     def focus_on(self, pane: Pane) -> None:
         """The keys go there now."""

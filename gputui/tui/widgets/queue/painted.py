@@ -139,7 +139,8 @@ class PaintedRows(ScrollView, can_focus=True):
 
     def _resize_rows(self) -> None:
         self._layout = None
-        self._pad = min(self._pad, max(0, self.scroll_offset.y + self._room() - len(self.rows)))
+        top = self.scroll_offset.y
+        self._pad = min(self._pad, max(0, top + self._room() - len(self.rows))) if top else 0
         self._take_height()
 
     def _take_height(self) -> None:
