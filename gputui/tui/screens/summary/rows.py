@@ -28,17 +28,24 @@ Line = list[BandPart]
 
 
 def summary_rows(
-    told: Summary, cursor: JobId | None, width: int, now: float, palette: Palette, page: str
+    told: Summary, cursor: JobId | None, size: tuple[int, int], now: float, palette: Palette, page: str
 ) -> list[ViewRow]:
-    """`page`: the name under which a report would be written."""
+    """`size`: columns and rows that are seen; `page`: the name under which a report would be written."""
+    width, height = size
     half = width // 2 if width >= TWO_COLUMNS else width
-    rows = [blank_row(), *facts(told, width, now, palette), blank_row()]
-    rows += best_rows(told, cursor, width, palette)
-    rows += _effects(told, half, width, palette)
-    rows += _ends(told, half, width, palette)
-    rows += _since(told, now, palette)
+    first = [blank_row(), *facts(told, width, now, palette), blank_row()]
+    rest = best_rows(told, cursor, width, palette)
+    rest += _effects(told, half, width, palette)
+    rest += _ends(told, half, width, palette)
+    since = _since(told, now, palette)
     ways = ("as text: gputui summary", f"as a page: gputui report -o {page}", "as a table: gputui results --csv")
+    rows = [*first, *rest, *since] if len(first + rest + since) <= height else [*first, *_parted(since), *rest]
     return [*rows, blank_row(), ViewRow([(" " + "     ".join(ways), palette.past)])]
+
+
+def _parted(since: list[ViewRow]) -> list[ViewRow]:
+    """What would be out of sight at the end comes first: it is what somebody who comes back looks for."""
+    return [*since, blank_row()] if since else []
 
 
 def facts(told: Summary, width: int, now: float, palette: Palette) -> list[ViewRow]:
@@ -55,6 +62,8 @@ def facts(told: Summary, width: int, now: float, palette: Palette) -> list[ViewR
         best = told.best[0]
         value = told_value(best.best, told.table)
         cells.append((f"★ {value}", palette.best, f"{plain(told.table.metric.name)} of #{best.job}"))
+    while len(cells) > 2 and sum(max(cell_len(large), cell_len(small)) + 4 for large, _, small in cells) > width + 2:
+        del cells[-2]  # the first and the last tell most
     above: Line = [(" ", palette.text)]
     below: Line = [(" ", palette.text)]
     for large, style, small in cells:

@@ -93,7 +93,8 @@ class SummaryView(FullView):
         self.band.show([("   " + plain(self._common), palette.past)] if self._common else [])
         page = os.path.basename(self.main.bridge.root or "report").removesuffix("_run") + ".html"
         job = self.job
-        self.rows.show(summary_rows(self.told, job, self.size.width, self.main.now(), palette, plain(page)))
+        size = (self.size.width, max(1, self.rows.size.height))
+        self.rows.show(summary_rows(self.told, job, size, self.main.now(), palette, plain(page)))
 
     @property
     def job(self) -> JobId | None:
