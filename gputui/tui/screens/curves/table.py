@@ -48,7 +48,7 @@ def curve_table(
     widths = [max([cell_len(title), *(cell_len(cell.text) for cell in cells)]) for title, _, cells in columns]
     shown = _shown(widths, width - 6)
     head = GAP.join(_cell(columns[at][0], widths[at], right=columns[at][1]) for at in shown)
-    made = [ViewRow([(f"     {head}", palette.past)], band=True)]
+    made = [ViewRow([(f"     {head}", palette.past)], band=not palette.rules)]
     styles = curve_styles(palette)
     for number, _ in enumerate(rows):
         parts: list[BandPart] = [(f" {SWATCH}  ", styles[number % len(styles)])]
