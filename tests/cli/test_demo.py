@@ -69,7 +69,7 @@ def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Pat
         terminal.shows("● running")
         terminal.press("j")
         terminal.shows("2/8")
-        terminal.shows("jobs: ModuleNotFoundError: No module named 'augment_v2'")
+        terminal.shows("crashed alike")
         terminal.shows("5/8")
         terminal.press("R")
         terminal.shows("reruns the picked")

@@ -47,7 +47,7 @@ def besieged(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal]]:
         )
         home.becomes(3, "failed")
         with home.opened(home.write(f"true {PAYLOAD}".replace("\x85", ""), name=FILE_NAME), gpus=None) as terminal:
-            terminal.shows("3 jobs: ")
+            terminal.shows("jobs crashed alike")
             yield home, terminal
 
 

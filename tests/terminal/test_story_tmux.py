@@ -85,11 +85,11 @@ def test_the_whole_story(story: Story) -> None:
 def crashes_are_named_and_mended(story: Story) -> None:
     tmux = story.tmux
     tmux.run([*GPUTUI, "--gpus", "sim:2", "jobs.txt"])
-    tmux.shows("3 jobs: ModuleNotFoundError: No module named 'lab_settings'")
+    tmux.shows("3 jobs crashed alike  ModuleNotFoundError: No module named 'lab_settings'")
     tmux.shows("PAUSED")
     (story.folder / "lab_settings.py").touch()
     tmux.press("R")
-    tmux.shows("reruns the picked and resumes")
+    tmux.shows("reruns the picked")
     tmux.press("Enter")
     tmux.shows("▶ 2 run")
     tmux.shows("3/7")

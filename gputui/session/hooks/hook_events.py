@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from gputui.core.job import Ended, Job, JobId, Running
+from gputui.core.mode import Cause
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.views.alerts import Alerts
@@ -33,7 +34,7 @@ class Reactions:
         }
         """What the owner before told of already is not told again."""
         self._alerts = Alerts(snapshot, hooks.session_name)
-        self._paused = snapshot.cause is not None
+        self._paused = _cause(snapshot) is not None
         self._worked = False
         self._unseen: set[JobId] = set()
 
@@ -44,9 +45,10 @@ class Reactions:
         changed, self._unseen = self._unseen, set()
         for job_id in sorted(changed):
             self._job(snapshot, snapshot[job_id])
-        if snapshot.cause is not None and not self._paused:
-            self._hooks.paused(snapshot.cause, _facts(snapshot))
-        self._paused = snapshot.cause is not None
+        cause = _cause(snapshot)
+        if cause is not None and not self._paused:
+            self._hooks.paused(cause, _facts(snapshot))
+        self._paused = cause is not None
         works = goes_on(snapshot) if self._worked or snapshot.active else False
         if self._worked and not works:
             self._hooks.drained(_facts(snapshot))
@@ -84,3 +86,9 @@ class Reactions:
 def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:
     failed = snapshot.count(*FAILURES)
     return Facts(out=out, err=err, running=snapshot.running, waiting=snapshot.waiting, failed=failed)
+
+
+def _cause(snapshot: Snapshot) -> Cause | None:
+    """Of a pause of all jobs, or of one group."""
+    paused = (caution.cause for caution in snapshot.cautions)
+    return snapshot.cause or next(paused, None)
