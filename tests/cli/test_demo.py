@@ -59,7 +59,7 @@ def nothing_is_left(folder: Path) -> None:
 
 
 def runs(terminal: RecordedTerminal, folder: Path) -> None:
-    terminal.shows("4 run · 36 wait")
+    terminal.shows("▶ 4 run")
     until(lambda: len(processes_of(folder)) > 4, "jobs run, and the broom waits")
 
 

@@ -21,7 +21,8 @@ def sent(terminal: RecordedTerminal) -> int:
 
 def test_a_queue_at_rest_sends_next_to_nothing(tmp_path: Path) -> None:
     with at_home(tmp_path) as home, home.opened_quietly("echo done", "exit 3") as terminal:
-        terminal.shows("1 ok · 1 failed")
+        terminal.shows("2/2")
+        terminal.shows("1 ✗")
         terminal.press("z")  # the devices aside, whose figures are never quite at rest
         until(lambda: sent(terminal) < 200, "the screen is at rest")
         repainted_alike(terminal)

@@ -20,7 +20,8 @@ def at_work(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal]]:
     with at_home(folder) as home:
         waits = f"until [ -e {folder / 'go'} ]; do sleep 0.05; done"
         with home.opened(home.write(waits, waits, "true")) as terminal:
-            terminal.shows("2 run · 1 wait")
+            terminal.shows("2 run")
+            terminal.shows("0/3")
             yield home, terminal
 
 

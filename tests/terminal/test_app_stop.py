@@ -22,7 +22,8 @@ def in_a_shell(folder: Path, before: str = "", *words: str) -> Iterator[tuple[Ap
         jobs = home.write("exec sleep 600", f"until [ -e {folder / 'go'} ]; do sleep 0.05; done", "exec sleep 600")
         terminal.shows("$")
         terminal.press(before + shlex.join(map(str, home.words(*(words or (str(jobs),))))) + "\r")
-        terminal.shows("2 run · 1 wait")
+        terminal.shows("2 run")
+        terminal.shows("0/3")
         yield home, terminal
 
 
@@ -52,13 +53,15 @@ def test_ctrl_z_hands_the_session_to_the_keeper_and_fg_takes_it_back(tmp_path: P
         home.becomes(2, "running")  # the queue went on
         terminal.press("fg\r")
         assert home.app() == app
-        terminal.shows("2 run · 1 ok")
+        terminal.shows("2 run")
+        terminal.shows("1/3")
         repainted_alike(terminal)
         home.waiter()
         terminal.press(CTRL_Z)
         is_stopped(home, terminal, app)
         terminal.press("fg\r")
-        terminal.shows("2 run · 1 ok")
+        terminal.shows("2 run")
+        terminal.shows("1/3")
         assert home.app() == app
 
 
@@ -69,7 +72,8 @@ def test_with_jobs_from_a_pipe_ctrl_z_stops_and_fg_takes_back(tmp_path: Path) ->
         terminal.press(CTRL_Z)
         is_stopped(home, terminal, app)
         terminal.press("fg\r")
-        terminal.shows("2 run · 1 wait")
+        terminal.shows("2 run")
+        terminal.shows("0/3")
         assert home.app() == app
 
 
@@ -79,7 +83,8 @@ def test_an_app_that_somebody_took_over_while_it_was_stopped_says_so_and_leaves(
         terminal.press(CTRL_Z)
         is_stopped(home, terminal, app)
         with home.opened(gpus=None) as other:
-            other.shows("2 run · 1 wait")
+            other.shows("2 run")
+            other.shows("0/3")
             terminal.press("clear; fg\r")
             terminal.shows(f"the session is open in gputui app (pid {other.process.pid}) now")
             gone(app)

@@ -35,7 +35,8 @@ def test_jobs_come_through_a_pipe_as_they_are_written_and_the_keyboard_works(tmp
         os.write(writing, b"exec sleep 600\nexec sleep 601\n")
         terminal.shows("2 run")
         os.write(writing, b"exec sleep 602\n")
-        terminal.shows("2 run · 1 wait")
+        terminal.shows("2 run")
+        terminal.shows("0/3")
         works_by_keys(terminal)
         os.close(writing)
         home.owner()
@@ -47,7 +48,8 @@ def test_jobs_come_from_a_file_at_standard_input_and_the_keyboard_works(tmp_path
     with at_home(tmp_path) as home:
         jobs = home.write("exec sleep 600", "exec sleep 601", "exec sleep 602")
         with jobs.open() as given, home.opened(*words, stdin=given) as terminal:
-            terminal.shows("2 run · 1 wait")
+            terminal.shows("2 run")
+            terminal.shows("0/3")
             works_by_keys(terminal)
 
 
@@ -90,7 +92,9 @@ def looks(tmp_path: Path, env: dict[str, str | None]) -> bytes:
     with at_home(tmp_path) as home:
         jobs = home.write("exit 3", "exec sleep 600", "exec sleep 601", "exec sleep 602")
         with home.opened(jobs, env=env) as terminal:
-            terminal.shows("2 run · 1 wait · 1 failed")
+            terminal.shows("2 run")
+            terminal.shows("1/4")
+            terminal.shows("1 ✗")
             works_by_keys(terminal)
             return terminal.since(0)
 

@@ -18,7 +18,8 @@ def two_terminals(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal, Rec
     with at_home(folder) as home:
         jobs = home.write("exec sleep 600", "exec sleep 601", "exec sleep 602")
         with home.opened(jobs) as first:
-            first.shows("2 run · 1 wait")
+            first.shows("2 run")
+            first.shows("0/3")
             home.waiter()
             with home.opened(gpus=None) as second:
                 second.shows("[Enter] take over  [q] leave")
@@ -32,7 +33,8 @@ def test_the_question_names_the_terminal_and_the_process_and_enter_takes_over(tm
         assert f"on{os.ttyname(first.slave).removeprefix('/dev/')}since" in question
         pids = [home.claim_pid(job) for job in (0, 1)]
         second.press("\r")
-        second.shows("2 run · 1 wait")
+        second.shows("2 run")
+        second.shows("0/3")
         assert home.app() == second.process.pid
         assert first.status() == 1
         assert "the session was taken over by another gputui, which goes on with it" in first.text

@@ -23,7 +23,8 @@ def terminal(tmp_path: Path) -> Iterator[RecordedTerminal]:
     jobs = home.write(*(f"sleep 100{number}" for number in range(LAST + 1)))
     words = [*GPUTUI, "--gpus", "sim:1", str(jobs)]
     with recorded(words, size=(120, 40), cwd=tmp_path, env={"XDG_STATE_HOME": str(tmp_path)}) as screen:
-        screen.shows("1 run · 9 wait")
+        screen.shows("1 run")
+        screen.shows("0/10")
         screen.shows("● running")
         yield screen
         home.end()
