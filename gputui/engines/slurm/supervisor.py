@@ -26,11 +26,13 @@ GPU_USE = "gpu_use.csv"
 """In the job's folder, every two seconds: index, utilisation in %, used and total memory in MiB, °C, W of its GPUs."""
 _GIVEN = "GPUTUI_SLURM_"
 
-# Exit by 'wait' alone is no proof of an end: a signal that is trapped ends it too.
+# Traps only take notes: bash forgets how the command ended when a trap within `wait` starts processes.
+# A trapped signal ends `wait` too. What a command left behind is looked for only where Slurm has no control group to
+# clear away, or where it was ordered to end and may take its time.
 TEXT = f"""\
 #!/bin/bash
 gputui_folder=${_GIVEN}FOLDER gputui_key=${_GIVEN}KEY gputui_token=${_GIVEN}TOKEN gputui_cwd=${_GIVEN}CWD
-gputui_out=${_GIVEN}OUT gputui_err=${_GIVEN}ERR gputui_words=${_GIVEN}WORDS gputui_rang= gputui_ordered=
+gputui_out=${_GIVEN}OUT gputui_err=${_GIVEN}ERR gputui_words=${_GIVEN}WORDS gputui_rang= gputui_asked= gputui_ordered=
 unset ${{!{_GIVEN}@}}
 gputui_claim=$gputui_folder/claims/$gputui_key gputui_news=$gputui_folder/news/$gputui_key
 cd /
@@ -50,10 +52,12 @@ gputui_tree() {{
             gputui_member[$gputui_pid]=1
         fi
     done
-    while IFS= read -r gputui_line; do
+    [ -z "$gputui_ordered" ] || for gputui_line in $(
+        grep -lzxF "{TOKEN_VARIABLE}=$gputui_token" /proc/[0-9]*/environ 2>/dev/null
+    ); do
         gputui_pid=${{gputui_line#/proc/}} gputui_pid=${{gputui_pid%/environ}}
         [ -z "${{gputui_parent[$gputui_pid]}}" ] || gputui_member[$gputui_pid]=1
-    done < <(grep -lzxF "{TOKEN_VARIABLE}=$gputui_token" /proc/[0-9]*/environ 2>/dev/null)
+    done
     [ -z "${{gputui_parent[$gputui_child]}}" ] || gputui_member[$gputui_child]=1
     while [ -n "$gputui_grew" ]; do
         gputui_grew=
@@ -67,7 +71,6 @@ gputui_tree() {{
     gputui_found=("${{!gputui_member[@]}}")
 }}
 gputui_signal() {{
-    gputui_rang=1
     gputui_tree
     [ ${{#gputui_found[@]}} = 0 ] || kill -s "$1" "${{gputui_found[@]}}" 2>/dev/null
 }}
@@ -94,10 +97,21 @@ gputui_sample() {{
         sleep 2
     done
 }}
+gputui_obey() {{
+    local gputui_name gputui_asked_now=$gputui_asked
+    gputui_asked=
+    for gputui_name in $gputui_asked_now; do
+        case $gputui_name in
+            TERM) gputui_terminate ;;
+            RTMIN+6) gputui_kill ;;
+            *) gputui_signal "$gputui_name" ;;
+        esac
+    done
+}}
 trap 'gputui_rang=1' QUIT PIPE ALRM XCPU XFSZ
-for gputui_name in HUP INT USR1 USR2; do trap "gputui_signal $gputui_name" $gputui_name; done
-trap gputui_terminate TERM
-trap gputui_kill RTMIN+6
+for gputui_name in HUP INT USR1 USR2 TERM RTMIN+6; do
+    trap "gputui_rang=1; gputui_asked+=' $gputui_name'" $gputui_name
+done
 
 printf -v gputui_now '%(%s)T' -1
 gputui_now=${{EPOCHREALTIME:-$gputui_now}} gputui_gpus=${{SLURM_JOB_GPUS:-$CUDA_VISIBLE_DEVICES}}
@@ -134,12 +148,16 @@ while :; do
     wait "$gputui_child"
     gputui_code=$?
     [ -n "$gputui_rang" ] || break
+    gputui_obey
 done
 [ -z "$gputui_sampler" ] || kill -s KILL "$gputui_sampler" 2>/dev/null
-gputui_tree
+gputui_found=()
+{{ read -r -d '' gputui_groups </proc/self/cgroup; }} 2>/dev/null
+case $gputui_ordered$gputui_groups in [!1]*/slurm*) ;; *) gputui_tree ;; esac
 while [ ${{#gputui_found[@]}} != 0 ]; do
     [ -n "$gputui_ordered" ] || gputui_kill
     sleep 0.1
+    gputui_obey
     gputui_tree
 done
 gputui_over "{EXIT_WORD.decode()} $gputui_code" "$gputui_code"

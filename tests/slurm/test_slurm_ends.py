@@ -1,0 +1,105 @@
+"""What Slurm does to a job is named in its end, and what it waits for is said."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.slurm_cluster import Cluster
+from support.slurm_machine import SlurmMachine
+from support.waiting import until
+
+from gputui.core.crash_kind import CrashKind
+from gputui.core.events import EngineTrouble, Exited, NeverRan, NodesSeen, NotStarted, Submitted
+from gputui.core.lanes import NodeSize
+from gputui.engines.claims import BatchBegun, Revoked
+
+FOREVER = "echo $$ >ready; exec sleep 600"
+
+
+@pytest.fixture
+def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
+    machine = SlurmMachine(tmp_path)
+    yield machine
+    machine.clear_away()
+
+
+def number_of(machine: SlurmMachine) -> str:
+    claim = machine.claims.read(0, 1)
+    assert isinstance(claim, BatchBegun)
+    return str(claim.slurm_job)
+
+
+def waiting(machine: SlurmMachine) -> list[str]:
+    return [report.why for report in machine.reports if isinstance(report, Submitted)]
+
+
+def test_where_and_when_it_began_is_told(machine: SlurmMachine) -> None:
+    machine.start(FOREVER, gpus=2)
+    [spawned] = machine.spawned()
+    assert spawned.pid is None
+    assert spawned.gpus is not None
+    assert len(spawned.gpus) == 2
+    assert spawned.slurm_job == int(number_of(machine))
+
+
+def test_a_job_that_others_cancel_says_so(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(FOREVER)
+    machine.pid_in("ready")
+    slurm.ask("scancel", number_of(machine))
+    assert machine.end_of() == Exited(128 + signal.SIGTERM)
+    assert machine.ends()[0].signature == "it was cancelled in Slurm, not by gputui"
+
+
+def test_a_job_at_its_time_limit_says_so(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(FOREVER)
+    machine.pid_in("ready")
+    slurm.ask("scontrol", "update", f"job={number_of(machine)}", "TimeLimit=1")
+    slurm.ask("scontrol", "update", f"job={number_of(machine)}", "EndTime=now")
+    machine.until(machine.has_ended, seconds=120)
+    assert machine.ends()[0].kind is CrashKind.TIME_LIMIT
+
+
+def test_what_it_waits_for_is_said_and_what_has_not_begun_can_be_taken_back(machine: SlurmMachine) -> None:
+    machine.engine.start([machine.launch("touch ran", gpus=1, timeout=None)])
+    held = machine.launch("touch ran", job=1, gpus=4)
+    machine.engine.start([machine.launch(FOREVER, job=job, gpus=4) for job in (2, 3, 4)])
+    machine.engine.start([held])
+    machine.until(lambda: any("Resources" in why or "Priority" in why for why in waiting(machine)))
+    machine.engine.withdraw(1, 1)
+    assert machine.end_of(1) == NeverRan()
+    assert isinstance(machine.claims.read(1, 1), Revoked)
+
+
+def test_a_partition_that_is_not_there_refuses_the_job(machine: SlurmMachine) -> None:
+    from gputui.engines.protocol import ClusterWishes
+
+    outcome = machine.run("true", wishes=ClusterWishes(partition="nowhere"))
+    assert isinstance(outcome, NotStarted)
+    assert "no partition" in outcome.why
+
+
+def test_the_largest_node_is_told(machine: SlurmMachine) -> None:
+    machine.run("true")
+    machine.until(lambda: any(isinstance(report, NodesSeen) for report in machine.reports))
+    assert NodesSeen(NodeSize("n1", 4)) in machine.reports
+
+
+def test_a_controller_that_is_down_is_told_with_the_time_and_costs_nothing(
+    machine: SlurmMachine, slurm: Cluster
+) -> None:
+    machine.start("echo $$ >ready; until [ -e go ]; do sleep 0.05; done; exit 5")
+    slurm.kill_controller()
+    machine.until(lambda: _troubles(machine) != [], seconds=60)
+    assert "since" in _troubles(machine)[0]
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(5)
+    slurm.start_controller()
+    until(slurm.listening, "the controller answers")
+    machine.until(lambda: _troubles(machine)[-1] == "", seconds=60)
+
+
+def _troubles(machine: SlurmMachine) -> list[str]:
+    return [report.why for report in machine.reports if isinstance(report, EngineTrouble)]
