@@ -52,12 +52,12 @@ class Story:
         self.tmux.shows("enter keeps it")
         self.tmux.type(word)
         self.tmux.press("Enter")
-        self.tmux.shows(f"/{word}: 1 shown ─")
+        self.tmux.shows(f"/{word}: 1 shown")
 
     def show_all(self) -> None:
         """Seen to be done before the next key: Escape and a key at once are another key."""
         self.tmux.press("Escape")
-        self.tmux.hides(" shown ─")
+        self.tmux.hides(" shown")
 
 
 @pytest.fixture
