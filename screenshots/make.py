@@ -1,6 +1,7 @@
-"""Pictures of the real app: `python screenshots/make.py` plays the demo's jobs for a minute and writes *.svg here.
+"""Pictures of the real app: `python screenshots/make.py` plays the demo's jobs for four minutes and writes *.svg here.
 
 The app runs without a terminal but with a real session, real jobs and simulated GPUs; only the host's name is made up.
+`python tests/slurm/cluster.py run -- python screenshots/make.py --slurm` takes the one of a cluster, on a real one.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -21,7 +24,7 @@ from gputui.cli.verbs.demo import begin_jobs
 from gputui.core.job import StateName
 from gputui.core.mode import Mode
 from gputui.demo.broom import Broom
-from gputui.demo.stage import Stage
+from gputui.demo.stage import Stage, drafts
 from gputui.session.environment import captured
 from gputui.session.files.paths import Paths
 from gputui.session.ownership.holding import Holding
@@ -29,12 +32,13 @@ from gputui.session.ownership.lock import OwnerKind
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
 from gputui.tui.farewell import Way
+from gputui.tui.screens.main import MainScreen
 from gputui.tui.themes import NAMES
 from gputui.tui.widgets.status import Where
 
 HERE = Path(__file__).parent
 WIDE, NARROW = (120, 40), (80, 24)
-PATIENCE = 90.0
+PATIENCE = 300.0
 FAR_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """A picture in a README may load nothing."""
 FONTS = "Fira Code, ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
@@ -84,6 +88,14 @@ class Photographer:
         await self.until(lambda: self._app.main.snapshot.mode is Mode.PAUSED)
         await self._pilot.pause(1.5)
         self.take("paused")
+        await self.view("F", "failures")
+
+    async def view(self, key: str, name: str) -> None:
+        """One that fills the screen, opened and left again."""
+        await self.press(key)
+        await self._pilot.pause(1.5)
+        self.take(name)
+        await self.press("escape")
 
     async def going_on(self, stage: Stage) -> None:
         stage.mend()
@@ -104,32 +116,81 @@ class Photographer:
         self.take("sweep")
         await self.press("escape")
 
+    async def views(self) -> None:
+        await self.view("t", "timeline")
+        await self.press("1", "z")
+        await self._pilot.pause(1.5)
+        self.take("gpus")
+        await self.press("z", "2")
+        await self.view("enter", "details")
+
+    async def end(self) -> None:
+        await self.until(lambda: not self._app.main.snapshot.running and not self._app.main.snapshot.waiting)
+        await self._pilot.pause(2)
+        if self._app.screen is self._app.main:
+            await self.press("=")
+            await self._pilot.pause(1.5)
+        self.take("summary")
+
     async def looks(self) -> None:
         await self.resize(NARROW)
         self.take("narrow")
         await self.resize(WIDE)
-        self._app.theme = NAMES["light"]
+        dark, self._app.theme = self._app.theme, NAMES["light"]
         await self._pilot.pause(0.5)
         self.take("light")
+        self._app.theme = dark
 
 
 @asynccontextmanager
-async def playing(stage: Stage) -> AsyncIterator[tuple[GputuiApp, Pilot[Way]]]:
+async def playing(stage: Stage, *, begin: bool = True) -> AsyncIterator[tuple[GputuiApp, Pilot[Way]]]:
+    """`begin=False`: its session is there and has its jobs."""
     environment = stage.environment(captured())
 
     def hold(on_change: Callable[[], None]) -> Holding:
         return Holding(Paths(stage.session), OwnerKind.APP, keeper=False, on_change=on_change)
 
+    def first(main: MainScreen) -> None:
+        if begin:
+            begin_jobs(main.bridge, stage, environment)
+
     bridge = Bridge(hold)
     bridge.take()
-    where = Where("lr-sweep", "lab7")
-    setup = Setup(where, environment, first=lambda main: begin_jobs(main.bridge, stage, environment))
+    setup = Setup(Where("lr-sweep", "lab7"), environment, first=first)
     app = GputuiApp(bridge, setup)
     try:
         async with app.run_test(size=WIDE) as pilot:
             yield app, pilot
     finally:
         bridge.close()
+
+
+async def make_slurm() -> None:
+    """On the cluster that SLURM_CONF names: a colleague has some of it, and one node is closed."""
+    folder = tempfile.mkdtemp(prefix="gputui-pictures-", dir=os.path.dirname(os.environ["SLURM_CONF"]))
+    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = folder
+    stage = Stage(folder, speed=0.5)
+    stage.set_up()
+    stage.mend()
+    gputui = [sys.executable, "-m", "gputui"]
+    subprocess.run([*_SBATCH, "-w", "n1", "--gres=gpu:2", "--wrap", "sleep 600"], check=True)
+    closing = ("update", "node=n3", "state=drain", "reason=fan replacement, back on Tuesday")
+    subprocess.run(["scontrol", *closing], check=True)
+    jobs = Path(folder) / "jobs.txt"
+    jobs.write_text("".join(f"{draft.command}\n" for draft in drafts()))
+    environment = stage.environment(captured())
+    with suppress(subprocess.TimeoutExpired):  # killed, it is followed by its keeper, and that by the app
+        subprocess.run([*gputui, "run", "--gpus", "slurm:8", jobs], cwd=folder, env=environment, timeout=6)
+    try:
+        async with playing(stage, begin=False) as (app, pilot):
+            photographer = Photographer(app, pilot)
+            await photographer.until(lambda: app.main.snapshot.count(StateName.SUCCEEDED) >= 3)
+            photographer.take("slurm")
+    finally:
+        subprocess.run([*gputui, "stop", "--session", stage.session], check=True)
+
+
+_SBATCH = ("sbatch", "--uid=nobody", "--gid=nogroup", "-D", "/", "-o", "/dev/null")
 
 
 async def make() -> None:
@@ -145,10 +206,12 @@ async def make() -> None:
             await photographer.paused()
             await photographer.going_on(stage)
             await photographer.dialogs()
+            await photographer.views()
             await photographer.looks()
+            await photographer.end()
     finally:
         broom.sweep()
 
 
 if __name__ == "__main__":
-    asyncio.run(make())
+    asyncio.run(make_slurm() if "--slurm" in sys.argv else make())
