@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from gputui.core.job import Attempt, Job, JobId, StateName, Succeeded
+from gputui.core.job import Attempt, Job, JobId, Placed, StateName, Succeeded
 from gputui.core.results import Direction, MainMetric
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
@@ -33,6 +33,11 @@ class DeviceTime(Struct, frozen=True):
     """Seconds."""
     share: float
     """Of the session's wall time."""
+
+    @property
+    def named(self) -> str:
+        """`GPU 0`; lanes without a GPU and the cards of a cluster have names of their own."""
+        return f"GPU {self.device}" if self.device.isdecimal() else self.device
 
 
 class SinceLeft(Struct, frozen=True):
@@ -150,15 +155,20 @@ def _starts(jobs: Iterable[Job]) -> Iterable[float]:
 
 
 def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, tuple[str, ...]]]:
-    """Seconds and devices of every attempt, the one under way too."""
+    """Seconds of every attempt and what it was on, the one under way too."""
     for job in jobs:
-        yield from ((attempt.ended - attempt.started, attempt.gpus) for attempt in job.attempts)
+        yield from ((attempt.ended - attempt.started, _on(attempt)) for attempt in job.attempts)
         if job.active is not None:
-            yield max(0.0, until - job.active.since), job.active.gpus
+            yield max(0.0, until - job.active.since), _on(job.active)
+
+
+def _on(attempt: Attempt | Placed) -> tuple[str, ...]:
+    """Its devices, or its lanes where these have none."""
+    return attempt.gpus or tuple(f"lane {lane}" for lane in attempt.lanes)
 
 
 def _devices(snapshot: Snapshot, jobs: Iterable[Job], began: float | None, until: float) -> tuple[DeviceTime, ...]:
-    busy: dict[str, list[float]] = {device: [] for lane in snapshot.lanes for device in lane.slots}
+    busy: dict[str, list[float]] = {device: [] for lane in snapshot.lanes for device in lane.devices}
     for seconds, gpus in _uses(jobs, until):
         for device in gpus:
             busy.setdefault(device, []).append(seconds)

@@ -167,7 +167,7 @@ def _times(summary: Summary) -> Iterator[str]:
     told = f"median {duration_cell(summary.median)} · longest {duration_cell(summary.longest[1])} #{summary.longest[0]}"
     yield f"time   {told} · shortest {duration_cell(summary.shortest[1])} #{summary.shortest[0]}"
     for device in summary.devices:
-        yield f"  GPU {device.device:4} {device.share * 100:3.0f} %   {counted(device.jobs, 'run', 'runs')}"
+        yield f"  {device.named:8} {device.share * 100:3.0f} %   {counted(device.jobs, 'run', 'runs')}"
     held = [f"{duration_words(seconds)} {user}" for user, seconds in summary.strangers]
     held += [f"{duration_words(summary.paused)} paused"] if summary.paused >= 60 else []
     if held:

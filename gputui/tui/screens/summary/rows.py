@@ -160,7 +160,7 @@ def _times(told: Summary, half: int, palette: Palette) -> list[Line]:
         full = round(device.share * room)
         lines.append(
             [
-                (f" {set_cell_size(f'GPU {plain(device.device)}', 9)} ", palette.past),
+                (f" {set_cell_size(plain(device.named), 9)} ", palette.past),
                 ("━" * full, palette.running), ("─" * (room - full), palette.line),
                 (f" {device.share * 100:4.0f}%", palette.text),
                 (f"   {counted(device.jobs, 'job', 'jobs')}", palette.past),
