@@ -87,7 +87,7 @@ def _row(
     }
     return ResultsRow(
         job=job.id,
-        name=job.name,
+        name=parameters.of(job),
         state=job.state.name,
         attempt=results.attempt,
         params={name: value for name, value in values if value is not None},
