@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         from gputui.cli.tab import complete
 
         complete()
-    words = sys.argv[1:] if arguments is None else arguments
+    words = _verb_first(sys.argv[1:] if arguments is None else arguments)
     if _names_a_host(words):
         from gputui.cli.elsewhere import main as elsewhere
 
@@ -68,6 +68,13 @@ def main(arguments: list[str] | None = None) -> int:
     from gputui.cli.top import main as top
 
     return top(words)
+
+
+def _verb_first(words: list[str]) -> list[str]:
+    """`gputui --session DIR ls` means what `gputui ls --session DIR` does."""
+    if len(words) > 2 and words[0] == "--session" and words[2] in VERBS:
+        return [words[2], *words[:2], *words[3:]]
+    return words
 
 
 def _names_a_host(words: list[str]) -> bool:

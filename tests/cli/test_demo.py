@@ -75,6 +75,7 @@ def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Pat
         terminal.shows("reruns the picked")
         terminal.press("\r")
         terminal.shows("run   ━")
+        terminal.press("/vit\r")
         terminal.shows("augmentation: RandAugment")
         terminal.press("q")
         terminal.shows("end the demo")
@@ -125,7 +126,7 @@ def test_hooks_of_the_user_are_not_for_pretend_jobs(folder: Path, tmp_path: Path
     called = tmp_path / "called"
     (settings / "config.toml").write_text(f'[hooks]\non_job_end = "touch {called}"\non_pause = "touch {called}"\n')
     with demo(speed=20) as terminal:
-        terminal.shows("✓ succeeded")
+        terminal.shows("✓ ok")
         terminal.press(CTRL_C + CTRL_C)
         assert terminal.status() == 0
     assert not called.exists()

@@ -8,6 +8,7 @@ import pytest
 from support.calling import Gputui
 from support.fake_owner import FakeOwner
 
+from gputui.__main__ import _verb_first
 from gputui.session.control.client import NoSession
 from gputui.session.locate import NeedsSession, chosen, nearest
 
@@ -137,3 +138,9 @@ def test_a_verb_finds_its_session_from_a_folder_below(
     Path("deep").mkdir()
     monkeypatch.chdir("deep")
     assert str(owner.root) in gputui("ls").out
+
+
+def test_a_session_named_before_the_verb_is_the_verbs() -> None:
+    assert _verb_first(["--session", "dir", "ls", "-l"]) == ["ls", "--session", "dir", "-l"]
+    assert _verb_first(["--session", "dir"]) == ["--session", "dir"]
+    assert _verb_first(["ls"]) == ["ls"]

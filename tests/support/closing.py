@@ -44,7 +44,7 @@ class Closings:
     def begin(self) -> None:
         """The first app loads the jobs."""
         with self.home.opened(self._file, gpus="cpu:3") as terminal:
-            terminal.shows("run ·")
+            terminal.shows("▶ ")
             self.home.becomes(0, "running")
             terminal.hang_up()
             gone(terminal.process.pid)
@@ -56,7 +56,7 @@ class Closings:
         ignoring = self._chance.choice(["", "HUP"])
         with self.home.opened(gpus=None, ignoring=ignoring) as terminal:
             if shown:
-                terminal.shows("run ·")
+                terminal.shows("▶ ")
             else:
                 self._nap(_LONGEST_START)
             stalled = shown and self._chance.random() < 0.7

@@ -162,6 +162,6 @@ async def test_of_a_kind_that_is_run_again_one_is_tried_first_and_the_others_wai
     await stage.press("F")
     await stage.shows("Rerun 3, one first")
     await stage.press("r")
-    await stage.told("3 jobs queued again, one first")
+    await stage.told("3 jobs queued again, #2 is tried first")
     await stage.until(lambda: sum(len(stage.job(job).attempts) == 2 for job in range(3)) == 1, "one has been tried")
     assert sum(stage.state(job) is StateName.QUEUED for job in range(3)) == 2

@@ -61,12 +61,12 @@ def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None)
     An input that names its GPUs is given them, also by a session with others; the flag counts more, settings less.
     """
     hardware = find_hardware()
+    options.largest = None
     try:
         if options.gpu_file:
             return GivenLanes(gpu_file.read(options.gpu_file), None)
         if named_by_input is not None and not options.gpus_given:
             options.gpus, options.set = parse_gpus(named_by_input), True
-        options.largest = None
         if isinstance(options.gpus, SlurmLanes):
             return _lanes_in_slurm(options, options.gpus)
         given_lanes = lanes_for(options.gpus or All(), hardware)
