@@ -49,7 +49,7 @@ def verb(session: Session, *words: str) -> Done:
 def test_results_and_summary_tell_what_a_sweep_came_to(swept: Session) -> None:
     top = verb(swept, "results", "--top", "2").stdout.splitlines()
     assert top[0].split() == ["id", "state", "model", "lr", "seed", "val_loss", "at", "acc", "time", "gpu"]
-    assert top[1].split()[:8] == ["★", "4", "✓", "succeeded", "cnn", "1.0", "0", "0.333"]
+    assert top[1].split()[:8] == ["★", "4", "✓", "succeeded", "cnn", "1.0", "0", "0.3333"]
     rows = list(csv.DictReader(io.StringIO(verb(swept, "results", "--csv").stdout)))
     assert [row["id"] for row in rows[:3]] == ["4", "5", "2"]
     assert rows[0]["val_loss"] == "0.3333"
@@ -74,3 +74,31 @@ def test_python_programs_and_a_kept_metric_see_the_same(swept: Session) -> None:
     best = {result.job: result for result in ApiSession(swept.root).results()}[4]
     assert (best.metrics["val_loss"], best.last["acc"], best.progress) == (0.3333, 30, 1.0)
     assert best.params["lr"] == "1.0"
+
+
+def results_of(tmp_path: Path, *commands: str) -> tuple[Session, list[list[str]]]:
+    """A session in which each of these ran, and its table, a job per line."""
+    session = Session(tmp_path)
+    session.run(session.write(*commands), "--pause-after", "0", gpus="cpu:2")
+    return session, [line.split() for line in verb(session, "results").stdout.splitlines()[1:]]
+
+
+def test_a_result_is_written_as_what_it_is_though_its_job_failed(tmp_path: Path) -> None:
+    _, (row,) = results_of(tmp_path, "echo val_loss=0.3; exit 3")
+    assert "0.3000" in row
+
+
+def test_small_results_are_told_apart_beside_large_ones(tmp_path: Path) -> None:
+    values = ("1.2e-4", "1.4e-4", "0.2", "0.0123451", "0.0123461")
+    session, rows = results_of(tmp_path, *(f"echo val_loss={value}" for value in values))
+    assert {"1.200e-04", "1.400e-04", "0.2000"} <= {word for row in rows for word in row}
+    assert "1.400e-04" in verb(session, "summary").stdout
+
+
+def test_a_job_that_came_to_nan_is_listed_last_and_named(tmp_path: Path) -> None:
+    session, rows = results_of(tmp_path, "echo val_loss=nan", "echo val_loss=0.5", "echo val_loss=0.6; exit 1")
+    assert ["nan" in row for row in rows] == [False, False, True]
+    assert "1 job printed val_loss only as nan: #0" in verb(session, "summary").stdout
+    told = json.loads(verb(session, "results", "--json").stdout)["jobs"][-1]
+    assert (told["id"], told["best"], told["not_finite"]) == (0, None, "nan")
+    assert verb(session, "report", "-o", str(tmp_path / "page.html")).returncode == 0

@@ -44,7 +44,7 @@ async def test_the_best_the_parameters_and_the_failures_are_on_one_screen(stage:
     assert "lower is better" in text
     assert "1 failed" in text
     assert "Best by val_loss" in text
-    assert "same job, other seed: 0.010 apart" in text
+    assert "same job, other seed: 0.0100 apart" in text
     assert "1 × " in text
     assert stage.screen.job == 2
     await stage.press("j")

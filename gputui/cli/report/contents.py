@@ -100,6 +100,7 @@ def _rows(told: Summary, jobs: list[ListedJob], page: str) -> list[dict[str, Any
                 "ok": row.counts if row is not None else job.state not in FAILURES,
                 "params": [plain(job.params.get(name, "")) for name in names],
                 "best": row.best if row is not None else None,
+                "not_finite": row.not_finite if row is not None else "",
                 "last": row.last if row is not None else None,
                 "step": row.step if row is not None else None,
                 "beside": [row.beside.get(name) if row is not None else None for name in told.table.others],

@@ -22,7 +22,7 @@
     if (text !== undefined) made.textContent = text;
     return made;
   }
-  const number = (value, places) => value === null || value === undefined ? "" : value.toFixed(places);
+  const number = (value, places) => value === null || value === undefined ? "" : value !== 0 && Math.abs(value) < 1e-3 || Math.abs(value) >= 1e9 ? value.toExponential(3) : value.toFixed(places);
   const short = value => value === null || value === undefined ? "" : String(Number(value.toPrecision(4)));
   function duration(seconds) {
     if (seconds === null || seconds === undefined) return "";
@@ -67,7 +67,7 @@
     const columns = [["id", r => r.id, 1, "n"], ["state", r => r.state, 0, ""]];
     data.params.forEach((p, i) => columns.push([p.title, r => { const v = r.params[i]; return v !== "" && !isNaN(v) ? Number(v) : v; }, 0, "", r => r.params[i]]));
     if (!data.params.length) columns.push(["job", r => r.name === "job_" + r.id ? r.command : r.name, 0, "job"]);
-    if (metric) columns.push([metric, r => r.best, 1, "n", r => number(r.best, data.decimals)], ["last", r => r.last, 1, "n", r => number(r.last, data.decimals)], ["at", r => r.step, 1, "n", r => short(r.step)]);
+    if (metric) columns.push([metric, r => r.best, 1, "n", r => r.best === null ? r.not_finite : number(r.best, data.decimals)], ["last", r => r.last, 1, "n", r => number(r.last, data.decimals)], ["at", r => r.step, 1, "n", r => short(r.step)]);
     data.others.slice(0, 6).forEach((name, i) => columns.push([name, r => r.beside[i], 1, "n", r => short(r.beside[i])]));
     columns.push(["time", r => r.seconds, 1, "n", r => duration(r.seconds)], ["gpu", r => r.gpus, 0, ""], ["end", r => r.end || r.note, 0, "job"]);
     const filter = el("input", { id: "filter", type: "search", placeholder: "filter: failed  lr=0.03  resnet", "aria-label": "filter" });

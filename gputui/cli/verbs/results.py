@@ -11,10 +11,11 @@ from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import colour
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out, refuse
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.parsing.parser import Options, Parser, whole
 from gputui.cli.verbs.ls import STATE_CELLS
 from gputui.core.results import Direction
 from gputui.core.views.amounts import duration_cell
+from gputui.core.views.result_values import result_text
 from gputui.core.views.results_table import ResultsRow, ResultsTable
 from gputui.session.messages.result_requests import ResultsQuestion
 
@@ -30,7 +31,7 @@ def parser(verb: str) -> Parser:
         examples="gputui results\ngputui results --metric 'val_acc max' --top 10\ngputui results --csv > sweep.csv",
     )
     made.add_argument("--metric", default="", metavar="NAME", help="another result; 'score max': higher is better")
-    made.add_argument("--top", type=int, metavar="N", help="only the best N")
+    made.add_argument("--top", type=whole, metavar="N", help="only the best N")
     made.switch("--keep", help="compare jobs by --metric from now on, also on the screen; --metric '' guesses it again")
     made.switch("--csv", help="all metrics, one job per line")
     made.add_common("json", "session")
@@ -117,7 +118,7 @@ def cells(row: ResultsRow, number: int, told: ResultsTable, others: tuple[str, .
         str(row.job),
         str(STATE_CELLS.get(row.state, row.state)),
         *params,
-        "" if row.best is None else f"{row.best:.{told.decimals}f}",
+        row.not_finite if row.best is None else result_text(row.best, told.decimals),
         "" if row.step is None else f"{row.step:g}",
         *("" if (value := row.beside.get(other)) is None else f"{value:.4g}" for other in others),
         "" if row.seconds is None else duration_cell(row.seconds),

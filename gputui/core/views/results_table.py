@@ -14,10 +14,9 @@ from gputui.core.states import BAD_ENDS
 
 from .in_common import learnt_parameters
 from .parameter_columns import ParameterColumn, Parameters
+from .result_values import decimals_of
 
-__all__ = ["ResultsRow", "ResultsTable", "decimals_of", "results_table", "seconds_of"]
-
-MOST_DECIMALS = 4
+__all__ = ["ResultsRow", "ResultsTable", "results_table", "seconds_of"]
 
 
 class ResultsRow(Struct, frozen=True):
@@ -40,6 +39,8 @@ class ResultsRow(Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     counts: bool = True
     """It may be the best: it has not failed."""
+    not_finite: str = ""
+    """`nan` or `inf`, where it printed nothing else as its main metric."""
 
 
 class ResultsTable(Struct, frozen=True):
@@ -48,8 +49,9 @@ class ResultsTable(Struct, frozen=True):
     others: tuple[str, ...]
     """Names of the other metrics, those first that most jobs printed."""
     rows: tuple[ResultsRow, ...]
-    """Best first; those that failed after the others."""
+    """Best first; those that failed after the others, those without a finite value last."""
     decimals: int
+    """Of the main metric, for `result_text`."""
     common: str = ""
     """What the commands share."""
 
@@ -65,10 +67,14 @@ def results_table(
     names = Counter(one.name for _, results in found for one in results.metrics)
     others = tuple(name for name, _ in names.most_common() if metric is None or name != metric.name)
     rows = [_row(job, results, metric, columns, parameters) for job, results in found]
-    rows = [row for row in rows if row.best is not None or metric is None or metric.name not in names]
+    rows = [row for row in rows if _has_main(row) or metric is None or metric.name not in names]
     rows.sort(key=lambda row: _order(row, metric))
-    ranked = [row.best for row in rows if row.best is not None and row.counts]
-    return ResultsTable(metric, columns, others, tuple(rows), decimals_of(ranked), parameters.common())
+    values = [row.best for row in rows if row.best is not None]
+    return ResultsTable(metric, columns, others, tuple(rows), decimals_of(values), parameters.common())
+
+
+def _has_main(row: ResultsRow) -> bool:
+    return row.best is not None or bool(row.not_finite)
 
 
 def _row(
@@ -85,13 +91,14 @@ def _row(
         for one in results.metrics
         if one is not main
     }
+    best = main.best_by(metric.direction) if main is not None and metric is not None else None
     return ResultsRow(
         job=job.id,
         name=parameters.of(job),
         state=job.state.name,
         attempt=results.attempt,
         params={name: value for name, value in values if value is not None},
-        best=_finite(main.best_by(metric.direction)) if main is not None and metric is not None else None,
+        best=_finite(best),
         step=main.best_step if main is not None else None,
         last=_finite(main.last) if main is not None else None,
         beside=beside,
@@ -99,13 +106,14 @@ def _row(
         seconds=seconds_of(job),
         gpus=_gpus(job),
         counts=job.state.name not in BAD_ENDS,
+        not_finite=str(best) if best is not None and not isfinite(best) else "",
     )
 
 
 def _order(row: ResultsRow, metric: MainMetric | None) -> tuple[bool, bool, float, JobId]:
     if row.best is None or metric is None or metric.direction is Direction.UNKNOWN:
-        return not row.counts, True, 0.0, row.job
-    return not row.counts, False, row.best if metric.direction is Direction.DOWN else -row.best, row.job
+        return row.best is None, not row.counts, 0.0, row.job
+    return False, not row.counts, row.best if metric.direction is Direction.DOWN else -row.best, row.job
 
 
 def seconds_of(job: Job) -> float | None:
@@ -115,20 +123,6 @@ def seconds_of(job: Job) -> float | None:
 
 def _gpus(job: Job) -> tuple[str, ...]:
     return job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else ()
-
-
-def decimals_of(values: list[float]) -> int:
-    """Enough that the best two differ, at most 4; the values come in their order."""
-    if all(value == int(value) for value in values[:50]):
-        return 0
-    if max(map(abs, values), default=0) >= 1000:
-        return 1
-    told = next((places for places in range(2, MOST_DECIMALS) if _apart(values, places)), MOST_DECIMALS)
-    return max(told, 3 if max(map(abs, values), default=1) < 10 else 2)
-
-
-def _apart(values: list[float], places: int) -> bool:
-    return len(values) < 2 or f"{values[0]:.{places}f}" != f"{values[1]:.{places}f}"
 
 
 def _finite(value: float | None) -> float | None:

@@ -98,6 +98,11 @@ class Summary(Struct, frozen=True):
     def best(self) -> tuple[ResultsRow, ...]:
         return tuple(row for row in self.table.rows if row.counts and row.best is not None)[:BEST]
 
+    @property
+    def not_finite(self) -> tuple[ResultsRow, ...]:
+        """Jobs whose result is no number: nan or inf."""
+        return tuple(row for row in self.table.rows if row.not_finite)
+
 
 def summarize(
     snapshot: Snapshot,

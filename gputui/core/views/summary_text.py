@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from .amounts import counted, duration_cell, duration_words, moment
 from .parameter_effects import ParameterEffect, ValueEffect, scale_of
+from .result_values import result_text
 from .results_table import ResultsRow, ResultsTable
 from .standing import Word
 from .summary import SinceLeft, Summary
 
-__all__ = ["brief_lines", "range_cells", "summary_lines", "told_job", "told_value"]
+__all__ = ["brief_lines", "not_finite_lines", "range_cells", "summary_lines", "told_job", "told_value"]
 
 RANGE = 24
 MOST_FAILURES = 5
@@ -69,7 +70,7 @@ def told_job(row: ResultsRow, table: ResultsTable) -> str:
 
 
 def told_value(value: float | None, table: ResultsTable) -> str:
-    return "–" if value is None else f"{value:.{table.decimals}f}"
+    return "–" if value is None else result_text(value, table.decimals)
 
 
 def since_line(since: SinceLeft, summary: Summary, now: float) -> str:
@@ -96,14 +97,23 @@ def _failed_in_short(summary: Summary) -> Iterator[str]:
 def _best(summary: Summary) -> list[str]:
     metric, rows = summary.table.metric, summary.best
     if metric is None or not rows:
-        return []
+        return not_finite_lines(summary)
     width = max(len(told_job(row, summary.table)) for row in rows)
     lines = ["", f"best {metric.name} ({'lower' if metric.direction == 'min' else 'higher'} is better)"]
     for number, row in enumerate(rows):
         step = f"   at {row.step:g}" if row.step is not None else ""
         sign = "★" if not number else str(number + 1)
         lines.append(f"  {sign} {told_job(row, summary.table):{width}}   {told_value(row.best, summary.table)}{step}")
-    return lines
+    return [*lines, *not_finite_lines(summary)]
+
+
+def not_finite_lines(summary: Summary) -> list[str]:
+    """Which jobs printed nothing but nan or inf, in one line, if any did."""
+    if summary.table.metric is None or not summary.not_finite:
+        return []
+    jobs, name = summary.not_finite, summary.table.metric.name
+    named = " ".join(f"#{row.job}" for row in jobs[:6]) + (" …" if len(jobs) > 6 else "")
+    return [f"  {counted(len(jobs), 'job', 'jobs')} printed {name} only as {jobs[0].not_finite}: {named}"]
 
 
 def _effects(summary: Summary) -> list[str]:

@@ -12,7 +12,7 @@ from gputui.core.results import Direction
 from gputui.core.views.amounts import duration_cell
 from gputui.core.views.results_table import ResultsRow
 from gputui.core.views.summary import Summary
-from gputui.core.views.summary_text import told_value
+from gputui.core.views.summary_text import not_finite_lines, told_value
 from gputui.logs.plain import plain
 from gputui.tui.looks.glyphs import STEPS
 from gputui.tui.looks.palette import Palette
@@ -31,9 +31,11 @@ Cell = tuple[str, bool]
 
 def best_rows(told: Summary, cursor: JobId | None, width: int, palette: Palette) -> list[ViewRow]:
     metric = told.table.metric
+    without = [ViewRow([(f" {plain(line.strip())}", palette.past)]) for line in not_finite_lines(told)]
     if metric is None or not told.best:
         hint = "no results yet: jobs print them as val_loss=0.41" if not told.table.rows else ""
-        return [ViewRow([(f" {hint}", palette.past)]), blank_row()] if hint else []
+        said = [ViewRow([(f" {hint}", palette.past)])] if hint else without
+        return [*said, blank_row()] if said else []
     better = {Direction.DOWN: "lower is better", Direction.UP: "higher is better"}.get(metric.direction, "")
     others = _others(told, width)
     beside = f"; {', '.join(map(plain, others))} at the same checkpoint" if others else ""
@@ -53,7 +55,7 @@ def best_rows(told: Summary, cursor: JobId | None, width: int, palette: Palette)
         )
         parts = [(" " + line, style), (trend, style if not number else palette.past), (rest, palette.past)]
         rows.append(ViewRow(parts, selected=row.job == cursor, value=row.job))
-    return [*rows, blank_row()]
+    return [*rows, *without, blank_row()]
 
 
 def _others(told: Summary, width: int) -> list[str]:
