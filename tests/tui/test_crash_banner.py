@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.cells import cell_len
 from support.core_world import World, spec
 
@@ -46,14 +47,16 @@ def test_four_rows_tell_the_cause_the_jobs_the_next_try_and_the_keys() -> None:
     assert cause == f"▌ 4 jobs crashed alike  {SHAPES} (256x768 and 1024x100)"
     assert jobs.startswith("▌ #1 #2 #3 #4  ·  all are model=vit  ·  GPUs 1 2 3 4  ·  since ")
     assert jobs.endswith("  ·  1 variant: (64x768 and 1024x100)")
-    assert following.startswith("▌ next try in 7:42 ━━━━━━──")
-    assert following.endswith("  #7 convnext alone, unlike the crashed; if it lives 1:42, all go on")
+    assert following == (
+        "▌ next try in 7:42, or when #0 succeeds"
+        "  #7 convnext alone, unlike the crashed; if it succeeds or lives 1:42, all go on"
+    )
     assert keys == "▌ R Rerun the 4, one first   p Resume now   ! Go to the crash   F Failures: edit and rerun"
 
 
 def test_a_narrow_screen_gives_the_message_a_row_of_its_own() -> None:
     first, message, keys = rows(paused(), 80)
-    assert first == "▌ 4 crashed alike, all model=vit · next try 10:00: #7 convnext alone"
+    assert first == "▌ 4 crashed alike, all model=vit · next try 10:00 or at a success: #7 convnext"
     assert message == f"▌ {SHAPES} (256x768 and 1024x10…"
     assert keys == "▌ R Rerun 4, one first  p Resume  ! Crash  F Fails: edit, rerun"
 
@@ -63,8 +66,41 @@ def test_the_one_that_is_tried_is_told_with_the_life_it_has_behind_it() -> None:
     world.wait(600)
     world.start()
     world.wait(51)
-    assert rows(world)[2] == f"▌ tries #7 convnext alone  {'━' * 13}{'─' * 13}  if it lives 1:42, all go on"
+    assert rows(world)[2] == f"▌ tries #7 convnext alone  {'━' * 13}{'─' * 13}  if it succeeds or lives 1:42, all go on"
+    assert rows(world)[3].startswith("▌ R Rerun the 4, after #7   p Resume now")
     assert rows(world, 80)[0] == "▌ 4 crashed alike, all model=vit · tries #7 convnext alone"
+
+
+def crashed_beside(running: int) -> World:
+    world = World(" ".join(map(str, range(3 + running))))
+    world.add(*(spec(f"train.py --model resnet --seed {number}") for number in range(running)))
+    world.add(*(spec(f"train.py --model vit --seed {number}") for number in range(3)))
+    world.add(spec("train.py --model a_model_of_a_long_name --seed 0"))
+    world.start()
+    for job in range(running, running + 3):
+        crash(world, job, "")
+    return world
+
+
+@pytest.mark.parametrize("running", [0, 1, 3])
+def test_the_third_row_fits_every_width_and_tells_that_a_success_makes_the_try_due(running: int) -> None:
+    world = crashed_beside(running)
+    for width in range(80, 201):
+        row = rows(world, width)[2 if width >= 100 else 0]
+        assert "…" not in row.replace(f"#{running + 3} a_model_of_a_long_na…", ""), (width, row)
+        assert bool(running) is (" succeeds  " in row or " succeeds: " in row or " or at a success" in row), (
+            width,
+            row,
+        )
+        assert "if it succeeds or lives 1:00, all go on" in row or width < 112, (width, row)
+    assert ("or when one of the 3 running succeeds  " in rows(world, 150)[2]) is (running == 3)
+
+
+def test_the_wait_is_drawn_where_words_leave_room() -> None:
+    world = crashed_beside(0)
+    world.wait(150)
+    assert rows(world, 120)[2].startswith("▌ next try in 7:30  ━━━━━━")
+    assert "─────────  #3 " in rows(world, 140)[2]
 
 
 def test_nothing_is_promised_when_nobody_tries_by_itself() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 from gputui.core.breaker import table
 from gputui.core.breaker.choice import LOOKED_AT, acquitted, next_probe
 from gputui.core.breaker.scope import Scope, ScopeState
-from gputui.core.job import Job, JobId
+from gputui.core.job import Job, JobId, Running, Starting
 from gputui.core.mode import Cause
 from gputui.core.states import FAILURES
 
@@ -66,6 +67,30 @@ def caution(scheduler: Scheduler, scope: Scope) -> Caution:
         wait=scope.wait,
         common=scope.common,
     )
+
+
+def rule(life: float) -> str:
+    """When all go on after one: `#41 succeeds or lives 1:00`. The same words everywhere."""
+    return f"succeeds or lives {duration_exact(life)}"
+
+
+def over(snapshot: Snapshot, jobs: Collection[Job]) -> Caution | None:
+    """What keeps all of these from starting."""
+    return next((one for one in snapshot.cautions if all(map(one.covers, jobs))), None)
+
+
+def rerun_manner(snapshot: Snapshot, jobs: Collection[Job]) -> str:
+    """How failed jobs start again, to be appended: `, one first`, or `, after #41` while that one is tried."""
+    found = over(snapshot, jobs)
+    if found is not None and found.tries:
+        return f", after #{found.job}"
+    return ", one first" if len(jobs) > 1 and snapshot.settings.pause_after else ""
+
+
+def still_running(snapshot: Snapshot, one: Caution) -> list[JobId]:
+    """Jobs that were started before the crashes; the success of one of them makes the next try due."""
+    jobs = (snapshot[job] for job in snapshot.active)
+    return sorted(job.id for job in jobs if isinstance(job.state, Running | Starting) and one.covers(job))
 
 
 def crashed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:

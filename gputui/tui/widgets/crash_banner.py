@@ -13,7 +13,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.views.amounts import counted, duration_exact, moment
 from gputui.core.views.arguments import FLAG
-from gputui.core.views.caution import Caution, crashed_alike, telling
+from gputui.core.views.caution import Caution, crashed_alike, rerun_manner, rule, still_running, telling
 from gputui.core.views.in_common import devices_of, place_of, places_told
 from gputui.core.views.parameter_columns import parameters_of, short_names
 from gputui.logs.plain import plain
@@ -24,7 +24,11 @@ NARROW = 100
 SHOWN_JOBS = 8
 MOST_PARAMETERS = 3
 BAR = 26
+SHORTEST_BAR = 8
+AT_A_SUCCESS = " or at a success"
 LONGEST_NAME = 24
+EDGES = 3
+"""Columns of a row that are not for words."""
 BOLD = Style(bold=True)
 NameOf = Callable[[JobId], str]
 Parts = list[tuple[str, Style]]
@@ -35,7 +39,7 @@ def crash_rows(snapshot: Snapshot, width: int, palette: Palette, now: float, nam
     rows: list[Parts] = []
     for caution in snapshot.cautions:
         story = _Story(snapshot, caution, palette, now, name_of)
-        rows += story.narrow() if width < NARROW else story.wide()
+        rows += story.narrow(width - EDGES) if width < NARROW else story.wide(width - EDGES)
     return [_row(parts, width, palette) for parts in rows]
 
 
@@ -63,17 +67,17 @@ class _Story:
         self._jobs = [snapshot[job] for job in caution.cause.jobs if job in snapshot]
         self._alike = crashed_alike(snapshot, caution)
 
-    def wide(self) -> list[Parts]:
+    def wide(self, room: int) -> list[Parts]:
         message = [("  ", self._text), (self._message(), self._failure)]
-        return [[(self._crashed(), self._loud), *message], self._facts(), self._next(), self._keys()]
+        return [[(self._crashed(), self._loud), *message], self._facts(), self._next(room), self._keys()]
 
-    def narrow(self) -> list[Parts]:
+    def narrow(self, room: int) -> list[Parts]:
+        crashed: Parts = [(self._crashed().replace(" jobs crashed", " crashed"), self._loud)]
         shared = self._shared()
-        told: Parts = [(self._crashed().replace(" jobs crashed", " crashed"), self._loud)]
-        if shared:
-            told += [(", all ", self._text), (shared, self._bold)]
-        told += [(" · ", self._past), *self._next_briefly()]
-        return [told, [(self._message(), self._failure)], self._keys(brief=True)]
+        all_are: Parts = [(", all ", self._text), (shared, self._bold)] if shared else []
+        dot, ways = (" · ", self._past), self._ways_to_tell_briefly()
+        told = [[*crashed, *all_are, dot, *way] for way in ways] + [[*crashed, dot, *way] for way in ways]
+        return [_fitting(told, room), [(self._message(), self._failure)], self._keys(brief=True)]
 
     # What happened
 
@@ -129,37 +133,56 @@ class _Story:
 
     # What is done about it
 
-    def _next(self) -> Parts:
-        caution = self._caution
-        who = self._who()
+    def _next(self, room: int) -> Parts:
+        caution, who = self._caution, (self._who(), self._bold)
         if caution.tries:
             lived = max(0.0, caution.life - (caution.at - self._now)) if caution.at is not None else 0.0
-            bar = self._bar(lived / caution.life)
-            told: Parts = [("tries ", self._text), (who, self._bold), (" alone  ", self._text), *bar]
-            return [*told, (f"  {self._outcome()}", self._text)]
+            told: Parts = [("tries ", self._text), who, (" alone", self._text)]
+            return self._with_bar(told, lived / caution.life, [(self._outcome(), self._text)], room)
         if not caution.goes_on:
             return [(self._why_not(), self._text)]
-        if caution.due or caution.at is None or caution.at <= self._now:
-            return [
-                ("tries ", self._text),
-                (who, self._bold),
-                (f" alone as soon as it fits; {self._outcome()}", self._text),
-            ]
+        if self._is_due():
+            return [("tries ", self._text), who, (f" alone as soon as it fits; {self._outcome()}", self._text)]
+        assert caution.at is not None
         left = caution.at - self._now
-        bar = self._bar(1 - left / caution.wait) if caution.wait else []
-        told = [("next try in ", self._text), (duration_exact(left), self._loud), (" ", self._text), *bar]
+        clock: Parts = [("next try in ", self._text), (duration_exact(left), self._loud)]
         unlike = ", unlike the crashed" if self._is_unlike() else ""
-        return [*told, ("  ", self._text), (who, self._bold), (f" alone{unlike}; {self._outcome()}", self._text)]
+        ends = [f" alone{unlike}; {self._outcome()}", f" alone; {self._outcome()}", f"; {self._outcome()}", " alone"]
+        share = 1 - left / caution.wait if caution.wait else 0.0
+        ways = [
+            self._with_bar([*clock, (sooner, self._text)], share, [who, (end, self._text)], room)
+            for end in ends
+            for sooner in (self._sooner() if end != ends[0] else self._sooner()[:1])
+        ]
+        return _fitting(ways, room)
 
-    def _next_briefly(self) -> Parts:
-        caution = self._caution
+    def _is_due(self) -> bool:
+        return self._caution.due or self._caution.at is None or self._caution.at <= self._now
+
+    def _sooner(self) -> list[str]:
+        """What ends the wait before its time, in many and in few words."""
+        running = still_running(self._snapshot, self._caution)
+        if not running:
+            return [""]
+        which = f"#{running[0]}" if len(running) == 1 else f"one of the {len(running):,} running"
+        return [f", or when {which} succeeds", AT_A_SUCCESS]
+
+    def _ways_to_tell_briefly(self) -> list[Parts]:
+        """What comes next, in many and in few words."""
+        caution, who = self._caution, (self._who(), self._bold)
         if caution.tries:
-            return [("tries ", self._text), (self._who(), self._bold), (" alone", self._text)]
+            return [[("tries ", self._text), who, (" alone", self._text)]]
         if not caution.goes_on:
-            return [(self._why_not(), self._text)]
-        left = duration_exact(max(0.0, caution.at - self._now)) if caution.at is not None else "now"
-        told: Parts = [("next try ", self._text), (left, self._loud), (": ", self._text)]
-        return [*told, (self._who(), self._bold), (" alone", self._text)]
+            return [[(self._why_not(), self._text)]]
+        if self._is_due():
+            return [[("next try now: ", self._text), who, (" alone", self._text)]]
+        assert caution.at is not None
+        clock: Parts = [("next try ", self._text), (duration_exact(caution.at - self._now), self._loud)]
+        return [
+            [*clock, (f"{sooner}: ", self._text), who, (alone, self._text)]
+            for alone in (" alone", "")
+            for sooner in self._sooner()
+        ]
 
     def _who(self) -> str:
         """By what tells it from the crashed, where something does: its whole name may be long."""
@@ -171,7 +194,7 @@ class _Story:
         return cut(f"#{job} {plain(' '.join(values) or self._name_of(job))}".strip(), LONGEST_NAME)
 
     def _outcome(self) -> str:
-        return f"if it lives {duration_exact(self._caution.life)}, all go on"
+        return f"if it {rule(self._caution.life)}, all go on"
 
     def _why_not(self) -> str:
         waits = any(True for job in self._snapshot if job.state.name == "queued" and self._caution.covers(job))
@@ -186,17 +209,21 @@ class _Story:
         common = telling(self._snapshot, self._caution)
         return candidate.spec.group not in groups or (bool(common) and not has_all(candidate, common))
 
-    def _bar(self, share: float) -> Parts:
-        filled = round(BAR * min(1.0, max(0.0, share)))
-        return [("━" * filled, self._warning), ("─" * (BAR - filled), self._line)]
+    def _with_bar(self, before: Parts, share: float, after: Parts, room: int) -> Parts:
+        """A bar between the words, as long as they leave room for; none where that is little."""
+        length = min(BAR, room - _width([*before, *after]) - 4)
+        filled = round(length * min(1.0, max(0.0, share)))
+        bar = [("━" * filled, self._warning), ("─" * (length - filled), self._line), ("  ", self._text)]
+        return [*before, ("  ", self._text), *(bar if length >= SHORTEST_BAR else []), *after]
 
     def _keys(self, *, brief: bool = False) -> Parts:
         """Those that were rerun meanwhile are not offered again."""
         count = sum(job.state.name in FAILURES for job in self._jobs) + self._caution.cause.more
-        first = ", one first" if count > 1 else ""
+        manner = rerun_manner(self._snapshot, self._jobs)
+        first = manner if count > 1 or self._caution.tries else ""
         words = {"R": f"Rerun {count:,}{first}", "p": "Resume", "!": "Crash", "F": "Fails: edit, rerun"}
         if not brief:
-            rerun = f"Rerun the {count:,}{first}" if count > 1 else "Rerun it"
+            rerun = f"Rerun the {count:,}{first}" if count > 1 else f"Rerun it{first}"
             words = {"R": rerun, "p": "Resume now", "!": "Go to the crash", "F": "Failures: edit and rerun"}
         if not count:
             del words["R"]
@@ -222,6 +249,15 @@ def _variants(jobs: Sequence[Job]) -> str:
     mine, theirs = said[-1].split(), others[0].split()
     same = next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
     return f"1 variant: {' '.join(theirs[same:])}" if same else f"1 variant: {others[0]}"
+
+
+def _width(parts: Parts) -> int:
+    return sum(cell_len(words) for words, _ in parts)
+
+
+def _fitting(ways: list[Parts], room: int) -> Parts:
+    """The first that fits; the last one where none does."""
+    return next((way for way in ways if _width(way) <= room), ways[-1])
 
 
 def _joined(parts: list[Parts], style: Style) -> Parts:
