@@ -40,6 +40,8 @@ from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.words import clock, counted, stake
 from gputui.tui.screens.ask import Ask, Choice
 
+from .scheduler import order_told
+
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
 
@@ -192,7 +194,8 @@ def rerun(main: MainScreen) -> None:
         _confirm(main, "Run again", jobs, words, Choice("yes", "y", "run it again", also=("r",)), _rerun, done)
     else:
         first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
-        main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], done)
+        told = done + order_told(main.snapshot, jobs) if jobs else done
+        main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], told)
 
 
 def _rerun(job: Job, seen: Seen) -> UserCommand:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
 from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.caution import crashed_jobs
+from gputui.core.states import FAILURES
+from gputui.core.views.caution import crashed_jobs, over, rerun_manner, rule
 from gputui.core.views.failures import said_of, signature_of
 from gputui.core.views.outlook import goes_on, pauses, starts_jobs
 from gputui.tui.farewell import Way
@@ -51,12 +52,22 @@ def rerun_failed(main: MainScreen) -> None:
         if jobs:
             rerun_and_resume(main, jobs, seen=seen, at_once=dialog.twice)
 
-    body = (
-        "Failed jobs by crash. Their environment stays the one they were added with.\n"
-        "One is tried first; the others follow when it succeeds, or has run longer than they did."
-    )
-    dialog = Pick("Rerun", body, items, go="reruns the picked", twice=("R", "all at once"))
+    likely = [job for each in ordered if _picked(groups[each], named) for job in groups[each]]
+    body = "Failed jobs by crash. Their environment stays the one they were added with." + _how(main.snapshot, likely)
+    go = f"reruns the picked{rerun_manner(main.snapshot, likely)}"
+    dialog = Pick("Rerun", body, items, go=go, twice=("R", "all at once"))
     main.ask(dialog, answered)
+
+
+def _how(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
+    """In which order they start; nothing where crashes never pause anything."""
+    found = over(snapshot, jobs)
+    if found is not None and found.tries:
+        return f"\n#{found.job} is tried alone now: they start when it {rule(found.life)}."
+    if not snapshot.settings.pause_after:
+        return ""
+    when = rule(found.life) if found is not None else "succeeds or lives three times as long as they did, 1:00 at least"
+    return f"\nOf several one is tried first; the others start when it {when}."
 
 
 def rerun_and_resume(
@@ -81,14 +92,17 @@ def rerun_and_resume(
         main.send([*events, *resumes], queued)
         return
     by_people = not starts_jobs(main.snapshot)
-    first = [TryFirst(tuple(job.id for job in jobs))] if one_first(main.snapshot, len(jobs)) else []
-    tried = f", #{jobs[0].id} is tried first" if first else ""
-    main.send([*(resumes if by_people else []), *events, *first], f"{queued}{tried}")
+    first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
+    main.send([*(resumes if by_people else []), *events, *first], f"{queued}{order_told(main.snapshot, jobs)}")
 
 
-def one_first(snapshot: Snapshot, jobs: int) -> bool:
-    """Whether one of so many reruns is tried before the others; not where crashes never pause anything."""
-    return jobs > 1 and snapshot.settings.pause_after > 0
+def order_told(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
+    """What becomes of reruns, as things stand: one first, or all of them after the one that is tried now."""
+    found = over(snapshot, jobs)
+    if found is not None and found.tries:
+        return f"; {'it starts' if len(jobs) == 1 else 'they start'} when #{found.job} {rule(found.life)}"
+    failed = [job for job in jobs if job.state.name in FAILURES]
+    return f", #{failed[0].id} is tried first" if len(failed) > 1 and snapshot.settings.pause_after else ""
 
 
 def _group(jobs: list[Job]) -> str:

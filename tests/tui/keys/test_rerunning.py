@@ -23,7 +23,7 @@ async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Sta
     await stage.shows("3 jobs crashed alike  ModuleNotFoundError: No module named 'timm'")
     await stage.shows("R Rerun the 3, one first   p Resume now   ! Go to the crash   F Failures: edit and rerun")
     await stage.shows("#3 ")
-    await stage.shows("if it lives 1:00, all go on")
+    await stage.shows("if it succeeds or lives 1:00, all go on")
     await stage.press("!")
     await stage.until(lambda: stage.table.cursor == jobs[2], "the cursor is on the crash")
     await stage.shows("3 Log   #2")
@@ -41,6 +41,33 @@ async def test_crashes_alike_pause_the_scheduler_and_one_key_mends_it(stage: Sta
     assert [stage.job(job).issued for job in jobs] == [2, 2, 2, 1]
     assert stage.snapshot.mode is Mode.RUNNING
     await stage.until(lambda: "PAUSED" not in stage.text, "the banner is gone")
+
+
+@on_stage(lanes=1, size=(120, 40), settings={"probe": 0.0})
+async def test_while_one_is_tried_reruns_are_said_to_start_after_it_everywhere(stage: Stage) -> None:
+    jobs = await stage.add(*("exit 1" for _ in range(3)), LONG)
+    await stage.becomes(jobs[3], StateName.RUNNING)
+    await stage.shows("tries #3 ")
+    await stage.shows("R Rerun the 3, after #3")
+    await stage.press("R")
+    await stage.shows("#3 is tried alone now: they start when it succeeds or lives 1:00.")
+    await stage.shows("enter reruns the picked, after #3")
+    await stage.press("escape", "F")
+    await stage.shows("Rerun 3, after #3")
+    await stage.press("e")
+    await stage.press("escape", "r")
+    await stage.told("3 jobs queued again; they start when #3 succeeds or lives 1:00")
+    assert [stage.state(job) for job in jobs[:3]] == [StateName.QUEUED] * 3
+
+
+@on_stage(lanes=1)
+async def test_the_rerun_box_and_the_banner_tell_the_same_rule(stage: Stage) -> None:
+    await stage.add(*("exit 1" for _ in range(3)), "true")
+    await stage.until(lambda: stage.snapshot.mode is Mode.PAUSED, "the breaker trips")
+    await stage.shows("if it succeeds or lives 1:00, all go on")
+    await stage.press("R")
+    await stage.shows("Of several one is tried first; the others start when it succeeds or lives 1:00.")
+    await stage.shows("enter reruns the picked, one first")
 
 
 @on_stage(lanes=1)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from gputui.core.events import Hold, UserCommand
 from gputui.core.job import JobId, JobSpec
+from gputui.core.views.caution import rerun_manner
 from gputui.logs.crashes.excerpts import Excerpt
 from gputui.tui.actions.looking import show_log
-from gputui.tui.actions.scheduler import one_first, rerun_and_resume
+from gputui.tui.actions.scheduler import rerun_and_resume
 from gputui.tui.model.replacing import likely_changed
 from gputui.tui.model.words import counted
 
@@ -36,7 +37,7 @@ def edit_group(view: FailuresView) -> None:
             rerun_and_resume(view.main, [job for job in jobs if job.id in changed], changed)
             view.marked = set()
 
-    view.main.ask(ReplaceForm(jobs, names, one_first=one_first(view.snapshot, len(jobs))), answered)
+    view.main.ask(ReplaceForm(jobs, names, lambda some: rerun_manner(view.snapshot, some)), answered)
 
 
 def hold_alike(view: FailuresView) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -32,10 +32,10 @@ class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, jobs: Sequence[Job], names: Sequence[str], *, one_first: bool) -> None:
-        """`names`: the parameters that all share; the first is likely to be changed."""
+    def __init__(self, jobs: Sequence[Job], names: Sequence[str], manner: Callable[[list[Job]], str]) -> None:
+        """`names`: the parameters that all share; the first is likely to be changed. `manner`: how some start again."""
         super().__init__()
-        self._one_first = one_first
+        self._manner = manner
         self._jobs = jobs
         likely = begin_with(jobs, names)
         self._sought = Input(likely, "a part of the commands", compact=True, id="sought", select_on_focus=False)
@@ -72,12 +72,8 @@ class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
     def _show(self, found: Replacement | None, complaint: str) -> None:
         self._complaint.update(Text(plain(complaint)), layout=False)
         self._preview.update(self._text(found), layout=False)
-        count = len(found.changed) if found is not None else 0
-        go = (
-            f"enter reruns {count:,}" + (", one first" if count > 1 and self._one_first else "")
-            if count
-            else "enter reruns them"
-        )
+        changing = [job for job in self._jobs if found is not None and job.id in found.changed]
+        go = f"enter reruns {len(changing):,}{self._manner(changing)}" if changing else "enter reruns them"
         self._hint.update(Text(f"{go} · tab next field · esc goes back"), layout=False)
 
     def _text(self, found: Replacement | None) -> Text:

@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from gputui.core.job import Held, Job, JobId, Waiting
+from gputui.core.views.caution import rerun_manner
 from gputui.core.views.failures import FailureGroup, Failures, said_of
 from gputui.core.views.in_common import alike_waiting, devices_of
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
-from gputui.tui.actions.scheduler import one_first
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.looks.palette import Palette, palette_of
 from gputui.tui.screens.view import ALWAYS, FullView
@@ -187,8 +187,8 @@ class FailuresView(FullView):
         if group is None:
             return OfferedKeys(always=ALWAYS)
         number, brief = len(self.marked) or group.count, self._narrow
-        first = "" if brief or not one_first(self.snapshot, number) else ", one first"
-        rerun = f"Rerun {number:,}{first}" if number > 1 else "Rerun"
+        manner = "" if brief else rerun_manner(self.snapshot, self.picked())
+        rerun = f"Rerun {number:,}{manner}" if number > 1 else f"Rerun{manner}"
         row: list[Offer] = [("rerun_group", rerun), ("edit_group", "Edit" if brief else "Edit and rerun")]
         alike = self.alike()
         row += [("hold_alike", f"Hold {len(alike):,} alike")] if alike else []
