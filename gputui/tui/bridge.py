@@ -9,18 +9,17 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gputui.core.events import Refusal, UserCommand
 from gputui.core.job import Job, JobId
 from gputui.core.lanes import DeviceKind
-from gputui.core.results import Curve, JobResults
+from gputui.core.results import Curve
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.why import why
+from gputui.core.timeline.spans import RecordedSpan
 from gputui.gpus.picture import DevicesPicture
-from gputui.session.control.json_shapes import pid_of, story_lines
+from gputui.session.control.job_details import Details, details, whys
 from gputui.session.devices.machine_watch import MachineWatch
 from gputui.session.devices.monitor import Monitor
 from gputui.session.errors import SessionError
@@ -38,26 +37,11 @@ Post = Callable[[Callable[[], None]], None]
 """Has something called in the screen's thread, soon; may be called from any thread."""
 
 
-@dataclass(frozen=True)
-class Details:
-    """All that can be said of one job."""
-
-    job: Job
-    folder: str
-    why: str | None
-    remark: str | None
-    story: tuple[tuple[float, str], ...]
-    environment: dict[str, str]
-    pid: int | None = None
-    """The command's own; None: it has not begun, or has ended."""
-    environments: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Those of its attempts, by digest; where all had the same, none."""
-    results: dict[int, JobResults] = field(default_factory=dict)
-    """What each attempt came to, as far as any printed something."""
-
-
 class Bridge:
     """A session as the screen sees it. Without one it shows an empty picture and refuses what needs one."""
+
+    only_looks = False
+    """Another process owns the session."""
 
     def __init__(self, hold: Callable[[Callable[[], None]], Holding] | None = None) -> None:
         """`hold` takes the session and has the given function called, in the owner's thread, at each change."""
@@ -148,6 +132,10 @@ class Bridge:
             return None
         return self._holding.why_gone()
 
+    def unseen(self) -> str | None:
+        """The sentence, if what is shown is not how it is now."""
+        return None
+
     # Pictures
 
     @property
@@ -180,14 +168,18 @@ class Bridge:
         if not jobs:
             then({})
         elif self._holding is not None:
-            self.look(lambda owner: _whys(owner, jobs), then)
+            self.look(lambda owner: whys(owner, jobs), then)
 
     def details(self, job: JobId, then: Callable[[Details], None]) -> None:
-        self.look(lambda owner: _details(owner, job), then)
+        self.look(lambda owner: details(owner, job), then)
 
     def curves(self, job: JobId, attempt: int | None, then: Callable[[tuple[Curve, ...]], None]) -> None:
         """How the metrics of an attempt went; None: of the newest that printed any."""
         self.look(lambda owner: owner.curves(job, attempt), then)
+
+    def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
+        """What kept jobs from starting."""
+        self.look(lambda owner: owner.spans(), then)
 
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """What only the owner's thread may look at; nothing changes by it."""
@@ -242,34 +234,6 @@ def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable
         refused(f"the scheduler failed at this: {error!r}")
         return
     then(answer)
-
-
-def _whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:
-    now = time.time()
-    found: dict[JobId, str] = {}
-    for job_id in jobs:
-        job = owner.scheduler.book[job_id]
-        sentence = why(owner.scheduler, job, now) or owner.devices.remark(job)
-        if sentence:
-            found[job_id] = sentence
-    return found
-
-
-def _details(owner: Owner, job_id: JobId) -> Details:
-    job = owner.scheduler.book[job_id]
-    environment = owner.environment(job.spec.environment)
-    used = {attempt.environment for attempt in job.attempts} | {job.active.environment if job.active else ""} - {""}
-    return Details(
-        job=job,
-        folder=owner.folders.folder(job),
-        why=why(owner.scheduler, job, time.time()),
-        remark=owner.devices.remark(job),
-        story=tuple((line.time, line.text) for line in story_lines(job, owner.story(job_id))),
-        environment={**environment, **job.spec.variables},
-        pid=pid_of(job),
-        environments={name: owner.environment(name) for name in used} if len(used) > 1 else {},
-        results=owner.parts.results.attempts(job_id),
-    )
 
 
 def host_name() -> str:

@@ -20,7 +20,7 @@ from gputui.cli.run.settled import settle
 from gputui.cli.run.wishes import begin_request, job_settings, lanes_on_screen, layout, named_inputs, wanted_lanes
 from gputui.logs.plain import plain
 from gputui.session.config import load, user_file
-from gputui.session.control.client import ClientError, NoSession
+from gputui.session.control.client import ClientError, NoOwner, NoSession
 from gputui.session.environment import captured, digest
 from gputui.session.files.archive import move_aside
 from gputui.session.files.paths import Paths
@@ -36,7 +36,7 @@ from gputui.tui.terminal.stdin import set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
 from .options import parser
-from .takeover_question import may_take_over
+from .takeover_question import TakeoverAnswer, asked
 
 if TYPE_CHECKING:
     from gputui.core.snapshot import Snapshot
@@ -100,9 +100,12 @@ class Opening:
             from gputui.cli.run.adoption import adopt
 
             adopt(self._paths)
+        looking = self._look_on() if self._options.read_only else None
+        if looking is not None:
+            self._refuse_wishes()
+            return self._show(looking, [])
         bridge = Bridge(self._hold if self._paths is not None else None)
-        notices = self._take(bridge)
-        return self._show(bridge, notices)
+        return self._show(*self._take(bridge))
 
     # The session
 
@@ -146,18 +149,50 @@ class Opening:
             raise
         return holding.owner.do(OpenSession(self._begin, loads))
 
-    def _take(self, bridge: Bridge) -> list[str]:
+    def _take(self, bridge: Bridge) -> tuple[Bridge, list[str]]:
+        """Another bridge where another process goes on owning the session."""
         try:
-            return bridge.take()
+            return bridge, bridge.take()
         except Owned as owned:
             assert self._paths is not None
-            if not may_take_over(self._paths.root, owned):
+            answer = asked(self._paths.root, owned)
+            if answer is TakeoverAnswer.LEAVE:
                 raise Exit(0) from None
+        if answer is TakeoverAnswer.LOOK:
+            return self._look_instead()
         self._force = True
         try:
-            return bridge.take()
+            return bridge, bridge.take()
         finally:
             self._force = False
+
+    def _look_on(self) -> Bridge | None:
+        """At a session that another process owns; None: nobody does."""
+        from gputui.tui.watch_bridge import WatchBridge
+
+        if self._paths is None or not os.path.isdir(self._paths.private):
+            return None
+        self._paths.check()
+        bridge = WatchBridge(self._paths)
+        try:
+            bridge.take()
+        except NoOwner:
+            return None
+        return bridge
+
+    def _look_instead(self) -> tuple[Bridge, list[str]]:
+        bridge = self._look_on()
+        if bridge is None:
+            raise Exit(1, "nobody has the session open any more; gputui opens it")
+        wishes = self._has_jobs or self._options.gpus_given
+        return bridge, ["this screen only looks: what the command line asks for was not done"] if wishes else []
+
+    def _refuse_wishes(self) -> None:
+        if self._has_jobs or self._options.gpus_given:
+            what = "jobs" if self._has_jobs else "--gpus"
+            refuse(
+                f"--read-only only looks on at a session that is open elsewhere: leave out the {what}, or --read-only"
+            )
 
     def _begin_session(self, seen: DevicesPicture) -> Beginning:
         """On the devices that the monitor showed."""
@@ -189,7 +224,7 @@ class Opening:
             first=lambda main: self._first(main, notices),
             keys=_keymap(options.jobs),
             theme=options.theme,
-            read_only=options.read_only,
+            read_only=options.read_only or bridge.only_looks,
             colours=colours(),
             ascii_signs=options.ascii or not locale_is_utf8(),
             cell_diff=not options.no_diff,
@@ -216,7 +251,7 @@ class Opening:
     def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
         from gputui.tui.farewell import Way, farewell
 
-        snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, bridge.root
+        snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, None if bridge.only_looks else bridge.root
         bridge.close()
         if parting:
             say_to_terminal(f"gputui: {plain(parting)}")

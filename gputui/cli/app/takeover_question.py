@@ -1,9 +1,10 @@
-"""Another app or run has the session, as after a dead link: is it to be taken over?"""
+"""Another app or run has the session, as after a dead link: is it to be taken over, or only looked at?"""
 
 from __future__ import annotations
 
 import sys
 import time
+from enum import Enum, auto
 
 from gputui.cli.output.one_key import answer
 from gputui.cli.output.words import say
@@ -17,12 +18,21 @@ QUIET = 5.0
 """Seconds in which a terminal that is alive has taken something."""
 
 
-def may_take_over(root: str, owned: Owned) -> bool:
+class TakeoverAnswer(Enum):
+    TAKE = auto()
+    LOOK = auto()
+    LEAVE = auto()
+
+
+def asked(root: str, owned: Owned) -> TakeoverAnswer:
     def question() -> None:
         say(sentence(root, owned))
-        print("[Enter] take over  [q] leave", file=sys.stderr, flush=True)
+        print("[Enter] take over  [l] only look  [q] leave", file=sys.stderr, flush=True)
 
-    return answer(question) in ("\r", "\n")
+    return _KEYS.get(answer(question) or "", TakeoverAnswer.LEAVE)
+
+
+_KEYS = {"\r": TakeoverAnswer.TAKE, "\n": TakeoverAnswer.TAKE, "l": TakeoverAnswer.LOOK}
 
 
 def sentence(root: str, owned: Owned) -> str:

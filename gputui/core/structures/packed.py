@@ -46,8 +46,14 @@ class PackedMap(Mapping[int, T], Generic[T]):
         """As it is kept, for whoever needs only a part of it."""
         return self._at(key)
 
-    def with_packed(self, values: Mapping[int, bytes]) -> PackedMap[T]:
-        """With values that are packed already, as a store kept them."""
+    def changed_since(self, earlier: PackedMap[T]) -> Iterator[int]:
+        """The ids whose value is another one than there, or not there; costs what differs, not the length."""
+        same_places = earlier._first == self._first and len(earlier._packed) <= len(self._packed)
+        before: Vector[bytes | None] = earlier._packed if same_places else Vector()
+        return (self._first + place for place in self._packed.changed_since(before))
+
+    def with_packed(self, values: Mapping[int, bytes | None]) -> PackedMap[T]:
+        """With values that are packed already, as a store kept them; None takes one out."""
         longest = max((key - self._first + 1 for key in values), default=0)
         entered = [*self._packed, *[None] * (longest - len(self._packed))]
         for key, value in values.items():

@@ -39,7 +39,6 @@ class Server:
         self._tell = tell
         self._paths = paths
         self._connections: set[ClientConnection] = set()
-        self.last_request = time.monotonic()
         self._socket: socket.socket | None = None
         self._resting: Timer | None = None
         self._bind()
@@ -96,17 +95,13 @@ class Server:
             return
         if len(self._connections) >= MOST_CONNECTIONS:
             self._put_out_the_idlest()
-        self._connections.add(ClientConnection(self._loop, self, listener, self._take))
+        self._connections.add(ClientConnection(self._loop, self, listener, self._answer))
 
     def _put_out_the_idlest(self) -> None:
         """Whoever has owed us a request for longest; a client that meant to send one connects again."""
         idlest = min(self._connections, key=lambda each: each.waiting_since)
         if idlest.waiting_since != float("inf"):
             idlest.close()
-
-    def _take(self, body: bytes, connection: ClientConnection) -> None:
-        self.last_request = time.monotonic()
-        self._answer(body, connection)
 
     def _sweep(self) -> None:
         late = time.monotonic() - SLOWEST

@@ -18,6 +18,7 @@ from gputui.session.hooks.hook_events import Reactions
 from gputui.session.hooks.hooks import Hooks
 from gputui.session.messages.replies import Departure
 from gputui.session.messages.socket_requests import TOO_OLD, HandOver, Leave
+from gputui.session.messages.watch_requests import Look
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.keeper import Waiter, spawn_keeper
 from gputui.session.ownership.lock import OwnerKind
@@ -26,6 +27,7 @@ from gputui.session.store.store import SCHEMA_VERSION
 from . import wire
 from .handlers import Desk
 from .server import ClientConnection, Server
+from .watchers import Watchers
 
 QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)
 """Seconds without work and without a request after which an owning keeper goes; fewer in tests, which wait for it."""
@@ -39,6 +41,9 @@ class Serving:
     def __init__(self, owner: Owner, *, keeper: bool = True, keeper_pid: int | None = None) -> None:
         self._owner = owner
         self._desk = Desk(owner)
+        self._watchers = Watchers(owner)
+        self._last_request = time.monotonic()
+        """Of somebody who does more than look."""
         self._server = Server(owner.loop, owner.ground.paths, self._answer, owner.journal.write)
         self._waiter = Waiter(owner.loop, owner.paths, owner.ground.id, owner.journal) if keeper else None
         self.handed_over = False
@@ -85,6 +90,10 @@ class Serving:
             connection.reply(wire.no("internal", f"the owner failed at this: {error!r}"))
 
     def _answer_request(self, request: wire.SocketRequest, connection: ClientConnection) -> None:
+        if isinstance(request.ask, Look):
+            self._watchers.answer(request.ask, connection.reply)
+            return
+        self._last_request = time.monotonic()
         match request.ask:
             case HandOver(schema=schema) if schema < SCHEMA_VERSION:
                 # Handed over to somebody who cannot open it, the session would have no owner at all.
@@ -135,7 +144,7 @@ class Serving:
             self._owner.loop.call_later(0.05, self.dismissed)
 
     def _go_if_idle(self) -> None:
-        quiet = time.monotonic() - self._server.last_request > QUIET_FOR
+        quiet = time.monotonic() - self._last_request > QUIET_FOR
         if quiet and not self._owner.snapshot.trouble and not self._owner.goes_on():
             self._go()
         else:

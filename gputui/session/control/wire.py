@@ -24,6 +24,7 @@ from gputui.session.messages.socket_requests import (
     StatusQuestion,
     framed,
 )
+from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, SpansToShow, Watch, WhyJobsWait
 from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
 
 __all__ = [
@@ -60,6 +61,11 @@ Ask = (
     | Curves
     | ResultsQuestion
     | SummaryQuestion
+    | Watch
+    | WhyJobsWait
+    | JobInFull
+    | CurvesToDraw
+    | SpansToShow
     | Leave
     | HandOver
 )

@@ -34,6 +34,8 @@ from .picture_builder import Known, SessionLanes, pictured
 from .recording import Recording
 from .samplers import Wanted, held_by, kind_of, sampler_for, wanted_for
 
+WATCHED_FOR = 10.0
+"""Seconds after which somebody who did not ask again is not looking any more."""
 NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
 
 
@@ -64,7 +66,10 @@ class Devices:
         """Which of them are left over from a job that has ended."""
         self.taken_off: tuple[Lane, ...] = ()
         """Lanes that the user took off and may want back."""
-        self._looked_at = looked_at
+        self._is_app = looked_at
+        self._watched_until = 0.0
+        """Monotonic; so long somebody looks on from another process."""
+        self._begun_for: tuple[tuple[Lane, ...], bool] | None = None
         self._folder = folder
         self._session = session
         self._loop = loop
@@ -73,7 +78,6 @@ class Devices:
         self._leases = Leases(session[:12])
         self._held: dict[JobId, int] = {}
         """Descriptors of leases that no wrapper holds yet."""
-        self._lanes: tuple[Lane, ...] | None = None
         self._watch: SamplerWatch | None = None
         self._wanted: Wanted | None = None
         self._strangers = Strangers()
@@ -109,8 +113,9 @@ class Devices:
     @contextmanager
     def choosing(self, scheduler: Scheduler) -> Iterator[None]:
         """Tells the scheduler what is on the devices, and keeps other gputui users from choosing meanwhile."""
-        if scheduler.board.lanes is not self._lanes:
-            self._lanes = scheduler.board.lanes
+        lanes, looked_at = scheduler.board.lanes, self._looked_at
+        if self._begun_for is None or lanes is not self._begun_for[0] or looked_at is not self._begun_for[1]:
+            self._begun_for = (lanes, looked_at)
             self._begin(scheduler)
         if not self._shared:
             yield
@@ -216,6 +221,16 @@ class Devices:
             os.close(fd)
 
     # For whoever looks
+
+    @property
+    def _looked_at(self) -> bool:
+        return self._is_app or time.monotonic() < self._watched_until
+
+    def be_watched(self) -> None:
+        """Somebody looks on from another process, and asks again soon or has left."""
+        if not self._looked_at:
+            self._news()
+        self._watched_until = time.monotonic() + WATCHED_FOR
 
     def look(self, scheduler: Scheduler, snapshot: Snapshot, now: float) -> None:
         """Makes a new picture if what it would show has changed; nothing if nobody looks."""

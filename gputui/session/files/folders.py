@@ -51,7 +51,7 @@ class Folders:
 
     def lay_out(self, layout: Layout, former: Sequence[Former]) -> None:
         """From now on folders are called so, but for those that were called otherwise before."""
-        self._layouts = (layout, tuple(former))
+        self.layouts = (layout, tuple(former))
 
     def folder(self, job: Job) -> str:
         layout = self._layout(job)
@@ -61,7 +61,7 @@ class Folders:
         return os.path.join(self._root, name)
 
     def _layout(self, job: Job) -> Layout:
-        layout, former = self._layouts
+        layout, former = self.layouts
         return next((before.layout for before in former if before.covers(job.id)), layout) if former else layout
 
     def files(self, job: Job, attempt: int) -> Files:

@@ -117,7 +117,7 @@ def _picked(jobs: list[Job], named: set[int]) -> bool:
 
 def leave(main: MainScreen) -> None:
     snapshot = main.snapshot
-    if not main.bridge.has_session or not goes_on(snapshot):
+    if main.bridge.only_looks or not main.bridge.has_session or not goes_on(snapshot):
         main.leave(Way.DETACH)
         return
     running, waiting = snapshot.running, snapshot.waiting

@@ -84,7 +84,7 @@ class TimelineView(FullView):
     def _ask_for_spans(self) -> None:
         if time.monotonic() - self._spans_at >= SPANS_EVERY:
             self._spans_at = time.monotonic()
-            self.main.bridge.look(lambda owner: owner.spans(), self._spans_told)
+            self.main.bridge.spans(self._spans_told)
 
     def _spans_told(self, spans: list[RecordedSpan]) -> None:
         if spans != self._spans and self.is_mounted:

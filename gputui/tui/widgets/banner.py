@@ -76,9 +76,11 @@ def notice_lines(notice: Notice, width: int) -> list[str]:
     return [f" {line}" for line in (*first, INDENT + way_out)]
 
 
-def notices(snapshot: Snapshot, device_trouble: str | None = None) -> list[Notice]:
-    """Pure: what the session's state asks to be said."""
+def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str | None = None) -> list[Notice]:
+    """Pure: what the session's state asks to be said; `unseen`: why that is not known any more."""
     found: list[Notice] = []
+    if unseen is not None:
+        found.append(Notice("! LAST SEEN", unseen, "goes on by itself when an owner answers"))
     if snapshot.trouble is not None:
         found.append(Notice("! TROUBLE", snapshot.trouble, TROUBLE_WAY_OUT, grave=True))
     if snapshot.mode is Mode.DRAINING:

@@ -19,8 +19,8 @@ from gputui.core.views.failures import said_of
 from gputui.core.views.in_common import places_told
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
+from gputui.session.control.job_details import Details
 from gputui.session.files.commits import Commit
-from gputui.tui.bridge import Details
 from gputui.tui.looks.palette import Palette
 from gputui.tui.model.words import counted, state_words
 from gputui.tui.widgets.band import BandPart

@@ -18,11 +18,11 @@ from gputui.core.views.failures import has_failed, said_of
 from gputui.logs.crashes.excerpts import excerpt
 from gputui.logs.plain import plain
 from gputui.logs.tail import read_tail
+from gputui.session.control.job_details import Details
 from gputui.session.files.commits import commits_in
 from gputui.session.files.job_folder import INFO
 from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.table import view_bindings
-from gputui.tui.bridge import Details
 from gputui.tui.looks.palette import Palette, palette_of
 from gputui.tui.model.words import state_words
 from gputui.tui.screens.reading import Reading

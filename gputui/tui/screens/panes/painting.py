@@ -101,7 +101,7 @@ class Painter:
         self._devices_painted = picture.sample is not None
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
-        said = notices(snapshot, sentence) if main.bridge.has_session else [MONITOR]
+        said = notices(snapshot, sentence, main.bridge.unseen()) if main.bridge.has_session else [MONITOR]
         palette = palette_of(main.app.theme)
         main.banner.show(said, main.size.width, crash_rows(snapshot, main.size.width, palette, now, main.short_name))
         self._paint_gpus(picture, now)

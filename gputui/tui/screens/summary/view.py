@@ -65,7 +65,7 @@ class SummaryView(FullView):
         snapshot = self.snapshot
         if snapshot is not self._of and not self._at_work and time.monotonic() >= self._busy_until:
             self._at_work, self._of = True, snapshot
-            self.main.bridge.look(lambda owner: owner.spans(), self._begin)
+            self.main.bridge.spans(self._begin)
         self._show()
 
     def _begin(self, spans: Sequence[RecordedSpan]) -> None:
