@@ -1,7 +1,7 @@
 """A session that another process owns, as a screen that only looks sees it: live, over the owner's socket.
 
-A thread of its own asks, so the screen never waits; when the owner goes, it looks for the next one. Nothing that is done
-here changes the session, and nobody there notices when it ends.
+A thread of its own asks, so the screen never waits; when the owner goes it looks for the next one. Nothing here changes
+the session, and nobody there notices when it ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gputui.session.control.looking_on import LookingOn
 from gputui.session.errors import SessionError
 from gputui.session.files.folders import Files, Folders
 from gputui.session.files.paths import Paths
-from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, Look, SpansToShow, WhyJobsWait
+from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, LookRequest, SpansToShow, WhyJobsWait
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
 
@@ -43,7 +43,7 @@ ONLY_LOOKS = "this screen is read-only"
 class Question:
     """What a view wants to know, and who is told."""
 
-    def __init__(self, look: Look, kind: Any, then: Callable[[Any], None]) -> None:
+    def __init__(self, look: LookRequest, kind: Any, then: Callable[[Any], None]) -> None:
         self.look, self.kind, self.then = look, kind, then
 
 
@@ -135,7 +135,7 @@ class WatchBridge(Bridge):
     def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
         self._ask(SpansToShow(), list[RecordedSpan], then)
 
-    def _ask(self, look: Look, kind: Any, then: Callable[[Any], None]) -> None:
+    def _ask(self, look: LookRequest, kind: Any, then: Callable[[Any], None]) -> None:
         self._questions.append(Question(look, kind, then))
         self._wanted.set()
 

@@ -100,19 +100,17 @@ def test_without_an_owner_it_shows_the_last_state_and_says_so(tmp_path: Path) ->
 
 def test_views_are_told_over_the_socket(tmp_path: Path) -> None:
     with at_home(tmp_path) as home, looked_on(home, by_key=False) as (_, second):
-        second.press("\r")
-        second.shows("Story")
-        second.shows("val_loss")
-        second.press("\x1b")
-        second.shows("2 run")
-        second.press("t")
-        second.shows("Timeline")
-        second.press("\x1b=")
-        second.shows("Summary")
-        second.press("\x1bm")
-        second.shows("val_loss")
+        for keys, told in (("\r", "attempt 1 started"), ("t", "Timeline"), ("=", "Summary")):
+            second.shows("3 Log")  # which only the main screen has
+            second.press(keys)
+            second.shows(told)
+            until(lambda: "3 Log" not in second.text, "the view fills the screen", 20)
+            second.press("\x1b")
+        second.shows("3 Log")
         second.press("m")
-        second.shows("#0")
+        second.shows("Jobs are compared")
+        second.press("m")
+        second.shows("of 2 jobs")
 
 
 def test_a_run_and_its_cpu_lanes_are_looked_on_too(tmp_path: Path) -> None:

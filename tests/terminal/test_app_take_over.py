@@ -22,7 +22,7 @@ def two_terminals(folder: Path) -> Iterator[tuple[AppHome, RecordedTerminal, Rec
             first.shows("0/3")
             home.waiter()
             with home.opened(gpus=None) as second:
-                second.shows("[Enter] take over  [q] leave")
+                second.shows("[Enter] take over  [l] only look  [q] leave")
                 yield home, first, second
 
 
@@ -68,7 +68,7 @@ def test_a_terminal_that_takes_nothing_any_more_is_taken_over_from(tmp_path: Pat
         for width in range(60):
             first.resize(100 + width % 20, 40)
         with home.opened(gpus=None) as second:
-            second.shows("[Enter] take over  [q] leave")
+            second.shows("[Enter] take over  [l] only look  [q] leave")
             second.press("\r")
             second.shows("1 run")
             gone(first.process.pid)

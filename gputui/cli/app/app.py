@@ -189,10 +189,8 @@ class Opening:
 
     def _refuse_wishes(self) -> None:
         if self._has_jobs or self._options.gpus_given:
-            what = "jobs" if self._has_jobs else "--gpus"
-            refuse(
-                f"--read-only only looks on at a session that is open elsewhere: leave out the {what}, or --read-only"
-            )
+            what = "the jobs" if self._has_jobs else "--gpus"
+            refuse(f"--read-only only looks, as another gputui has the session: leave out {what}, or --read-only")
 
     def _begin_session(self, seen: DevicesPicture) -> Beginning:
         """On the devices that the monitor showed."""

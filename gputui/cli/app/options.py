@@ -11,6 +11,7 @@ examples:
   gputui --gpus 0,0,1 jobs.txt          two jobs at a time on GPU 0, one on GPU 1
   producer | gputui -                   commands as they come
   gputui                                the session here; without one, a live GPU monitor
+  gputui --read-only                    a second screen: looks on while another gputui has the session
 
 Leave with q: jobs go on, and gputui brings the screen back. ? shows the keys.
 All verbs: gputui help
@@ -20,7 +21,11 @@ All verbs: gputui help
 def parser(verb: str) -> Parser:
     made = Parser(verb, "GPU job queue on one screen.", epilog=EXAMPLES, allow_abbrev=True)
     made.add_argument("--session", metavar="DIR", help="open this session")
-    made.add_argument("--read-only", action="store_true", help="only look: no key changes anything")
+    made.add_argument(
+        "--read-only",
+        action="store_true",
+        help="only look: no key changes anything; beside another gputui that has the session, look on",
+    )
     made.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")
     made.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
     made.add_argument("--no-diff", action="store_true", help="send all that is painted, not only what changed")

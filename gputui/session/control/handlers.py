@@ -43,7 +43,7 @@ from gputui.session.messages.socket_requests import (
     PickJobs,
     Show,
 )
-from gputui.session.messages.watch_requests import Look
+from gputui.session.messages.watch_requests import LookRequest
 from gputui.session.owner.reload_plan import reload_plan
 from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
 from gputui.session.owner.ticket import OwnerGone, Ticket
@@ -90,7 +90,7 @@ class Desk:
                 self._list(ask, reply)
             case ResultsQuestion() | SummaryQuestion():
                 self._tell_results(ask, reply)
-            case HandOver() | Leave() | Look():
+            case HandOver() | Leave() | LookRequest():
                 reply(wire.no("bad_request", "that is asked over the socket only"))
             case _:
                 self._read(ask, reply)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from gputui import __version__
-from gputui.session.messages.watch_requests import Look, Watch
+from gputui.session.messages.watch_requests import LookRequest, WatchRequest
 
 from .client import ANOTHER_VERSION, ClientError, Connection, fresh_id
 from .watch_parts import Joined, unpacked
@@ -28,7 +28,7 @@ class LookingOn:
     def catch_up(self) -> bool:
         """True: there is a newer picture, and it is whole."""
         while True:
-            body = self._connection.ask(Watch(self._name, self._number, __version__))
+            body = self._connection.ask(WatchRequest(self._name, self._number, __version__))
             self._number += 1
             part = _understood(body, unpacked)
             if self.joined.join(part):
@@ -36,7 +36,7 @@ class LookingOn:
             if not part.jobs and not part.results:
                 return False
 
-    def ask(self, question: Look, kind: type[T]) -> T:
+    def ask(self, question: LookRequest, kind: type[T]) -> T:
         return _understood(self._connection.ask(question), msgspec.msgpack.Decoder(kind).decode)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from gputui.session.hooks.hook_events import Reactions
 from gputui.session.hooks.hooks import Hooks
 from gputui.session.messages.replies import Departure
 from gputui.session.messages.socket_requests import TOO_OLD, HandOver, Leave
-from gputui.session.messages.watch_requests import Look
+from gputui.session.messages.watch_requests import LookRequest
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.keeper import Waiter, spawn_keeper
 from gputui.session.ownership.lock import OwnerKind
@@ -90,7 +90,7 @@ class Serving:
             connection.reply(wire.no("internal", f"the owner failed at this: {error!r}"))
 
     def _answer_request(self, request: wire.SocketRequest, connection: ClientConnection) -> None:
-        if isinstance(request.ask, Look):
+        if isinstance(request.ask, LookRequest):
             self._watchers.answer(request.ask, connection.reply)
             return
         self._last_request = time.monotonic()

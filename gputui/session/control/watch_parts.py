@@ -43,7 +43,7 @@ class PartToSend(Struct, frozen=True, omit_defaults=True):
     folders: FoldersShown | None = None
 
 
-class Part(Struct, frozen=True):
+class PicturePart(Struct, frozen=True):
     """As it is read; jobs in ascending order."""
 
     jobs: list[Job] = []
@@ -68,7 +68,7 @@ def _no_jobs(kind: type, value: Any) -> Any:
 
 
 packed = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-unpacked = msgspec.msgpack.Decoder(Part, dec_hook=_no_jobs).decode
+unpacked = msgspec.msgpack.Decoder(PicturePart, dec_hook=_no_jobs).decode
 
 
 class Shown(Struct, frozen=True):
@@ -128,7 +128,7 @@ class Joined(Struct):
     _jobs: list[Job] = msgspec.field(default_factory=list)
     _results: dict[JobId, bytes | None] = msgspec.field(default_factory=dict)
 
-    def join(self, part: Part) -> bool:
+    def join(self, part: PicturePart) -> bool:
         """True: it is whole again, and newer."""
         self._jobs += part.jobs
         self._results.update(part.results)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui import __version__
 from gputui.core.events import Refusal
-from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, Look, Watch, WhyJobsWait
+from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, LookRequest, WatchRequest, WhyJobsWait
 
 from . import wire
 from .job_details import details, whys
@@ -49,16 +49,16 @@ class Watchers:
         self._owner = owner
         self._known: dict[str, Watcher] = {}
 
-    def answer(self, ask: Look, reply: Callable[[bytes], None]) -> None:
+    def answer(self, ask: LookRequest, reply: Callable[[bytes], None]) -> None:
         try:
-            if isinstance(ask, Watch):
+            if isinstance(ask, WatchRequest):
                 self._watch(ask, reply)
             else:
                 reply(wire.ok(packed(self._looked(ask))))
         except Refusal as refusal:
             reply(wire.no("refused", str(refusal)))
 
-    def _looked(self, ask: Look) -> Any:
+    def _looked(self, ask: LookRequest) -> Any:
         match ask:
             case WhyJobsWait(jobs=jobs):
                 return whys(self._owner, [job for job in jobs if job in self._owner.scheduler.book])
@@ -68,7 +68,7 @@ class Watchers:
                 return self._owner.curves(job, attempt)
         return self._owner.spans()
 
-    def _watch(self, ask: Watch, reply: Callable[[bytes], None]) -> None:
+    def _watch(self, ask: WatchRequest, reply: Callable[[bytes], None]) -> None:
         if ask.program != __version__:
             raise Refusal(
                 f"this session has gputui {__version__} as its owner, this is {ask.program}: only the same can look on"
@@ -86,7 +86,7 @@ class Watchers:
 
         owner.loop.run_in_thread(make, reply)
 
-    def _found(self, ask: Watch) -> Watcher:
+    def _found(self, ask: WatchRequest) -> Watcher:
         """One that has missed something, or that was forgotten, begins anew under another name."""
         watcher = self._known.get(ask.watcher)
         if watcher is None or watcher.number != ask.number:

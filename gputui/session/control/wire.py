@@ -24,7 +24,7 @@ from gputui.session.messages.socket_requests import (
     StatusQuestion,
     framed,
 )
-from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, SpansToShow, Watch, WhyJobsWait
+from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, SpansToShow, WatchRequest, WhyJobsWait
 from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
 
 __all__ = [
@@ -61,7 +61,7 @@ Ask = (
     | Curves
     | ResultsQuestion
     | SummaryQuestion
-    | Watch
+    | WatchRequest
     | WhyJobsWait
     | JobInFull
     | CurvesToDraw

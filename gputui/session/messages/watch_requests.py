@@ -9,14 +9,14 @@ from gputui.core.job import JobId
 
 from .socket_requests import OwnerRequest
 
-__all__ = ["CurvesToDraw", "JobInFull", "Look", "SpansToShow", "Watch", "WhyJobsWait"]
+__all__ = ["CurvesToDraw", "JobInFull", "LookRequest", "SpansToShow", "WatchRequest", "WhyJobsWait"]
 
 
-class Look(OwnerRequest[bytes], frozen=True):
+class LookRequest(OwnerRequest[bytes], frozen=True):
     """Base of all of them."""
 
 
-class Watch(Look, frozen=True, tag="watch"):
+class WatchRequest(LookRequest, frozen=True, tag="watch"):
     """What changed since it was asked last: a part of it, as `control/watch_parts.py` has them."""
 
     watcher: str
@@ -27,18 +27,18 @@ class Watch(Look, frozen=True, tag="watch"):
     """Its version."""
 
 
-class WhyJobsWait(Look, frozen=True, tag="why_jobs_wait"):
+class WhyJobsWait(LookRequest, frozen=True, tag="why_jobs_wait"):
     jobs: tuple[JobId, ...]
 
 
-class JobInFull(Look, frozen=True, tag="job_in_full"):
+class JobInFull(LookRequest, frozen=True, tag="job_in_full"):
     job: JobId
 
 
-class CurvesToDraw(Look, frozen=True, tag="curves_to_draw"):
+class CurvesToDraw(LookRequest, frozen=True, tag="curves_to_draw"):
     job: JobId
     attempt: int | None = None
 
 
-class SpansToShow(Look, frozen=True, tag="spans_to_show"):
+class SpansToShow(LookRequest, frozen=True, tag="spans_to_show"):
     """What kept jobs from starting."""
