@@ -12,6 +12,7 @@ from gputui.tui.model.words import cut
 from .reading import Reading
 
 RULE = "Lower case never touches running work; capitals may, and ask."
+SECOND = "gputui --read-only in another terminal looks on, and changes nothing."
 MOVING = "j k ↑ ↓ g G ^d ^u PgUp PgDn"
 COLUMN, GAP = 58, 2
 KEYS = 9
@@ -29,7 +30,7 @@ def help_text(keys: Mapping[str, str], *, columns: int = 1) -> Text:
     """`keys`: those the user's own keymap changed."""
     text = Text(no_wrap=columns > 1)
     text.append(f"{RULE}\n", "bold").append(
-        f"{MOVING} move in a pane. Actions apply to the marked jobs, if any are.\n\n"
+        f"{MOVING} move in a pane. Actions apply to the marked jobs, if any are.\n{SECOND}\n\n"
     )
     parts = [list(_part(part, keys)) for part in Part if any(action.part is part for action in ACTIONS)]
     if columns == 1:
