@@ -10,21 +10,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
-from gputui.core.job import Job, JobId
+from msgspec.structs import replace
+
+from gputui.core.job import Ended, Job, JobId
 from gputui.core.results import Curve
 from gputui.core.snapshot import Snapshot
 from gputui.core.timeline.spans import RecordedSpan
 from gputui.core.views.amounts import moment
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.threads import begin
-from gputui.session.control.client import ClientError, NoOwner, OwnerStopped
+from gputui.session.control.client import Client, ClientError, NoOwner, OwnerStopped
 from gputui.session.control.job_details import Details
 from gputui.session.control.looking_on import LookingOn
 from gputui.session.errors import SessionError
 from gputui.session.files.folders import Files, Folders
 from gputui.session.files.paths import Paths
+from gputui.session.messages.socket_requests import Follow
 from gputui.session.messages.watch_requests import CurvesToDraw, JobInFull, LookRequest, SpansToShow, WhyJobsWait
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.ticket import OwnerGone, Ticket, Work
@@ -37,6 +41,7 @@ EVERY = 0.25
 NOBODY_AFTER = 1.5
 """Seconds without an owner after which it is said: one that passes the session on takes a moment."""
 MOST_QUESTIONS = 64
+NOBODY = "nobody owns this session now"
 ONLY_LOOKS = "this screen is read-only"
 
 
@@ -165,7 +170,7 @@ class WatchBridge(Bridge):
             except (NoOwner, ClientError, OSError) as error:
                 _close(looking)
                 looking = None
-                self._tell_unseen("nobody owns this session now" if isinstance(error, NoOwner) else str(error))
+                self._tell_unseen(NOBODY if isinstance(error, NoOwner) else str(error))
             self._wanted.wait(EVERY)
             self._wanted.clear()
         _close(looking)
@@ -209,9 +214,29 @@ class WatchBridge(Bridge):
 
     def _tell_unseen(self, sentence: str) -> None:
         now = time.time()
-        if now - self._seen > NOBODY_AFTER:
-            self._unseen = f"{sentence}; this is how it was at {moment(self._seen, now)}"
-            self._changed()
+        if now - self._seen <= NOBODY_AFTER or (self._unseen or "").startswith(sentence):
+            return
+        if sentence == NOBODY:
+            self._read_ends()
+        self._unseen = f"{sentence}; this is how it was at {moment(self._seen, now)}"
+        self._changed()
+
+    def _read_ends(self) -> None:
+        """What the last owner did after it was last heard, as a run that ends with its jobs: from the store, once."""
+        shown = self._shown
+        if shown is None:
+            return
+        going_on = [job.id for job in shown if not isinstance(job.state, Ended)]
+        with suppress(ClientError):
+            told = Client(self._paths.root).ask(Follow(going_on))
+            jobs = shown.jobs
+            for job in told.jobs:
+                jobs = jobs if job == shown[job.id] else jobs.set(job.id - shown.first_id, job)
+            active = frozenset(told.active)
+            holders = {lane: job for lane, job in shown.holders.items() if job in active}
+            self._shown = replace(shown, jobs=jobs, counts=told.counts, active=active, holders=holders)
+            with self._lock:
+                self._differing |= {job.id for job in told.jobs}
 
 
 def _differing(snapshot: Snapshot, before: Snapshot | None) -> set[JobId]:

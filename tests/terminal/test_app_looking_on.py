@@ -121,8 +121,10 @@ def test_a_run_and_its_cpu_lanes_are_looked_on_too(tmp_path: Path) -> None:
             second.shows("1 run")
             second.shows("CPU")
             (tmp_path / "first").touch()
-            assert run.wait(60) == 0
+            run.communicate(timeout=60)
+            assert run.returncode == 0
             second.shows("1/1")
+            second.shows("nobody owns this session now")
 
 
 def test_jobs_for_a_screen_that_only_looks_are_refused_or_said_not_to_be_added(tmp_path: Path) -> None:
