@@ -27,7 +27,7 @@ NO_GPU = "-1"
 """A device that is none: what old tools put in CUDA_VISIBLE_DEVICES to hide every GPU."""
 
 _HIGHEST_ID = 9999
-_EXAMPLES = "write for example 0,1 or 0-3 or 0x2,1 or [0,1],[2,3] or all or cpu:4 or slurm:8"
+_EXAMPLES = "write for example 0,1 or 0-3 or 0x2,1 or [0,1],[2,3] or all, cpu:4, sim:4 or slurm:8"
 
 _ITEM = re.compile(
     r"""(?: (?P<first>[0-9]+) (?: - (?P<last>[0-9]+) )?

@@ -81,6 +81,11 @@ def test_failed_means_the_jobs_of_the_current_pause(jobs: FakeOwner, gputui: Gpu
     assert "gputui resume" in told.err
 
 
+def test_that_no_job_has_failed_is_said(jobs: FakeOwner, gputui: Gputui) -> None:
+    jobs.jobs = {number: each for number, each in jobs.jobs.items() if each["state"] == "succeeded"}
+    assert "no job has failed in " in gputui("rerun", "--failed").err
+
+
 def test_a_rerun_takes_the_environment_of_this_shell(
     jobs: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
 ) -> None:

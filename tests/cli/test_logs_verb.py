@@ -34,6 +34,18 @@ def test_into_a_pipe_every_byte_is_kept(owner: FakeOwner, out: Path) -> None:
     assert done.stdout == EVIL
 
 
+def test_a_job_that_wrote_only_errors_says_where_they_are(owner: FakeOwner, tmp_path: Path, gputui: Gputui) -> None:
+    out, err = tmp_path / "OUT", tmp_path / "ERR"
+    out.touch()
+    err.write_text("Traceback\nValueError")
+    owner.jobs = {3: job(3, "failed", out=str(out), err=str(err))}
+    told = gputui("logs", "3")
+    assert (told.out, told.err) == ("", "gputui: #3 wrote nothing on OUT; 2 lines on ERR: gputui logs 3 --err\n")
+    assert gputui("logs", "3", "--err").err == ""
+    out.write_text("one\n")
+    assert gputui("logs", "3").err == ""
+
+
 def test_on_a_terminal_nothing_acts(owner: FakeOwner, out: Path) -> None:
     owner.jobs = {0: job(0, "running", out=str(out))}
     shown = _on_a_terminal("logs", "0")

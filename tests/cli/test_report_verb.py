@@ -66,3 +66,24 @@ def test_it_sorts_and_filters_in_a_browser_without_complaint_and_without_a_netwo
         chromium.value("document.getElementById('theme').click()")
         assert chromium.complaints == []
         assert [url for url in chromium.requests if not url.startswith("file:")] == []
+
+
+def test_without_a_script_the_page_still_names_its_session_and_has_the_results(page: Path, tmp_path: Path) -> None:
+    static = page.read_text().partition("<noscript>")[2].partition("</noscript>")[0]
+    assert "3 ok" in static
+    assert "<td>0.4333</td>" in static
+    assert f"<title>gputui · {Session(tmp_path).root.name}</title>" in page.read_text()
+    usual = tmp_path / "my-sweep" / "gputui_run"
+    usual.parent.mkdir()
+    Session(tmp_path).root.rename(usual)
+    assert "<title>gputui · my-sweep</title>" in _report(usual, "-").stdout
+
+
+def test_a_folder_is_named_as_what_it_is(page: Path, tmp_path: Path) -> None:
+    refused = _report(Session(tmp_path).root, f"{tmp_path}/")
+    assert f"{tmp_path}/ is a folder; -o needs the name of a file: -o {tmp_path}/" in refused.stderr
+
+
+def _report(root: Path, page: str) -> subprocess.CompletedProcess[str]:
+    words = [*GPUTUI, "report", "--session", str(root), "-o", page]
+    return subprocess.run(words, capture_output=True, text=True, check=False)

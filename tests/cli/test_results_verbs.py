@@ -63,6 +63,7 @@ def test_results_and_summary_tell_what_a_sweep_came_to(swept: Session) -> None:
     assert "same job, other seed: 0.01" in text
     summed = json.loads(verb(swept, "summary", "--json").stdout)
     assert (summed["succeeded"], summed["failed"], summed["best"][0]["id"]) == (10, 2, 4)
+    assert "--top: 'x' is not a whole number" in verb(swept, "results", "--top", "x").stderr
     refused = verb(swept, "results", "--metric", "nope")
     assert refused.returncode == 1
     assert "no job has printed nope; what was read: acc, val_loss" in refused.stderr

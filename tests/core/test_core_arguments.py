@@ -80,6 +80,21 @@ def test_a_flag_that_only_some_have_is_a_column() -> None:
     assert [column.title for column in parameters.columns()] == ["amp"]
 
 
+def test_what_tells_two_groups_of_one_program_apart_is_a_column() -> None:
+    world = World()
+    swept = [f"train --lr {lr} --data d" for lr in (0.1, 0.01)]
+    world.add(*(spec(command, group="file") for command in swept), spec("eval --ckpt x", group="other"))
+    world.add(*(spec(f"{command} --seed 1", group="sweep") for command in swept))
+    jobs = list(world.scheduler.snapshot().jobs)
+    parameters = learnt(jobs)
+    assert [column.title for column in parameters.columns()] == ["lr", "seed"]
+    assert len({parameters.told(job) for job in jobs if job.spec.group != "other"}) == 4
+    for job in jobs[3:]:
+        changed = parameters.learn(replace(job, archived=True))
+    assert changed
+    assert [column.title for column in parameters.columns()] == ["lr"]
+
+
 def test_a_name_is_as_short_as_it_stays_clear() -> None:
     parameters = learnt(jobs_of("train a.lr=1 b.lr=1 c.wd=1", "train a.lr=2 b.lr=3 c.wd=4"))
     assert [column.title for column in parameters.columns()] == ["a.lr", "b.lr", "wd"]

@@ -93,6 +93,15 @@ def scene(
     return TimelineScene(**settings)  # type: ignore[arg-type]
 
 
+def test_how_busy_a_lane_was_does_not_fall_after_the_end() -> None:
+    timeline, scheduler = read([ended(1, 0, 60), ended(2, 100, 200), ended(3, 0, 200, device="1")])
+    for later in (200, 300, 5000):
+        told = [
+            "".join(part.text for part in line) for line in lines(scene(timeline, scheduler, ZERO + later, 120, 30))
+        ]
+        assert [line.split()[-2:] for line in told if "%" in line][:2] == [["80%", "2"], ["100%", "1"]]
+
+
 SPANS = [
     RecordedSpan(number=1, kind=SpanKind.STRANGER, since=ZERO + 700, until=ZERO + 1500, device="0", user="alice名前",
                  text="python", pid=4, memory=31 * GIB),

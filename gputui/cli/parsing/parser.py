@@ -138,6 +138,8 @@ class Parser(argparse.ArgumentParser):
             return f"{name} takes no value ({self._see()})"
         if action is not None and error.message.startswith("expected"):
             return f"{name} needs a value: {name} {action.metavar or action.dest.upper()} ({self._see()})"
+        if error.message.startswith(f"{name} "):
+            return error.message  # a sentence of ours
         return f"{name}: {error.message}" if name else self._missing()
 
     def _refuse_word(self, word: str) -> NoReturn:

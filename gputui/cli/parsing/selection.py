@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gputui.cli.calling import agreed, on_terminal
 from gputui.cli.output.states import counted, told
@@ -31,8 +31,14 @@ def picked(client: Client, options: Options, words: Sequence[str], applies_to: S
     if flags.get("all") and applies_to is not None:
         jobs = [job for job in jobs if job.state in applies_to]
     if not jobs:
-        raise Exit(1, f"{options.verb}: no such job in {client.root}; nothing was done")
+        raise Exit(1, f"{_none(options.verb, flags)} in {client.root}; nothing was done")
     return jobs
+
+
+def _none(verb: str, flags: Mapping[str, bool]) -> str:
+    if not flags.keys() - {"failed", "all_failed"}:
+        return "no job has failed"
+    return "no job has succeeded" if flags.keys() == {"succeeded"} else f"{verb}: no such job"
 
 
 def parted(words: Sequence[str]) -> tuple[list[tuple[int, int]], list[str]]:

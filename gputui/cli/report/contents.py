@@ -17,7 +17,7 @@ from gputui.gpus.history.columns import between
 from gputui.gpus.history.file import read_history
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client
-from gputui.session.files.paths import Paths
+from gputui.session.files.paths import Paths, session_name
 from gputui.session.messages.replies import ListedJob
 from gputui.session.messages.result_requests import SummaryQuestion
 from gputui.session.messages.socket_requests import Curves, Follow, Listing
@@ -37,7 +37,7 @@ def contents(client: Client, page: str, metric: str = "") -> dict[str, Any]:
     jobs = client.ask(Listing()).jobs
     now = time.time()
     return {
-        "session": plain(os.path.basename(client.root)),
+        "session": plain(session_name(client.root)),
         "path": plain(client.root),
         "host": plain(os.uname().nodename),
         "made": now,

@@ -7,15 +7,18 @@ import os
 from html import escape
 from typing import Any
 
+from gputui.core.views.result_values import result_text
+
 __all__ = ["written_page"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """The browser itself lets it load nothing."""
+MOST_STATIC = 500
+"""Rows for whoever runs no scripts."""
 
 
-def written_page(data: dict[str, Any], text: str) -> str:
-    """`text`: the summary, for browsers that run no scripts."""
+def written_page(data: dict[str, Any]) -> str:
     title = escape(f"gputui · {data['session']}")
     return "\n".join(
         [
@@ -26,12 +29,39 @@ def written_page(data: dict[str, Any], text: str) -> str:
             '<meta name="color-scheme" content="light dark">',
             f"<title>{title}</title>",
             f"<style>{_file('report.css')}</style></head>",
-            f"<body><main id=page><noscript><pre>{escape(text)}</pre></noscript></main>",
+            f"<body><main id=page><noscript>{_without_script(data)}</noscript></main>",
             f'<script type="application/json" id="data">{_embedded(data)}</script>',
             f"<script>{_file('report.js')}</script></body></html>",
             "",
         ]
     )
+
+
+def _without_script(data: dict[str, Any]) -> str:
+    """The facts and the results, for whoever runs no scripts."""
+    metric = data["metric"]["name"] if data["metric"] is not None else "result"
+    head = ["id", "state", *(one["title"] for one in data["params"]), metric, "at", "name"]
+    rows = [_cells(row, data["decimals"]) for row in data["rows"][:MOST_STATIC]]
+    more = max(0, len(data["rows"]) - MOST_STATIC) + data["left_out"]
+    return "\n".join(
+        [
+            f"<h1>{escape(data['session'])}</h1><p>{escape(data['headline'])}</p>",
+            f"<table>{_table_row('th', head)}",
+            *(_table_row("td", row) for row in rows),
+            f"</table>{f'<p>and {more:,} more jobs</p>' if more else ''}",
+            "<p>With JavaScript this page has curves, a timeline and a table to sort and filter.</p>",
+        ]
+    )
+
+
+def _cells(row: dict[str, Any], decimals: int) -> list[str]:
+    best = row["not_finite"] if row["best"] is None else result_text(row["best"], decimals)
+    step = "" if row["step"] is None else f"{row['step']:g}"
+    return [str(row["id"]), row["state"], *row["params"], best, step, row["name"]]
+
+
+def _table_row(kind: str, cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
 
 
 def _embedded(data: dict[str, Any]) -> str:

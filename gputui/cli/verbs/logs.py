@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.tail import Log, sink
+from gputui.cli.output.tail import CHUNK, Log, sink
 from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.parser import Options, Parser, whole
 from gputui.core.states import ENDS
+from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
 from gputui.session.messages.replies import ShownAttempt, ShownJob
 from gputui.session.messages.socket_requests import Show
@@ -52,7 +54,30 @@ def work(options: Options) -> int:
     log = opened(path, options.lines, f"attempt {attempt} of #{shown.id}")
     log.copy()
     log.close()
+    say_if_silent(shown, attempt, options)
     return 0
+
+
+def say_if_silent(shown: ShownJob, number: int, options: Options) -> None:
+    """Nothing on standard output, but something on the other: where it is."""
+    past = (attempt for attempt in shown.attempts if attempt.number == number)
+    files = shown if number == shown.attempt else next(past, None)
+    if options.err or files is None or not files.out or not files.err:
+        return
+    lines = _lines_in(files.err)
+    if lines and not _lines_in(files.out):
+        older = f" --attempt {number}" if number != shown.attempt else ""
+        told = counted(lines, "line", "lines")
+        say(f"#{shown.id} wrote nothing on OUT; {told} on ERR: gputui logs {shown.id}{older} --err")
+
+
+def _lines_in(path: str) -> int:
+    """The last one need not be whole."""
+    count, last = 0, b"\n"
+    with suppress(OSError), open(path, "rb") as file:
+        while piece := file.read(CHUNK):
+            count, last = count + piece.count(b"\n"), piece[-1:]
+    return count + (last != b"\n")
 
 
 def file_of(shown: ShownJob, options: Options) -> tuple[str, int]:
@@ -116,6 +141,7 @@ class FollowedLog:
                 if self._log is not None:
                     self._log.copy()
                 if over:
+                    say_if_silent(self._shown, self._shown.attempt, self._options)
                     return 0
                 time.sleep(LOOK_EVERY)
                 self._shown = self._client.ask(Show(self._shown.id))

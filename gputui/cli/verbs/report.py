@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from contextlib import suppress
 
@@ -34,8 +35,11 @@ def work(options: Options) -> int:
 
     client = session(options)
     page = options.output or f"{client.root}.html"
+    if page.endswith("/") or os.path.isdir(page):
+        proposed = os.path.join(page, f"{os.path.basename(client.root)}.html")
+        raise Exit(1, f"{page} is a folder; -o needs the name of a file: -o {shlex.quote(proposed)}")
     data = contents(client, os.getcwd() + "/-" if page == "-" else page, options.metric)
-    written = written_page(data, data["headline"])
+    written = written_page(data)
     if page == "-":
         out(written)
         return 0

@@ -205,6 +205,14 @@ class Timeline:
         """When the first attempt did."""
         return min((row.starts[0] for row in self.rows.values() if len(row)), default=None)
 
+    def worked(self, snapshot: Snapshot, now: float) -> tuple[float, float]:
+        """What busy is a share of: from the first start to the last end, or to now while something runs."""
+        began = self.began()
+        if snapshot.active:
+            return min((began or now, *(bar.start for _, bar in running(snapshot)))), now
+        ended = max((row.ends[-1] for row in self.rows.values() if len(row)), default=now)
+        return began if began is not None else ended, ended
+
     def waited_at(self, at: float) -> int:
         """About how many jobs had come and not begun."""
         return bisect_right(self.added, at) - bisect_right(self.begun, at)

@@ -128,6 +128,14 @@ class _Group:
             if (difference := self.differences.get(name)) and difference.others and difference.own
         ]
 
+    def shared(self) -> dict[str, str]:
+        """What all of its jobs are told alike."""
+        return {
+            name: value
+            for name, value in self.named.items()
+            if (difference := self.differences[name]).own and not difference.others
+        }
+
 
 class Parameters:
     """All groups of a session; learning one job costs its own words, whatever is known already."""
@@ -146,7 +154,7 @@ class Parameters:
         self._columns = None
         if known is not None:
             del self._learnt[job.id]
-            changed = self._groups[known.group].note(known, -1)
+            changed = self._groups[known.group].note(known, -1) or not self._groups[known.group].count
         if spec is not None:
             self._learnt[job.id] = spec
             group = self._groups.get(spec.group)
@@ -167,16 +175,15 @@ class Parameters:
         return self._columns
 
     def _made(self) -> tuple[ParameterColumn, ...]:
-        names: dict[str, list[_Difference]] = {}
-        for group in self._fresh():
-            for name in group.varying():
-                names.setdefault(name, []).append(group.differences[name])
+        groups = list(self._fresh())
+        names = dict.fromkeys([name for group in groups for name in group.varying()] + _between(groups))
         titles = short_names(names)
+        uses = {name: [use for group in groups if (use := group.differences.get(name))] for name in names}
         return tuple(
             ParameterColumn(
-                name, titles[name], max(each.longest for each in differing), not any(each.words for each in differing)
+                name, titles[name], max(use.longest for use in uses[name]), not any(use.words for use in uses[name])
             )
-            for name, differing in names.items()
+            for name in names
         )  # fmt: skip
 
     def value(self, job: Job, name: str) -> str | None:
@@ -238,6 +245,19 @@ class Parameters:
         group = self._groups[name] = _Group(specs[0])
         for spec in specs:
             group.note(spec, 1)
+
+
+def _between(groups: Iterable[_Group]) -> list[str]:
+    """In what groups of one program differ, though the jobs of each are alike in it; having a name or not counts."""
+    programs: dict[str, list[dict[str, str]]] = {}
+    for group in groups:
+        if not group.rests.differs:
+            programs.setdefault(group.rests.common, []).append(group.shared())
+    found: list[str] = []
+    for shared in programs.values():
+        names = dict.fromkeys(name for each in shared for name in each) if len(shared) > 1 else ()
+        found += [name for name in names if any(each.get(name) != shared[0].get(name) for each in shared)]
+    return found
 
 
 def _named(column: ParameterColumn, value: str) -> str:

@@ -11,6 +11,16 @@ from gputui.session.errors import NotOurs, SessionError
 PRIVATE = ".gputui"
 
 
+USUAL = ("gputui_run", "hog_run")
+"""Names that say nothing of what a session is for."""
+
+
+def session_name(root: str) -> str:
+    """As its user knows it: the folder, or the one that holds it where it has the usual name."""
+    folder, name = os.path.split(root)
+    return os.path.basename(folder) if name in USUAL and os.path.basename(folder) else name
+
+
 class Paths:
     """The folder of one session. `create` makes what is missing and refuses what is not safely ours."""
 

@@ -11,6 +11,7 @@ from gputui.core.job import Crashed, Ended, Job
 from gputui.core.mode import Cause
 from gputui.process.event_loop import EventLoop
 from gputui.session.config import Config
+from gputui.session.files.paths import session_name
 
 from .hook_runner import Hook, HookRunner, Variables
 
@@ -40,9 +41,7 @@ class Hooks:
 
     @property
     def session_name(self) -> str:
-        """As its user knows it: the folder, or the one that holds it where it has the usual name."""
-        folder, name = os.path.split(self._root)
-        return os.path.basename(folder) if name in ("gputui_run", "hog_run") else name
+        return session_name(self._root)
 
     @property
     def wanted(self) -> bool:

@@ -70,9 +70,10 @@ def lines(scene: TimelineScene) -> list[MarkedLine]:
     shown = _in_sight(places, scene.place, room)
     made = [_ticks(scene)]
     active, ends, to_come = _now(scene)
+    worked = scene.timeline.worked(scene.snapshot, scene.now)
     for place in shown:
         lane = _scene(scene, place, active.get(place), ends, to_come.get(place, ()))
-        made += _lane(scene, place, lane, per)
+        made += _lane(scene, place, lane, per, worked)
     made.append(cursor_line(scene.snapshot, scene.cursor, scene.place, scene.name_of, scene.now, scene.width))
     made += below(scene, places, active, scene.height - len(made))
     return [_fitted(line, scene.width) for line in [*made, *([()] * scene.height)][: scene.height]]
@@ -118,9 +119,11 @@ def _scene(
                      window=window, now=scene.now, cursor=scene.cursor, lined=scene.lined)  # fmt: skip
 
 
-def _lane(scene: TimelineScene, place: LanePlace, lane: LaneScene, per: int) -> list[MarkedLine]:
+def _lane(
+    scene: TimelineScene, place: LanePlace, lane: LaneScene, per: int, worked: tuple[float, float]
+) -> list[MarkedLine]:
     device = device_at(scene.picture, place)
-    made = [(*_label(scene, place, device), *bar_line(lane), *_figures(scene, lane))]
+    made = [(*_label(scene, place, device), *bar_line(lane), *_figures(scene, lane, worked))]
     graph_rows = min(2, per - 1) if per < 3 else per - 2
     if graph_rows:
         histories = scene.picture.history
@@ -149,10 +152,9 @@ def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) 
             Inked(f" {cut(name, room)}".ljust(scene.left - 1 - len(number)), Stroke.PAST)]  # fmt: skip
 
 
-def _figures(scene: TimelineScene, lane: LaneScene) -> list[Inked]:
-    """How much of the time it was busy, and with how many attempts."""
-    began = scene.timeline.began()
-    since, until = max(scene.window.start, began if began is not None else scene.now), min(scene.window.end, scene.now)
+def _figures(scene: TimelineScene, lane: LaneScene, worked: tuple[float, float]) -> list[Inked]:
+    """How much of the time in sight it was busy, and with how many attempts."""
+    since, until = max(scene.window.start, worked[0]), min(scene.window.end, worked[1])
     if until <= since:
         return []
     seconds = lane.row.busy_seconds(since, until)
