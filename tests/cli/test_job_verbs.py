@@ -73,6 +73,20 @@ def test_of_many_reruns_one_is_tried_first_unless_all_are_wanted_at_once(jobs: F
     assert jobs.events()[-1] == {"type": "resume"}
 
 
+@pytest.mark.parametrize(
+    ("tried", "told"),
+    [
+        (13, "they start when #13, which is tried alone, succeeds or lives 1:00"),
+        (4, "#4 is tried first; the others start when it succeeds or lives 1:00"),
+    ],
+)
+def test_a_rerun_says_what_it_waits_for(jobs: FakeOwner, gputui: Gputui, tried: int, told: str) -> None:
+    scope = {"group": None, "message": "3 jobs: boo", "jobs": [4, 5], "count": 2, "signature": "boo", "since": 0.0}
+    probe = {"common": {}, "job": tried, "trying": True, "at": None, "alive_after": 60.0}
+    jobs.scheduler = {"state": "paused", "cause": None, "paused": [scope | probe]}
+    assert told in gputui("rerun", "--all", "-y").err
+
+
 def test_failed_means_the_jobs_of_the_current_pause(jobs: FakeOwner, gputui: Gputui) -> None:
     jobs.scheduler = {"state": "paused", "cause": {"kind": "crashes", "message": "3 jobs crashed alike", "jobs": [4]}}
     told = gputui("rerun", "--failed")

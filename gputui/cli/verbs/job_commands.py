@@ -20,8 +20,9 @@ from gputui.core.events import (
     TryFirst,
     UserCommand,
 )
+from gputui.core.job import JobId
 from gputui.core.states import ACTIVE, ENDS, WAITING
-from gputui.core.views.amounts import duration_words
+from gputui.core.views.caution import rule
 from gputui.session.control.client import Client
 from gputui.session.messages.replies import PausedShown, PickedJob
 from gputui.session.messages.socket_requests import Commands, StatusQuestion
@@ -63,7 +64,8 @@ HELP = {
     "rerun": (
         "rerun JOBS … | --failed | --all-failed [--all-at-once]",
         "Runs ended jobs again, each as a new attempt with the environment of this shell. Of several that failed one "
-        "is tried first; the others follow when it succeeds, or has run longer than they did. --all: every ended job.",
+        "is tried first; the others start when it succeeds or lives three times as long as they did, a minute at least"
+        ". While one is tried already they start after it. --all: every ended job.",
         "gputui rerun 12\ngputui rerun --failed\ngputui rerun --all-failed --all-at-once -y",
     ),
     "rm": (
@@ -124,7 +126,7 @@ def work(options: Options) -> int:
     outcomes = client.ask(request(options, jobs), work=needs_engine(options, jobs))[: len(jobs)]
     status = report(outcomes, jobs, done(options, jobs))
     if verb in GIVES_WORK:
-        say_if_paused(client)
+        say_if_paused(client, {job.id for job in jobs})
     return status
 
 
@@ -176,15 +178,20 @@ def done(options: Options, jobs: list[PickedJob]) -> str:
     return DONE[options.verb]
 
 
-def say_if_paused(client: Client) -> None:
+def say_if_paused(client: Client, jobs: set[JobId]) -> None:
     scheduler = client.ask(StatusQuestion()).scheduler
     for paused in scheduler.paused:
-        if paused.trying or (paused.at is not None and paused.job is not None):
-            say(f"#{paused.job} is tried first; the others follow when it succeeds, or lives {_life(paused)}")
+        concerns = paused.group is None or bool(jobs & {paused.job, *paused.jobs})
+        if concerns and (paused.trying or (paused.at is not None and paused.job is not None)):
+            say(_order_told(paused, jobs))
             return
     if scheduler.cause is not None:
         say(f"the scheduler is paused ({scheduler.cause.message}); gputui resume lets it start jobs")
 
 
-def _life(paused: PausedShown) -> str:
-    return duration_words(paused.alive_after)
+def _order_told(paused: PausedShown, jobs: set[JobId]) -> str:
+    """As things stand now: one of these is tried, or all of them start after the one that is."""
+    when = rule(paused.alive_after)
+    if paused.job in jobs:
+        return f"#{paused.job} is tried first; {'all others' if len(jobs) == 1 else 'the others'} start when it {when}"
+    return f"{'it starts' if len(jobs) == 1 else 'they start'} when #{paused.job}, which is tried alone, {when}"
