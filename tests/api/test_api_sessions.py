@@ -189,7 +189,7 @@ def test_waiting_ends_in_time_and_when_nothing_goes_on(session: gputui.Session) 
         slow.wait(timeout=0.1)
     held = session.add("true", hold=True)
     subprocess.run([sys.executable, "-m", "gputui", "kill", "0", "--session", session.path], check=True)
-    with pytest.raises(gputui.Stuck, match="1 jobs wait"):
+    with pytest.raises(gputui.Stuck, match="1 job waits"):
         session.wait()
     assert held.state == "held"
 

@@ -63,7 +63,10 @@ def test_sixty_jobs_of_which_twelve_crash_are_all_run_by_run(tmp_path: Path) -> 
     session = Session(tmp_path)
     done = session.run(sweep(session), gpus="cpu:4")
     assert done.returncode == 1
-    assert "one at a time, until one succeeds" in done.stderr
+    said = next(line for line in done.stderr.splitlines() if "crashed alike" in line)
+    assert "jobs crashed alike: RuntimeError: mat1" in said
+    assert said.endswith("; going on one at a time until one succeeds")
+    assert "paused" not in said
     assert "succeeded: all go on" in done.stderr
     assert "12 of 60 jobs failed" in done.stderr
     check_all_ran(session)
@@ -164,6 +167,14 @@ def test_ten_jobs_without_a_module_are_one_group_and_one_verb_mends_them(home: H
         "attempt 2 started",
         "attempt 2 succeeded",
     ]
+
+
+def test_a_job_that_can_never_start_here_is_told_with_its_why(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    done = session.run(session.write("true", "#: gpus=4", "true # large"), gpus="cpu:2")
+    assert done.returncode == 1
+    assert "1 job waits: needs 4 GPUs; this session has 2 lanes without a GPU" in done.stderr
+    assert "to go on: gputui run" not in done.stderr, "that would wait as well"
 
 
 def test_only_the_group_that_crashes_is_paused_and_said_to_be(home: Home) -> None:

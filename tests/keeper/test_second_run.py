@@ -118,7 +118,8 @@ def test_it_leaves_jobs_that_nothing_will_start(home: Home, first: Process) -> N
     go(home)
     _, err = second.communicate(timeout=60)
     assert (second.returncode, first.wait(60)) == (1, 1)
-    assert "1 jobs wait" in err
+    assert "1 job waits: " in err
+    assert "resume" not in err, "that would start nothing"
 
 
 def test_without_jobs_of_its_own_it_says_so(home: Home, first: Process) -> None:

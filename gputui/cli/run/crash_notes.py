@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from gputui.core.job import Succeeded
+from gputui.core.mode import Cause
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.amounts import duration_exact
 from gputui.core.views.caution import Caution
@@ -32,14 +33,20 @@ class CrashNotes:
 
 
 def _begun(caution: Caution) -> str:
-    whose = f"group {caution.group or 'without a name'} is paused" if caution.group is not None else "paused"
-    sentence = f"{whose}: {caution.cause.message}"
+    group = f"group {caution.group or 'without a name'}" if caution.group is not None else ""
+    if caution.goes_on and caution.job is not None and not caution.wait:
+        return f"{group}{': ' * bool(group)}{_crashed(caution.cause)}; going on one at a time until one succeeds"
+    sentence = f"{group}{' is ' * bool(group)}paused: {caution.cause.message}"
     if not caution.goes_on or caution.job is None:
         return sentence
-    if caution.wait:
-        at = f" in {duration_exact(caution.at - time.time())}" if caution.at is not None and not caution.tries else ""
-        return f"{sentence}; tries #{caution.job} alone{at}"
-    return f"{sentence}; from now on one at a time, until one succeeds"
+    at = f" in {duration_exact(caution.at - time.time())}" if caution.at is not None and not caution.tries else ""
+    return f"{sentence}; tries #{caution.job} alone{at}"
+
+
+def _crashed(cause: Cause) -> str:
+    """`5 jobs crashed alike: exit code 3`"""
+    alike = cause.count > 1 and cause.signature is not None
+    return cause.message.replace(" jobs: ", " jobs crashed alike: ", 1) if alike else cause.message
 
 
 def _over(snapshot: Snapshot, caution: Caution) -> str:

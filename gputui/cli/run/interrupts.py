@@ -15,7 +15,9 @@ from typing import Any
 from gputui.cli.output.one_key import TERMINAL, answer
 from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
+from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.amounts import counted
 from gputui.process.wakeup import Wakeup
 
 SECOND_THOUGHT = 2.0
@@ -166,13 +168,21 @@ class Behind:
             if not snapshot.waiting:
                 return f"{snapshot.cause.message}. Mend it and load the same jobs again: the failed ones are rerun."
             return (
-                f"{snapshot.cause.message}. {snapshot.waiting} jobs wait. Mend it and load the same jobs again: "
+                f"{snapshot.cause.message}. {self._waiting()}. Mend it and load the same jobs again: "
                 f"the failed ones are rerun and the rest goes on. {self._again} without jobs leaves the failed ones "
                 "out; --pause-after 0 never pauses."
             )
         if way is None and self._goes_on and self._keeper is not None and self._others:
             return f"{self._others} other jobs of this session go on: {self._keeper} schedules them. {self._back}"
-        return f"{snapshot.waiting} jobs wait; to go on: {self._again}" if snapshot.waiting else None
+        if not snapshot.waiting:
+            return None
+        if way is None and snapshot.mode is Mode.RUNNING and snapshot.awaits:
+            each = " (gputui ls tells of each)" if snapshot.waiting > 1 else ""
+            return f"{self._waiting()}: {snapshot.awaits}{each}"
+        return f"{self._waiting()}; to go on: {self._again}"
+
+    def _waiting(self) -> str:
+        return counted(self._snapshot.waiting, "job waits", "jobs wait")
 
     def _detached(self) -> str:
         snapshot = self._snapshot

@@ -8,6 +8,7 @@ import signal
 from gputui.cli.output.progress_lines import EventLines
 from gputui.cli.output.words import Exit, say
 from gputui.core.job import Ended, JobId, Succeeded
+from gputui.core.views.amounts import counted
 from gputui.process.wakeup import Wakeup
 from gputui.session.control.client import Client, OwnerStopped, RequestRefused
 from gputui.session.messages.replies import Followed
@@ -47,6 +48,7 @@ class JoinedRun:
         """In their order; filled by the thread that reads standard input, emptied by the one that looks."""
         self._failed = self._ended = 0
         self._paused: str | None = None
+        self._awaits: str | None = None
         self._stopped_told = False
         say(f"this session is open in gputui {owned.kind} (pid {owned.pid}): jobs are added there")
 
@@ -88,8 +90,11 @@ class JoinedRun:
             more_may_come = not feeder.ended.is_set()
             goes_on = self._look() or more_may_come or (self._options.wait_when_paused and bool(self._unfinished))
         if self._unfinished:
-            why = f"paused: {self._paused}" if self._paused is not None else "nothing starts by itself"
-            say(f"{why}. {len(self._unfinished)} jobs wait; to go on: gputui resume")
+            wait = counted(len(self._unfinished), "job waits", "jobs wait")
+            if self._paused is not None:
+                say(f"paused: {self._paused}. {wait}; to go on: gputui resume")
+            else:
+                say(f"{wait}: {self._awaits or 'nothing starts by itself; gputui ls tells why'}")
 
     def _open(self) -> None:
         """What was named and all jobs that are there already: one request, as of whoever opens a session itself."""
@@ -124,6 +129,7 @@ class JoinedRun:
     def _take_in(self, seen: Followed) -> None:
         cause = seen.scheduler.cause
         self._paused = cause.message if cause is not None else None
+        self._awaits = seen.scheduler.awaits
         self._stopped_told = False
         for job in seen.jobs:
             self._reporter.tell(job)

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from gputui.core.events import Resume
 from gputui.core.job import JobSpec
 from gputui.core.states import ENDS
+from gputui.core.views.amounts import counted
 from gputui.logs.plain import plain
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
 from gputui.session.control.client import Client, ClientError, NoSession, fresh_id
@@ -137,7 +138,8 @@ class Session:
             goes_on, cause = followed.goes_on or goes_on, followed.scheduler.cause
         if unfinished and not goes_on:
             why = f"the scheduler is paused: {cause.message}" if cause is not None else "nothing starts by itself"
-            raise Stuck(f"{why}; {len(unfinished)} jobs wait (gputui ls --session {shlex.quote(self.path)})")
+            wait = counted(len(unfinished), "job waits", "jobs wait")
+            raise Stuck(f"{why}; {wait} (gputui ls --session {shlex.quote(self.path)})")
         return unfinished
 
     def results(self, *jobs: JobHandle[Any] | int) -> list[Result[Any]]:
