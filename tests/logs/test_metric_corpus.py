@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,20 @@ def test_anything_may_be_printed(printed: bytes) -> None:
 def test_a_state_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="not the state"):
         MetricReader.resume(b"rubbish")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [" " * 380 + "x 0.5", "{" + " " * 15_000, "/" * 590 + " 0.5", "a-" * 290 + "=0.5", "loss " + "is " * 180 + "x 0.5"],
+    ids=["blanks", "an open brace", "slashes", "dashes", "words"],
+)
+def test_no_line_keeps_its_reader_busy(line: str) -> None:
+    """A search that goes over the same blanks again and again held up the whole owner for a minute."""
+
+    def cost(text: str) -> float:
+        began = time.thread_time()
+        MetricReader().feed(f"{text}\n".encode())
+        return time.thread_time() - began
+
+    ordinary = min(cost("epoch 3 loss 0.5 acc 0.9 " * 20) for _ in range(3))
+    assert min(cost(line) for _ in range(2)) < 100 * ordinary

@@ -21,6 +21,7 @@ __all__ = ["Context", "read"]
 
 MOST_PENDING = 64
 LONGEST_TABLE = 2000
+LONGEST_HEADING = 300
 _TELLING = re.compile(r"\d|\bnan\b|\binf\b", re.IGNORECASE)
 _BAR = re.compile(
     r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?\s*\[(?P<inside>.*)\]\s*$"
@@ -79,7 +80,7 @@ def read(line: str, context: Context) -> list[MetricReading]:
         return []
     found = LineFindings(phase=phase)
     _read_body(body, context, found)
-    if not found.named and (heading := _HEADING.match(body)) is not None:
+    if not found.named and len(body) <= LONGEST_HEADING and (heading := _HEADING.match(body)) is not None:
         context.phase = _SHORT[heading["phase"].lower()[:2]]
     elif _tells_where(found):
         context.phase = None

@@ -30,9 +30,11 @@ _OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*
 _ARROW = re.compile(r"\s*(?:-+>|→|=>|\bto\b)\s*")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
 _QUOTED = re.compile(
-    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1|\S*/\S*=\S*|\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
+    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1|(?<!\S)[^\s/]*/[^\s=]*=\S*|(?<!\S)\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
 )
 _OPENING_STEP = re.compile(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
+_WIDE = re.compile(r"\s{3,}")
+"""Two blanks part as much as many do, and many cost a search far more."""
 _MARKS = re.compile(r"^[^\w(]+")
 _AFTER = re.compile(r"\s{0,2}\w*")
 _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
@@ -40,7 +42,8 @@ _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
 
 def read_line(line: str, found: LineFindings) -> None:
     """Adds what the line says."""
-    text = _QUOTED.sub(lambda one: " " * len(one[0]), _CALL.sub(_blank_call, line))
+    narrow = _WIDE.sub("  ", line)
+    text = _WIDE.sub("  ", _QUOTED.sub(lambda one: " " * len(one[0]), _CALL.sub(_blank_call, narrow)))
     _phase_of_line(text, found)
     begin = 0
     opening = _OPENING_STEP.match(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from gputui.core.results.wanted import WantedMetric
 from .exact import MARK, told_in
 from .frames import Frames
 from .line_reader import Context, read
+from .mappings import mapping_in
 from .reading import MetricReading
 from .wanted import is_wanted, read_wanted
 
@@ -20,8 +23,11 @@ MARK_BYTES = MARK.encode()
 MOST_NAMES = 64
 MOST_LINES = 400
 """Of one feed; of more, those are read that say something else than the others."""
-LONGEST_TEXT = 2000
+LONGEST_TEXT = 600
 """Characters of a line that is no dictionary."""
+
+
+_WIDE = re.compile(r"\s{3,}")
 
 
 class _Kept(Struct):
@@ -87,8 +93,10 @@ class MetricReader:
         return [reading for line in lines for reading in self._line(line) if self._has_room(reading.name)]
 
     def _line(self, line: str) -> list[MetricReading]:
-        if len(line) > LONGEST_TEXT and "{" not in line:
-            return []
+        if len(line) > LONGEST_TEXT:
+            line = _WIDE.sub("  ", line)
+            if len(line) > LONGEST_TEXT and mapping_in(line) is None:
+                return []
         if MARK not in line:
             return self._with_wanted(line, read(line, self._kept.context))
         told = told_in(line)
