@@ -38,6 +38,11 @@ def test_three_commands_one_of_which_fails(session: Session) -> None:
     assert failed.endswith(": exit code 1")
 
 
+def test_a_start_says_on_which_lane_without_a_gpu(session: Session) -> None:
+    done = session.run(session.write("echo a", "#: gpus=0\necho b"), gpus="cpu:1")
+    assert lines_of(done, "Processing") == ["Processing command `echo a` on cpu 0", "Processing command `echo b`"]
+
+
 def test_the_same_line_again_keeps_what_is_done_and_reruns_what_failed(session: Session) -> None:
     jobs = session.write("echo a", f"echo try; test -e {session.folder}/mended", "echo c")
     assert session.run(jobs).returncode == 1

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Protocol
 
-from gputui.core.job import Attempt, Ended, Job, JobId, StateName, Succeeded
+from gputui.core.job import Attempt, Ended, EngineName, Job, JobId, Placed, StateName, Succeeded
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.amounts import duration_words, moment
 from gputui.core.views.standing import Word, standing
@@ -59,13 +59,13 @@ class EventLines:
         started, ended = self._told.get(job.id, (0, 0))
         for attempt in job.attempts:
             if attempt.number > started:
-                lines.append(beginning(job, attempt.gpus))
+                lines.append(beginning(job, attempt))
                 started = attempt.number
             if attempt.number > ended:
                 lines.append(ending(job, attempt))
                 ended = attempt.number
         if job.active is not None and job.active.attempt > started and not job.submitted:
-            lines.append(beginning(job, job.active.gpus))
+            lines.append(beginning(job, job.active))
             started = job.active.attempt
         if job.state.name is StateName.SKIPPED and job.id not in self._told:
             lines.append(f"#{job.id} skipped: a job it waits for did not succeed")
@@ -82,8 +82,17 @@ class EventLines:
         pass
 
 
-def beginning(job: Job, gpus: tuple[str, ...]) -> str:
-    return f"Processing command `{plain(job.spec.command)}` on gpu {plain(','.join(gpus))}"
+def beginning(job: Job, run: Attempt | Placed) -> str:
+    return f"Processing command `{plain(job.spec.command)}`{_on(run)}"
+
+
+def _on(run: Attempt | Placed) -> str:
+    """Lanes without a GPU are told by their own numbers; a job that needs no lane is on none."""
+    if run.gpus:
+        return f" on gpu {plain(','.join(run.gpus))}"
+    if run.engine is EngineName.LOCAL and run.lanes:
+        return f" on cpu {','.join(map(str, run.lanes))}"
+    return ""
 
 
 def ending(job: Job, attempt: Attempt) -> str:
