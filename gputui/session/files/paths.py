@@ -100,6 +100,11 @@ def close_to_others(private: str) -> str:
     try:
         if os.fstat(fd).st_uid == os.getuid():
             os.fchmod(fd, 0o700)
+    except OSError as error:
+        raise SessionError(
+            f"others can look into {private}, where the environments of your jobs are, and it cannot be closed to "
+            f"them: {error.strerror}; copy the folder to where you may write (cp -a) and use the copy"
+        ) from error
     finally:
         os.close(fd)
     return f"others could look into {private}, where the environments of your jobs are; it is closed to them again"

@@ -141,12 +141,13 @@ def _explain(paths: Paths) -> None:
 
     from . import lock as locks
 
-    lock = locks.take(paths)
-    if lock is None:
-        return
     try:
-        open_session(paths, Layout()).store.close()
+        lock = locks.take(paths)
+        if lock is None:
+            return
+        try:
+            open_session(paths, Layout()).store.close()
+        finally:
+            lock.release()
     except SessionError as error:
         raise ClientError(str(error)) from error
-    finally:
-        lock.release()

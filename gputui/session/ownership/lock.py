@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -56,9 +57,7 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
         try:
             fd = forks.opened(paths.lock, flags)
         except OSError as error:
-            raise SessionError(
-                f"cannot use the session in {paths.root}: {error.strerror}; choose another --output-dir"
-            ) from error
+            raise SessionError(f"cannot use the session in {paths.root}: {error.strerror}; {_advice(error)}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -69,6 +68,12 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
         forks.close(fd)
         if not create:
             return None
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "to look at it, or to go on with it, copy the folder to where you may write (cp -a) and use the copy"
+    return "choose another --output-dir"
 
 
 def _still_there(fd: int, path: str) -> bool:
