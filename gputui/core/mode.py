@@ -44,7 +44,7 @@ LEFT_ON_PURPOSE = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED)
 SENTENCES = {
     PauseKind.USER: "paused by you",
     PauseKind.DRAINED: "drained: the jobs that ran have ended, nothing new was started",
-    PauseKind.STOPPED: "stopped: the jobs that ran were ended and wait again",
+    PauseKind.STOPPED: "stopped by you: nothing new is started",
     PauseKind.INTERRUPTED: "interrupted: nothing new was started",
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.homes import Home, reap
+from support.mounts import read_only
 from support.schemas import valid
 from support.sessions import GPUTUI, said
 from support.waiting import until
@@ -149,6 +150,45 @@ def test_stop_leaves_nothing_behind_and_resume_goes_on(sh: Shell) -> None:
     sh("wait", "1")
 
 
+def test_stop_of_a_session_with_nothing_left_to_do_pauses_nothing(sh: Shell) -> None:
+    sh("add", "true")
+    sh("wait")
+    assert sh("stop").stdout == "nothing of gputui runs here any more; 0 jobs wait\n"
+    assert sh.home.members() == []
+    assert valid("ls", sh("ls", "--json").stdout)["scheduler"]["cause"] is None
+    assert "paused" not in sh("add", "true").stderr
+    sh("wait", "1")
+
+
+def test_add_to_a_paused_session_prints_the_id_and_says_that_it_waits(sh: Shell) -> None:
+    sh("add", "--no-start", "true")
+    sh("stop")
+    stopped = sh("add", "true")
+    assert stopped.stdout == "1\n"
+    assert "the scheduler is paused (stopped by you: nothing new is started); gputui resume lets" in stopped.stderr
+    sh("resume")
+    sh("wait")
+    sh("pause")
+    paused = sh("add", "--no-start", "true")
+    assert paused.stdout == "2\n"
+    assert "the scheduler is paused (paused by you); gputui resume lets" in paused.stderr
+
+
+def test_a_session_that_cannot_be_written_is_said_in_one_sentence(sh: Shell) -> None:
+    sh("add", "true")
+    sh("wait")
+    sh("stop")
+    with read_only(sh.folder):
+        for words in (["add", "true"], ["add", "--no-start", "true"], ["ls"], ["results"], ["logs", "0"]):
+            told = sh(*words, status=1)
+            assert not told.stdout
+            assert "Read-only file system; to look at it, or to go on with it, copy the folder" in told.stderr
+            assert told.stderr.count("\n") == 1
+    sh.home.private.chmod(0o755)
+    with read_only(sh.folder):
+        assert "cannot be closed to them: Read-only file system" in sh("ls", status=1).stderr
+
+
 def test_no_start_adds_without_a_keeper(sh: Shell) -> None:
     sh("add", "--no-start", "true")
     assert sh.home.members() == []
@@ -170,9 +210,10 @@ def test_inside_a_job_add_joins_and_kill_must_be_told(sh: Shell) -> None:
 
 def test_rerun_failed_means_the_pause_and_takes_the_new_environment(sh: Shell) -> None:
     for _ in range(3):
-        sh("add", 'test -n "$MENDED" || { echo no luck >&2; exit 1; }')
+        sh("add", 'test -n "$MENDED" || { echo no luck >&2; exit 1; }; until test -e told; do sleep 0.05; done')
     until(lambda: valid("ls", sh("ls", "--json").stdout)["scheduler"]["state"] == "paused", "the breaker trips")
     assert "#0 is tried first" in sh("rerun", "--failed", "-y", MENDED="yes").stderr
+    (sh.folder / "told").touch()
     sh("wait")
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 
 from gputui.cli.calling import carry_out, known
 from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.job_flags import add_job_flags, job_settings
 from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.pause_words import pause_words
 from gputui.session.config import JOB_SETTINGS, Config, load
-from gputui.session.control.client import Client, NoSession
+from gputui.session.control.client import Client, ClientError, NoSession
 from gputui.session.locate import chosen
 from gputui.session.login import captured
+from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND
 from gputui.sources.settings import JobSettings
@@ -60,7 +63,17 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
         _check_folder(folder)
     client = _client(options, config)
     work = not options.no_start and bool(config.get("keeper")[0])
-    return client.ask(Load(tuple(jobs), captured(), origin), work=work).jobs
+    ids = client.ask(Load(tuple(jobs), captured(), origin), work=work).jobs
+    _say_if_paused(client, set(ids), {job.group for job in jobs})
+    return ids
+
+
+def _say_if_paused(client: Client, jobs: set[int], groups: set[str]) -> None:
+    """They are added, whatever becomes of this question."""
+    with suppress(ClientError):
+        words = pause_words(client.ask(StatusQuestion()).scheduler, jobs, groups)
+        if words:
+            say(words)
 
 
 def _defaults(config: Config) -> JobSettings:

@@ -6,6 +6,7 @@ from gputui.cli.calling import carry_out, session
 from gputui.cli.output.words import say
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import confirm, picked, report, seen
+from gputui.cli.pause_words import pause_words
 from gputui.core.events import (
     Continue,
     Hold,
@@ -22,9 +23,8 @@ from gputui.core.events import (
 )
 from gputui.core.job import JobId
 from gputui.core.states import ACTIVE, ENDS, WAITING
-from gputui.core.views.caution import rule
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import PausedShown, PickedJob
+from gputui.session.messages.replies import PickedJob
 from gputui.session.messages.socket_requests import Commands, StatusQuestion
 
 GIVES_WORK = ("rerun", "release")
@@ -179,19 +179,6 @@ def done(options: Options, jobs: list[PickedJob]) -> str:
 
 
 def say_if_paused(client: Client, jobs: set[JobId]) -> None:
-    scheduler = client.ask(StatusQuestion()).scheduler
-    for paused in scheduler.paused:
-        concerns = paused.group is None or bool(jobs & {paused.job, *paused.jobs})
-        if concerns and (paused.trying or (paused.at is not None and paused.job is not None)):
-            say(_order_told(paused, jobs))
-            return
-    if scheduler.cause is not None:
-        say(f"the scheduler is paused ({scheduler.cause.message}); gputui resume lets it start jobs")
-
-
-def _order_told(paused: PausedShown, jobs: set[JobId]) -> str:
-    """As things stand now: one of these is tried, or all of them start after the one that is."""
-    when = rule(paused.alive_after)
-    if paused.job in jobs:
-        return f"#{paused.job} is tried first; {'all others' if len(jobs) == 1 else 'the others'} start when it {when}"
-    return f"{'it starts' if len(jobs) == 1 else 'they start'} when #{paused.job}, which is tried alone, {when}"
+    words = pause_words(client.ask(StatusQuestion()).scheduler, jobs)
+    if words:
+        say(words)

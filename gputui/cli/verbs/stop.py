@@ -11,10 +11,12 @@ from gputui.core.events import Pause, PauseKind, Requeue
 from gputui.core.job import StateName
 from gputui.core.mode import Mode
 from gputui.core.views.amounts import counted
+from gputui.core.views.standing import Word
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client, ClientError
 from gputui.session.messages.replies import LeftShown, ListedJob, OwnerShown, SessionStatus
 from gputui.session.messages.socket_requests import Commands, Leave, Listing, StatusQuestion
+from gputui.session.owner.requests import Sources
 from gputui.session.ownership.lock import OwnerKind
 from gputui.session.ownership.remains import is_alive, left_of, unknown_since
 
@@ -47,7 +49,6 @@ def main(verb: str, words: list[str]) -> int:
 
 def work(options: Options) -> int:
     client = session(options)
-    command(client, Pause(PauseKind.STOPPED))
     try:
         status, told = until_nothing_runs(client)
     except KeyboardInterrupt:
@@ -61,13 +62,21 @@ def work(options: Options) -> int:
 
 
 def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
-    """Tells each running job to stop, once, and counts down what is left of their grace."""
+    """Pauses, tells each running job to stop, once, and counts down what is left of their grace.
+
+    Where nothing is left to do there is nothing to keep from starting, and what is added later runs.
+    """
     progress = DrainProgress()
     told: Told = {}
     begun = time.monotonic()
+    paused = False
     try:
         while True:
             status = client.ask(StatusQuestion())
+            if not paused and not is_over(client, status):
+                command(client, Pause(PauseKind.STOPPED))
+                paused = True
+                continue
             if not status.active:
                 return status, told
             jobs = client.ask(Listing(jobs=status.active)).jobs
@@ -77,6 +86,13 @@ def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
             time.sleep(NAP)
     finally:
         progress.clear()
+
+
+def is_over(client: Client, status: SessionStatus) -> bool:
+    """Nothing runs or waits, and no source can bring more."""
+    if status.active or status.waiting or status.scheduler.word not in (Word.DONE, Word.IDLE):
+        return False
+    return not any(source.lasts for source in client.ask(Sources()))
 
 
 def requeue(client: Client, jobs: list[ListedJob]) -> None:
@@ -114,11 +130,12 @@ def verified(client: Client, status: SessionStatus, left: list[LeftShown], since
     if there or foreign:
         return 1
     wait = counted(status.waiting, "job waits", "jobs wait")
-    if status.trouble is not None and not is_kept(client):
+    to_go_on = status.waiting or status.scheduler.state is Mode.PAUSED
+    if to_go_on and status.trouble is not None and not is_kept(client):
         out(f"nothing of gputui runs here any more; {wait}")
         say("that it is stopped could not be stored: the next gputui goes on. With room on the disk: gputui stop")
         return 1
-    out(f"nothing of gputui runs here any more; {wait}. To go on: gputui resume")
+    out(f"nothing of gputui runs here any more; {wait}" + (". To go on: gputui resume" if to_go_on else ""))
     return 0
 
 
