@@ -16,6 +16,8 @@ from gputui.process.event_loop import EventLoop
 
 _TRACE_OF_SLURM = "news"
 """A folder of the private one that only the engine of a cluster makes."""
+_LEFT_BY_SLURM = "news/withdrawn"
+"""Its mark that attempts which were taken back may still stand in the cluster's queue."""
 
 
 def engines(loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> Engine:
@@ -67,7 +69,7 @@ class ChosenEngine:
         there = [survivor for survivor in survivors if survivor.engine is not EngineName.LOCAL]
         self._there |= {(survivor.job, survivor.attempt) for survivor in there}
         self._local.recover([survivor for survivor in survivors if survivor.engine is EngineName.LOCAL])
-        if there:
+        if there or self._has(_LEFT_BY_SLURM):
             self._other().recover(there)
 
     def withdraw(self, job: JobId, attempt: int) -> None:
@@ -97,9 +99,12 @@ class ChosenEngine:
 
     def gc(self, *, all_dead: bool) -> None:
         """A cluster's queue outlives this machine: where it was used, revocations stay."""
-        used = os.path.exists(f"/proc/self/fd/{self._private}/{_TRACE_OF_SLURM}")
+        used = self._has(_TRACE_OF_SLURM)
         engine = self._slurm if self._there and self._slurm is not None else self._local
         engine.gc(all_dead=all_dead and not used)
+
+    def _has(self, name: str) -> bool:
+        return os.path.exists(f"/proc/self/fd/{self._private}/{name}")
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         self._of(job, attempt).kill_leftovers(job, attempt)

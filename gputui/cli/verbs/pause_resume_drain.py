@@ -11,6 +11,7 @@ from gputui.cli.output.states import told
 from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.core.events import Drain, Pause, Resume, UserCommand
+from gputui.core.job import EngineName, StateName
 from gputui.core.mode import Mode
 from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
@@ -62,7 +63,8 @@ def pause(options: Options) -> int:
     client = session(options)
     command(client, Pause())
     status = client.ask(StatusQuestion())
-    say(f"paused: {_go_on(len(status.active))}, {status.waiting} wait; gputui resume goes on")
+    back = taken_back(status)
+    say(f"paused: {_go_on(len(status.active) - back)}, {status.waiting + back} wait; gputui resume goes on")
     return 0
 
 
@@ -76,9 +78,9 @@ def resume(options: Options) -> int:
 def drain(options: Options) -> int:
     client = session(options)
     command(client, Drain())
-    running = len(client.ask(StatusQuestion()).active)
+    status = client.ask(StatusQuestion())
     if options.no_wait:
-        say(f"draining: {_go_on(running)}, nothing new starts")
+        say(f"draining: {_go_on(len(status.active) - taken_back(status))}, nothing new starts")
         return 0
     try:
         status = watched(client, lambda status: status.scheduler.state is not Mode.DRAINING, draining)
@@ -91,12 +93,18 @@ def drain(options: Options) -> int:
     return 0
 
 
+def taken_back(status: SessionStatus) -> int:
+    """How many stand in a cluster's queue and have not begun: where nothing is to start, they wait here again."""
+    return status.counts.get(StateName.STARTING, 0) if status.engine is not EngineName.LOCAL else 0
+
+
 def _go_on(running: int) -> str:
     return counted(running, "running job goes on", "running jobs go on")
 
 
 def draining(status: SessionStatus) -> str:
-    return f"draining: {len(status.active)} running, {status.waiting} wait"
+    back = taken_back(status)
+    return f"draining: {len(status.active) - back} running, {status.waiting + back} wait"
 
 
 def watched(

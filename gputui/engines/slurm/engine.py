@@ -34,6 +34,7 @@ from gputui.process.event_loop import EventLoop
 from .answers import Phase, SlurmEnd, SlurmJob, largest
 from .commands import SlurmCommands, SlurmError, SlurmRefused
 from .errands import Errands
+from .leftovers import Leftovers
 from .live import BatchAttempt, BatchOrder
 from .orders import Orders
 from .outcomes import KILLED, SlurmVerdict, after_exit, before_claim, without_record
@@ -73,6 +74,7 @@ class SlurmEngine:
         self._questions = Questions(commands, self._in_loop(self._answered))
         self._submissions = Errands("gputui-submissions")
         self._orders = Orders(commands, Errands("gputui-orders"))
+        self._leftovers = Leftovers(private, session, self._claims, self._orders.user)
 
     def _in_loop(self, call: Callable[..., None]) -> Callable[..., None]:
         """The same, for another thread."""
@@ -128,6 +130,7 @@ class SlurmEngine:
 
     def _taken_back(self, key: Key) -> NeverRan | NoRoom | None:
         """None: it has begun. In any thread but the owner's."""
+        self._leftovers.note()
         try:
             revoked = self._claims.revoke(*key)
         except OSError as error:
@@ -135,6 +138,7 @@ class SlurmEngine:
         if not revoked and not isinstance(self._claims.read(*key), Revoked):
             return None
         self._revoked.add(key)
+        self._leftovers.note()
         reached(Step.REVOKED)
         return NeverRan()
 
@@ -290,7 +294,7 @@ class SlurmEngine:
             self._loop.call_later(1.0, lambda: self._records.read([attempt.key]))
         else:
             self._end(attempt, came)
-            self._questions.poke()  # what is left of it in Slurm's queue is cancelled when it is seen there
+            self._questions.poke()  # what is left of it in Slurm's queue is cancelled when seen there, or by `close`
 
     # What Slurm tells
 
@@ -306,12 +310,18 @@ class SlurmEngine:
         for attempt in list(self._live.values()):
             if attempt.submitted_at is not None and attempt.submitted_at < answer.asked_at:
                 self._compare(attempt, rows)
-        wanted = {attempt.token for attempt in self._live.values() if not attempt.over or attempt.begun is None}
-        self._orders.cancel(
-            [row.id for token, row in rows.items() if token not in wanted and row.phase is Phase.WAITING]
-        )
-        if not self._live:
+        left = self._left_in(rows)
+        self._orders.cancel(left)
+        if not left:
+            self._orders.errands.add(partial(self._leftovers.none_at, answer.asked_at))
+        if not self._live and not left:
             self._questions.rest()
+
+    def _left_in(self, rows: dict[str, SlurmJob]) -> list[str]:
+        """The numbers of what waits in Slurm's queue and is not to begin."""
+        live = [attempt for attempt in self._live.values() if attempt.key not in self._revoked]
+        wanted = {attempt.token for attempt in live if not attempt.over or attempt.begun is None}
+        return [row.id for token, row in rows.items() if token not in wanted and row.phase is Phase.WAITING]
 
     def _in_trouble(self, why: str) -> None:
         if why != self._trouble:
@@ -447,6 +457,8 @@ class SlurmEngine:
         self._questions.close()
         self._submissions.close()
         self._orders.errands.close()
+        if not self._trouble:
+            self._leftovers.sweep()
         self._records.close()
         self._live.clear()
 

@@ -24,7 +24,7 @@ class Orders:
     def __init__(self, commands: SlurmCommands, errands: Errands) -> None:
         self.errands = errands
         self._commands = commands
-        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        self.user = pwd.getpwuid(os.geteuid()).pw_name
         self._cancelled: set[str] = set()
 
     def terminate(self, attempt: BatchAttempt) -> None:
@@ -55,7 +55,7 @@ class Orders:
             self.errands.add(partial(self._run, *fresh))
 
     def _signal(self, attempt: BatchAttempt, reach: str, name: str) -> None:
-        self.errands.add(partial(self._run, reach, "-s", name, "-u", self._user, "-n", job_name(attempt.token)))
+        self.errands.add(partial(self._run, reach, "-s", name, "-u", self.user, "-n", job_name(attempt.token)))
 
     def _run(self, *words: str) -> None:
         with suppress(SlurmError):

@@ -1,0 +1,98 @@
+"""What is taken back leaves Slurm's queue too, also when whoever took it back goes at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.homes import Home
+from support.sessions import GPUTUI
+from support.slurm_cluster import Cluster
+from support.slurm_machine import SlurmMachine
+from support.waiting import until
+
+from gputui.core.events import NeverRan, Submitted
+from gputui.engines.slurm.leftovers import MARK
+from gputui.session import engine_choice
+
+
+@pytest.fixture
+def full(slurm: Cluster) -> Cluster:
+    """A cluster whose GPUs are others'."""
+    for node in ("n1", "n2", "n3"):
+        slurm.await_state(slurm.submit("sleep 1000", "-w", node, "--exclusive", "--gres=gpu:4"), "RUNNING")
+    return slurm
+
+
+@pytest.fixture
+def home(full: Cluster, tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    made.end()
+
+
+def ours(cluster: Cluster) -> list[str]:
+    return [line for line in cluster.ask("squeue", "-h", "-o", "%j %T").splitlines() if line.startswith("gputui-")]
+
+
+@pytest.fixture
+def pending(home: Home, full: Cluster) -> Iterator[Home]:
+    """A session whose only job stands in the full cluster's queue."""
+    jobs = home.folder / "j.txt"
+    jobs.write_text("echo x >>cnt\n")
+    run = home.start(jobs, gpus="slurm:2")
+    until(lambda: any("PENDING" in line for line in ours(full)), "the job is in Slurm's queue")
+    yield home
+    run.kill()
+    run.communicate()
+
+
+def told(home: Home, verb: str) -> subprocess.CompletedProcess[str]:
+    words = [*GPUTUI, verb, "--session", str(home.root)]
+    return subprocess.run(words, cwd=home.folder, capture_output=True, text=True, check=False)
+
+
+def test_stop_says_that_nothing_is_left_when_slurm_has_nothing_left(pending: Home, full: Cluster) -> None:
+    done = told(pending, "stop")
+    assert "nothing of gputui runs here any more" in done.stdout
+    assert ours(full) == []
+
+
+def test_pause_counts_what_has_begun_and_takes_the_rest_back(pending: Home, full: Cluster) -> None:
+    done = told(pending, "pause")
+    assert "paused: 0 running jobs go on, 1 wait" in done.stdout + done.stderr
+    until(lambda: ours(full) == [], "Slurm's queue is empty")
+
+
+@pytest.fixture
+def machine(full: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
+    machine = SlurmMachine(tmp_path)
+    yield machine
+    machine.clear_away()
+
+
+def test_what_a_lost_owner_took_back_is_cancelled_by_the_next(machine: SlurmMachine, full: Cluster) -> None:
+    machine.engine.start([machine.launch("touch ran")])
+    machine.until(lambda: any(isinstance(told, Submitted) and told.slurm_job for told in machine.reports))
+    full.kill_controller(signal.SIGTERM)  # which keeps what it knows
+    machine.engine.withdraw(0, 1)
+    assert machine.end_of() == NeverRan()
+    machine.engine.close()
+    full.start_controller()
+    until(full.listening, "the controller is back")
+    assert len(ours(full)) == 1
+    mark = machine.folder / MARK
+    assert mark.exists()
+    machine.engine = machine.make_engine()
+    machine.engine.recover([])
+    machine.until(lambda: not mark.exists())
+    assert ours(full) == []
+    assert not os.path.exists(machine.folder / "ran")
+
+
+def test_the_next_owner_looks_for_the_mark_that_is_left() -> None:
+    assert engine_choice._LEFT_BY_SLURM == MARK
