@@ -68,7 +68,10 @@ gputui_tree() {{
         done
     done
     unset "gputui_member[$$]"
-    gputui_found=("${{!gputui_member[@]}}")
+    # The command itself first: it must not see its children end and go on to an end of its own.
+    gputui_found=(${{gputui_member[$gputui_child]:+"$gputui_child"}})
+    unset "gputui_member[$gputui_child]"
+    gputui_found+=("${{!gputui_member[@]}}")
 }}
 gputui_signal() {{
     gputui_tree
