@@ -67,6 +67,8 @@ def test_calls_of_a_decorated_function_are_jobs(session: gputui.Session) -> None
     results = session.results()
     assert [result.name for result in results[1:]] == ["added first=40 second=2", "fails words=not like this"]
     assert results[2].traceback == failed.value.traceback
+    # The marker is written beside the queue, not before its end is told.
+    until(lambda: "SUCCESS" in os.listdir(session.folder(jobs[0])), "the marker is there")
     assert sorted(os.listdir(session.folder(jobs[0]))) == [
         "INFO", "SUCCESS", "call.json", "job_0.ERR", "job_0.OUT", "result.pickle",
     ]  # fmt: skip
