@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from support.hosting import HOST, Hosted, hosted
 from support.terminal import CTRL_Z
 from support.waiting import until
@@ -25,7 +26,17 @@ def in_a_shell(folder: Path, before: str = "") -> Iterator[Hosted]:
 
 
 def stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    """With all of its job. A reader of the terminal that is not on a processor when Ctrl-Z is pressed first takes what
+    is typed meanwhile, and stops then."""
+    job = [process for process in psutil.process_iter() if in_job(process, os.getpgid(pid))]
+    return all(process.status() == psutil.STATUS_STOPPED for process in job)
+
+
+def in_job(process: psutil.Process, group: int) -> bool:
+    try:
+        return os.getpgid(process.pid) == group
+    except ProcessLookupError:
+        return False
 
 
 def has_left_the_screen(host: Hosted) -> None:
