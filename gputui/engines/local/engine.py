@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
+from gputui.engines.claimed_attempts import ClaimedAttempts
 from gputui.engines.claims import Claimed, Claims, Revoked, Unreadable
 from gputui.engines.protocol import Abilities, Launch, Report, Survivor
 from gputui.process import processes
@@ -31,23 +32,19 @@ _LOG_TAIL = 200
 _CLAIMS_OF_WRAPPERS = Claims.of(spawn.SESSION)
 
 
-class LocalEngine:
-    """`private` is the descriptor of the session's private folder, which every wrapper holds too, and which holds the
-    claims; `session` names the session for all its owners, now and later."""
+class LocalEngine(ClaimedAttempts):
+    """Every wrapper holds `private`, the session's private folder, too."""
 
     abilities = Abilities(can_suspend=True, can_pin_device=True, telemetry=True)
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
+        super().__init__(private, session)
         self._loop = loop
         self._private = private
-        self._claims = Claims.of(private)
-        self._claims.make_folder()
-        self._session = session
         self._report = report
         self._live: dict[Key, LiveAttempt] = {}
         self._undecided: dict[Key, TreeOrder] = {}
         """Survivors that could not be judged yet, with what was ordered meanwhile."""
-        self._revoked: set[Key] = set()
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
         self._stopper = Stopper(loop, self._report_end)
         self._adoption = Adoption(loop, self._claims, FolderId.of(private), self)
@@ -105,18 +102,6 @@ class LocalEngine:
     def resume(self, job: JobId, attempt: int) -> None:
         self._order((job, attempt), TreeOrder.RESUME)
 
-    def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
-        """Beside the attempt, for the next owner: an order that cannot be made durable in the store."""
-        self._claims.ask(job, attempt, purpose)
-
-    def claimed(self) -> list[tuple[JobId, int]]:
-        return self._claims.all()
-
-    def forget(self, job: JobId, attempt: int) -> None:
-        # A revocation stays: its wrapper may be late, and must find it.
-        if (job, attempt) not in self._revoked:
-            self._claims.remove(job, attempt)
-
     def gc(self, *, all_dead: bool) -> None:
         """Removes claims of long ended attempts, and of revoked ones if no wrapper of theirs can live.
 
@@ -140,9 +125,6 @@ class LocalEngine:
         self._undecided.clear()
 
     # What an adoption found
-
-    def token(self, job: JobId, attempt: int) -> str:
-        return f"{self._session}.{job}.{attempt}"
 
     def adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)

@@ -131,6 +131,14 @@ class SlurmCommands:
             return []
         return ended(text)
 
+    def last_words(self, job: int, token: str) -> SlurmEnd | None:
+        """What Slurm or its accounting knows of the end of a job that bears this token: numbers are used again."""
+        try:
+            ends = [*self.details(str(job)), *self.ended([str(job)])]
+        except SlurmError:
+            return None
+        return next((end for end in ends if _bears(end, token)), None)
+
     def default_partition(self) -> str | None:
         """The one that a job gets which names none."""
         names = self.run("sinfo", "-h", "-o", "%P").split()
@@ -162,6 +170,10 @@ def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Times in seconds, messages in English, and nothing that changes what a command prints or asks for."""
     kept = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
     return {**kept, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+
+
+def _bears(end: SlurmEnd, token: str) -> bool:
+    return token in (end.comment.rpartition(":")[2], end.name.partition("-")[2])
 
 
 def trouble(program: str, said: str) -> SlurmError:
