@@ -22,6 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+LONGEST_ID = 60
+"""Characters of a parameter that a test's name shows."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests that take minutes")
@@ -29,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Each process that runs tests is a user of its own, on devices of its own, wherever and however it was started."""
+    keep_bytecode()
     for name in [name for name in os.environ if name.startswith("GPUTUI_")]:  # as inside of a job
         del os.environ[name]
     scratch = Path(tempfile.mkdtemp(prefix="gputui-tests-"))
@@ -46,6 +50,19 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # nohup and `&` have them ignored, by every child
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def keep_bytecode() -> None:
+    """As it is for most users; else each of the thousand processes that tests start compiles the package anew."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A long value is named by how it begins: names go from process to process with each thing told of a test."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{val[:LONGEST_ID]!a}..{len(val)}"
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
