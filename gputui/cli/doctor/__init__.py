@@ -1,5 +1,5 @@
 """What `gputui doctor` looks at: a module for each part of the machine, which gives findings with what to do.
 
 What may enter: looking, without changing anything. A finding is `gputui.gpus.doctor.Finding`; the verb prints them.
-Called by `cli.verbs.doctor`.
+`doctor` is the verb itself, called by the door.
 """

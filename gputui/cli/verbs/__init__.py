@@ -1,4 +1,4 @@
-"""The verbs: one module each under the verb's own name; siblings that do the same kind of thing share one.
+"""The verbs: one module each under its own name; siblings share one, and one with a room of its own lives there.
 
 What may enter: a module with `main(verb, words) -> status`, named in the table `gputui.__main__.VERBS`.
 A verb reads words, sends requests to the session's owner, and prints; it never opens a store itself.

@@ -9,6 +9,7 @@ from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out, refuse, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import confirm, seen
+from gputui.cli.verbs.pause_resume_drain import command
 from gputui.core.events import Requeue, SetLanes
 from gputui.core.job import StateName
 from gputui.core.lanes import DeviceKind, Lane
@@ -17,8 +18,6 @@ from gputui.core.states import ACTIVE
 from gputui.session.control.client import Client, NoSession
 from gputui.session.messages.replies import LaneShown, LanesShown, PickedJob
 from gputui.session.messages.socket_requests import Commands, Lanes, PickJobs, StatusQuestion
-
-from .pause_resume_drain import command
 
 COLUMNS = (Column("lane", right=True), Column("gpu"), Column("state"), Column("job", right=True))
 
