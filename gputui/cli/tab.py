@@ -17,6 +17,7 @@ from argcomplete.lexers import split_line
 
 from gputui.__main__ import VERBS
 from gputui.cli.parsing.parser import Parser
+from gputui.core.states import WORDS
 from gputui.session.config import ConfigError
 from gputui.session.control.client import ClientError, Connection, NoOwner
 from gputui.session.locate import PRIVATE, chosen
@@ -79,8 +80,8 @@ def _sessions(**_: object) -> Completions:
 def _jobs(parsed_args: Namespace, **_: object) -> Completions:
     picked = _asked(parsed_args, PickJobs(all=True))
     jobs = picked.jobs if picked is not None else []
-    names: Completions = {job.name: job.state for job in jobs if job.name.isprintable()}
-    return names | {str(job.id): f"{job.state} {job.name}" for job in jobs}
+    names: Completions = {job.name: WORDS[job.state] for job in jobs if job.name.isprintable()}
+    return names | {str(job.id): f"{WORDS[job.state]} {job.name}" for job in jobs}
 
 
 def _gpus(parsed_args: Namespace, **_: object) -> Completions:

@@ -57,6 +57,7 @@ from .mode import Cause, Mode
 from .record import Moment, Record
 from .results import JobResults
 from .snapshot import Snapshot
+from .states import predicate
 from .taking_back import TakenBack
 from .views import eta
 from .views.caution import caution
@@ -264,7 +265,7 @@ class Scheduler:
             raise Refusal(f"#{job.id} was removed")
         seen = command.seen
         if seen is not None and (seen.state != job.state.name or seen.attempt != job.issued):
-            raise Refusal(f"#{job.id} just changed: it is {job.state.name} now (attempt {job.issued})")
+            raise Refusal(f"#{job.id} just changed: it {predicate(job.state.name)} now (attempt {job.issued})")
         return job
 
     def story(self, job_id: JobId) -> list[Moment]:

@@ -68,6 +68,7 @@ from .job import (
     TimedOut,
 )
 from .pausing import check_drained
+from .states import predicate
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -310,7 +311,7 @@ def apply(scheduler: Scheduler, event: Event, now: float) -> list[Instruction]:
         job = scheduler.check_seen(event)
         handler = TRANSITIONS.get((type(job.state), type(event)))
         if handler is None:
-            raise Refusal(f"#{job.id} is {job.state.name}: {ADVICE[type(event)]}")
+            raise Refusal(f"#{job.id} {predicate(job.state.name)}: {ADVICE[type(event)]}")
         return handler(scheduler, job, event, now)
     assert isinstance(event, EngineReport)
     if event.job not in scheduler.book:

@@ -49,7 +49,7 @@ def test_commands_are_queued_and_their_ends_come_back(session: gputui.Session, h
     assert first.value is None
     assert (second.state, second.exit_code) == ("failed", 3)
     assert Path(str(second.err)).read_text() == "oh dear\n"
-    with pytest.raises(gputui.JobFailed, match=r"job 1 .* is failed"):
+    with pytest.raises(gputui.JobFailed, match=r"job 1 .* has failed"):
         bad.result()
     home.gone("all is done and the keeper has left")
 
@@ -155,7 +155,7 @@ def test_a_result_is_for_this_user_alone_and_for_its_own_job(session: gputui.Ses
 def test_a_call_that_was_ended_says_how(session: gputui.Session) -> None:
     with session:
         job = users.sleeps.options(timeout="0.5s", name="nap")(600)
-    with pytest.raises(gputui.JobFailed, match=r"job 0 \(nap\) is timed out"):
+    with pytest.raises(gputui.JobFailed, match=r"job 0 \(nap\) has timed out"):
         job.result()
 
 

@@ -40,6 +40,7 @@ from gputui.core.job import (
     TimedOut,
 )
 from gputui.core.scheduler import Record, Scheduler
+from gputui.core.states import predicate
 from gputui.core.transitions import ADVICE, ENDS, TRANSITIONS, words
 
 STATES: tuple[type, ...] = get_args(State)
@@ -123,7 +124,7 @@ def test_what_cannot_be_done_is_refused_with_the_state_and_a_reason(name: StateN
         return
     sentence = world.refused(command)
     assert is_sentence(sentence)
-    assert sentence.startswith(f"#0 is {name}: ")
+    assert sentence.startswith(f"#0 {predicate(name)}: ")
 
 
 def _carried_out_or_refused(world: World, command: UserCommand) -> None:

@@ -24,7 +24,7 @@ def test_a_changed_file_is_shown_and_applied_when_the_user_agrees(home: Home) ->
     home.command({"type": "pause", "kind": "user"})
     file.write_text("echo late\nfalse\necho done\necho later\n")
     shown = reload(home)
-    assert shown.stdout == "+ echo late\n+ echo later\n= 1 failed, 1 succeeded (kept)\n"
+    assert shown.stdout == "+ echo late\n+ echo later\n= 1 succeeded, 1 failed (kept)\n"
     assert "nothing was changed" in shown.stderr
     assert commands(home) == {"echo done": "succeeded", "false": "failed"}
     assert "2 added, 0 updated, 0 removed" in reload(home, "-y").stderr

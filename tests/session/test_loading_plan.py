@@ -90,7 +90,7 @@ def test_the_sentence_says_all_of_it_and_says_it_twice_alike() -> None:
     planned = plan(Book(jobs), specs, Again())
     sentence = planned.sentence("jobs.txt")
     assert sentence.startswith(
-        "6 in jobs.txt: 1 new, 2 done (kept), 1 killed (kept), 1 queued (kept), 1 failed (rerun)."
+        "6 in jobs.txt: 1 new, 2 done (kept), 1 queued (kept), 1 killed (kept), 1 failed (rerun)."
     )
     assert planned.sentence("jobs.txt") == sentence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gputui.core.job import StateName
-from gputui.core.states import ACTIVE, ALL, BAD_ENDS, ENDS, FAILURES, WAITING
+from gputui.core.states import ACTIVE, BAD_ENDS, ENDS, FAILURES, WAITING, by_word
 
 GROUPS = {
     "waiting": WAITING,
@@ -30,7 +30,7 @@ def meant(words: Iterable[str]) -> list[StateName]:
 
 def told(counts: Mapping[StateName, int]) -> str:
     """`2 running · 5 queued`, in the order of a job's life."""
-    return " · ".join(f"{counts[state]} {state.replace('_', ' ')}" for state in ALL if counts.get(state))
+    return " · ".join(f"{number} {word}" for word, number in by_word(counts).items())
 
 
 def counted(states: Iterable[StateName]) -> dict[StateName, int]:

@@ -9,7 +9,7 @@ from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import seen
 from gputui.core.events import Edit, SetPriority, UserCommand
-from gputui.core.states import WAITING
+from gputui.core.states import WAITING, predicate
 from gputui.session.control.client import Client
 from gputui.session.messages.replies import ShownJob
 from gputui.session.messages.socket_requests import Commands
@@ -37,7 +37,7 @@ def work(options: Options) -> int:
     client = session(options)
     shown = show(client, options.job)
     if shown.state not in WAITING:
-        raise Exit(1, f"#{shown.id} is {shown.state}: only a waiting job can be edited")
+        raise Exit(1, f"#{shown.id} {predicate(shown.state)}: only a waiting job can be edited")
     from gputui.cli.parsing.job_text import text_of
 
     before = text_of(shown)

@@ -9,7 +9,7 @@ from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.tail import CHUNK, Log, sink
 from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.parser import Options, Parser, whole
-from gputui.core.states import ENDS
+from gputui.core.states import ENDS, predicate
 from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
 from gputui.session.messages.replies import ShownAttempt, ShownJob
@@ -89,7 +89,7 @@ def file_of(shown: ShownJob, options: Options) -> tuple[str, int]:
         return stream(wanted[0], options), options.attempt
     if shown.out is None:
         why = f": {shown.why}" if shown.why else ""
-        raise Exit(1, f"#{shown.id} has written nothing yet, it is {shown.state}{why}")
+        raise Exit(1, f"#{shown.id} has written nothing yet: it {predicate(shown.state)}{why}")
     return stream(shown, options), shown.attempt
 
 

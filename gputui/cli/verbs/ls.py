@@ -16,7 +16,7 @@ from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
 from gputui.core.events import PauseKind
 from gputui.core.job import JobId, StateName
-from gputui.core.states import ACTIVE, ALL, WAITING
+from gputui.core.states import ACTIVE, ALL, WAITING, WORDS
 from gputui.core.views import submission
 from gputui.core.views.amounts import duration_cell, duration_exact, moment
 from gputui.core.views.signs import SIGNS
@@ -24,7 +24,7 @@ from gputui.session.control.client import Client
 from gputui.session.messages.replies import JobRow, Listed, ListedJob, ListedRows, PausedShown, RunShown
 from gputui.session.messages.socket_requests import Listing, PickJobs, RowListing
 
-STATE_HELP = "only these; failed: also crashed, timed_out, lost, refused; or waiting, active, ended"
+STATE_HELP = "only these; failed: also crashed (by a signal), timed_out, lost, refused; or waiting, active, ended"
 
 COLUMNS = (
     Column("id", right=True),
@@ -39,26 +39,27 @@ SUBMITTED = f"{submission.SIGN} {submission.WORD}"
 """What starts and says why it has not: it waits in a cluster's queue."""
 MOST_NAMED = 5_000
 """Jobs; of more than these nobody reads what tells them apart."""
-STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {state.replace('_', ' ')}" for state in ALL}
+STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {WORDS[state]}" for state in ALL}
 
 
 def parser(verb: str) -> Parser:
     made = Parser(
         verb,
         "Shows the jobs, the scheduler's state and why each job waits.",
-        usage="ls [-l] [JOBS …] [--state S] [--project P] [--watch] [--json]",
+        usage="ls [-l] [JOBS …] [--state S] [--group G] [--watch] [--json]",
         examples="gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
     )
     made.add_jobs()
     states = (*ALL, "waiting", "active", "ended")
     made.add_argument("--state", action="append", default=[], choices=states, metavar="STATE", help=STATE_HELP)
     made.add_argument(
-        "--project",
         "--group",
+        "--project",
+        dest="group",
         action="append",
         default=[],
         metavar="NAME",
-        help="only jobs of this project; may be repeated",
+        help="only jobs of this group; may be repeated",
     )
     made.switch("-l", "--long", help="with the pid of each command that runs, by which it can be signalled")
     made.switch("-w", "--watch", help="redraw each second, until Ctrl-C")
@@ -92,8 +93,8 @@ def asked(client: Client, options: Options) -> Listed | ListedRows:
         listing = client.ask(Listing(jobs, states))
     else:
         listing = client.ask(RowListing(jobs, states))
-    if options.project:
-        return replace(listing, jobs=[job for job in listing.jobs if job.group in options.project])
+    if options.group:
+        return replace(listing, jobs=[job for job in listing.jobs if job.group in options.group])
     return listing
 
 
@@ -139,9 +140,9 @@ def drawn(listing: Listed | ListedRows, paper: Paper, now: float, *, long: bool 
     if not jobs:
         return [*lines, "no jobs"]
     several = len({job.group for job in jobs}) > 1
-    columns = (*COLUMNS[:-2], Column("project", least=8), *COLUMNS[-2:]) if several else COLUMNS
+    columns = (*COLUMNS[:-2], Column("group", least=8), *COLUMNS[-2:]) if several else COLUMNS
     names = short_names(jobs) if paper.width is not None else {}
-    rows = [row(job, now, names, project=several) for job in jobs]
+    rows = [row(job, now, names, group=several) for job in jobs]
     if long:
         columns = (*columns[:1], Column("pid", right=True), *columns[1:])
         pids = [str(job.pid or "") if isinstance(job, ListedJob) else "" for job in jobs]
@@ -198,14 +199,14 @@ def short_names(jobs: Sequence[JobRow]) -> dict[JobId, str]:
     return {job.id: parameters.of(job) for job in known}
 
 
-def row(job: JobRow, now: float, names: dict[JobId, str], *, project: bool = False) -> list[str]:
+def row(job: JobRow, now: float, names: dict[JobId, str], *, group: bool = False) -> list[str]:
     return [
         str(job.id),
         SUBMITTED if job.state is StateName.STARTING and job.why else STATE_CELLS[job.state],
         str(job.priority),
         ",".join(job.gpus),
         took(job, now),
-        *([job.group] if project else []),
+        *([job.group] if group else []),
         names.get(job.id, job.command) if not job.name or job.name == f"job_{job.id}" else job.name,
         job.why or ending(job),
     ]

@@ -13,7 +13,7 @@ from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import Exit, out
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.parsing.selection import parted
-from gputui.core.states import ACTIVE
+from gputui.core.states import ACTIVE, WORDS
 from gputui.core.views.amounts import moment
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
@@ -89,7 +89,7 @@ def show(client: Client, word: str, *, environment: bool = False) -> ShownJob:
 
 def described(shown: ShownJob, paper: Paper, now: float) -> list[str]:
     state = shown.state
-    title = f"#{shown.id} {plain(shown.name)}  {SIGNS.get(state, '')} {state.replace('_', ' ')}"
+    title = f"#{shown.id} {plain(shown.name)}  {SIGNS.get(state, '')} {WORDS[state]}"
     lines = [paper.painted(title, f"1;{colour(state)}".rstrip(";"))]
     lines += [f"  {name:<10} {plain(str(value))}" for name, value in facts(shown, now) if value not in (None, "")]
     lines += _attempts(shown, paper, now)
@@ -151,7 +151,7 @@ def _attempts(shown: ShownJob, paper: Paper, now: float) -> list[str]:
     rows = [
         [
             str(attempt.number),
-            attempt.state.replace("_", " "),
+            WORDS[attempt.state],
             ",".join(attempt.gpus),
             moment(attempt.started, now, seconds=True) if attempt.started is not None else "",
             took(attempt, now),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from gputui.core.events import PauseKind
 from gputui.core.job import Ended, Job, JobId, Running, StateName, Succeeded
 from gputui.core.snapshot import Snapshot
-from gputui.core.states import FAILURES
+from gputui.core.states import FAILURES, WORDS
 
 from .amounts import duration_words
 from .failures import said_of
@@ -81,4 +81,4 @@ def _end(job: Job) -> str:
         return f"succeeded{after}"
     assert isinstance(job.state, Ended)
     why = f": {said_of(job)}" if job.state.name in FAILURES else ""
-    return f"{job.state.name.replace('_', ' ')}{after}{why}"
+    return f"{WORDS[job.state.name]}{after}{why}"

@@ -8,6 +8,7 @@ from gputui.core.attempts.cluster import not_on_cluster
 from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Purpose, Queued, Request, Starting, Stopping
 from gputui.core.mode import Mode
 from gputui.core.scheduler import Scheduler
+from gputui.core.states import WORDS
 from gputui.core.structures.order import place_of
 from gputui.core.views.amounts import memory_words
 
@@ -35,7 +36,7 @@ def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
 
 
 def _names(scheduler: Scheduler, jobs: set[JobId]) -> str:
-    shown = [f"#{id} ({scheduler.book[id].state.name})" for id in nsmallest(SHOWN, jobs)]
+    shown = [f"#{id} ({WORDS[scheduler.book[id].state.name]})" for id in nsmallest(SHOWN, jobs)]
     more = len(jobs) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 

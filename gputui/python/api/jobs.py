@@ -7,6 +7,8 @@ import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from gputui.core.job import StateName
+from gputui.core.states import predicate
 from gputui.python.user_code.call import RESULT
 from gputui.python.user_code.own_files import Doubtful, doubt, open_own
 
@@ -106,7 +108,7 @@ class Result(Generic[R_co]):
 
     def _sentence(self) -> str:
         why = f": {self.why}" if self.why else ""
-        return f"job {self.job} ({self.name}) is {self.state.replace('_', ' ')}{why}"
+        return f"job {self.job} ({self.name}) {predicate(StateName(self.state))}{why}"
 
     def _outcome(self) -> dict[str, Any] | None:
         """What a call left in its folder at its newest end; None: it was no call, or it was ended."""

@@ -10,7 +10,7 @@ from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, St
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
-from gputui.core.states import FAILURES
+from gputui.core.states import FAILURES, WORDS
 from gputui.core.transitions import words
 from gputui.core.views.caution import Caution
 from gputui.core.views.parameter_columns import parameters_of
@@ -204,7 +204,7 @@ def _attempts_told(job: Job) -> Iterator[tuple[float, int, str]]:
     for attempt in job.attempts:
         yield attempt.started, STARTED, f"attempt {attempt.number} started{_where(attempt.gpus)}"
         why = f": {attempt.said}" if attempt.said else ""
-        yield attempt.ended, ENDED, f"attempt {attempt.number} {attempt.end.name}{why}"
+        yield attempt.ended, ENDED, f"attempt {attempt.number} {WORDS[attempt.end.name]}{why}"
     if job.active is not None:
         yield job.active.since, STARTED, f"attempt {job.active.attempt} started{_where(job.active.gpus)}"
 

@@ -12,6 +12,7 @@ from gputui.core.book import Book
 from gputui.core.dependencies import satisfied
 from gputui.core.events import AddJobs, Edit, Rerun, UserCommand
 from gputui.core.job import Active, Ended, Job, JobId, JobSpec, Killed, Lost, Skipped, StateName, Succeeded, Waiting
+from gputui.core.states import by_word
 
 Key = tuple[str, str, int]
 
@@ -62,9 +63,9 @@ class LoadPlan(msgspec.Struct, frozen=True):
         parts = [f"{len(self.new)} new"]
         done = self.kept[StateName.SUCCEEDED]
         parts += [f"{done} done (kept)"] if done else []
-        others = sorted(item for item in self.kept.items() if item[0] is not StateName.SUCCEEDED)
-        parts += [f"{count} {name} (kept)" for name, count in others]
-        parts += [f"{count} {name} (rerun)" for name, count in sorted(self.rerun.items())]
+        others = self.kept - Counter({StateName.SUCCEEDED: done})
+        parts += [f"{count} {word} (kept)" for word, count in by_word(others).items()]
+        parts += [f"{count} {word} (rerun)" for word, count in by_word(self.rerun).items()]
         parts += [f"{self.removed} removed (left out)"] if self.removed else []
         parts += [f"{self.there_before} there before (skipped)"] if self.there_before else []
         some_are_known = self.jobs or self.removed or self.there_before

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gputui.core.events import Remove, Seen, UserCommand
 from gputui.core.job import Job, JobId, JobSpec, StateName, Waiting
+from gputui.core.states import WORDS, by_word
 from gputui.logs.plain import plain
 
 from .load_plan import Key, key_of
@@ -125,11 +126,11 @@ def told(plan: ReloadPlan, most: int, *, keep_gone: bool = False) -> list[str]:
     lines += _some(changed, "changed", most)
     waiting = [one for one in plan.gone if one.removable]
     fate = "stays" if keep_gone else "will be removed"
-    lines += _some([f"- #{one.job} {one.command}: gone, {one.state}, {fate}" for one in waiting], "gone", most)
+    lines += _some([f"- #{one.job} {one.command}: gone, {WORDS[one.state]}, {fate}" for one in waiting], "gone", most)
     over = len(plan.gone) - len(waiting)
     ran = "job is gone from the files but ran" if over == 1 else "jobs are gone from the files but ran"
     lines += [f"= {over} {ran} already (kept)"] if over else []
-    kept_words = ", ".join(f"{count} {state}" for state, count in sorted(plan.kept.items()))
+    kept_words = ", ".join(f"{count} {word}" for word, count in by_word(plan.kept).items())
     lines += [f"= {kept_words} (kept)"] if kept_words else []
     return [plain(line) for line in lines]
 

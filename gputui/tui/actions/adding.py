@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gputui.core.events import Edit
 from gputui.core.job import Job, JobSpec, Request, Waiting
+from gputui.core.states import predicate
 from gputui.session.devices.device_commands import title, word_of
 from gputui.session.owner.requests import Load, Loaded
 from gputui.sources.pattern import pattern_of
@@ -82,7 +83,9 @@ def edit(main: MainScreen) -> None:
     if job is None:
         return
     if not isinstance(job.state, Waiting):
-        main.say(f"#{job.id} is {job.state.name}: only a waiting job can be changed; c adds one like it", grave=True)
+        main.say(
+            f"#{job.id} {predicate(job.state.name)}: only a waiting job can be changed; c adds one like it", grave=True
+        )
         return
     seen = main.table.seen(job)
 

@@ -7,12 +7,13 @@ import time
 from rich.cells import cell_len, set_cell_size
 
 from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
+from gputui.core.states import WORDS
 from gputui.core.transitions import words as end_words
 from gputui.core.views import submission
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
-LONG_STATES = {name: name.replace("_", " ") for name in StateName} | {StateName.SUCCEEDED: "ok"}
+LONG_STATES = WORDS | {StateName.SUCCEEDED: "ok"}
 SHORT_STATES = {
     StateName.QUEUED: "wait", StateName.HELD: "held", StateName.BLOCKED: "dep", StateName.DELAYED: "late",
     StateName.STARTING: "init", StateName.RUNNING: "run", StateName.SUSPENDED: "susp", StateName.STOPPING: "stop",
@@ -23,7 +24,7 @@ SHORT_STATES = {
 
 
 def state_words(job: Job) -> str:
-    return f"{sign_of(job)} {submission.WORD if submission.is_submitted(job) else job.state.name.replace('_', ' ')}"
+    return f"{sign_of(job)} {submission.WORD if submission.is_submitted(job) else WORDS[job.state.name]}"
 
 
 def sign_of(job: Job) -> str:

@@ -11,6 +11,7 @@ from rich.style import Style
 from gputui.core.job import Delayed, Ended, Job, Running, Succeeded, Waiting
 from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot
+from gputui.core.states import WORDS
 from gputui.core.transitions import words
 from gputui.core.views.alerts import is_wanted
 from gputui.core.views.amounts import duration_exact, duration_words, memory, memory_words, moment
@@ -201,14 +202,14 @@ def _after(subject: Subject) -> str:
 
 
 def _state_of(snapshot: Snapshot, job: int) -> str:
-    return f"{SIGNS[snapshot[job].state.name]} {snapshot[job].state.name}" if job in snapshot else ""
+    return f"{SIGNS[snapshot[job].state.name]} {WORDS[snapshot[job].state.name]}" if job in snapshot else ""
 
 
 def story_rows(subject: Subject, width: int, palette: Palette) -> list[ViewRow]:
     rows: list[ViewRow] = []
     for at, told in subject.details.story:
         when = f" {moment(at, subject.now):<9} "
-        bad = any(word in told for word in (" failed", " crashed", " lost", " refused", " timed_out"))
+        bad = any(word in told for word in (" failed", " lost", " refused", " timed out"))
         style = palette.failure if bad else palette.text
         lines = wrap(plain(told), max(20, width - len(when) - 1)) or [""]
         rows += [

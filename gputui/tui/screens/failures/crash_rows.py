@@ -11,6 +11,7 @@ from rich.style import Style
 from gputui.core.crash_kind import CrashKind
 from gputui.core.job import Attempt, Crashed, Job
 from gputui.core.snapshot import Snapshot
+from gputui.core.states import WORDS
 from gputui.core.views.amounts import duration_exact, memory, moment
 from gputui.core.views.failures import said_of
 from gputui.core.views.in_common import places_told
@@ -117,7 +118,7 @@ def beyond_the_log(
 
 def _end(attempt: Attempt, attempts: int, now: float, palette: Palette) -> list[BandPart]:
     code = f"signal {attempt.end.signal}" if isinstance(attempt.end, Crashed) else f"exit code {attempt.exit_code}"
-    ended = code if attempt.exit_code is not None else attempt.end.name.replace("_", " ")
+    ended = code if attempt.exit_code is not None else WORDS[attempt.end.name]
     facts = [f"{ended} at {moment(attempt.ended, now)} after {duration_exact(attempt.ended - attempt.started)}"]
     facts += [f"on {places_told(attempt.gpus)}"] if attempt.gpus else []
     usage = attempt.usage

@@ -1,0 +1,86 @@
+"""Every sentence the product can say, as its source has it: string literals and f-strings with more than one word.
+
+`python tests/support/sentences.py [MODULE]` prints them by module. Docstrings, and what is said to machines (SQL,
+shell, patterns, styles), are left out; `{…}` stands for what is filled in.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from support.house import sources
+
+TO_MACHINES = re.compile(
+    r"^gputui\.(inside|process|demo\.train|python\.user_code|logs\.(crashes|metrics|likeness|signatures|progress)"
+    r"|tui\.(terminal|themes|looks)|session\.store\.(?!opening|rescue)|engines\.local\.wrapper|engines\.slurm\.script"
+    r"|cli\.report\.page|cli\.verbs\.completion|core\.validate)"
+)
+"""Modules whose texts are programs, patterns, SQL or styles."""
+NOT_SAID = re.compile(
+    r"\\[sdwb(]|\(\?|[{;]\s*(height|width|background|color|margin|padding|layout)\s*:|^%|^\s*\$|<\w+|^[\W\d_]*$"
+)
+
+
+class Sentence(NamedTuple):
+    module: str
+    line: int
+    text: str
+
+
+def sentences() -> list[Sentence]:
+    """By module, in the order of the source."""
+    return [
+        Sentence(module, line, text)
+        for module, tree in sorted(sources().items())
+        if not TO_MACHINES.match(module)
+        for line, text in _texts(tree)
+        if _is_said(text)
+    ]
+
+
+def _is_said(text: str) -> bool:
+    return bool(re.search(r"[^\W\d_]{2,}", text)) and " " in text.strip() and not NOT_SAID.search(text)
+
+
+def _texts(node: ast.AST) -> Iterator[tuple[int, str]]:
+    for child in _without_docstring(node):
+        if isinstance(child, ast.JoinedStr):
+            yield child.lineno, "".join(_part(value) for value in child.values)
+            yield from (
+                found for value in child.values if isinstance(value, ast.FormattedValue) for found in _texts(value)
+            )
+        elif isinstance(child, ast.Constant):
+            if isinstance(child.value, str):
+                yield child.lineno, child.value
+        elif not isinstance(child, ast.Assert):
+            yield from _texts(child)
+
+
+def _without_docstring(node: ast.AST) -> Iterator[ast.AST]:
+    """Texts that stand alone as a statement document what is above them."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            yield child
+
+
+def _part(value: ast.expr) -> str:
+    return str(value.value) if isinstance(value, ast.Constant) else "{…}"
+
+
+def main() -> None:
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "gputui"
+    home = ""
+    for module, line, text in sentences():
+        if module.startswith(chosen):
+            if module != home:
+                print(f"\n{module}")
+            home = module
+            print(f"{line:5}  {text}")
+
+
+if __name__ == "__main__":
+    main()
