@@ -45,10 +45,6 @@ VERBS = {  # each verb, and the module that knows it
 }
 
 
-TYPED = ("run", "keep", "add", "sweep")
-"""Those that need msgspec in any case."""
-
-
 def main(arguments: list[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         from gputui.cli.tab import complete
@@ -60,8 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         return elsewhere(words)
     if words and words[0] in VERBS:
-        if words[0] in TYPED:
-            _import_msgspec()
+        _import_msgspec()  # each of them needs it
         # importlib itself would have to be imported
         module = __import__(f"gputui.cli.{VERBS[words[0]]}", fromlist=["main"])
         return int(module.main(words[0], words[1:]))

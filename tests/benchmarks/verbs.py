@@ -1,15 +1,17 @@
 """What a verb costs beside a Python that does nothing: processor time, on a session that a keeper owns.
 
-`python tests/benchmarks/verbs.py [--rounds 15]`
+`python tests/benchmarks/verbs.py [--rounds 15] [--compiling]`
 
-Verbs take turns, so that a busy minute meets all of them. Bytecode is kept, as an installation does. The bar: 8 times
-`python -c pass`.
+Verbs take turns, so that a busy minute meets all of them. Bytecode is there, as after an installation; with
+`--compiling` each process compiles what it loads, as in a folder where none may be kept. The bar: 8 times `python -c
+pass`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,9 @@ from support.homes import Home, reap
 from support.sessions import GPUTUI
 from support.waiting import until
 
+import gputui
+
+PACKAGE = Path(gputui.__file__).parent
 BAR = 8.0
 JOBS = 30
 NOTHING = "python -c pass"
@@ -36,16 +41,25 @@ WITHOUT_SESSION = [("sessions",), ("config",), ("completion", "bash"), ("--versi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    parser.add_argument("--compiling", action="store_true", help="without bytecode")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gputui_verbs_") as folder:
+        use_bytecode(folder, options.compiling)
         home = Home(Path(folder))
         try:
             begin(home)
-            tell(measured(home, rounds))
+            tell(measured(home, options.rounds))
         finally:
             home.end()
             reap()
+
+
+def use_bytecode(folder: str, compiling: bool) -> None:
+    """Of the package alone: that of Python and of libraries is always there."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if compiling:
+        copied = shutil.copytree(PACKAGE, Path(folder) / "copy/gputui", ignore=shutil.ignore_patterns("__pycache__"))
+        os.environ.update(PYTHONPATH=str(copied.parent), PYTHONDONTWRITEBYTECODE="1")
 
 
 def begin(home: Home) -> None:
@@ -70,7 +84,9 @@ def measured(home: Home, rounds: int) -> dict[str, list[float]]:
 
 def cost(words: list[str], cwd: Path) -> float:
     """Of the process that was waited for alone: an owner it may start is none of it."""
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd)
+    process = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd
+    )
     assert process.stderr is not None
     said = process.stderr.read().decode()
     _, status, used = os.wait4(process.pid, 0)
