@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +46,11 @@ def carry_out(parser: Parser, words: list[str], work: Callable[[Options], int]) 
 def session(options: Options) -> Client:
     """The session that these options mean."""
     return known(chosen(options.verb, options.session))
+
+
+def again(options: Options, advice: str) -> str:
+    """Another verb to use, for the session that was named: `gputui resume --session runs`."""
+    return f"{advice} --session {shlex.quote(options.session)}" if options.session else advice
 
 
 def known(root: str) -> Client:

@@ -10,7 +10,9 @@ from gputui.logs.plain import plain
 from gputui.session.messages.replies import PausedShown, SchedulerShown
 
 
-def pause_words(scheduler: SchedulerShown, jobs: set[JobId], groups: Collection[str] = ()) -> str:
+def pause_words(
+    scheduler: SchedulerShown, jobs: set[JobId], groups: Collection[str] = (), resume: str = "gputui resume"
+) -> str:
     """Empty: nothing does. A pause of a group counts if it is one of `groups`, or because of one of these jobs."""
     pauses = [
         pause
@@ -21,8 +23,8 @@ def pause_words(scheduler: SchedulerShown, jobs: set[JobId], groups: Collection[
         if pause.trying or (pause.at is not None and pause.job is not None):
             return _order_told(pause, jobs)
     if scheduler.cause is not None:
-        return f"the scheduler is paused ({plain(scheduler.cause.message)}); gputui resume lets it start jobs"
-    return _group_words(pauses[0]) if pauses else ""
+        return f"the scheduler is paused ({plain(scheduler.cause.message)}); {resume} lets it start jobs"
+    return _group_words(pauses[0], resume) if pauses else ""
 
 
 def _order_told(paused: PausedShown, jobs: set[JobId]) -> str:
@@ -33,6 +35,6 @@ def _order_told(paused: PausedShown, jobs: set[JobId]) -> str:
     return f"{'it starts' if len(jobs) == 1 else 'they start'} when #{paused.job}, which is tried alone, {when}"
 
 
-def _group_words(pause: PausedShown) -> str:
+def _group_words(pause: PausedShown, resume: str) -> str:
     name = f"group {plain(pause.group)}" if pause.group else "the group without a name"
-    return f"{name} is paused ({plain(pause.message)}); gputui resume lets it start jobs"
+    return f"{name} is paused ({plain(pause.message)}); {resume} lets it start jobs"

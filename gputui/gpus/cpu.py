@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
+from gputui.core.views.amounts import counted
 
 from .facts import read_bytes
 from .host import usable_cores
@@ -55,7 +56,7 @@ class CpuSampler:
         self._cores = usable_cores()
         self._share_of_cores = max(1, self._cores // max(1, len(self._lanes)))
         model = _model(proc)
-        self._name = f"{model}, {self._share_of_cores} cores"
+        self._name = f"{model}, {counted(self._share_of_cores, 'core', 'cores')}"
         self._machine = MachineMeter(self._cores, model)
         self._before: dict[int, tuple[float, float]] = {}
         self._due = time.monotonic()

@@ -33,7 +33,7 @@ def test_everything_is_looked_at_and_programs_can_read_it(gputui: Gputui, monkey
     assert seen.status == 0, seen.out
     assert answer["good"] is True
     areas = {finding["area"] for finding in answer["findings"]}
-    assert areas == {"python", "gpus", "folder", "limits", "logout", "shell", "terminal"}
+    assert areas == {"python", "gpus", "folder", "limits", "logout", "shell"}
     assert all(set(finding) == {"area", "level", "text", "advice"} for finding in answer["findings"])
     unwell = [finding for finding in answer["findings"] if finding["level"] != "ok"]
     assert all(finding["advice"] for finding in unwell)

@@ -55,7 +55,7 @@ def work(options: Options) -> int:
         from gputui.cli.devices.gpu_nodes import nodes_shown
 
         return nodes_shown(reply, Paper(), as_json=options.json)
-    devices = devices_seen(reply, len(lanes))
+    devices = devices_seen(reply, lanes)
     if options.json:
         print_json({"lanes": lanes, "devices": devices.rows()})
         return 0
@@ -123,6 +123,7 @@ def wanted(written: str, before: list[LaneShown]) -> tuple[list[Lane], str | Non
     sign = written[0] if written[:1] in ("+", "-") and written != "-1" else ""
     given, notice = _parsed(written.removeprefix(sign))
     if sign == "+":
+        _check_kinds(bare, given)
         return bare + given, notice
     if sign == "-":
         leaving = {device for lane in given for device in lane.devices}
@@ -131,6 +132,12 @@ def wanted(written: str, before: list[LaneShown]) -> tuple[list[Lane], str | Non
             raise Exit(1, f"no lane has GPU {', '.join(sorted(unknown))}; see gputui gpus")
         return _without_some([lane for lane in bare if leaving.isdisjoint(lane.devices)], given), None
     return given, notice
+
+
+def _check_kinds(lanes: list[Lane], added: list[Lane]) -> None:
+    """Pretended GPUs beside real ones would run real jobs on nothing."""
+    if lanes and added and DeviceKind.SIMULATED in {lane.kind for lane in lanes} ^ {lane.kind for lane in added}:
+        refuse("simulated GPUs and others cannot be mixed in one session; give all lanes anew: gputui gpus sim:4")
 
 
 def _without_some(lanes: list[Lane], given: list[Lane]) -> list[Lane]:

@@ -23,7 +23,7 @@ def logout_findings() -> list[Finding]:
     lingers = os.path.exists(os.path.join(LINGER, user))
     if not kills_at_logout():
         text = "systemd leaves your processes alone at logout"
-        return [Finding(True, text if lingers else f"{text}; jobs end with the machine alone")]
+        return [Finding(True, text, "" if lingers else f"to go on after a reboot too: {INSTALL}")]
     if lingers:
         text = "systemd kills your processes at logout, but lingering is on for you"
         return [Finding(True, text, f"a session lives on if its keeper is a service: {INSTALL}")]

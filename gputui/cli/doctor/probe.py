@@ -31,7 +31,8 @@ def probe_findings(commands: SlurmCommands, options: list[str], folder: str) -> 
     try:
         return [*_judged(commands, options, folder, file)]
     except SlurmError as error:
-        return [Finding(False, f"a trial job could not be run: {plain(str(error))}", "sinfo -s", serious=True)]
+        advice = "sinfo -s lists the partitions; choose with --partition"
+        return [Finding(False, f"a trial job could not be run: {plain(str(error))}", advice, serious=True)]
     finally:
         _clear_away(place)
 

@@ -29,7 +29,9 @@ def _spawning() -> Finding:
         return _plainly(program)
     except OSError as error:
         return _fails(error)
-    return Finding(True, way) if _ends_well(pid) else Finding(False, f"{program} fails", "is /bin damaged?", True)
+    if _ends_well(pid):
+        return Finding(True, way)
+    return Finding(False, f"{program} fails", f"is it damaged? ls -l {program}", serious=True)
 
 
 def _plainly(program: str) -> Finding:

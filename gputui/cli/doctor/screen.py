@@ -16,8 +16,11 @@ LEAST_WIDE, LEAST_HIGH = 80, 24
 
 
 def terminal_findings(environment: Mapping[str, str] = os.environ) -> list[Finding]:
-    if (reason := refusal(environment)) is not None:
-        return [Finding(True, reason)]
+    """Where there is none nothing is told: nobody looks."""
+    if environment.get("TERM") == "dumb":
+        return [Finding(False, "this terminal cannot show a screen (TERM=dumb)", "gputui run and gputui ls need none")]
+    if refusal(environment) is not None:
+        return []
     findings = [_shown(environment), *_size()]
     return [*findings, _clipboard(environment)]
 
@@ -39,7 +42,7 @@ def _size() -> list[Finding]:
     wide, high = shutil.get_terminal_size()
     if wide >= LEAST_WIDE and high >= LEAST_HIGH:
         return []
-    return [Finding(False, f"the terminal is {wide} × {high} cells", f"{LEAST_WIDE} × {LEAST_HIGH} show everything")]
+    return [Finding(False, f"the terminal is {wide} × {high} cells", f"make it {LEAST_WIDE} × {LEAST_HIGH} or larger")]
 
 
 def _clipboard(environment: Mapping[str, str]) -> Finding:

@@ -42,13 +42,19 @@ def slurm_findings(wishes: SlurmWishes, folder: str, *, probe: bool) -> list[Fin
         advice = "scontrol ping; jobs that run go on, and gputui waits until it answers"
         return [Finding(False, str(error), advice, serious=wishes.asked)]
     except SlurmError as error:
-        return [Finding(False, plain(str(error)), "scontrol show node", serious=wishes.asked)]
+        return [Finding(False, plain(str(error)), _advice(error), serious=wishes.asked)]
     findings = [*found, *closed, *_options(commands, wishes), *_accounting(commands, wishes)]
     if probe and not any(finding.serious for finding in findings):
         from .probe import probe_findings
 
         findings += probe_findings(commands, wishes.words(), folder)
     return findings
+
+
+def _advice(error: SlurmError) -> str:
+    if "slurm.conf" in str(error):
+        return "export SLURM_CONF=FILE, where this machine is in a cluster; without one: gputui run --gpus all"
+    return "sinfo shows what Slurm itself says"
 
 
 def _version(commands: SlurmCommands) -> Finding:
@@ -71,9 +77,10 @@ def _nodes(commands: SlurmCommands, wishes: SlurmWishes) -> Finding:
         text = f"no node{where} has a GPU"
         return Finding(False, text, "sinfo -o '%P %D %G' shows where they are; choose with --partition")
     total, used = sum(node.gpus for node in with_gpus), sum(node.used for node in with_gpus)
-    kind = f" {most.gpu_type}" if most.gpu_type else ""
-    have = f"{counted(len(with_gpus), 'node has', 'nodes have')} {total} GPUs{where}, {used} in use"
-    return Finding(True, f"{have}; the largest is {most.name}: {most.gpus}{kind} GPUs, {memory_words(most.memory)}")
+    kind = f"{most.gpu_type} " if most.gpu_type else ""
+    have = f"{counted(len(with_gpus), 'node has', 'nodes have')} {counted(total, 'GPU', 'GPUs')}{where}, {used} in use"
+    gpus = counted(most.gpus, f"{kind}GPU", f"{kind}GPUs")
+    return Finding(True, f"{have}; the largest is {most.name}: {gpus}, {memory_words(most.memory)}")
 
 
 def _closed(nodes: list[SlurmNode]) -> list[Finding]:
@@ -95,7 +102,8 @@ def _options(commands: SlurmCommands, wishes: SlurmWishes) -> list[Finding]:
     try:
         commands.run("sbatch", "--test-only", *wishes.words(), "-o", "/dev/null", "-D", "/", "--wrap", "true")
     except SlurmError as error:
-        return [Finding(False, f"Slurm takes no job with {named}: {plain(str(error))}", "sinfo -s", serious=True)]
+        advice = "sinfo -s lists partitions, sacctmgr show assoc user=$USER your accounts"
+        return [Finding(False, f"Slurm takes no job with {named}: {plain(str(error))}", advice, serious=True)]
     return [Finding(True, f"Slurm takes jobs with {named}")]
 
 

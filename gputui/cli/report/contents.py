@@ -11,6 +11,7 @@ from msgspec import to_builtins
 
 from gputui.core.job import Job
 from gputui.core.states import FAILURES
+from gputui.core.views.amounts import gpu_time
 from gputui.core.views.summary import Summary
 from gputui.core.views.summary_text import ended_at, headline, told_job
 from gputui.gpus.history.columns import between
@@ -73,7 +74,9 @@ def _facts(told: Summary) -> dict[str, Any]:
         "median",
         "paused",
     )
-    return {name: getattr(told, name) for name in names} | {"wall": told.wall, "busy": told.busy, "began": told.began}
+    return {name: getattr(told, name) for name in names} | {
+        "wall": told.wall, "busy": told.busy, "began": told.began, "gpu_time": gpu_time(told.gpu_seconds),
+    }  # fmt: skip
 
 
 def _metric(told: Summary) -> dict[str, str] | None:

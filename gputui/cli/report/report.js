@@ -55,7 +55,7 @@
     if (f.failed) fact(f.failed + " failed", "in " + data.failures.length + (data.failures.length === 1 ? " kind" : " kinds"), "bad");
     if (f.running || f.waiting) fact(f.running + " run", f.waiting + " wait");
     fact(duration(f.wall), "wall");
-    if (f.gpu_seconds) fact((f.gpu_seconds / 3600).toFixed(1) + " GPU-h", data.devices.length + " devices");
+    if (f.gpu_seconds) fact(f.gpu_time, data.devices.length + " devices");
     if (f.busy !== null && f.gpu_seconds) fact(Math.round(f.busy * 100) + " % busy", f.paused >= 60 ? duration(f.paused) + " paused" : " ");
     const best = data.rows.find(row => row.ok && row.best !== null);
     if (best && ranked) fact("★ " + number(best.best, data.decimals), metric + " of #" + best.id);

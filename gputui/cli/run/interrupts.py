@@ -137,11 +137,12 @@ def events_of(way: WayToLeave, snapshot: Snapshot) -> list[UserCommand]:
 def announced(way: WayToLeave, running: int) -> str | None:
     match way:
         case WayToLeave.DRAIN:
-            return f"draining: {running} running jobs go on, nothing new starts"
+            return f"draining: {counted(running, 'running job goes on', 'running jobs go on')}, nothing new starts"
         case WayToLeave.KILL:
-            return f"killing {running} running jobs"
+            return f"killing {counted(running, 'running job', 'running jobs')}"
         case WayToLeave.STOP:
-            return f"stopping: {running} running jobs are ended and wait again"
+            ended = counted(running, "running job is ended and waits", "running jobs are ended and wait")
+            return f"stopping: {ended} again"
     return None
 
 
@@ -173,7 +174,8 @@ class Behind:
                 "out; --pause-after 0 never pauses."
             )
         if way is None and self._goes_on and self._keeper is not None and self._others:
-            return f"{self._others} other jobs of this session go on: {self._keeper} schedules them. {self._back}"
+            others = counted(self._others, "other job of this session goes on", "other jobs of this session go on")
+            return f"{others}: {self._keeper} schedules. {self._back}"
         if not snapshot.waiting:
             return None
         if way is None and snapshot.mode is Mode.RUNNING and snapshot.awaits:
@@ -187,8 +189,9 @@ class Behind:
     def _detached(self) -> str:
         snapshot = self._snapshot
         if self._keeper is None:
-            counts = f"{snapshot.running} running jobs go on, {snapshot.waiting} wait"
-            return f"detached: {counts}, and nobody schedules them (--no-keeper). To go on: {self._again}"
+            goes_on = counted(snapshot.running, "running job goes on", "running jobs go on")
+            counts = f"{goes_on}, {snapshot.waiting} waiting"
+            return f"detached: {counts}, and nobody starts more (--no-keeper). To go on: {self._again}"
         counts = f"{snapshot.running} running, {snapshot.waiting} waiting"
         return f"detached: {counts}; {self._keeper} schedules on. {self._back}"
 

@@ -28,7 +28,8 @@ def told(tally: dict[str, int]) -> str | None:
     if not tally["failed"] and not tally["not_run"]:
         return None
     failed = f"{tally['failed']:,} of {counted(tally['total'], 'job', 'jobs')} failed"
-    not_run = f"{tally['not_run']:,} {'was' if tally['not_run'] == 1 else 'were'} not run"
+    noun = ("was", "were") if tally["failed"] else ("job was", "jobs were")
+    not_run = f"{counted(tally['not_run'], *noun)} not run"
     return ", ".join([failed] * bool(tally["failed"]) + [not_run] * bool(tally["not_run"]))
 
 

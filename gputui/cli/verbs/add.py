@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from gputui.cli.calling import carry_out, known
+from gputui.cli.calling import again, carry_out, known
 from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.job_flags import add_job_flags, job_settings
 from gputui.cli.parsing.parser import Options, Parser
@@ -64,14 +64,22 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
     client = _client(options, config)
     work = not options.no_start and bool(config.get("keeper")[0])
     ids = client.ask(Load(tuple(jobs), captured(), origin), work=work).jobs
-    _say_if_paused(client, set(ids), {job.group for job in jobs})
+    _say_where(client, options, len(ids))
+    _say_if_paused(client, options, set(ids), {job.group for job in jobs})
     return ids
 
 
-def _say_if_paused(client: Client, jobs: set[int], groups: set[str]) -> None:
+def _say_where(client: Client, options: Options, added: int) -> None:
+    """A session that was found above this folder may not be the one that was thought of."""
+    here = os.path.join(os.path.realpath(os.getcwd()), "")
+    if not options.session and not os.path.realpath(client.root).startswith(here) and added:
+        say(f"added to {client.root}; another: --session DIR")
+
+
+def _say_if_paused(client: Client, options: Options, jobs: set[int], groups: set[str]) -> None:
     """They are added, whatever becomes of this question."""
     with suppress(ClientError):
-        words = pause_words(client.ask(StatusQuestion()).scheduler, jobs, groups)
+        words = pause_words(client.ask(StatusQuestion()).scheduler, jobs, groups, again(options, "gputui resume"))
         if words:
             say(words)
 
@@ -84,7 +92,7 @@ def _check_folder(folder: str) -> None:
     if folder != folder.encode("utf-8", "replace").decode():
         refuse(f"the name of {os.fsencode(folder)!r}, where it would run, is not UTF-8; choose another with --cwd")
     if not os.path.isdir(folder):
-        refuse(f"--cwd {folder}: there is no such folder")
+        refuse(f"--cwd {folder}: there is no such folder; make it, or choose another")
 
 
 def _client(options: Options, config: Config) -> Client:
@@ -104,7 +112,7 @@ def _client(options: Options, config: Config) -> Client:
 def command(options: Options) -> str:
     if options.script is not None:
         if options.words:
-            refuse("give either --script or a command")
+            refuse("--script is the command; leave out the other one")
         return checked(_script(options.script), options.script)
     if options.words == ["-"]:
         return checked(sys.stdin.buffer.read(), "standard input")
@@ -122,7 +130,7 @@ def _script(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(LONGEST_COMMAND + 1)
     except OSError as error:
-        refuse(f"--script {path} cannot be read: {error.strerror}")
+        refuse(f"--script {path} cannot be read: {error.strerror}; check its name")
 
 
 def checked(written: bytes, origin: str) -> str:
@@ -134,7 +142,7 @@ def checked(written: bytes, origin: str) -> str:
     try:
         text = written.decode("utf-8").rstrip("\n")
     except UnicodeDecodeError as error:
-        refuse(f"{origin} is not UTF-8 at byte {error.start}")
+        refuse(f"{origin} is not UTF-8 at byte {error.start}; write it as UTF-8")
     if not text.strip():
-        refuse(f"{origin} is empty")
+        refuse(f"{origin} is empty; what is to run?")
     return text

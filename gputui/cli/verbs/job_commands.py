@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.cli.calling import carry_out, session
+from gputui.cli.calling import again, carry_out, session
 from gputui.cli.output.words import say
 from gputui.cli.parsing.parser import SELECTION, Options, Parser
 from gputui.cli.parsing.selection import confirm, picked, report, seen
@@ -126,7 +126,7 @@ def work(options: Options) -> int:
     outcomes = client.ask(request(options, jobs), work=needs_engine(options, jobs))[: len(jobs)]
     status = report(outcomes, jobs, done(options, jobs))
     if verb in GIVES_WORK:
-        say_if_paused(client, {job.id for job in jobs})
+        say_if_paused(client, options, {job.id for job in jobs})
     return status
 
 
@@ -178,7 +178,7 @@ def done(options: Options, jobs: list[PickedJob]) -> str:
     return DONE[options.verb]
 
 
-def say_if_paused(client: Client, jobs: set[JobId]) -> None:
-    words = pause_words(client.ask(StatusQuestion()).scheduler, jobs)
+def say_if_paused(client: Client, options: Options, jobs: set[JobId]) -> None:
+    words = pause_words(client.ask(StatusQuestion()).scheduler, jobs, resume=again(options, "gputui resume"))
     if words:
         say(words)

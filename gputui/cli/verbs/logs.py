@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from gputui.cli.calling import carry_out, print_json, session
+from gputui.cli.calling import again, carry_out, print_json, session
 from gputui.cli.output.tail import CHUNK, Log, sink
 from gputui.cli.output.words import Exit, refuse, say
 from gputui.cli.parsing.parser import Options, Parser, whole
@@ -67,8 +67,9 @@ def say_if_silent(shown: ShownJob, number: int, options: Options) -> None:
     lines = _lines_in(files.err)
     if lines and not _lines_in(files.out):
         older = f" --attempt {number}" if number != shown.attempt else ""
+        where = again(options, "")
         told = counted(lines, "line", "lines")
-        say(f"#{shown.id} wrote nothing on OUT; {told} on ERR: gputui logs {shown.id}{older} --err")
+        say(f"#{shown.id} wrote nothing on OUT; {told} on ERR: gputui logs {shown.id}{older} --err{where}")
 
 
 def _lines_in(path: str) -> int:

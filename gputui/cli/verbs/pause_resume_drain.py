@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.calling import INTERRUPTED, again, carry_out, session
 from gputui.cli.output.states import told
 from gputui.cli.output.words import Exit, say
 from gputui.cli.parsing.parser import Options, Parser
@@ -64,7 +64,8 @@ def pause(options: Options) -> int:
     command(client, Pause())
     status = client.ask(StatusQuestion())
     back = taken_back(status)
-    say(f"paused: {_go_on(len(status.active) - back)}, {status.waiting + back} wait; gputui resume goes on")
+    wait = counted(status.waiting + back, "job waits", "jobs wait")
+    say(f"paused: {_go_on(len(status.active) - back)}, {wait}; {again(options, 'gputui resume')} goes on")
     return 0
 
 
@@ -85,11 +86,11 @@ def drain(options: Options) -> int:
     try:
         status = watched(client, lambda status: status.scheduler.state is not Mode.DRAINING, draining)
     except KeyboardInterrupt:
-        say("still draining; gputui resume undoes it")
+        say(f"still draining; {again(options, 'gputui resume')} undoes it")
         return INTERRUPTED
     if status.scheduler.state is not Mode.PAUSED:
-        raise Exit(1, "somebody resumed the scheduler")
-    say(f"drained: {counted(status.waiting, 'job waits', 'jobs wait')}; gputui resume goes on")
+        raise Exit(1, "not drained: somebody resumed the scheduler meanwhile; gputui ls tells how it stands")
+    say(f"drained: {counted(status.waiting, 'job waits', 'jobs wait')}; {again(options, 'gputui resume')} goes on")
     return 0
 
 
@@ -99,12 +100,12 @@ def taken_back(status: SessionStatus) -> int:
 
 
 def _go_on(running: int) -> str:
-    return counted(running, "running job goes on", "running jobs go on")
+    return counted(running, "running job goes on", "running jobs go on") if running else "nothing runs"
 
 
 def draining(status: SessionStatus) -> str:
     back = taken_back(status)
-    return f"draining: {len(status.active) - back} running, {status.waiting + back} wait"
+    return f"draining: {len(status.active) - back} running, {status.waiting + back} waiting"
 
 
 def watched(

@@ -12,7 +12,9 @@ from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.core.job import EngineName, StateName
+from gputui.core.views.standing import Word
 from gputui.session.control.client import ClientError, Connection, NoOwner
+from gputui.session.files.last_look import LastLook, last_look
 from gputui.session.messages.replies import OwnerShown, SchedulerShown, SessionStatus
 from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.registry import remembered
@@ -26,7 +28,7 @@ COLUMNS = (
 def parser(verb: str) -> Parser:
     made = Parser(
         verb,
-        "Lists your sessions. Those that nobody owns are only named, not opened.",
+        "Lists your sessions. Those that nobody owns are not opened: they are told as they were left.",
         usage="sessions [--json]",
         examples="gputui sessions\ngputui ls --session DIR",
     )
@@ -60,19 +62,23 @@ class KnownSession(msgspec.Struct, frozen=True):
     counts: dict[StateName, int] | None = None
     engine: EngineName | None = None
     cluster: str | None = None
+    left: LastLook | None = None
+    """How its last owner left it, where nobody owns it."""
 
     @property
     def place(self) -> str:
         """Where its jobs run."""
         if self.engine is None:
-            return "-"
+            return "-" if self.left is None else str(self.left.engine)
         return f"{self.engine} {self.cluster}" if self.cluster else self.engine
 
 
 def looked_at(host: str, root: str) -> KnownSession:
-    status = _status(root) if host == os.uname().nodename else None
+    here = host == os.uname().nodename
+    status = _status(root) if here else None
     if status is None:
-        return KnownSession(host, root)
+        left = last_look(os.path.join(root, ".gputui")) if here else None
+        return KnownSession(host, root, left=left)
     cluster = status.cluster or None
     return KnownSession(host, root, status.scheduler, status.owner, status.counts, status.engine, cluster)
 
@@ -89,11 +95,21 @@ def _status(root: str) -> SessionStatus | None:
 
 
 def row(known: KnownSession) -> list[str]:
+    counts = known.counts or (known.left.counts if known.left is not None else None)
     return [
         known.host,
         known.place,
-        known.scheduler.word if known.scheduler is not None else "-",
+        _word(known),
         f"{known.owner.kind} {known.owner.pid}" if known.owner is not None else "-",
-        told(known.counts) if known.counts else "",
+        told(counts) if counts else "",
         known.session,
     ]
+
+
+def _word(known: KnownSession) -> str:
+    """Where nobody is there to start jobs, what was left waiting is idle."""
+    if known.scheduler is not None:
+        return known.scheduler.word
+    if known.left is None:
+        return "-"
+    return known.left.word if known.left.word in (Word.DONE, Word.PAUSED) else Word.IDLE

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import msgspec
-
 from gputui.cli.calling import carry_out, print_json, session
 from gputui.cli.output.states import colour
 from gputui.cli.output.table import Column, Paper, table
@@ -44,6 +42,9 @@ SETTINGS = (
     "variables",
     "params",
 )
+
+
+UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
 def parser(verb: str) -> Parser:
@@ -103,7 +104,7 @@ def described(shown: ShownJob, paper: Paper, now: float) -> list[str]:
 
 def facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
     request = shown.spec.request
-    settings = [f"{key}={_written(value)}" for key in SETTINGS if (value := getattr(shown.spec, key))]
+    settings = [f"{key}={_written(key, value)}" for key in SETTINGS if (value := getattr(shown.spec, key))]
     settings += [f"gpus={request.gpus}"] if request.gpus is not None else []
     settings += [f"devices={','.join(request.devices)}"] if request.devices else []
     return [
@@ -122,9 +123,20 @@ def facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
     ]
 
 
-def _written(value: Any) -> Any:
-    """As JSON has it, for a tuple looks like nothing a user would write."""
-    return msgspec.to_builtins(value)
+def _written(key: str, value: Any) -> str:
+    """As the user could write it."""
+    if key in ("hang_after", "timeout"):
+        unit, size = next((each for each in UNITS if value % each[1] == 0), ("s", 1))
+        return f"{value / size:g}{unit}"
+    if key == "not_before":
+        return moment(value, time.time())
+    if value is True:
+        return "yes"
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, dict):
+        return ",".join(f"{name}={each}" for name, each in value.items())
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _pid(shown: ShownJob) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gputui.cli.calling import INTERRUPTED, carry_out, session
+from gputui.cli.calling import INTERRUPTED, again, carry_out, session
 from gputui.cli.output.words import out, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.core.events import Pause, PauseKind, Requeue
@@ -34,7 +34,7 @@ GIVEN_UP = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOS
 def parser(verb: str) -> Parser:
     made = Parser(
         verb,
-        "Ends all running jobs with grace and puts them back into the queue, ends the owner, be it a screen, a run or "
+        "Ends all running jobs with grace and requeues them, ends the owner, be it a screen, a run or "
         "a keeper, and verifies that nothing is left.",
         usage="stop",
         examples="gputui stop\ngputui resume",
@@ -52,13 +52,14 @@ def work(options: Options) -> int:
     try:
         status, told = until_nothing_runs(client)
     except KeyboardInterrupt:
-        say("the jobs are still being stopped; gputui stop watches on")
+        say(f"the jobs are still being stopped; {again(options, 'gputui stop')} watches on")
         return INTERRUPTED
     given_up = client.ask(Listing(states=list(GIVEN_UP))).jobs
     if status.owner is not None:
         dismiss(client)
     left_processes = [process for job in given_up for process in job.left]
-    return verified(client, status, left_processes, min(told.values(), default=None))
+    began = min(told.values(), default=None)
+    return verified(client, status, left_processes, began, again(options, "gputui resume"))
 
 
 def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
@@ -117,7 +118,9 @@ def dismiss(client: Client) -> None:
         say(str(error))
 
 
-def verified(client: Client, status: SessionStatus, left: list[LeftShown], since: float | None) -> int:
+def verified(
+    client: Client, status: SessionStatus, left: list[LeftShown], since: float | None, resume: str = "gputui resume"
+) -> int:
     """Looks until nothing is left, for an owner needs a moment to go."""
     deadline = time.monotonic() + OWNERS_GO_WITHIN
     while (there := [*left_of(client.root), *still_owning(status.owner)]) and time.monotonic() < deadline:
@@ -135,7 +138,7 @@ def verified(client: Client, status: SessionStatus, left: list[LeftShown], since
         out(f"nothing of gputui runs here any more; {wait}")
         say("that it is stopped could not be stored: the next gputui goes on. With room on the disk: gputui stop")
         return 1
-    out(f"nothing of gputui runs here any more; {wait}" + (". To go on: gputui resume" if to_go_on else ""))
+    out(f"nothing of gputui runs here any more; {wait}" + (f". To go on: {resume}" if to_go_on else ""))
     return 0
 
 

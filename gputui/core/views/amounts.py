@@ -47,6 +47,13 @@ def duration_words(seconds: float, *, tenths: bool = False) -> str:
     return _joined((whole // DAY, "d"), (whole // HOUR % 24, "h"))
 
 
+def gpu_time(seconds: float) -> str:
+    """What GPUs were worked for, together: `12.4 GPU-h`, `34 GPU-min`, `12 GPU-s`; never a rounded nothing."""
+    if seconds < MINUTE:
+        return f"{max(1, round(seconds))} GPU-s"
+    return f"{seconds / MINUTE:.0f} GPU-min" if seconds < HOUR else f"{seconds / HOUR:.1f} GPU-h"
+
+
 def _joined(large: tuple[int, str], small: tuple[int, str]) -> str:
     return " ".join(f"{number} {unit}" for number, unit in (large, small) if number)
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .amounts import counted, duration_cell, duration_words, moment
+from .amounts import counted, duration_cell, duration_words, gpu_time, moment
 from .parameter_effects import ParameterEffect, ValueEffect, scale_of
 from .result_values import result_text
 from .results_table import ResultsRow, ResultsTable
-from .standing import Word
 from .summary import SinceLeft, Summary
 
 __all__ = ["brief_lines", "not_finite_lines", "range_cells", "summary_lines", "told_job", "told_value"]
@@ -51,13 +50,13 @@ def headline(summary: Summary) -> str:
     ]
     ended += [f"{summary.running} run" if summary.running else "", f"{summary.waiting} wait" if summary.waiting else ""]
     times = [f"{duration_words(summary.wall)} wall" if summary.began is not None else ""]
-    times += [f"{summary.gpu_seconds / 3600:.1f} GPU-h" if summary.gpu_seconds else ""]
+    times += [gpu_time(summary.gpu_seconds) if summary.gpu_seconds else ""]
     times += [f"GPUs {busy * 100:.0f} % busy" if (busy := summary.busy) is not None and summary.gpu_seconds else ""]
     return f"{_word(summary)}  " + " · ".join(part for part in (*ended, *times) if part)
 
 
 def _word(summary: Summary) -> str:
-    if summary.word is not Word.DONE:
+    if summary.running or summary.waiting or not summary.total:
         return summary.word.upper()
     return "✓ DONE" if not summary.failed else f"DONE, {summary.failed} ✗"
 

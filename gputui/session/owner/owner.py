@@ -22,6 +22,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
 from gputui.core.timeline.spans import RecordedSpan
 from gputui.core.views.outlook import goes_on
+from gputui.core.views.standing import standing
 from gputui.engines.protocol import EngineFactory, Since
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.threads import NoThread, begin
@@ -29,6 +30,7 @@ from gputui.session.devices.gpu_file import GpuFile
 from gputui.session.engine_choice import engines
 from gputui.session.errors import SessionError
 from gputui.session.feeds.feeds import Feeds
+from gputui.session.files.last_look import LastLook, forget_look, leave_look
 from gputui.session.files.layouts import Layout
 from gputui.session.files.paths import Paths
 from gputui.session.messages.socket_requests import Commands
@@ -252,6 +254,7 @@ class Owner:
 
     def _recover(self, since: Since) -> None:
         reached(Step.RECOVERY_BEGUN)
+        forget_look(self.ground.paths.private)
         book = self.scheduler.book
         self.engine.recover(survivors(book, self.folders, since=since))
         self.engine.gc(all_dead=since is not Since.NOTHING)
@@ -288,8 +291,13 @@ class Owner:
         """Whoever waits for an answer, for the lock or for this thread waits for the last of these."""
         backups = (self._backups.close,) if self._backups is not None else ()
         publication = self._publication
+        closers = (self._shut, *backups, *self.parts.closers(), publication.settle, self._leave_look)
         ends = (self._turn_away, self.last_act, self.parts.leave_ground, self._say_gone, publication.on_change)
-        take_all((*self.on_leaving, self._shut, *backups, *self.parts.closers(), publication.settle, *ends), self._fail)
+        take_all((*self.on_leaving, *closers, *ends), self._fail)
+
+    def _leave_look(self) -> None:
+        look = LastLook(standing(self.snapshot).word, dict(self.snapshot.counts), self.scheduler.board.engine)
+        leave_look(self.ground.paths.private, look)
 
     def _shut(self) -> None:
         self._closed = True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gputui.core.job import Active, Ended, Held, Job, Stopping, Suspended, Waiting
 from gputui.core.views.outlook import pauses
+from gputui.core.views.standing import Word, standing
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import BAD_ENDS
 from gputui.tui.widgets.footer import Offer, OfferedKeys, offer
@@ -71,6 +72,9 @@ def _queue() -> list[Offer]:
 
 
 def _scheduler(main: MainScreen) -> list[Offer]:
+    """Where nothing is left to do there is nothing to pause."""
+    if standing(main.snapshot).word is Word.DONE:
+        return []
     return [("pause", "Pause" if pauses(main.snapshot) else "Resume")]
 
 

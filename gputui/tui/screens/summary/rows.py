@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from gputui.core.job import JobId
-from gputui.core.views.amounts import counted, duration_cell, duration_words, moment
+from gputui.core.views.amounts import counted, duration_cell, duration_words, gpu_time, moment
 from gputui.core.views.summary import Summary
 from gputui.core.views.summary_text import ended_at, told_value
 from gputui.logs.plain import plain
@@ -56,7 +56,7 @@ def facts(told: Summary, width: int, now: float, palette: Palette) -> list[ViewR
     if told.began is not None:
         cells.append((duration_words(told.wall), palette.text, ended_at(told, now)))
     if told.gpu_seconds:
-        cells.append((f"{told.gpu_seconds / 3600:.1f} GPU-h", palette.text, counted(len(told.devices), "GPU", "GPUs")))
+        cells.append((gpu_time(told.gpu_seconds), palette.text, counted(len(told.devices), "GPU", "GPUs")))
         cells.append((f"{(told.busy or 0) * 100:.0f} % busy", palette.text, ", ".join(_held(told)) or " "))
     if told.best and told.table.metric is not None:
         best = told.best[0]

@@ -1,0 +1,82 @@
+"""Where strangers hesitated: what a verb did, to which session, and what comes next is said in so many words."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from support.calling import Gputui
+
+from gputui.core.views.amounts import gpu_time
+
+
+@pytest.fixture
+def begun(gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The folder of a session with one job, which nobody runs."""
+    monkeypatch.setenv("GPUTUI_GPUS", "sim:3")
+    words = ("--timeout", "90", "--env", "SEED=1", "--retries", "2", "--retry-on", "oom,exit:75")
+    assert gputui("add", "--no-start", *words, "--", "true", "--lr", "0.1").out == "0\n"
+    return os.path.abspath("gputui_run")
+
+
+def test_a_job_that_went_to_a_session_above_says_so_and_one_beside_it_is_silent(begun: str, gputui: Gputui) -> None:
+    assert gputui("add", "--no-start", "--", "true").err == ""
+    below = Path("deep", "down")
+    below.mkdir(parents=True)
+    os.chdir(below)
+    added = gputui("add", "--no-start", "--", "true")
+    assert (added.out, added.err) == ("2\n", f"gputui: added to {begun}; another: --session DIR\n")
+    assert gputui("add", "--no-start", "--session", begun, "--", "true").err == ""
+
+
+def test_a_session_that_nobody_owns_is_listed_with_what_is_in_it_and_is_not_opened(begun: str, gputui: Gputui) -> None:
+    (row,) = (line for line in gputui("sessions").out.splitlines() if begun in line)
+    assert "1 queued" in row
+    assert re.search(r" local +idle +- ", row)
+    database = os.stat(os.path.join(begun, ".gputui", "session.db"))
+    gputui("sessions")
+    assert os.stat(os.path.join(begun, ".gputui", "session.db")) == database
+
+
+def test_what_an_owner_left_unsaid_is_not_made_up(begun: str, gputui: Gputui) -> None:
+    Path(begun, ".gputui", "last_look").write_text("{half")
+    (row,) = (line for line in gputui("sessions").out.splitlines() if begun in line)
+    assert "queued" not in row
+
+
+def test_simulated_gpus_are_shown_as_such_and_not_mixed_with_real_ones(begun: str, gputui: Gputui) -> None:
+    shown = gputui("gpus").out
+    assert shown.count("Simulated GPU") == 3
+    refused = gputui("gpus", "+9")
+    assert refused.status == 2
+    assert "cannot be mixed" in refused.err
+    assert "gputui gpus sim:4" in refused.err
+    assert gputui("gpus", "sim:4").status == 0
+
+
+def test_advice_after_a_session_was_named_names_it_too(begun: str, gputui: Gputui) -> None:
+    elsewhere = os.path.relpath(begun, "/")
+    os.chdir("/")
+    paused = gputui("pause", "--session", elsewhere)
+    assert paused.err == f"gputui: paused: nothing runs, 1 job waits; gputui resume --session {elsewhere} goes on\n"
+    stopped = gputui("stop", "--session", elsewhere)
+    assert stopped.out.endswith(f"1 job waits. To go on: gputui resume --session {elsewhere}\n")
+    added = gputui("add", "--no-start", "--session", elsewhere, "--", "true")
+    assert f"; gputui resume --session {elsewhere} lets it start jobs" in added.err
+
+
+def test_settings_of_a_job_are_shown_as_they_could_be_written(begun: str, gputui: Gputui) -> None:
+    (settings,) = (line for line in gputui("show", "0").out.splitlines() if line.startswith("  settings"))
+    written = ("retries=2", "retry_on=oom,exit:75", "hang_after=30m", "timeout=90s", "variables=SEED=1")
+    assert [setting for setting in written if setting not in settings.split()] == []
+    assert not set("{}[]()'\"") & set(settings)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.02, "1 GPU-s"), (42, "42 GPU-s"), (2040, "34 GPU-min"), (3600, "1.0 GPU-h"), (44_640, "12.4 GPU-h")],
+)
+def test_little_gpu_time_is_not_rounded_to_nothing(seconds: float, words: str) -> None:
+    assert gpu_time(seconds) == words
