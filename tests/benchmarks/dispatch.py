@@ -79,13 +79,14 @@ def one_round(workshop: Path, name: str, here: list[Rival], options: argparse.Na
     for rival in here:
         if rival.command is None:
             continue
+        jobs = min(options.jobs, rival.most_jobs)
         for command in options.commands:
-            cost = measured(rival, workshop, f"{name}{command}", [command] * options.jobs, options.lanes)
+            cost = measured(rival, workshop, f"{name}{command}", [command] * jobs, options.lanes)
             results.throughput[command, rival.name].append(cost)
         if options.gap:
-            folder = place(workshop, rival, f"{name}-gap")
-            measured(rival, workshop, f"{name}-gap", [GAP_JOB.format(folder)] * GAP_JOBS, options.lanes)
-            results.gaps[rival.name].append(gaps(folder, options.lanes))
+            folder, jobs = place(workshop, rival, f"{name}-gap"), min(GAP_JOBS, rival.most_jobs)
+            measured(rival, workshop, f"{name}-gap", [GAP_JOB.format(folder)] * jobs, options.lanes)
+            results.gaps[rival.name].append(gaps(folder, jobs, options.lanes))
 
 
 def place(workshop: Path, rival: Rival, name: str) -> Path:
@@ -111,11 +112,11 @@ def measured(rival: Rival, workshop: Path, name: str, commands: list[str], lanes
     return Cost(wall, used() - before)
 
 
-def gaps(folder: Path, lanes: int) -> list[float]:
+def gaps(folder: Path, jobs: int, lanes: int) -> list[float]:
     """From an end to the start that could follow it: the k-th start waits for the (k - lanes)-th end."""
     starts, ends = (sorted(map(float, (folder / name).read_text().split())) for name in ("starts", "ends"))
-    if not len(starts) == len(ends) == GAP_JOBS:
-        sys.exit(f"{folder}: {len(starts)} starts and {len(ends)} ends of {GAP_JOBS} jobs")
+    if not len(starts) == len(ends) == jobs:
+        sys.exit(f"{folder}: {len(starts)} starts and {len(ends)} ends of {jobs} jobs")
     return [start - end for start, end in zip(starts[lanes:], ends, strict=False)]
 
 
@@ -154,11 +155,12 @@ def show(here: list[Rival], results: Results, options: argparse.Namespace) -> No
         print(f"\n{title:34}{'jobs/s':>9}{'ratio':>8}{'CPU ms/job':>13}")
         bound = rate(results, command, BARE_LOOP, options.jobs)
         for rival in here:
-            mine = rate(results, command, rival.name, options.jobs)
+            jobs = min(options.jobs, rival.most_jobs)
+            mine = rate(results, command, rival.name, jobs)
             if mine is None:
                 print(f"{rival.name:34}{'not installed':>17}")
                 continue
-            cpu = statistics.median(cost.cpu for cost in results.throughput[command, rival.name]) / options.jobs
+            cpu = statistics.median(cost.cpu for cost in results.throughput[command, rival.name]) / jobs
             print(f"{rival.name:34}{mine:>9.0f}{over(mine, bound):>8}{cpu * 1000:>13.2f}  keeps {rival.keeps}")
     if not options.gap:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,15 @@ while tsp -l | grep -q running; do sleep 0.005; done
 tsp -K
 """
 
+GFLOW_SCRIPT = """
+gflowd >/dev/null 2>&1 &
+until gqueue >/dev/null 2>&1; do sleep 0.05; done
+echo 'eval "$(sed -n "${GFLOW_ARRAY_TASK_ID}p" jobs.txt)"' >job.sh
+gbatch --array "1-$(wc -l <jobs.txt)" --max-concurrent "$1" job.sh >/dev/null
+while gqueue | grep -q gjob; do sleep 0.05; done
+kill %1
+"""
+
 Command = Callable[[Path, int], list[str]]
 """From a run's fresh folder and the number of lanes to words; the commands come on standard input and in `jobs.txt`."""
 
@@ -31,6 +41,8 @@ class Rival:
     """None: not installed."""
     keeps: str
     """What is left of a job when all is over."""
+    most_jobs: int = 1_000_000
+    """Who needs ten seconds for each is not asked for a thousand."""
 
 
 def rivals(workshop: Path) -> list[Rival]:
@@ -41,6 +53,7 @@ def rivals(workshop: Path) -> list[Rival]:
         Rival("xargs -P, bash -c", _if_found("xargs", _xargs), "nothing"),
         Rival("task-spooler, bash -c", _if_found("tsp", _task_spooler), "codes and logs, till reboot"),
         Rival("GNU parallel", _if_found("parallel", lambda folder, lanes: ["parallel", "-j", str(lanes)]), "nothing"),
+        Rival("gflow", _if_found("gflowd", _gflow), "queue, codes, logs", most_jobs=40),
     ]
 
 
@@ -68,6 +81,19 @@ def _xargs(folder: Path, lanes: int) -> list[str]:
 
 def _task_spooler(folder: Path, lanes: int) -> list[str]:
     return ["bash", "-c", TSP_SCRIPT, "bash", str(lanes)]
+
+
+def _gflow(folder: Path, lanes: int) -> list[str]:
+    set_up_gflow(folder)
+    return ["env", f"HOME={folder}", "bash", "-c", GFLOW_SCRIPT, "bash", str(lanes)]
+
+
+def set_up_gflow(home: Path) -> None:
+    with socket.create_server(("localhost", 0)) as listening:
+        port = listening.getsockname()[1]
+    settings = home / ".config" / "gflow" / "gflow.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[daemon]\nport = {port}\n[executor]\ntype = "process"\n')
 
 
 def _simple_gpu_scheduler() -> Command | None:
