@@ -5,18 +5,21 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from msgspec.structs import replace
 from support.operations import operations
 from support.owning import spec
 
 from gputui.core.events import AddJobs, AttemptEnded, Exited, PauseKind, SetLanes, Spawned
 from gputui.core.job import Attempt, Failed, Job, Succeeded
 from gputui.core.lanes import Lane
-from gputui.core.mode import Mode, cause_of
+from gputui.core.mode import Cause, Mode, cause_of
 from gputui.core.scheduler import Scheduler
+from gputui.core.snapshot import Snapshot
 from gputui.core.timeline.cells import TICK_COLUMNS, TICKS, Window, cells, moved_to_show, ticks, whole, zoomed
 from gputui.core.timeline.gaps import GapReason, expected, gaps
 from gputui.core.timeline.rows import Bar, LanePlace, Timeline, running
 from gputui.core.timeline.spans import DeviceUse, RecordedSpan, SpanKind, SpanRecord
+from gputui.core.views.caution import Caution
 
 LANES = (Lane(0, ("0",)), Lane(1, ("1",)))
 ZERO = 1_800_000_000.0
@@ -115,7 +118,8 @@ def test_a_window_is_moved_only_as_far_as_it_must() -> None:
     assert later.column(ZERO + 9100) < later.columns
 
 
-def test_what_is_expected_follows_the_queue_over_the_lanes() -> None:
+def at_work() -> tuple[Timeline, Snapshot]:
+    """Six jobs on two lanes; one has ended after a minute, two run."""
     scheduler = Scheduler()
     scheduler.handle(SetLanes(LANES), ZERO)
     scheduler.handle(AddJobs(tuple(spec(f"echo {n}") for n in range(6))), ZERO)
@@ -128,10 +132,32 @@ def test_what_is_expected_follows_the_queue_over_the_lanes() -> None:
     timeline = Timeline()
     timeline.read(snapshot.jobs)
     timeline.settle(snapshot)
+    return timeline, snapshot
+
+
+def test_what_is_expected_follows_the_queue_over_the_lanes() -> None:
+    timeline, snapshot = at_work()
     made = expected(timeline, snapshot, ZERO + 61, ZERO + 1000, {1: ZERO + 70})
     assert [(each.job, each.start - ZERO) for each in made[LanePlace("1", 1)]] == [(3, 70), (5, 130)]
     assert [(each.job, each.start - ZERO) for each in made[LanePlace("0", 0)]] == [(4, 120)]
     assert {place.slot: bar.job for place, bar in running(snapshot)} == {"0": 2, "1": 1}
+
+
+def test_nothing_is_expected_while_a_pause_has_no_end_and_after_its_end_the_tried_one_comes_first() -> None:
+    timeline, running_snapshot = at_work()
+    user = replace(running_snapshot, mode=Mode.PAUSED, cause=cause_of(PauseKind.USER, ZERO))
+    now, until = ZERO + 61, ZERO + 1000
+    assert expected(timeline, user, now, until, {}) == {}
+    cause = Cause(PauseKind.CRASHES, "3 jobs crashed", ZERO)
+    caution = Caution(
+        group=None, cause=cause, job=4, tries=False, at=ZERO + 600, due=False, life=60, wait=600, common={}
+    )
+    crashed = replace(running_snapshot, mode=Mode.PAUSED, cause=cause, cautions=(caution,))
+    made = sorted((each.start - ZERO, each.job) for row in expected(timeline, crashed, now, until, {}).values()
+                  for each in row)  # fmt: skip
+    assert made == [(600, 4), (660, 3), (660, 5)]
+    nobody_tried = replace(crashed, cautions=(replace(caution, at=None),))
+    assert expected(timeline, nobody_tried, now, until, {}) == {}
 
 
 def test_what_changed_is_taken_over_without_reading_the_rest() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import time
 from pathlib import Path
@@ -129,3 +130,37 @@ def test_no_line_keeps_its_reader_busy(line: str) -> None:
 
     ordinary = min(cost("epoch 3 loss 0.5 acc 0.9 " * 20) for _ in range(3))
     assert min(cost(line) for _ in range(2)) < 100 * ordinary
+
+
+def named(printed: bytes) -> dict[str, float]:
+    reader = MetricReader()
+    return {one.name: one.value for one in [*reader.feed(printed), *reader.finish()]}
+
+
+@pytest.mark.parametrize(
+    ("line", "readings"),
+    [
+        ("epoch 1/10  loss 2.8593  accuracy 28.8%", {"loss": 2.8593, "accuracy": 28.8}),
+        ("epoch 3  loss 1  acc 0", {"loss": 1, "acc": 0}),
+        ("précision=0.5", {"précision": 0.5}),
+        ("损失：0.25，精度：91.5%", {"损失": 0.25, "精度": 91.5}),
+        ("验证损失=0.3", {"验证损失": 0.3}),
+        ("Genauigkeit: 0.91", {"Genauigkeit": 0.91}),
+        ("β=3", {}),
+    ],
+)
+def test_columns_of_names_with_values_are_no_header_and_names_need_no_ascii(
+    line: str, readings: dict[str, float]
+) -> None:
+    assert named(f"{line}\n".encode()) == readings
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_binary_output_neither_hides_a_metric_nor_makes_names(seed: int) -> None:
+    chance = random.Random(seed)
+    reader, found = MetricReader(), []
+    for value, junk in ((0.2, 600_000), (0.7, 100_000)):
+        printed = b"\nval_acc=%.1f\n" % value + chance.randbytes(junk)
+        for start in range(0, len(printed), 1 << 18):
+            found += reader.feed(printed[start : start + (1 << 18)], 200)
+    assert [(one.name, one.value) for one in found] == [("val_acc", 0.2), ("val_acc", 0.7)]

@@ -137,13 +137,23 @@ async def test_the_cursor_stays_on_its_kind_when_a_newer_one_comes(stage: Stage)
     assert view.group.message == ERROR
 
 
-@on_stage(size=(80, 24))
-async def test_a_narrow_screen_shows_the_traceback_or_the_jobs(stage: Stage) -> None:
+@on_stage(size=(80, 14))
+async def test_a_low_narrow_screen_shows_the_traceback_or_the_jobs(stage: Stage) -> None:
     await failed(stage)
     await stage.shows("go(bs)")
     await stage.press("tab")
     await stage.until(lambda: "go(bs)" not in stage.text and "seed" in stage.text, "the jobs are there instead")
     assert all(len(line) <= 80 for line in stage.lines())
+
+
+@on_stage(size=(80, 24))
+async def test_a_narrow_screen_with_room_shows_the_jobs_above_the_traceback(stage: Stage) -> None:
+    await failed(stage)
+    await stage.until(lambda: "go(bs)" in stage.text and "seed" in stage.text, "both are there")
+    text = stage.text
+    assert text.index("seed") < text.index("go(bs)") < text.index(ERROR, text.index("go(bs)"))
+    await stage.press("tab", "j")
+    await stage.until(lambda: "go(bs)" in stage.text, "keys go to the jobs, nothing is hidden")
 
 
 @on_stage()

@@ -37,6 +37,8 @@ class Series(Struct):
     """The values of the other metrics where this one was best."""
     is_open: bool = False
     """No reading since the best one: what is printed with it may still follow."""
+    unit: str = ""
+    log: int = 0
 
     def take(self, point: Point) -> bool:
         """Whether it is the best so far."""
@@ -84,7 +86,7 @@ class Series(Struct):
         finite = isfinite(self.low)
         return MetricResult(
             self.name, self.last, self.best.value, self.best.step, self.count, self.trend(), beside,
-            self.low if finite else None, self.high if finite else None,
+            self.low if finite else None, self.high if finite else None, self.unit, self.log,
         )  # fmt: skip
 
 
@@ -93,14 +95,17 @@ class AttemptSeries(Struct):
 
     series: dict[str, Series] = {}
 
-    def take(self, name: str, point: Point, direction: Direction | None = None) -> None:
-        """`direction`: as the user said it; None: guess it from the name."""
+    def take(
+        self, name: str, point: Point, direction: Direction | None = None, *, unit: str = "", log: int = 0
+    ) -> None:
+        """`direction`: as the user said it; None: guess it from the name. `log`: the number of the file."""
         series = self.series.get(name)
         if series is None:
             if not self._has_room():
                 return
             series = Series(name, direction or direction_of(name), point.value, point)
             self.series[name] = series
+        series.unit, series.log = unit, log
         self._beside_others(name, point)
         if series.take(point):
             series.beside = {other.name: other.last for other in self.series.values() if other is not series}

@@ -51,6 +51,10 @@ class MetricResult(Struct, frozen=True, array_like=True):
     """Where this metric was best: the value of each metric of the attempt, in the order of `JobResults.metrics`."""
     low: float | None = None
     high: float | None = None
+    unit: str = ""
+    """`%`, where it was printed so."""
+    log: int = 0
+    """Which of the attempt's files it was read from last: 0 its output, 1 its errors, where those are apart."""
 
     def best_by(self, direction: Direction) -> float:
         """For whoever knows which direction is good, whatever the name says."""

@@ -6,12 +6,15 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 
 from msgspec import Struct
 
 from gputui.core.job import JobId
+from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.amounts import memory
+from gputui.core.views.outlook import starts_after
 
 from .rows import Bar, LanePlace, PlaceRow, Timeline, places_of, still_waits
 from .spans import RecordedSpan, SpanKind
@@ -136,7 +139,10 @@ class Expected(Struct, frozen=True):
 def expected(
     timeline: Timeline, snapshot: Snapshot, now: float, until: float, ends: dict[JobId, float]
 ) -> dict[LanePlace, list[Expected]]:
-    """The queue in its order over the lanes, as far as it is to be seen. `ends`: of running jobs, where known."""
+    """The queue in its order over the lanes, as far as it is to be seen. `ends`: of running jobs, where known.
+
+    What a pause keeps back begins after its end, and is not expected while nobody can say when that will be.
+    """
     free: list[tuple[float, int]] = []
     for index, lane in enumerate(snapshot.lanes):
         holder = snapshot.holders.get(lane.id)
@@ -145,20 +151,29 @@ def expected(
     made: dict[LanePlace, list[Expected]] = {}
     while timeline.waiting and not still_waits(snapshot, timeline.waiting[0]):
         timeline.waiting.pop(0)
-    played = 0
-    for entry in timeline.waiting:
-        if played == MOST_EXPECTED or not free or free[0][0] >= until:
+    for earliest, job in _in_turn(timeline, snapshot, now):
+        if not free or max(earliest, free[0][0]) >= until:
             break
-        if still_waits(snapshot, entry):
-            played += 1
-            _play(timeline, snapshot, entry[2], free, made)
+        _play(timeline, snapshot, job, earliest, free, made)
     return made
+
+
+def _in_turn(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, JobId]]:
+    """The next waiting jobs with the earliest moment each may start at: by that, then as the queue has them."""
+    pauses = snapshot.mode is not Mode.RUNNING or snapshot.cautions
+    waiting = (entry[2] for entry in timeline.waiting if still_waits(snapshot, entry))
+    jobs = [snapshot[job_id] for job_id in islice(waiting, MOST_EXPECTED)]
+    if not pauses:
+        return [(now, job.id) for job in jobs]
+    starts = ((starts_after(snapshot, job, now), job.id) for job in jobs)
+    return sorted(((at, job) for at, job in starts if at is not None), key=lambda start: start[0])
 
 
 def _play(
     timeline: Timeline,
     snapshot: Snapshot,
     job_id: JobId,
+    earliest: float,
     free: list[tuple[float, int]],
     made: dict[LanePlace, list[Expected]],
 ) -> None:
@@ -169,7 +184,7 @@ def _play(
     if length is None or wanted > len(free):
         return
     taken = [heapq.heappop(free) for _ in range(max(1, wanted))]
-    start = max(at for at, _ in taken)
+    start = max(earliest, *(at for at, _ in taken))
     for _, index in taken:
         for place in places_of(snapshot.lanes[index]):
             made.setdefault(place, []).append(Expected(job_id, start, start + length))

@@ -20,7 +20,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 
 _GOES_ON = (StateName.QUEUED, StateName.DELAYED, StateName.BLOCKED)
-SHORTEST_IDLE = 20.0
+SHORTEST_IDLE = 5.0
 """Seconds between two attempts that are called a gap."""
 MOST_ARRIVALS = 1000
 _REMEMBERED = 51

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
+from math import exp, inf
 from typing import TYPE_CHECKING
 
 from gputui.core.job import Job, JobId, Running, Succeeded
@@ -20,6 +21,8 @@ REMEMBERED = 101
 PLAYED_OUT = 500
 FIRST = 0.005
 """Progress from which on it tells anything of the end."""
+PATIENCE = 20.0
+"""Seconds in which a told end goes most of the way to what is estimated now."""
 NO_RESULTS: Mapping[JobId, JobResults] = {}
 
 
@@ -35,8 +38,8 @@ class Durations:
             durations = self._of_group.setdefault(job.spec.group, deque(maxlen=REMEMBERED))
             durations.append(attempt.ended - attempt.started)
 
-    def typical(self) -> dict[str, float]:
-        return {group: median(known) for group, known in self._of_group.items()}
+    def of_groups(self) -> dict[str, list[float]]:
+        return {group: list(known) for group, known in self._of_group.items()}
 
 
 def median(values: Iterable[float]) -> float:
@@ -61,10 +64,10 @@ def job_eta(job: Job, results: JobResults | None) -> float | None:
 def estimate(scheduler: Scheduler, now: float, results: Mapping[JobId, JobResults] = NO_RESULTS) -> float | None:
     """The moment at which the last waiting job would end; None when nothing is known or nothing is left.
 
-    Until a job of a group has ended, those that run tell how long one takes.
+    Those that run tell how long one takes as well as those that have ended: the first to end are the short ones.
     """
     told = _ends_by_progress(scheduler, results)
-    typical = _lengths_by_progress(scheduler, told) | scheduler.durations.typical()
+    typical = _typical(scheduler, told, now)
     if not typical or scheduler.cannot_start:
         return None
     usual = median(typical.values())
@@ -82,14 +85,17 @@ def _ends_by_progress(scheduler: Scheduler, results: Mapping[JobId, JobResults])
     return {job_id: end for job_id, end in ends if end is not None}
 
 
-def _lengths_by_progress(scheduler: Scheduler, ends: dict[JobId, float]) -> dict[str, float]:
-    """Of each group, the median of how long its running jobs take in all."""
-    told: dict[str, list[float]] = {}
-    for job_id, end in ends.items():
+def _typical(scheduler: Scheduler, ends: dict[JobId, float], now: float) -> dict[str, float]:
+    """Of each group, the median of how long its jobs take in all; one that runs longer than any says so much."""
+    lengths = scheduler.durations.of_groups()
+    longest = {group: max(known) for group, known in lengths.items()}
+    for job_id in scheduler.book.active:
         job = scheduler.book[job_id]
         assert job.active is not None
-        told.setdefault(job.spec.group, []).append(end - job.active.since)
-    return {group: median(each) for group, each in told.items()}
+        end, group = ends.get(job_id, now), job.spec.group
+        if job_id in ends or now - job.active.since > longest.get(group, inf):
+            lengths.setdefault(group, []).append(end - job.active.since)
+    return {group: median(each) for group, each in lengths.items()}
 
 
 def _lanes_free_at(
@@ -113,3 +119,23 @@ def _play_out(lanes: list[float], waiting: int, duration: float) -> None:
         heapq.heapreplace(lanes, lanes[0] + duration)
     spread = max(0, waiting - PLAYED_OUT) * duration / len(lanes)
     lanes[:] = [free_at + spread for free_at in lanes]
+
+
+class SteadyEnd:
+    """The end as it is told: it goes slowly where estimates go to and fro, and at once when there is other work."""
+
+    def __init__(self) -> None:
+        self._told: float | None = None
+        self._at = 0.0
+        self._waiting = 0
+        self._lanes = 0
+
+    def take(self, end: float | None, now: float, waiting: int, lanes: int) -> float | None:
+        """`waiting` jobs on so many lanes: more of them than before, or far fewer, is other work."""
+        same = lanes == self._lanes and self._waiting - lanes <= waiting <= self._waiting
+        if end is None or self._told is None or not same or self._told <= now:
+            self._told = end
+        else:
+            self._told += (end - self._told) * (1 - exp(-max(0.0, now - self._at) / PATIENCE))
+        self._at, self._waiting, self._lanes = now, waiting, lanes
+        return self._told

@@ -25,6 +25,21 @@ def starts_jobs(snapshot: Snapshot) -> bool:
     return snapshot.mode is Mode.RUNNING or (crashed and snapshot.mode is Mode.PAUSED)
 
 
+def starts_after(snapshot: Snapshot, job: Job, now: float) -> float | None:
+    """The earliest moment at which a pause lets it start; None: when somebody wants it."""
+    if not starts_jobs(snapshot):
+        return None
+    earliest = now
+    for caution in snapshot.cautions:
+        if not caution.covers(job):
+            continue
+        if not caution.goes_on or caution.at is None:
+            return None
+        outlived = 0.0 if caution.tries or caution.job == job.id else caution.life
+        earliest = max(earliest, max(now, caution.at) + outlived)
+    return earliest
+
+
 def pauses(snapshot: Snapshot) -> bool:
     """Whether the one key for both would pause: nothing is paused yet, by whatever."""
     return snapshot.mode is Mode.RUNNING and not snapshot.cautions

@@ -11,6 +11,9 @@ from .reading import MetricReading
 
 __all__ = ["Counter", "LineFindings", "NamedNumber"]
 
+UNDECODED = "\ufffd"
+"""In the place of bytes that are no text."""
+
 
 @dataclass(slots=True)
 class NamedNumber:
@@ -22,6 +25,7 @@ class NamedNumber:
     whole: bool = False
     """Printed without a point: of an unknown name it is a count."""
     phase: str | None = None
+    unit: str = ""
 
 
 @dataclass(slots=True)
@@ -64,7 +68,8 @@ class LineFindings:
         for one, kind in zip(self.named, kinds, strict=True):
             if kind is NameKind.METRIC or (company and (kind is NameKind.RATE or self._counts(one, kind))):
                 name = _in_phase(one, one.phase or (self.phase if eval_phase(self.phase) else None), kind)
-                readings.setdefault(name, MetricReading(name, one.value, step))
+                if name.isprintable() and UNDECODED not in name:
+                    readings.setdefault(name, MetricReading(name, one.value, step, unit=one.unit))
         return list(readings.values())
 
     def _counts(self, one: NamedNumber, kind: NameKind) -> bool:

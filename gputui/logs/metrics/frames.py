@@ -18,6 +18,11 @@ LONGEST = 1 << 14
 _ENDS = re.compile(rb"[\r\n]+")
 _METER = re.compile(rb"%\|[^|]{0,600}\|[^\[|]{0,80}\[")
 _BRACKETS = re.compile(rb"[\[\]]")
+_NO_TEXT = bytes(set(range(32)) - set(b"\t\r\n\a\b\f\v\x1b\x0e\x0f"))
+"""What no program prints as text."""
+_HIGH = bytes(range(128, 256))
+_OLD_CODES = 4
+"""In a line of an older code than UTF-8 at most one letter of so many has an accent."""
 _WIPED = re.compile("\x08{3,}")
 
 
@@ -41,7 +46,7 @@ class Frames:
         if self.dropping and pieces:
             del pieces[0]
             self.dropping = False
-        for piece in thinned(pieces, most, always):
+        for piece in thinned([piece for piece in pieces if not _is_junk(piece)], most, always):
             if len(left := self._bars(piece, lines)) <= LONGEST:
                 lines += _texts(left)
         if not self.dropping:
@@ -62,6 +67,18 @@ class Frames:
             lines += _texts(piece[:end])
             piece = piece[end:]
         return piece
+
+
+def _is_junk(piece: bytes) -> bool:
+    """Bytes of a picture or an archive: whatever looks like a name in them is none."""
+    if piece.isascii():
+        return len(piece.translate(None, _NO_TEXT)) != len(piece)
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        high = len(piece) - len(piece.translate(None, _HIGH))
+        return high * _OLD_CODES > len(piece) or len(piece.translate(None, _NO_TEXT)) != len(piece)
+    return len(piece.translate(None, _NO_TEXT)) != len(piece)
 
 
 def _end_of_bar(piece: bytes) -> int:

@@ -35,6 +35,8 @@ _QUOTED = re.compile(
 _OPENING_STEP = re.compile(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
 _WIDE = re.compile(r"\s{3,}")
 """Two blanks part as much as many do, and many cost a search far more."""
+_FULL_WIDTH = str.maketrans("：，；＝（）％", ":,;=()%")
+"""Signs as Chinese and Japanese are written with."""
 _MARKS = re.compile(r"^[^\w(]+")
 _AFTER = re.compile(r"\s{0,2}\w*")
 _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
@@ -42,7 +44,7 @@ _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
 
 def read_line(line: str, found: LineFindings) -> None:
     """Adds what the line says."""
-    narrow = _WIDE.sub("  ", line)
+    narrow = _WIDE.sub("  ", line if line.isascii() else line.translate(_FULL_WIDTH))
     text = _WIDE.sub("  ", _QUOTED.sub(lambda one: " " * len(one[0]), _CALL.sub(_blank_call, narrow)))
     _phase_of_line(text, found)
     begin = 0
@@ -105,7 +107,9 @@ def _number(gap: str, token: Token, text: str, found: LineFindings) -> None:
     if kind is NameKind.PHASE and found.named and (base := _base(found.named[-1].name)):
         name = f"{name} {base}"
     found.named.append(
-        NamedNumber(name, value, signed, token.text.lstrip("+-").isdigit() and not token.unit, _spoken(found.phase))
+        NamedNumber(
+            name, value, signed, token.text.lstrip("+-").isdigit() and not token.unit, _spoken(found.phase), token.unit
+        )
     )
     first, _, others = name.partition(" ")
     if others and phase_in(words_of(first)) is not None:

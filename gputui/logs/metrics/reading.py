@@ -16,3 +16,5 @@ class MetricReading(Struct, frozen=True):
     """A step that does not begin again with each epoch, else the epoch; None where neither was printed."""
     exact: bool = False
     """The job said it in so many words: `::gputui metric …::`."""
+    unit: str = ""
+    """`%`, where it was printed behind the number."""

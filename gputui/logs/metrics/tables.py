@@ -67,7 +67,7 @@ def header_of(line: str) -> Table | None:
 
 def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> Table | None:
     given = [name for name in names if name]
-    if len(given) < 2 or not all(_NAME.match(name) for name in given):
+    if len(given) < 2 or not all(_NAME.match(name) for name in given) or any(map(_has_value, given)):
         return None
     metrics = sum(kind_of(name) is NameKind.METRIC for name in given)
     if not metrics and not (len(given) >= 4 and kind_of(given[0]) is NameKind.COORDINATE and form == "blanks"):
@@ -76,6 +76,14 @@ def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> T
     if form == "blanks" and short and (metrics < 2 or short * 3 > len(given)):
         return None
     return Table(names, starts, ends, form)
+
+
+def _has_value(cell: str) -> bool:
+    """`loss 2.85` and `epoch 1/10` are no names; `AP 50` may be one."""
+    name, _, last = cell.rpartition(" ")
+    if not name or not _NUMBER.match(last.partition("/")[0]):
+        return False
+    return not last.isdigit() or kind_of(name) is NameKind.COORDINATE
 
 
 def _cells(line: str, table: Table) -> list[str] | None:
@@ -128,7 +136,7 @@ def _add_row(table: Table, cells: list[str], label: str, found: LineFindings) ->
                 found.coordinate(name if kind_of(name) is NameKind.COORDINATE else "step", first)
         elif value is not None and name:
             given = label if label.lower() == "accuracy" else f"{label} {name}" if label else name
-            found.named.append(NamedNumber(given, value, True, cell.isdigit(), None))
+            found.named.append(NamedNumber(given, value, True, cell.isdigit(), None, "%" * cell.endswith("%")))
 
 
 def read_boxed(line: str, table: Table | None, found: LineFindings) -> str | None:

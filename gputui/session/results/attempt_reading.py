@@ -98,8 +98,8 @@ class AttemptReading:
     def read(self, most: int, now: float) -> bool:
         """Takes what was written since; whether there was anything."""
         before = [log.offset for log in self._logs]
-        for log in self._logs:
-            self._take(log.read(most), min(now, log.written) if log.written else now)
+        for number, log in enumerate(self._logs):
+            self._take(log.read(most), min(now, log.written) if log.written else now, number)
         changed = [log.offset for log in self._logs] != before
         self.is_dirty = self.is_dirty or changed
         return changed
@@ -115,14 +115,15 @@ class AttemptReading:
             if not self.is_behind:
                 break
             self.read(most, now)
-        for log in self._logs:
-            self._take(log.reader.finish(), min(now, log.written) if log.written else now)
+        for number, log in enumerate(self._logs):
+            self._take(log.reader.finish(), min(now, log.written) if log.written else now, number)
         return changed or self.is_dirty or bool(self._series.series)
 
-    def _take(self, readings: list[MetricReading], at: float) -> None:
+    def _take(self, readings: list[MetricReading], at: float, log: int) -> None:
         name, direction = self._direction
         for one in readings:
-            self._series.take(one.name, Point(one.step, at, one.value), direction if one.name == name else None)
+            wanted = direction if one.name == name else None
+            self._series.take(one.name, Point(one.step, at, one.value), wanted, unit=one.unit, log=log)
 
     @property
     def results(self) -> JobResults:

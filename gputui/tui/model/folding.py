@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["NO_FOLD", "Fold", "folded"]
 
 LEAST_SHOWN, MOST_SHOWN = 3, 8
-"""Waiting jobs that are shown in any case, by the height of the pane."""
+"""Waiting jobs that are shown in any case, by the height of the pane; more of them where rows are left over."""
 OF_ROOM = 4
 WORTH = 2
 """Fewer rows than this are not folded: the line that tells of them is one itself."""
@@ -42,7 +42,8 @@ NO_FOLD = Fold()
 
 def folded(active: int, waiting: int, ended: int, room: int, cursor: int | None = None) -> Fold:
     """`cursor`: the place of the row under the cursor, which stays in sight whatever is folded around it."""
-    shown = max(LEAST_SHOWN, min(MOST_SHOWN, room // OF_ROOM))
+    spare = room - active - ended - 1
+    shown = max(LEAST_SHOWN, min(MOST_SHOWN, room // OF_ROOM), spare)
     if not ended or active + waiting + ended <= room or waiting - shown < WORTH:
         return NO_FOLD
     if cursor is not None and active + shown <= cursor < active + waiting:

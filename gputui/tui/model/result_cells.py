@@ -70,14 +70,16 @@ class ResultShape:
     second: str | None = None
     main_number: NumberShape = NumberShape()
     second_number: NumberShape = NumberShape(1)
+    main_unit: str = ""
+    second_unit: str = ""
 
     @property
     def main_title(self) -> str:
-        return _title(self.main) if self.main is not None else NO_NAME
+        return _title(self.main, self.main_unit) if self.main is not None else NO_NAME
 
     @property
     def second_title(self) -> str:
-        return _title(self.second) if self.second is not None else ""
+        return _title(self.second, self.second_unit) if self.second is not None else ""
 
 
 NO_RESULT_SHAPE = ResultShape()
@@ -112,7 +114,8 @@ def result_shape(snapshot: Snapshot, seen: JobResults | None, before: ResultShap
     second = before.second if keeps else second_metric(told, metric.name, metric.direction)
     beside = told.get(second) if second is not None else None
     other = _second_shape(beside.last) if beside is not None else before.second_number
-    return ResultShape(metric.name, second, NumberShape.of(main.best), other)
+    second_unit = beside.unit if beside is not None else before.second_unit
+    return ResultShape(metric.name, second, NumberShape.of(main.best), other, main.unit, second_unit)
 
 
 def second_metric(results: JobResults, main: str, direction: Direction) -> str | None:
@@ -133,10 +136,11 @@ def _second_shape(value: float) -> NumberShape:
     return shape if shape.scientific else NumberShape(3 if abs(value) < 2 else 1)
 
 
-def _title(name: str) -> str:
-    """Short enough for a heading: of `eval/cls/accuracy` the end."""
+def _title(name: str, unit: str) -> str:
+    """Short enough for a heading: of `eval/cls/accuracy` the end; with its unit, which cells do not repeat."""
     name = plain(name)
-    return name if len(name) <= LONGEST_TITLE else name.replace("/", ".").rpartition(".")[2][-LONGEST_TITLE:]
+    name = name if len(name) <= LONGEST_TITLE else name.replace("/", ".").rpartition(".")[2][-LONGEST_TITLE:]
+    return f"{name} {plain(unit)}".rstrip()
 
 
 def trend_line(trend: Sequence[float], cells: int = TREND) -> str:

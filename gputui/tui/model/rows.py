@@ -130,6 +130,11 @@ class Rows:
         wanted = self._turned(place) + by if place is not None else -1
         return self._job(self._turned(wanted)) if 0 <= wanted < len(self._rows) else None
 
+    def number_of(self, job: JobId) -> tuple[int, int] | None:
+        """Which one it is of how many, whether folded or not; None: it is not in this view."""
+        place = self._place_of(job)
+        return (self._turned(place) + 1, len(self._rows)) if place is not None else None
+
     def __contains__(self, job: JobId) -> bool:
         return self._place_of(job) is not None
 

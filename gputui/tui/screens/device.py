@@ -69,7 +69,7 @@ class DeviceScreen(Paged[DeviceChoice | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = Content(f"{title(self._device)}  {plain(self._device.sample.name)}")
+            box.border_title = Content(_heading(self._device))
             box.border_subtitle = Content("esc close")
             yield self._about
             with self.page:
@@ -90,7 +90,7 @@ class DeviceScreen(Paged[DeviceChoice | None]):
     def _draw(self) -> None:
         self._about.update("\n".join(about(self._view, self._device)))
         lines = process_lines(self._view, self._device)
-        listed = [HEADING, *lines] if lines else ["no processes on it"]
+        listed = [HEADING, *lines] if lines else [_nothing_listed(self._device.sample)]
         self._processes.update("\n".join(listed))
         offered = [] if self._read_only else list(choices(self._device, self._view.snapshot))
         if offered != self._offered:
@@ -113,6 +113,19 @@ class DeviceScreen(Paged[DeviceChoice | None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(DeviceChoice(event.option.id or ""))
+
+
+def _heading(device: DevicePicture) -> str:
+    """`GPU 0  NVIDIA A100`; of a card whose name nobody knows the number alone."""
+    called, name = title(device), plain(device.sample.name)
+    return called if name.casefold() in called.casefold() else f"{called}  {name}"
+
+
+def _nothing_listed(sample: DeviceSample) -> str:
+    """Of what is no card, nobody can say which processes are on it."""
+    if sample.uuid.startswith("SIM-"):
+        return "simulated: no process is really on it"
+    return "no GPU: its processes are among the host's" if sample.uuid.startswith("CPU-") else "no processes on it"
 
 
 def about(view: View, device: DevicePicture) -> list[str]:

@@ -135,7 +135,7 @@ class TimelineView(FullView):
         times = f"{moment(window.start, now)} – {moment(window.end, now)}"
         wide = self.size.width >= 100
         told = f"   {times}   a column is {column}" if wide else f"   {times}"
-        self.band.show([(told, palette.past)], [("busy  jobs" if wide else "busy", palette.past)])
+        self.band.show([(told, palette.past)], [("busy  runs" if wide else "busy", palette.past)])
 
     # The cursor
 

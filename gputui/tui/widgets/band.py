@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gputui.core.views.cells import cut
 from gputui.tui.looks.palette import Palette, palette_of
 
 from .divider import Dragging
@@ -25,6 +26,7 @@ __all__ = ["Band", "BandPart", "band_line"]
 BandPart = tuple[str, Style]
 """A piece of text and how it looks; where a band stands, its ground is added."""
 _BLANKS = re.compile(r" {3,}")
+APART = "  "
 
 
 class Band(Widget):
@@ -110,6 +112,8 @@ def band_line(
 ) -> Strip:
     """A whole band; what does not fit is cut from the left part. `ground`: another one than a band's."""
     room = width - sum(cell_len(text) for text, _ in right) - bool(right)
+    if right and sum(cell_len(text) for text, _ in left) > room:
+        left = [*_shortened(left, room - len(APART)), (APART, palette.text)]
     segments = _fitted(left, max(0, room), palette.text)
     segments += [Segment(text, style) for text, style in right]
     if right:
@@ -119,6 +123,18 @@ def band_line(
         segments = _ruled(segments, palette.line)
     laid = [Segment(text, (style or palette.text) + ground) for text, style, _ in segments]
     return Strip(laid).simplify().adjust_cell_length(width, palette.text + ground)
+
+
+def _shortened(parts: Sequence[BandPart], room: int) -> list[BandPart]:
+    """With a sign that there is more, so that no word runs into what ends the line."""
+    made = []
+    for text, style in parts:
+        short = cut(text, max(0, room))
+        room -= cell_len(short)
+        made.append((short, style))
+        if short != text:
+            break
+    return made
 
 
 def _fitted(parts: Sequence[BandPart], room: int, blank: Style) -> list[Segment]:

@@ -162,15 +162,15 @@ def _end(
 
 
 def _bar(snapshot: Snapshot, cells: int, palette: Palette) -> list[BandPart]:
-    """Ended well, ended badly, under way, and the rest; whatever there is any of has a cell."""
+    """Ended well, badly, under way, the rest; whatever there is any of has a cell, and full means that all ended."""
     if not cells:
         return []
     total = sum(snapshot.counts.values())
     failed = snapshot.count(*states.BAD_ENDS)
     good = snapshot.count(StateName.SUCCEEDED, StateName.KILLED)
-    shares, used = [], 0
+    shares, used, most = [], 0, cells - (good + failed < total)
     for count, look in ((good, palette.load[1]), (failed, palette.failure), (snapshot.running, palette.running)):
-        share = min(cells - used, max(1, round(cells * count / total)) if count else 0)
+        share = min(most - used, max(1, round(cells * count / total)) if count else 0)
         shares.append(("━" * share, look))
         used += share
     return [*(each for each in shares if each[0]), ("─" * (cells - used), palette.line), (" ", palette.text)]

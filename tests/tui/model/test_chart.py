@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputui.core.results import Point
 from gputui.tui.model.chart import Chart, ChartCurve, axis_number, drawn, nice_step
+from gputui.tui.screens.curves.painting import points_of
 
 FALLING = [(float(x), 2.0 / x) for x in range(1, 41)]
 
@@ -69,3 +71,12 @@ def test_whatever_was_printed_is_drawn_within_its_room(
     lines = drawn(Chart(curves, down), width, height)
     assert len(lines) in (0, height)
     assert all(sum(len(piece) for piece, _ in line) <= max(width, 22) for line in lines)
+
+
+def test_many_values_within_an_epoch_are_a_curve_and_no_stairs() -> None:
+    printed = [Point(float(epoch), 0.0, 4.0 - epoch - part / 4) for epoch in (1, 2, 3) for part in range(4)]
+    points = points_of(printed[:-2], by_time=False)
+    assert [x for x, _ in points] == [1, 1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75, 3, 3.25], "the last one is under way"
+    assert [y for _, y in points] == [point.value for point in printed[:-2]]
+    assert points_of([Point(5.0, 0.0, 1.0), Point(9.0, 0.0, 2.0)], by_time=False) == [(5.0, 1.0), (9.0, 2.0)]
+    assert points_of([], by_time=False) == []

@@ -205,3 +205,11 @@ def test_what_fits_is_not_folded() -> None:
     rows = rows_of(half_done())
     rows.room = 50
     assert not rows.refold()
+
+
+def test_no_row_stays_empty_below_jobs_that_are_folded_away() -> None:
+    rows = rows_of(half_done())
+    rows.room = 40
+    assert rows.refold()
+    assert len(rows) == 40
+    assert rows.number_of(29) == (30, 50), "folded or not"

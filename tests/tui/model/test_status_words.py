@@ -65,3 +65,10 @@ def test_the_terminals_title_tells_how_far_it_is_and_what_failed() -> None:
     good = [job for job in sweep() if not isinstance(job.state, Failed)]
     assert terminal_title(session(good)) == f"2/{len(good)} gputui"
     assert terminal_title(session([])) == "gputui"
+
+
+def test_the_bar_is_full_only_when_all_have_ended() -> None:
+    ended = [replace(job, state=Succeeded()) for job in sweep()]
+    running = next(job for job in sweep() if job.active is not None)
+    assert "━─ 13/14" in line(session([*ended, running]), 120)
+    assert "━━ 13/13" in line(session(ended), 120)

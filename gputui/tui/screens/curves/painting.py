@@ -37,10 +37,26 @@ def chart_rows(chart: Chart, width: int, height: int, styles: Sequence[Style], p
 
 
 def points_of(points: Sequence[Point], *, by_time: bool) -> list[tuple[float, float]]:
-    """Against the step that was printed with each, or the seconds since the first."""
+    """Against the step that was printed with each, or the seconds since the first.
+
+    Of several at one step, as a bar prints them within an epoch, each stands a part of the way to the next.
+    """
     if by_time:
         return [(point.at - points[0].at, point.value) for point in points]
-    return [(point.step, point.value) for point in points if point.step is not None]
+    by_step: dict[float, list[float]] = {}
+    for point in points:
+        if point.step is not None:
+            by_step.setdefault(point.step, []).append(point.value)
+    steps = sorted(by_step)
+    lengths = [after - step for step, after in pairwise(steps)]
+    lengths += lengths[-1:] or [1.0][: len(steps)]
+    most = max(map(len, by_step.values()), default=1)
+    spread = []
+    for number, (step, length) in enumerate(zip(steps, lengths, strict=True)):
+        values = by_step[step]
+        parts = len(values) if number + 1 < len(steps) else most
+        spread += [(step + place / parts * length, value) for place, value in enumerate(values)]
+    return spread
 
 
 def best_of(points: Sequence[tuple[float, float]], direction: Direction) -> tuple[float, float] | None:
@@ -59,7 +75,7 @@ def decimals_of(values: Sequence[float]) -> int:
     largest = max(map(abs, ordered), default=0)
     if largest >= 10_000 or all(value == int(value) for value in ordered if abs(value) < 1e15):
         return 0
-    fewest = 3 if largest < 10 else 2 if largest < 100 else 1
+    fewest = 4 if largest < 10 else 3 if largest < 100 else 2 if largest < 1000 else 1
     return next((places for places in range(fewest, MOST_DECIMALS) if round(least, places) > 0), MOST_DECIMALS)
 
 

@@ -12,6 +12,7 @@ from gputui.core.results import JobResults
 from gputui.core.transitions import words
 from gputui.core.views.amounts import duration_cell, memory, moment
 from gputui.core.views.cells import cut
+from gputui.core.views.result_values import value_text
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 from gputui.tui.looks.palette import Palette
@@ -121,7 +122,7 @@ def _end(attempt: Attempt) -> str:
 
 def _value(results: Mapping[int, JobResults], attempt: int, metric: str | None) -> str:
     found = results[attempt].get(metric) if metric is not None and attempt in results else None
-    return f"{found.best:.4g}" if found is not None else ""
+    return value_text(found.best) if found is not None else ""
 
 
 def _differs(subject: Subject, before: _Ran | None, ran: _Ran) -> list[str]:

@@ -8,10 +8,11 @@ from gputui.core.job import Running
 from gputui.core.metric_names import direction_of
 from gputui.core.results import Curve, Direction, JobResults
 from gputui.core.views.amounts import duration_words
+from gputui.core.views.result_values import value_text
 from gputui.logs.plain import plain
 from gputui.tui.looks.palette import Palette
 from gputui.tui.model.chart import Chart, ChartCurve
-from gputui.tui.screens.curves.painting import chart_rows, decimals_of, points_of, step_told
+from gputui.tui.screens.curves.painting import chart_rows, points_of, step_told
 from gputui.tui.widgets.band import BandPart
 from gputui.tui.widgets.view_rows import ViewRow
 
@@ -82,10 +83,9 @@ def _figures(results: JobResults | None, name: str, palette: Palette) -> list[Ba
     found = results.get(name) if results is not None else None
     if found is None:
         return []
-    places = decimals_of([found.last, found.best])
-    made = [("last ", palette.past), (f"{found.last:,.{places}f}", palette.best)]
+    made = [("last ", palette.past), (value_text(found.last), palette.best)]
     if direction_of(name) is not Direction.UNKNOWN:
-        made += [("   best ", palette.past), (f"{found.best:,.{places}f}", palette.best)]
+        made += [("   best ", palette.past), (value_text(found.best), palette.best)]
         made += [(f" at {step_told(found.best_step)}", palette.past)] if found.best_step is not None else []
     return made
 

@@ -133,9 +133,8 @@ class DetailsView(FullView):
         attempts = len(job.attempts) + (job.active is not None)
         left: list[BandPart] = [("   ", palette.text), (state_words(job), state_style(job, palette))]
         left += [(f"   attempt {number} of {attempts}", palette.past)] if attempts > 1 else []
-        rows = self.main.table.rows
-        place = rows.row_of(self.job)
-        where = f"{place + 1:,} of {len(rows):,}   " if place is not None else ""
+        place = self.main.table.rows.number_of(self.job)
+        where = f"{place[0]:,} of {place[1]:,}   " if place is not None else ""
         right = [(f"{where}k j  other jobs", palette.past)]
         self.band.number = number_told = f"#{job.id}"
         beside = sum(cell_len(text) for text, _ in (*left, *right)) + len(number_told) + 5

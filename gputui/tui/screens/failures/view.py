@@ -32,6 +32,10 @@ NARROW = 100
 AIRY = 30
 """Rows of the screen from which groups have a blank line between them."""
 WIDEST_TABLE = 56
+OTHER_ROWS = 4
+"""Header, band, strip and footer."""
+LEAST_LISTED = 4
+"""Rows that the jobs and their heads must have, to be shown above what one of them printed."""
 
 
 class FailuresView(FullView):
@@ -72,13 +76,14 @@ class FailuresView(FullView):
         self.head = ViewRows(classes="strip")
         self.jobs = ViewRows(id="jobs")
         self.crash = ViewRows(id="crash")
+        self.lower = Horizontal(id="lower")
         self._left = Vertical(id="left")
         self._between = ViewRows(id="between")
 
     def body(self) -> ComposeResult:
         yield self.kinds
         yield self.strip
-        with Horizontal(id="lower"):
+        with self.lower:
             with self._left:
                 yield self.head
                 yield self.jobs
@@ -141,26 +146,34 @@ class FailuresView(FullView):
         jobs = [self.snapshot[job] for job in group.jobs]
         room = self.size.width if self._narrow else min(WIDEST_TABLE, self.size.width // 2)
         table = job_table(jobs, self.main.names, self.main.names.of, room, len(self.snapshot.jobs))
-        self._lay_out(table)
+        crash_height = self._show_crash(group, self.snapshot[self.job], table, palette)
+        self._lay_out(table, crash_height, 1 + len(jobs))
         self.head.show([table.head(palette)])
         cursor = group.jobs.index(self.job)
         listed = table.rows(jobs, self.job, self.marked, palette, focused=True)
         self.jobs.show(listed, (cursor, cursor))
         self._between.show([ViewRow([("│", palette.line)])] * self.size.height)
-        self._show_crash(group, self.snapshot[self.job], table, palette)
 
-    def _lay_out(self, table: FailedTable) -> None:
+    def _lay_out(self, table: FailedTable, crash_height: int, listed: int) -> None:
+        """Side by side; on a narrow screen one below the other if both have room, else the one that keys go to."""
         narrow = self._narrow
-        self._left.display = not narrow or self.on_jobs
-        self.crash.display = not narrow or not self.on_jobs
+        kinds = self.kinds.styles.height
+        spare = self.size.height - OTHER_ROWS - int(kinds.value if kinds is not None else 1) - crash_height
+        both = not narrow or spare >= min(LEAST_LISTED, listed)
+        self._left.display = both or self.on_jobs
+        self.crash.display = both or not self.on_jobs
         self._between.display = not narrow
+        self.lower.styles.layout = "vertical" if narrow else "horizontal"
         self._left.styles.width = "1fr" if narrow else table.width
+        self._left.styles.height = min(spare, listed) if narrow and both else "1fr"
 
-    def _show_crash(self, group: FailureGroup, job: Job, table: FailedTable, palette: Palette) -> None:
+    def _show_crash(self, group: FailureGroup, job: Job, table: FailedTable, palette: Palette) -> int:
+        """How many rows it has."""
         found = self._excerpt(job)
         beyond = beyond_the_log(job, self.snapshot, self.main.bridge.picture, self.main.now(), palette)
         width = self.size.width if self._narrow else self.size.width - table.width - 2
-        self.crash.show(crash_rows(found, job, beyond, width, palette))
+        rows = crash_rows(found, job, beyond, width, palette)
+        self.crash.show(rows)
         counted = f"{group.count:,} job{'s' if group.count > 1 else ''}"
         left = [(f" {counted}", palette.text + BOLD)]
         left += [("  ", palette.text), (f"{len(self.marked)} marked", palette.focus + BOLD)] if self.marked else []
@@ -171,6 +184,7 @@ class FailuresView(FullView):
             used = sum(len(text) for text, _ in left)
             left += [(" " * max(1, table.width + 2 - used), palette.text), *title]
         self.strip.show([ViewRow(left, [(f"  {excerpt_title(found)}", palette.past)], band=True)])
+        return len(rows)
 
     def _excerpt(self, job: Job) -> Excerpt:
         key = (job.id, job.attempts[-1].number if job.attempts else 0)

@@ -33,6 +33,8 @@ class LogPresenter:
             pane.note("enter shows those that wait" if table.on_fold else "")
             return
         job = table.snapshot[table.cursor]
+        result = results.get(metric.name) if metric and (results := table.snapshot.results.get(job.id)) else None
+        pane.metric_source = (result.name, result.log) if result is not None else ("", 0)
         attempts = () if is_submitted(job) and not job.attempts else self._attempts(job)
         log = JobLog(job.id, plain(self._main.short_name(job.id)), attempts)
         if log != self._shown:

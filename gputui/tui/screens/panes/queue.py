@@ -52,7 +52,7 @@ class QueuePresenter:
         hidden = table.hidden_marks()
         marked = f"{len(table.marks):,} marked" if table.marks else ""
         marked += f", {hidden:,} of them not in this view" if hidden else ""
-        found = f"/{plain(table.rows.filter.written)}: {len(table.rows):,} shown" if table.rows.filter else ""
+        found = f"{len(table.rows):,} shown /{plain(table.rows.filter.written)}" if table.rows.filter else ""
         words = " · ".join(part for part in (marked, found) if part)
         if words:
             return [(words, palette.focus + Style(bold=True))]

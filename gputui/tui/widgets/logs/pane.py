@@ -61,6 +61,8 @@ class LogPane(MovableView):
         self._title = ""
         self.heading = ("", "")
         """The job, and what is read of it and how."""
+        self.metric_source = ("", 0)
+        """The metric that the queue shows of this job, and from which of its files it is read."""
 
     @property
     def title(self) -> str:
@@ -175,7 +177,8 @@ class LogPane(MovableView):
         document = self._reading.document
         self.say_instead(self._reading.nothing() if document is not None else self._note)
         state = self._busy or (("following" if self.following else "paused") if self._reading.live else "")
-        self.heading = self._reading.head, " · ".join(filter(None, [*self._reading.facts, self._match(), state]))
+        facts = [self._reading.elsewhere(*self.metric_source), *self._reading.facts, self._match(), state]
+        self.heading = self._reading.head, " · ".join(filter(None, facts))
         title = " · ".join(part for part in (f"Log  {self.heading[0]}".rstrip(), self.heading[1]) if part)
         if title != self._title:
             self._title = title

@@ -96,6 +96,13 @@ class LogReading:
             return [stream]
         return [stream, f"attempt {self.log.attempts.index(self.attempt) + 1}/{len(self.log.attempts)}"]
 
+    def elsewhere(self, metric: str, log: int) -> str:
+        """`loss from ERR`, where the metric is read from another stream than the one in sight."""
+        if not metric or self.attempt is None or self.attempt.err is None or self.stream is Stream.BOTH:
+            return ""
+        source = Stream.ERR if log else Stream.OUT
+        return f"{plain(metric)} from {source.value}" if source is not self.stream else ""
+
     def nothing(self) -> str:
         """Why there is nothing to read in files that are there or are about to be."""
         if self.attempt is None:

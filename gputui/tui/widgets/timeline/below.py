@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gputui.core.job import Attempt, JobId
@@ -12,6 +12,7 @@ from gputui.core.timeline.happened import HappenedKind, happened, place_words
 from gputui.core.timeline.rows import SHORTEST_IDLE, Bar, LanePlace
 from gputui.core.views.amounts import duration_exact, duration_words, moment
 from gputui.core.views.cells import cut, width
+from gputui.core.views.result_values import value_text
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .page import TimelineScene
 
 _WIDE = 100
+_SECONDS_MATTER = 5.0
+"""Seconds of a column, up to which moments are told with theirs."""
 _GAP_STROKES = {
     GapReason.STRANGER: Stroke.OTHERS_LOAD,
     GapReason.PAUSE: Stroke.PAUSE,
@@ -69,7 +72,7 @@ def _results(snapshot: Snapshot, job: JobId) -> list[str]:
     result = found.get(metric.name) if metric is not None and found is not None else None
     if result is None:
         return []
-    return [f"{'★ ' if snapshot.best == job else ''}{plain(result.name)} {result.best:.4g}"]
+    return [f"{'★ ' if snapshot.best == job else ''}{plain(result.name)} {value_text(result.best)}"]
 
 
 def _used(over: Attempt | None) -> list[str]:
@@ -120,22 +123,31 @@ def _gap_lines(
     )]  # fmt: skip
     found.sort(key=lambda gap: -gap.seconds)
     total = duration_words(sum(gap.seconds for gap in found))
-    about = f"  {len(found)}, together {total}" if found else "  none"
+    about = f"  {len(found)}, together {total}" if found else f"  none of {duration_words(shortest)} or longer"
     if len(found) > room - 2:
         about = f"  {len(found)}, together {total}, longest first"
-    day = any(moment(gap.since, scene.now) != moment(gap.since, gap.since) for gap in found[: room - 2])
-    times = 9 if day else 5
+    times = _time_cells(scene, (gap.since for gap in found[: room - 2]))
     head = f" gpu  {'from':>{times}}  {'to':>{times}} {'idle':>9}  why"
     lines: list[MarkedLine] = [
         (Inked(" Idle gaps", Stroke.HEAD), Inked(about.ljust(cells), Stroke.HEAD_PAST)),
         (Inked(head, Stroke.PAST),),
     ]
-    return [*lines, *(_gap_line(gap, scene.now, times) for gap in found[: max(0, room - 2)])]
+    return [*lines, *(_gap_line(gap, scene, times) for gap in found[: max(0, room - 2)])]
 
 
-def _gap_line(gap: Gap, now: float, times: int) -> MarkedLine:
-    until = "now" if gap.open else moment(gap.until, now)
-    text = f" {cut(gap.place.slot.removeprefix('lane '), 3):>3}  {moment(gap.since, now):>{times}}  {until:>{times}} "
+def _time_cells(scene: TimelineScene, moments: Iterable[float]) -> int:
+    """For the widest of these."""
+    return max((width(_time(scene, at)) for at in moments), default=5)
+
+
+def _time(scene: TimelineScene, at: float) -> str:
+    """With seconds where the whole picture is of minutes."""
+    return moment(at, scene.now, seconds=scene.window.step <= _SECONDS_MATTER)
+
+
+def _gap_line(gap: Gap, scene: TimelineScene, times: int) -> MarkedLine:
+    until = "now" if gap.open else _time(scene, gap.until)
+    text = f" {cut(gap.place.slot.removeprefix('lane '), 3):>3}  {_time(scene, gap.since):>{times}}  {until:>{times}} "
     why = _GAP_STROKES.get(gap.reason, Stroke.PAST)
     return (
         Inked(text),
@@ -152,14 +164,14 @@ def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[MarkedL
     found = happened(scene.timeline, scene.snapshot, scene.spans, window.start, window.end, scene.now)
     shown = found[-(room - 2) :] if room > 2 else []
     more = f"  {len(found) - len(shown)} earlier" if len(found) > len(shown) else ""
-    times = 9 if any(moment(each.at, scene.now) != moment(each.at, each.at) for each in shown) else 5
+    times = _time_cells(scene, (each.at for each in shown))
     lines: list[MarkedLine] = [
         (Inked("What happened", Stroke.HEAD), Inked(more.ljust(cells), Stroke.HEAD_PAST)),
         (Inked(f"{'when':<{times}}  what", Stroke.PAST),),
     ]
     for each in shown:
         sign, stroke = _SIGNS[each.kind]
-        lines.append((Inked(f"{moment(each.at, scene.now):<{times}}  "), Inked(sign, stroke),
+        lines.append((Inked(f"{_time(scene, each.at):<{times}}  "), Inked(sign, stroke),
                       Inked(f" {cut(plain(each.text), cells - times - 5)}")))  # fmt: skip
     return lines
 
