@@ -73,8 +73,8 @@ class Cards:
         """The memory that the request needs is known not to be there now."""
         if request.larger_than is not None and (self.total(device) or 0) <= request.larger_than:
             return True
-        needed, left = self._needed(device, request), self.left(device)
-        return needed is not None and left is not None and needed > left
+        needed, free = self._needed(device, request), self.left(device)
+        return needed is not None and free is not None and needed > free
 
     def too_small(self, device: str, request: Request) -> bool:
         """The memory that the request needs can never be there."""

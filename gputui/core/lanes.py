@@ -77,9 +77,9 @@ class Board:
         fresh = max(self._known, default=-1) + 1
         lanes = []
         for lane in wanted:
-            known = free_ids.get((lane.devices, lane.kind))
-            if known:
-                lane_id = known.pop(0)
+            ids = free_ids.get((lane.devices, lane.kind))
+            if ids:
+                lane_id = ids.pop(0)
             else:
                 lane_id, fresh = fresh, fresh + 1
             lanes.append(Lane(lane_id, lane.devices, lane.kind))
@@ -121,12 +121,12 @@ class Board:
         return any(self.is_free(lane) for lane in self.lanes)
 
     def fit(
-        self, request: Request, kept: Collection[LaneId] = (), most_devices: int | None = None
+        self, request: Request, reserved: Collection[LaneId] = (), most_devices: int | None = None
     ) -> tuple[Lane, ...] | None:
         """Free lanes that serve the request, the least loaded devices first; None: it must wait."""
         if self.on_cluster:
-            return self._on_any_lane(request, kept, most_devices)
-        free = [lane for lane in self.lanes if lane.id not in kept and self.is_free(lane)]
+            return self._on_any_lane(request, reserved, most_devices)
+        free = [lane for lane in self.lanes if lane.id not in reserved and self.is_free(lane)]
         allowed = [lane for lane in _allowed(free, request) if self._admits(lane, request)]
         if most_devices is None:
             return _choose(self._least_loaded(allowed), request.gpus)
@@ -138,14 +138,14 @@ class Board:
         return chosen if chosen is not None and self._in_use(chosen) <= most_devices else None
 
     def _on_any_lane(
-        self, request: Request, kept: Collection[LaneId], most_lanes: int | None
+        self, request: Request, reserved: Collection[LaneId], most_lanes: int | None
     ) -> tuple[Lane, ...] | None:
         """All are alike, and there may be very many."""
         if not self._within_a_node(request) or (most_lanes is not None and len(self.holders) >= most_lanes):
             return None
-        free = (lane for lane in self.lanes if lane.id not in self.holders and lane.id not in kept)
-        found = next(free, None)
-        return (found,) if found is not None else None
+        free = (lane for lane in self.lanes if lane.id not in self.holders and lane.id not in reserved)
+        first_free = next(free, None)
+        return (first_free,) if first_free is not None else None
 
     def _within_a_node(self, request: Request) -> bool:
         return not request.devices and (self.largest is None or (request.gpus or 0) <= self.largest.gpus)
@@ -226,13 +226,13 @@ class Board:
     def without(self, jobs: Collection[JobId]) -> Board:
         """Another one, as it will be when these have gone."""
         board = Board(self.lanes)
-        gone = {lane for lane, job in self.holders.items() if job in jobs}
-        board.holders = {lane: job for lane, job in self.holders.items() if lane not in gone}
+        freed = {lane for lane, job in self.holders.items() if job in jobs}
+        board.holders = {lane: job for lane, job in self.holders.items() if lane not in freed}
         board._known = dict(self._known)
         board._load = self._load.copy()
-        for lane in gone:
+        for lane in freed:
             board._load.subtract(self._known[lane].slots)
-        board._alone = self._alone.difference(*(self._known[lane].devices for lane in gone))
+        board._alone = self._alone.difference(*(self._known[lane].devices for lane in freed))
         board.cards, board.largest = self.cards.without(jobs), self.largest
         return board
 

@@ -56,11 +56,11 @@ def direction_of(name: str) -> Direction:
     if name.startswith("-"):
         return _turned(direction_of(name[1:]))
     words = words_of(name)
-    told = [(number, direction) for number, word in enumerate(words) if (direction := _of_word(word)) is not None]
-    if not told:
+    telling = [(number, direction) for number, word in enumerate(words) if (direction := _of_word(word)) is not None]
+    if not telling:
         return Direction.UNKNOWN
-    sure = [one for one in told if words[one[0]] not in _DECIDES_AT_THE_END]
-    number, direction = (sure or told)[-1]
+    sure = [each for each in telling if words[each[0]] not in _DECIDES_AT_THE_END]
+    number, direction = (sure or telling)[-1]
     if words[number] == "entropy" and "cross" in words[:number]:
         direction = Direction.DOWN
     return _turned(direction) if _OPPOSITE.intersection(words[:number]) else direction

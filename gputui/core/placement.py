@@ -26,20 +26,20 @@ def place(scheduler: Scheduler, now: float) -> list[Start]:
     if not _something_may_start(scheduler, now):
         return []
     starts: list[Start] = []
-    kept: frozenset[LaneId] | None = None
+    reserved: frozenset[LaneId] | None = None
     heap = _heads(scheduler)
     while heap:
         head, number, kind = heapq.heappop(heap)
         job = scheduler.book[head.job]
-        lanes = _lanes_for(scheduler, scheduler.asked(job), kept or frozenset())
+        lanes = _lanes_for(scheduler, scheduler.asked(job), reserved or frozenset())
         if lanes is not None:
             starts.append(_start(scheduler, job, lanes, now))
             if isinstance(kind, Scope):
                 table.started(scheduler, kind, starts[-1].job, now)
             elif (following := _following(scheduler, kind)) is not None:
                 heapq.heappush(heap, (following, number, kind))
-        elif kept is None and scheduler.board.takes_lane(job.request):
-            kept = _lanes_kept_for(scheduler, job, now)
+        elif reserved is None and scheduler.board.takes_lane(job.request):
+            reserved = _lanes_kept_for(scheduler, job, now)
     return starts
 
 
@@ -75,10 +75,10 @@ def _heads(scheduler: Scheduler) -> list[Head]:
     return heap
 
 
-def _lanes_for(scheduler: Scheduler, request: Request, kept: frozenset[LaneId]) -> tuple[Lane, ...] | None:
+def _lanes_for(scheduler: Scheduler, request: Request, reserved: frozenset[LaneId]) -> tuple[Lane, ...] | None:
     if not scheduler.board.takes_lane(request):
         return () if _cpu_job_may_start(scheduler) else None
-    return scheduler.fit(request, kept)
+    return scheduler.fit(request, reserved)
 
 
 def _cpu_job_may_start(scheduler: Scheduler) -> bool:

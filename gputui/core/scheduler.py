@@ -224,9 +224,9 @@ class Scheduler:
         if settings.probe != before.probe:
             table.probe_setting_changed(self, now)
 
-    def fit(self, request: Request, kept: Collection[LaneId] = ()) -> tuple[Lane, ...] | None:
+    def fit(self, request: Request, reserved: Collection[LaneId] = ()) -> tuple[Lane, ...] | None:
         """Lanes for the request that are free, fit, and within what we may use of a shared machine."""
-        return self.board.fit(request, kept, self.most_devices())
+        return self.board.fit(request, reserved, self.most_devices())
 
     def most_devices(self) -> int | None:
         """How many devices we may use at once; None: all there are."""

@@ -97,6 +97,6 @@ def _restore_breaker(scheduler: Scheduler, before: Breaker) -> None:
     halted = [scope for scope in scheduler.breaker.cautious if scope.stopped]
     scheduler.breaker = before
     for scope in before.cautious:
-        if any(one.group == scope.group for one in halted) and not scope.stopped:
-            left = any(one.cause is not None and one.cause.left for one in halted)
+        if any(stopped.group == scope.group for stopped in halted) and not scope.stopped:
+            left = any(stopped.cause is not None and stopped.cause.left for stopped in halted)
             scheduler.breaker = scheduler.breaker.put(scope.halted(left=left))

@@ -131,16 +131,16 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
         _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
     if scope is not None:
         table.probe_ended(scheduler, scope, event, now)
-    for left in event.left:
-        scheduler.tell(job.id, now, left.words, keep=True)
+    for leftover in event.left:
+        scheduler.tell(job.id, now, leftover.words, keep=True)
     check_drained(scheduler, now)
     return []
 
 
 def _final_purpose(state: Active, asked: Purpose | None) -> Purpose | None:
     """What it was being ended for; whatever else had been asked, a kill was asked last."""
-    known = state.purpose if isinstance(state, Stopping) else None
-    return Purpose.KILL if Purpose.KILL in (known, asked) else known or asked
+    stopping_for = state.purpose if isinstance(state, Stopping) else None
+    return Purpose.KILL if Purpose.KILL in (stopping_for, asked) else stopping_for or asked
 
 
 def _end_of(outcome: Outcome) -> End:

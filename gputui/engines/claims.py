@@ -202,14 +202,14 @@ class Claims:
                 self._remove_if_old(job, attempt, all_dead)
 
     def _remove_if_old(self, job: JobId, attempt: int, all_dead: bool) -> None:
-        kept = Claimed | BatchBegun | Garbled | Unreadable
+        still_needed = Claimed | BatchBegun | Garbled | Unreadable
         if not all_dead:
-            kept |= Revoked | Empty
+            still_needed |= Revoked | Empty
         try:
             age = time.time() - os.stat(self.path(job, attempt)).st_mtime
         except FileNotFoundError:
             return
-        if age > self.UNWANTED_AFTER and not isinstance(self.read(job, attempt), kept):
+        if age > self.UNWANTED_AFTER and not isinstance(self.read(job, attempt), still_needed):
             self.remove(job, attempt)
 
 

@@ -64,12 +64,12 @@ def _arrange(actions: Any, descriptors: Descriptors) -> None:
     _close_others(actions, descriptors)
 
 
-def _close_others(actions: Any, kept: Descriptors) -> None:
+def _close_others(actions: Any, inherited: Descriptors) -> None:
     if not _closes_from:
-        _close(actions, (fd for fd in _inherited() if fd not in kept))
+        _close(actions, (fd for fd in _inherited() if fd not in inherited))
         return
-    above = max(kept) + 1
-    _close(actions, (fd for fd in range(above) if fd not in kept))
+    above = max(inherited) + 1
+    _close(actions, (fd for fd in range(above) if fd not in inherited))
     _checked(_libc.posix_spawn_file_actions_addclosefrom_np(actions, above))
 
 
@@ -95,15 +95,15 @@ def _inheritable(fd: int) -> bool:
 
 @cache
 def _attributes() -> Any:
-    made, signals = ctypes.create_string_buffer(_ROOM), ctypes.create_string_buffer(_ROOM)
-    _checked(_libc.posix_spawnattr_init(made))
-    if _libc.posix_spawnattr_setflags(made, ctypes.c_short(_SETSID | _SETSIGDEF | _SETSIGMASK)) != 0:
+    attributes, signals = ctypes.create_string_buffer(_ROOM), ctypes.create_string_buffer(_ROOM)
+    _checked(_libc.posix_spawnattr_init(attributes))
+    if _libc.posix_spawnattr_setflags(attributes, ctypes.c_short(_SETSID | _SETSIGDEF | _SETSIGMASK)) != 0:
         raise NotImplementedError("this C library cannot make a session in posix_spawn")
     _libc.sigemptyset(signals)
-    _checked(_libc.posix_spawnattr_setsigmask(made, signals))
+    _checked(_libc.posix_spawnattr_setsigmask(attributes, signals))
     _libc.sigfillset(signals)
-    _checked(_libc.posix_spawnattr_setsigdefault(made, signals))
-    return made
+    _checked(_libc.posix_spawnattr_setsigdefault(attributes, signals))
+    return attributes
 
 
 def _checked(error: int) -> None:

@@ -30,10 +30,10 @@ def _kind(path: str) -> str | None:
     try:
         with open(MOUNTS, errors="surrogateescape") as file:
             for line in file:
-                _, place, found, *_ = line.split(" ")
+                _, place, file_system, *_ = line.split(" ")
                 place = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), place)
                 if len(place) >= len(innermost) and os.path.commonpath((place, path)) == place:
-                    innermost, kind = place, found
+                    innermost, kind = place, file_system
     except (OSError, ValueError):
         return None
     return kind

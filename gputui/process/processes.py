@@ -261,10 +261,10 @@ def _add_kin(members: set[int], living: Members) -> None:
         kin.setdefault(stat.session, []).append(pid)
     unseen = list(members)
     while unseen:
-        for one in kin.get(unseen.pop(), ()):
-            if one not in members:
-                members.add(one)
-                unseen.append(one)
+        for relative in kin.get(unseen.pop(), ()):
+            if relative not in members:
+                members.add(relative)
+                unseen.append(relative)
 
 
 def _content(path: str) -> bytes:

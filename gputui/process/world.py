@@ -20,9 +20,9 @@ class World(Struct, frozen=True):
 
     def same_processes(self, other: World) -> bool:
         """Whether a pid means the same process here and there."""
-        known = None not in (self.init_started, other.init_started)
+        both_known = None not in (self.init_started, other.init_started)
         same_namespace = (self.boot, self.pid_namespace) == (other.boot, other.pid_namespace)
-        return same_namespace and not (known and self.init_started != other.init_started)
+        return same_namespace and not (both_known and self.init_started != other.init_started)
 
     def same_machine(self, other: World) -> bool:
         """A boot's id is one machine's alone, whatever a container calls itself; cloned images share machine ids."""

@@ -43,14 +43,14 @@ class Signs(Struct, frozen=True):
 
 def last_life(signs: Signs, before: Signs, life: float) -> float:
     """When an attempt last showed that it does something, that being `life` at the look before."""
-    seen = [life]
+    moments = [life]
     if signs.output != before.output:
-        seen.append(_ago(signs.output_age, before, signs))
+        moments.append(_ago(signs.output_age, before, signs))
     if signs.gpu_work is not None and signs.gpu_work != before.gpu_work:
-        seen.append(_ago(signs.gpu_work_age, before, signs))
+        moments.append(_ago(signs.gpu_work_age, before, signs))
     if not driver_tells(signs.gpu_age) and _works(signs, before):
-        seen.append(signs.at)
-    return max(seen)
+        moments.append(signs.at)
+    return max(moments)
 
 
 def driver_tells(gpu_age: float | None) -> bool:

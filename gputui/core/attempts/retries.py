@@ -68,9 +68,9 @@ def retry(job: Job, end: End, event: AttemptEnded) -> Retry | None:
         return None
     later = f"exit:{LATER}" in words and f"exit:{LATER}" in job.spec.retry_on
     first, longest = (FIRST_LATER, LONGEST_LATER) if later else (FIRST_DELAY, LONGEST_DELAY)
-    asked = "it asked to be run later" if later else ""
+    addition = "it asked to be run later" if later else ""
     seconds = min(longest, first * 2.0 ** min(job.failures, 20))
-    return Retry(seconds, _why(job.failures + 1, most, end, asked))
+    return Retry(seconds, _why(job.failures + 1, most, end, addition))
 
 
 def _words(end: End, event: AttemptEnded) -> set[str]:
@@ -92,7 +92,7 @@ def _words(end: End, event: AttemptEnded) -> set[str]:
     return words
 
 
-def _why(number: int, most: int, end: End, asked: str) -> str:
+def _why(number: int, most: int, end: End, addition: str) -> str:
     from gputui.core.transitions import words
 
-    return f"retry {number} of {most} after {words(end)}" + (f": {asked}" if asked else "")
+    return f"retry {number} of {most} after {words(end)}" + (f": {addition}" if addition else "")

@@ -39,13 +39,13 @@ def _variants(failures: Sequence[Failure]) -> str:
 def joined(cause: Cause, failures: Sequence[Failure]) -> Cause:
     """With a crash that came later: it belongs to the same story."""
     dropped = max(0, len(failures) - MOST_NAMED)
-    kept, more = failures[dropped:], cause.more + dropped
+    newest, more = failures[dropped:], cause.more + dropped
     if cause.signature is None:
-        return replace(crash_cause(kept, cause.since, more), left=cause.left)
-    same = [failure for failure in kept if failure.signature == cause.signature]
-    others = [failure for failure in kept if failure.signature != cause.signature]
+        return replace(crash_cause(newest, cause.since, more), left=cause.left)
+    same = [failure for failure in newest if failure.signature == cause.signature]
+    others = [failure for failure in newest if failure.signature != cause.signature]
     message = (crash_cause(same, cause.since, more).message if same else cause.message) + _since_then(others)
-    return replace(cause, message=message, jobs=tuple(failure.job for failure in kept), more=more)
+    return replace(cause, message=message, jobs=tuple(failure.job for failure in newest), more=more)
 
 
 def _since_then(others: Sequence[Failure]) -> str:

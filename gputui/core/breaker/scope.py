@@ -123,7 +123,7 @@ class Breaker(Struct, frozen=True, omit_defaults=True):
     def put(self, scope: Scope) -> Breaker:
         """All jobs in one scope take the place of every group that was one."""
         takes_all = scope.group is None and scope.state is not ScopeState.CLOSED
-        others = (one for one in self.scopes if one.group != scope.group)
+        others = (each for each in self.scopes if each.group != scope.group)
         return replace(self, scopes=(*(() if takes_all else others), scope))
 
     def without(self, *groups: str | None) -> Breaker:

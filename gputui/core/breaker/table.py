@@ -65,9 +65,9 @@ def _failed(scheduler: Scheduler, job: Job, now: float) -> None:
 def _trip(scheduler: Scheduler, failures: Sequence[Failure], now: float) -> None:
     """Nothing more starts in the scope; the wait is longer when nothing has succeeded since the last time."""
     group = _scope_of(scheduler, {failure.group for failure in failures})
-    known, probe = scheduler.breaker.at(group), scheduler.settings.probe
-    again = known is not None and known.wait is not None and probe is not None
-    wait = doubled(known.wait) if known is not None and again else probe
+    before, probe = scheduler.breaker.at(group), scheduler.settings.probe
+    again = before is not None and before.wait is not None and probe is not None
+    wait = doubled(before.wait) if before is not None and again else probe
     breaker = scheduler.breaker.put(_cautious(scheduler, group, failures, now).opened(now, wait))
     streak = breaker.streak.cleared(group) if group is not None else replace(breaker.streak, failures=())
     scheduler.breaker = replace(breaker, streak=streak)
@@ -84,19 +84,19 @@ def _scope_of(scheduler: Scheduler, groups: set[str]) -> str | None:
 
 def _cautious(scheduler: Scheduler, group: str | None, failures: Sequence[Failure], now: float) -> Scope:
     """What all jobs as one scope take over from groups that were scopes is part of the cause."""
-    earlier = [one for one in scheduler.breaker.cautious if group is None and one.group is not None]
-    known = [job for one in earlier if one.cause is not None for job in one.cause.jobs]
+    earlier = [scope for scope in scheduler.breaker.cautious if group is None and scope.group is not None]
+    earlier_jobs = [job for scope in earlier if scope.cause is not None for job in scope.cause.jobs]
     new = {failure.job for failure in failures}
     cause = crash_cause(tuple(failures), now)
-    if known:
-        cause = joined(cause, [*_failures_of(scheduler, (job for job in known if job not in new)), *failures])
+    if earlier_jobs:
+        cause = joined(cause, [*_failures_of(scheduler, (job for job in earlier_jobs if job not in new)), *failures])
     crashed = [scheduler.book[job] for job in cause.jobs]
     return Scope(group=group, cause=cause, common=suspected(scheduler, crashed), life=_life_to_outlive(crashed))
 
 
 def _failures_of(scheduler: Scheduler, jobs: Iterable[JobId]) -> list[Failure]:
-    known = (scheduler.book[job] for job in jobs)
-    return [failure_of(job) for job in known if _has_failed(job)]
+    candidates = (scheduler.book[job] for job in jobs)
+    return [failure_of(job) for job in candidates if _has_failed(job)]
 
 
 def _has_failed(job: Job) -> bool:
@@ -224,8 +224,8 @@ def rerun(scheduler: Scheduler, job: Job, now: float) -> None:
     if scope is None:
         scheduler.breaker = replace(breaker, streak=breaker.streak.cleared(job.spec.group))
     elif scope.state is ScopeState.OPEN:
-        asked = scope.first is not None and not isinstance(scheduler.book[scope.first].state, Ended)
-        scheduler.breaker = breaker.put(replace(scope.due_now(now), first=scope.first if asked else job.id))
+        first_waits = scope.first is not None and not isinstance(scheduler.book[scope.first].state, Ended)
+        scheduler.breaker = breaker.put(replace(scope.due_now(now), first=scope.first if first_waits else job.id))
 
 
 def try_first(scheduler: Scheduler, event: TryFirst, now: float) -> None:

@@ -67,8 +67,8 @@ class ResultBook:
     def load(self, packed: Mapping[JobId, bytes], job_of: Callable[[JobId], Job]) -> None:
         """What is stored, at once."""
         self.results = self.results.with_packed(packed)
-        for one in packed.values():
-            self._jobs_with.update(metric.name for metric in _brief(one).metrics)
+        for results in packed.values():
+            self._jobs_with.update(metric.name for metric in _brief(results).metrics)
         self._judge(job_of)
 
     def put(self, news: Mapping[JobId, JobResults], job_of: Callable[[JobId], Job]) -> None:
@@ -122,7 +122,7 @@ class ResultBook:
         if self.chosen is not None:
             return self.chosen
         if self._asked:
-            return max(self._asked, key=lambda one: (self._asked[one], one.name))
+            return max(self._asked, key=lambda metric: (self._asked[metric], metric.name))
         return guessed(self._jobs_with)
 
     def _worth(self, job: Job) -> float:
@@ -132,8 +132,8 @@ class ResultBook:
         name, direction = self.metric.name, self.metric.direction
         for metric in _brief(packed).metrics if packed is not None else ():
             if metric.name == name:
-                known = metric.low if direction is Direction.DOWN else metric.high
-                return known if known is not None else nan
+                best = metric.low if direction is Direction.DOWN else metric.high
+                return best if best is not None else nan
         return nan
 
     def _value(self, job_id: JobId | None) -> float:
@@ -153,10 +153,10 @@ class ResultBook:
 
     def _find_best(self) -> None:
         """The first of several equal ones."""
-        known = [value for value in self._values if not isnan(value)]
+        finite = [value for value in self._values if not isnan(value)]
         self.best = None
-        if known and self.metric is not None and self.metric.direction is not Direction.UNKNOWN:
-            best = min(known) if self.metric.direction is Direction.DOWN else max(known)
+        if finite and self.metric is not None and self.metric.direction is not Direction.UNKNOWN:
+            best = min(finite) if self.metric.direction is Direction.DOWN else max(finite)
             self.best = self._values.index(best) + self._first
 
 
@@ -166,7 +166,7 @@ def guessed(jobs_with: Mapping[str, int]) -> MainMetric | None:
     names = [name for name, count in jobs_with.items() if count > 0 and count * 2 >= most]
     if not names:
         return None
-    name = max(names, key=lambda one: (_rank(one), jobs_with[one]))
+    name = max(names, key=lambda candidate: (_rank(candidate), jobs_with[candidate]))
     return MainMetric(name, direction_of(name))
 
 

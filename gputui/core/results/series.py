@@ -112,7 +112,7 @@ class AttemptSeries(Struct):
 
     def _has_room(self) -> bool:
         if len(self.series) >= MOST_METRICS:
-            once = next((one.name for one in self.series.values() if one.count == 1), None)
+            once = next((series.name for series in self.series.values() if series.count == 1), None)
             if once is None:
                 return False
             del self.series[once]
@@ -122,19 +122,19 @@ class AttemptSeries(Struct):
         """What is printed after a best value, but at the same step, belongs to it."""
         for other in self.series.values():
             if other.is_open and other.name != name:
-                known = other.beside.get(name)
-                if point.step == other.best.step and (point.step is not None or known is None):
+                value_beside = other.beside.get(name)
+                if point.step == other.best.step and (point.step is not None or value_beside is None):
                     other.beside[name] = point.value
 
     def results(
         self, attempt: int, progress: float | None = None, note: str = "", progress_at: float | None = None
     ) -> JobResults:
         names = list(self.series)
-        metrics = tuple(one.result(names) for one in self.series.values())
+        metrics = tuple(series.result(names) for series in self.series.values())
         return JobResults(attempt, metrics, progress, note, progress_at)
 
     def curves(self) -> tuple[Curve, ...]:
-        return tuple(one.curve() for one in self.series.values())
+        return tuple(series.curve() for series in self.series.values())
 
 
 def _short(value: float) -> float:

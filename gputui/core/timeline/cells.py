@@ -105,15 +105,15 @@ def ticks(window: Window) -> list[TimeTick]:
     """Labels of moments; the day is told where it begins, and with the first label of another day than today's."""
     seconds = TICKS[window.tick]
     at, day = floored(window.start, seconds), ""
-    made: list[TimeTick] = []
+    labels: list[TimeTick] = []
     while at < window.end:
         if at >= window.start - window.step / 2:
             then = datetime.fromtimestamp(at)
-            fresh = then.strftime("%a") != day and (seconds >= 4 * 3600 or bool(made))
-            made.append(TimeTick(window.column(at + window.step / 4), _label(then, seconds, fresh), fresh))
+            fresh = then.strftime("%a") != day and (seconds >= 4 * 3600 or bool(labels))
+            labels.append(TimeTick(window.column(at + window.step / 4), _label(then, seconds, fresh), fresh))
             day = then.strftime("%a")
         at += seconds
-    return made
+    return labels
 
 
 def _label(then: datetime, seconds: int, fresh: bool) -> str:
@@ -143,16 +143,16 @@ NOTHING = Cell()
 
 def cells(row: PlaceRow, window: Window, now: float, active: Bar | None = None) -> list[Cell]:
     """A crash in a cell always wins; else the attempt that begins there, or the one that goes on."""
-    made: list[Cell] = []
+    line: list[Cell] = []
     before: tuple[int, int] | None = None
     for column in range(window.columns):
         since, until = window.cell(column)
         cell = _cell(row, since, until, now, active)
         bar = cell.bar
         identity = (bar.job, bar.attempt) if bar is not None else None
-        made.append(Cell(bar, identity != before, cell.share, cell.many, cell.shade))
+        line.append(Cell(bar, identity != before, cell.share, cell.many, cell.shade))
         before = identity
-    return made
+    return line
 
 
 def _cell(row: PlaceRow, since: float, until: float, now: float, active: Bar | None) -> Cell:

@@ -62,12 +62,12 @@ def gaps(
 ) -> list[Gap]:
     """Idle stretches of a place within a time, those of at least so many seconds."""
     until = min(until, now)
-    found = []
+    idle = []
     for start, end in _idle(timeline.row(place), since, until, active):
         if end - start >= shortest:
             reason, words = why_idle(timeline, spans, place, start, end, now)
-            found.append(Gap(place, start, end, reason, words, open=end >= now - 1.0 and active is None))
-    return found
+            idle.append(Gap(place, start, end, reason, words, open=end >= now - 1.0 and active is None))
+    return idle
 
 
 def _idle(row: PlaceRow, since: float, until: float, active: Bar | None) -> Iterator[tuple[float, float]]:
@@ -148,14 +148,14 @@ def expected(
         holder = snapshot.holders.get(lane.id)
         free.append((_free_at(timeline, snapshot, holder, now, ends), index))
     heapq.heapify(free)
-    made: dict[LanePlace, list[Expected]] = {}
+    bars: dict[LanePlace, list[Expected]] = {}
     while timeline.waiting and not still_waits(snapshot, timeline.waiting[0]):
         timeline.waiting.pop(0)
     for earliest, job in _in_turn(timeline, snapshot, now):
         if not free or max(earliest, free[0][0]) >= until:
             break
-        _play(timeline, snapshot, job, earliest, free, made)
-    return made
+        _play(timeline, snapshot, job, earliest, free, bars)
+    return bars
 
 
 def _in_turn(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, JobId]]:
@@ -183,9 +183,9 @@ def _play(
     wanted = 1 if job.request.gpus is None else job.request.gpus
     if length is None or wanted > len(free):
         return
-    taken = [heapq.heappop(free) for _ in range(max(1, wanted))]
-    start = max(earliest, *(at for at, _ in taken))
-    for _, index in taken:
+    lanes = [heapq.heappop(free) for _ in range(max(1, wanted))]
+    start = max(earliest, *(at for at, _ in lanes))
+    for _, index in lanes:
         for place in places_of(snapshot.lanes[index]):
             made.setdefault(place, []).append(Expected(job_id, start, start + length))
         heapq.heappush(free, (start + length, index))

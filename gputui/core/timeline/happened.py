@@ -37,14 +37,14 @@ def happened(
     timeline: Timeline, snapshot: Snapshot, spans: Iterable[RecordedSpan], since: float, until: float, now: float
 ) -> list[Happened]:
     """The oldest first."""
-    found = [*_arrivals(timeline, since, until), *_crashes(timeline, snapshot, since, until)]
+    events = [*_arrivals(timeline, since, until), *_crashes(timeline, snapshot, since, until)]
     for span in spans:
-        found += [each for each in _of_span(span, now) if since <= each.at < until]
+        events += [each for each in _of_span(span, now) if since <= each.at < until]
     if not snapshot.waiting and not snapshot.active:
         last = max((row.ends[-1] for row in timeline.rows.values() if len(row)), default=None)
         if last is not None and since <= last < until:
-            found.append(Happened(last, HappenedKind.DONE, "the last job ended"))
-    return sorted(found, key=lambda each: each.at)
+            events.append(Happened(last, HappenedKind.DONE, "the last job ended"))
+    return sorted(events, key=lambda each: each.at)
 
 
 def _arrivals(timeline: Timeline, since: float, until: float) -> Iterator[Happened]:
@@ -55,13 +55,13 @@ def _arrivals(timeline: Timeline, since: float, until: float) -> Iterator[Happen
 
 
 def _crashes(timeline: Timeline, snapshot: Snapshot, since: float, until: float) -> Iterator[Happened]:
-    seen: set[tuple[int, int]] = set()
+    told_attempts: set[tuple[int, int]] = set()
     for place, row in timeline.rows.items():
         first, last = bisect_left(row.bad, since), bisect_right(row.bad, until)
         for start in row.bad[max(first, last - MOST_CRASHES) : last]:
             bar = row.bar(bisect_left(row.starts, start))
-            if (bar.job, bar.attempt) not in seen and bar.job in snapshot:
-                seen.add((bar.job, bar.attempt))
+            if (bar.job, bar.attempt) not in told_attempts and bar.job in snapshot:
+                told_attempts.add((bar.job, bar.attempt))
                 yield Happened(bar.end or start, HappenedKind.CRASH, _crash(snapshot, bar, place))
 
 

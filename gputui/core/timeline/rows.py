@@ -162,13 +162,13 @@ class Timeline:
                 self._take(snapshot[job_id], later=True)
 
     def _take(self, job: Job, *, later: bool = False) -> None:
-        known = self._known.get(job.id)
-        if known is None:
+        attempts_taken = self._known.get(job.id)
+        if attempts_taken is None:
             insort(self.added, job.added) if later else self.added.append(job.added)
             if job.added in self.arrivals or len(self.arrivals) < MOST_ARRIVALS:
                 self.arrivals[job.added] = self.arrivals.get(job.added, 0) + 1
-        known = known or 0
-        for attempt in job.attempts[known:]:
+        attempts_taken = attempts_taken or 0
+        for attempt in job.attempts[attempts_taken:]:
             entry = _Entry(attempt.started, attempt.ended, job.id, attempt.number, attempt.end.name in FAILURES)
             for place in places(attempt):
                 if later:
@@ -178,7 +178,7 @@ class Timeline:
             if isinstance(attempt.end, Succeeded):
                 durations = self._durations.setdefault(job.spec.group, deque(maxlen=_REMEMBERED))
                 durations.append(attempt.ended - attempt.started)
-        if not known and job.attempts:
+        if not attempts_taken and job.attempts:
             first = job.attempts[0].started
             insort(self.begun, first) if later else self.begun.append(first)
         self._known[job.id] = len(job.attempts)
@@ -198,8 +198,8 @@ class Timeline:
 
     def typical(self, group: str) -> float | None:
         """How long a job of this group runs; of any, where this one has no example."""
-        known = self._durations.get(group) or [each for some in self._durations.values() for each in some]
-        return sorted(known)[len(known) // 2] if known else None
+        durations = self._durations.get(group) or [each for some in self._durations.values() for each in some]
+        return sorted(durations)[len(durations) // 2] if durations else None
 
     def began(self) -> float | None:
         """When the first attempt did."""

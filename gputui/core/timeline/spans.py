@@ -88,9 +88,9 @@ class SpanRecord:
 
     def _pause(self, cause: Cause | None, now: float) -> None:
         """A cause that comes to know more jobs is the same pause."""
-        known = self._open.get((SpanKind.PAUSE, ""))
-        if cause is not None and known is not None and known.since == cause.since:
-            self._replace(replace(known, text=cause.message, jobs=cause.jobs))
+        open_pause = self._open.get((SpanKind.PAUSE, ""))
+        if cause is not None and open_pause is not None and open_pause.since == cause.since:
+            self._replace(replace(open_pause, text=cause.message, jobs=cause.jobs))
             return
         paused = None
         if cause is not None:
@@ -98,27 +98,27 @@ class SpanRecord:
         self._end(SpanKind.PAUSE, "", paused.since if paused is not None else now)
         self._keep(SpanKind.PAUSE, "", paused, now)
 
-    def devices(self, seen: Mapping[str, DeviceUse | None], now: float) -> None:
+    def devices(self, uses: Mapping[str, DeviceUse | None], now: float) -> None:
         """Of every device that lanes are over, by their word for it."""
-        for device, use in seen.items():
+        for device, use in uses.items():
             stranger = use if use is not None and not use.trouble else None
             trouble = use if use is not None and use.trouble else None
             self._use(SpanKind.STRANGER, device, stranger, now)
             self._use(SpanKind.TROUBLE, device, trouble, now)
 
     def _use(self, kind: SpanKind, device: str, use: DeviceUse | None, now: float) -> None:
-        known = self._open.get((kind, device))
+        open_span = self._open.get((kind, device))
         if use is None:
             self._end(kind, device, now)
-        elif known is None or _differs(known, use):
+        elif open_span is None or _differs(open_span, use):
             self._end(kind, device, now)
             fresh = RecordedSpan(number=0, kind=kind, since=now, device=device, text=use.text, user=use.user,
                                  pid=use.pid, memory=use.memory)  # fmt: skip
             self._keep(kind, device, fresh, now)
-        elif known.until is not None:
-            self._replace(replace(known, until=None))  # the same process is still there: nobody looked meanwhile
-        elif (use.memory or 0) > (known.memory or 0):
-            self._open[kind, device] = replace(known, memory=use.memory)  # stored when it ends
+        elif open_span.until is not None:
+            self._replace(replace(open_span, until=None))  # the same process is still there: nobody looked meanwhile
+        elif (use.memory or 0) > (open_span.memory or 0):
+            self._open[kind, device] = replace(open_span, memory=use.memory)  # stored when it ends
 
     def _keep(self, kind: SpanKind, device: str, span: RecordedSpan | None, now: float) -> None:
         if span is None:

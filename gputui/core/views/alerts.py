@@ -37,12 +37,12 @@ class Alerts:
 
     def look(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> list[str]:
         """Sentences, each to be told once."""
-        told = [*self._jobs(snapshot, changed, now), *self._pause(snapshot)]
+        sentences = [*self._jobs(snapshot, changed, now), *self._pause(snapshot)]
         works = goes_on(snapshot) if self._worked or snapshot.active else False
         if self._worked and not works and snapshot.cause is None:
-            told.append(self._done(snapshot))
+            sentences.append(self._done(snapshot))
         self._worked = works
-        return [f"gputui {self._name}: {sentence}" for sentence in told]
+        return [f"gputui {self._name}: {sentence}" for sentence in sentences]
 
     def _pause(self, snapshot: Snapshot) -> Iterator[str]:
         """What the user did with a key or a verb, nobody needs to tell them."""

@@ -111,6 +111,6 @@ def _scaled(count: int | None, unit: int, whole_from: float) -> str:
     return f"{count / unit:.{0 if count >= whole_from * unit else 1}f}"
 
 
-def counted(number: int, one: str, many: str) -> str:
+def counted(number: int, single: str, many: str) -> str:
     """`1 job`, `12,200 jobs`."""
-    return f"{number:,} {one if number == 1 else many}"
+    return f"{number:,} {single if number == 1 else many}"

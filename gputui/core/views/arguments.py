@@ -144,8 +144,8 @@ def _named(words: list[str], named: dict[str, str], rest: list[str]) -> None:
             if option:
                 _add(named, option, FLAG)
                 option = ""
-            name, given, value = word.lstrip("-").partition("=")
-            if given and name:
+            name, equals, value = word.lstrip("-").partition("=")
+            if equals and name:
                 _add(named, name, value)
             else:
                 option = name
@@ -162,5 +162,5 @@ def _named(words: list[str], named: dict[str, str], rest: list[str]) -> None:
 
 def _add(named: dict[str, str], name: str, value: str) -> None:
     """One that is given twice has both values."""
-    known = named.get(name)
-    named[name] = value if known is None or known == value else f"{known},{value}"
+    earlier = named.get(name)
+    named[name] = value if earlier is None or earlier == value else f"{earlier},{value}"

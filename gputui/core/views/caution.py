@@ -76,54 +76,54 @@ def rule(life: float) -> str:
 
 def over(snapshot: Snapshot, jobs: Collection[Job]) -> Caution | None:
     """What keeps all of these from starting."""
-    return next((one for one in snapshot.cautions if all(map(one.covers, jobs))), None)
+    return next((caution for caution in snapshot.cautions if all(map(caution.covers, jobs))), None)
 
 
 def rerun_manner(snapshot: Snapshot, jobs: Collection[Job]) -> str:
     """How failed jobs start again, to be appended: `, one first`, or `, after #41` while that one is tried."""
-    found = over(snapshot, jobs)
-    if found is not None and found.tries:
-        return f", after #{found.job}"
+    caution = over(snapshot, jobs)
+    if caution is not None and caution.tries:
+        return f", after #{caution.job}"
     return ", one first" if len(jobs) > 1 and snapshot.settings.pause_after else ""
 
 
-def still_running(snapshot: Snapshot, one: Caution) -> list[JobId]:
+def still_running(snapshot: Snapshot, caution: Caution) -> list[JobId]:
     """Jobs that were started before the crashes; the success of one of them makes the next try due."""
     jobs = (snapshot[job] for job in snapshot.active)
-    return sorted(job.id for job in jobs if isinstance(job.state, Running | Starting) and one.covers(job))
+    return sorted(job.id for job in jobs if isinstance(job.state, Running | Starting) and caution.covers(job))
 
 
 def crashed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
     """All jobs that crashed since jobs are paused, in every scope; of very many a cause names only the newest."""
-    found: set[JobId] = set()
-    for one in snapshot.cautions:
-        found.update(one.cause.jobs)
-        if one.cause.more:
-            oldest = min(snapshot[job].attempts[-1].started for job in one.cause.jobs if snapshot[job].attempts)
-            since = min(oldest, one.cause.since)
-            found.update(job.id for job in snapshot if one.covers(job) and _crashed_since(job, since))
-    return tuple(sorted(found))
+    jobs: set[JobId] = set()
+    for caution in snapshot.cautions:
+        jobs.update(caution.cause.jobs)
+        if caution.cause.more:
+            oldest = min(snapshot[job].attempts[-1].started for job in caution.cause.jobs if snapshot[job].attempts)
+            since = min(oldest, caution.cause.since)
+            jobs.update(job.id for job in snapshot if caution.covers(job) and _crashed_since(job, since))
+    return tuple(sorted(jobs))
 
 
-def crashed_alike(snapshot: Snapshot, one: Caution) -> list[Job]:
+def crashed_alike(snapshot: Snapshot, caution: Caution) -> list[Job]:
     """Those of the named jobs that crashed as the first ones did, in the order in which they crashed."""
-    jobs = (snapshot[job] for job in one.cause.jobs if job in snapshot)
-    alike = one.cause.signature
+    jobs = (snapshot[job] for job in caution.cause.jobs if job in snapshot)
+    alike = caution.cause.signature
     return [job for job in jobs if job.attempts and alike in (None, job.attempts[-1].signature)]
 
 
-def telling(snapshot: Snapshot, one: Caution) -> dict[str, str]:
+def telling(snapshot: Snapshot, caution: Caution) -> dict[str, str]:
     """What the crashed jobs share and others of their groups do not, as far as a look at some of them tells."""
-    left, groups = dict(one.common), {snapshot[job].spec.group for job in one.cause.jobs if job in snapshot}
+    suspects, groups = dict(caution.common), {snapshot[job].spec.group for job in caution.cause.jobs if job in snapshot}
     telling: dict[str, str] = {}
-    others = (job for job in snapshot if job.spec.group in groups and job.id not in one.cause.jobs)
-    for job in islice(others, LOOKED_AT) if left else ():
-        lacks = acquitted(left, job)
+    others = (job for job in snapshot if job.spec.group in groups and job.id not in caution.cause.jobs)
+    for job in islice(others, LOOKED_AT) if suspects else ():
+        lacks = acquitted(suspects, job)
         telling |= lacks
-        left = {name: value for name, value in left.items() if name not in lacks}
-        if not left:
+        suspects = {name: value for name, value in suspects.items() if name not in lacks}
+        if not suspects:
             break
-    return {name: value for name, value in one.common.items() if name in telling}
+    return {name: value for name, value in caution.common.items() if name in telling}
 
 
 def _crashed_since(job: Job, since: float) -> bool:
@@ -131,21 +131,21 @@ def _crashed_since(job: Job, since: float) -> bool:
 
 
 def _next(scheduler: Scheduler, scope: Scope) -> JobId | None:
-    known = scheduler.next_probes.get(scope.group)
-    if known is None or known[0] is not scheduler.book.jobs or known[1] is not scope:
+    remembered = scheduler.next_probes.get(scope.group)
+    if remembered is None or remembered[0] is not scheduler.book.jobs or remembered[1] is not scope:
         job = next_probe(scheduler, scope)
-        known = (scheduler.book.jobs, scope, job.id if job is not None else None)
-        scheduler.next_probes[scope.group] = known
-    return known[2]
+        remembered = (scheduler.book.jobs, scope, job.id if job is not None else None)
+        scheduler.next_probes[scope.group] = remembered
+    return remembered[2]
 
 
 def goes_on_by(scheduler: Scheduler, scope: Scope, now: float) -> str:
     """How it goes on, in words: `tries #41 in 8:12`, `#41 is tried alone`."""
-    seen = caution(scheduler, scope)
-    if seen.tries:
-        return f"#{seen.job} is tried alone"
-    if seen.job is None or seen.at is None:
+    seen_caution = caution(scheduler, scope)
+    if seen_caution.tries:
+        return f"#{seen_caution.job} is tried alone"
+    if seen_caution.job is None or seen_caution.at is None:
         return "resume or rerun goes on"
-    if seen.due or seen.at <= now:
-        return f"#{seen.job} is tried as soon as it fits"
-    return f"tries #{seen.job} in {duration_exact(seen.at - now)}"
+    if seen_caution.due or seen_caution.at <= now:
+        return f"#{seen_caution.job} is tried as soon as it fits"
+    return f"tries #{seen_caution.job} in {duration_exact(seen_caution.at - now)}"

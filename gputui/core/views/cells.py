@@ -21,10 +21,10 @@ def cut(text: str, cells: int) -> str:
         return text
     if cells <= 0:
         return ""
-    taken = 1
+    columns = 1
     for at, char in enumerate(text):
-        taken += _cells(char)
-        if taken > cells:
+        columns += _cells(char)
+        if columns > cells:
             return text[:at] + ELLIPSIS
     return text
 

@@ -39,7 +39,7 @@ class Durations:
             durations.append(attempt.ended - attempt.started)
 
     def of_groups(self) -> dict[str, list[float]]:
-        return {group: list(known) for group, known in self._of_group.items()}
+        return {group: list(durations) for group, durations in self._of_group.items()}
 
 
 def median(values: Iterable[float]) -> float:
@@ -66,12 +66,12 @@ def estimate(scheduler: Scheduler, now: float, results: Mapping[JobId, JobResult
 
     Those that run tell how long one takes as well as those that have ended: the first to end are the short ones.
     """
-    told = _ends_by_progress(scheduler, results)
-    typical = _typical(scheduler, told, now)
+    lengths = _ends_by_progress(scheduler, results)
+    typical = _typical(scheduler, lengths, now)
     if not typical or scheduler.cannot_start:
         return None
     usual = median(typical.values())
-    lanes = _lanes_free_at(scheduler, now, typical, usual, told)
+    lanes = _lanes_free_at(scheduler, now, typical, usual, lengths)
     if not lanes:
         return None
     for group, waiting in sorted(scheduler.book.waiting_in_group.items()):
@@ -99,13 +99,13 @@ def _typical(scheduler: Scheduler, ends: dict[JobId, float], now: float) -> dict
 
 
 def _lanes_free_at(
-    scheduler: Scheduler, now: float, typical: dict[str, float], usual: float, told: dict[JobId, float]
+    scheduler: Scheduler, now: float, typical: dict[str, float], usual: float, told_ends: dict[JobId, float]
 ) -> list[float]:
     ends: dict[JobId, float] = {}
     for job_id in scheduler.book.active:
         job = scheduler.book[job_id]
         assert job.active is not None
-        ends[job_id] = max(now, told.get(job_id, job.active.since + typical.get(job.spec.group, usual)))
+        ends[job_id] = max(now, told_ends.get(job_id, job.active.since + typical.get(job.spec.group, usual)))
     holders = scheduler.board.holders
     lanes = [ends.get(holders.get(lane.id, -1), now) for lane in scheduler.board.lanes]
     lanes += [end for job_id, end in ends.items() if job_id not in holders.values()]

@@ -55,9 +55,9 @@ def has_failed(job: Job) -> bool:
 
 def signature_of(job: Job) -> str:
     """Of a job that has failed."""
-    known = job.attempts[-1].signature if job.attempts else None
+    signature = job.attempts[-1].signature if job.attempts else None
     assert isinstance(job.state, Ended)
-    return known or words(job.state)
+    return signature or words(job.state)
 
 
 def said_of(job: Job) -> str:
@@ -140,13 +140,13 @@ class Failures:
     def learn(self, job: Job) -> bool:
         """The job as it is now; True if what was told of failures has changed."""
         signature = signature_of(job) if has_failed(job) else None
-        known = self._of.get(job.id)
-        if known is None and signature is None:
+        before = self._of.get(job.id)
+        if before is None and signature is None:
             return False
-        if known is not None and signature == known[0] and job.attempts == known[1].attempts:
+        if before is not None and signature == before[0] and job.attempts == before[1].attempts:
             return False
-        if known is not None:
-            self._drop(job.id, known[0])
+        if before is not None:
+            self._drop(job.id, before[0])
         if signature is not None:
             self._of[job.id] = (signature, job)
             self._kinds.setdefault(signature, _Kind()).add(job)
@@ -165,8 +165,8 @@ class Failures:
 
     def groups(self, parameters: Parameters, devices: int) -> list[FailureGroup]:
         """Newest first. `parameters` has learnt the session, `devices` is how many of them it uses."""
-        made = (kind.group(signature, parameters, devices) for signature, kind in self._kinds.items())
-        return sorted(made, key=lambda group: (-group.last, -group.count))
+        groups = (kind.group(signature, parameters, devices) for signature, kind in self._kinds.items())
+        return sorted(groups, key=lambda group: (-group.last, -group.count))
 
 
 def failure_groups(snapshot: Snapshot, parameters: Parameters | None = None) -> list[FailureGroup]:

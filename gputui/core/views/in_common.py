@@ -41,8 +41,8 @@ class InCommon(Struct, frozen=True):
     @property
     def where(self) -> str:
         """`only on GPU 3`, `GPU 3`, `GPUs 0 1 2`; empty: they ran on none."""
-        told = places_told(self.gpus)
-        return f"only on {told}" if self.only_there else told
+        places = places_told(self.gpus)
+        return f"only on {places}" if self.only_there else places
 
 
 class Sharing:

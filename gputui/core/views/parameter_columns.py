@@ -147,14 +147,14 @@ class Parameters:
 
     def learn(self, job: Job) -> bool:
         """The job as it is now; one that was removed is forgotten. True if columns may have changed."""
-        known, spec = self._learnt.get(job.id), None if job.archived else job.spec
-        if known is spec:
+        before, spec = self._learnt.get(job.id), None if job.archived else job.spec
+        if before is spec:
             return False
         changed = False
         self._columns = None
-        if known is not None:
+        if before is not None:
             del self._learnt[job.id]
-            changed = self._groups[known.group].note(known, -1) or not self._groups[known.group].count
+            changed = self._groups[before.group].note(before, -1) or not self._groups[before.group].count
         if spec is not None:
             self._learnt[job.id] = spec
             group = self._groups.get(spec.group)
@@ -188,8 +188,8 @@ class Parameters:
 
     def value(self, job: Job, name: str) -> str | None:
         """What the job is given under a name; None: nothing."""
-        known = job.spec.params.get(name)
-        return known if known is not None else parameters_of(job.spec).get(name)
+        parameter = job.spec.params.get(name)
+        return parameter if parameter is not None else parameters_of(job.spec).get(name)
 
     def rest(self, job: Job) -> str:
         """The words without a name in which it differs from its group; empty: none."""
@@ -208,9 +208,9 @@ class Parameters:
 
     def of(self, job: Job) -> str:
         """A short name: the user's own, or what tells it from its group, or all of its command."""
-        told = job.spec.name or self.told(job)
-        given = " ".join(f"{name}={value}" for name, value in job.spec.params.items()) if not told else ""
-        return told or given or " ".join(job.spec.command.split())
+        short_name = job.spec.name or self.told(job)
+        parameters = " ".join(f"{name}={value}" for name, value in job.spec.params.items()) if not short_name else ""
+        return short_name or parameters or " ".join(job.spec.command.split())
 
     def tells_all(self) -> bool:
         """The columns tell every job from the others of its group, and none has a name of its own."""
@@ -253,11 +253,11 @@ def _between(groups: Iterable[_Group]) -> list[str]:
     for group in groups:
         if not group.rests.differs:
             programs.setdefault(group.rests.common, []).append(group.shared())
-    found: list[str] = []
+    differing: list[str] = []
     for shared in programs.values():
         names = dict.fromkeys(name for each in shared for name in each) if len(shared) > 1 else ()
-        found += [name for name in names if any(each.get(name) != shared[0].get(name) for each in shared)]
-    return found
+        differing += [name for name in names if any(each.get(name) != shared[0].get(name) for each in shared)]
+    return differing
 
 
 def _named(column: ParameterColumn, value: str) -> str:

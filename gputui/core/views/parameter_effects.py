@@ -47,9 +47,9 @@ def effects(table: ResultsTable) -> tuple[ParameterEffect, ...]:
     if table.metric is None or table.metric.direction is Direction.UNKNOWN or not rows:
         return ()
     is_down = table.metric.direction is Direction.DOWN
-    made = [_effect(column.name, column.title, column.is_number, rows, is_down) for column in table.columns]
-    told = [one for one in made if one is not None and len(one.values) > 1]
-    return tuple(sorted(told, key=lambda one: (is_seed(one.name), -_spread(one))))
+    candidates = [_effect(column.name, column.title, column.is_number, rows, is_down) for column in table.columns]
+    shown = [effect for effect in candidates if effect is not None and len(effect.values) > 1]
+    return tuple(sorted(shown, key=lambda effect: (is_seed(effect.name), -_spread(effect))))
 
 
 def _effect(
@@ -61,19 +61,19 @@ def _effect(
             by_value.setdefault(value, []).append(row.best)
     if len(by_value) > max(MOST_VALUES, len(rows) // 2):
         return None  # nearly every job has a value of its own
-    values = [_value(value, found, rows[0].params.get(name), is_down) for value, found in by_value.items()]
+    values = [_value(value, results, rows[0].params.get(name), is_down) for value, results in by_value.items()]
     if is_number:
-        values.sort(key=lambda one: sort_key(one.value), reverse=True)
+        values.sort(key=lambda effect: sort_key(effect.value), reverse=True)
     else:
-        values.sort(key=lambda one: one.median, reverse=not is_down)
+        values.sort(key=lambda effect: effect.median, reverse=not is_down)
     return ParameterEffect(name, title, tuple(values[:MOST_VALUES]), max(0, len(values) - MOST_VALUES))
 
 
-def _value(value: str, found: list[float], winner: str | None, is_down: bool) -> ValueEffect:
-    ordered = sorted(found)
+def _value(value: str, results: list[float], winner: str | None, is_down: bool) -> ValueEffect:
+    ordered = sorted(results)
     best = ordered[0] if is_down else ordered[-1]
     median, low, lower, upper, high = (quantile(ordered, part) for part in (0.5, 0.0, 0.25, 0.75, 1.0))
-    return ValueEffect(value, len(found), best, median, low, lower, upper, high, value == winner)
+    return ValueEffect(value, len(results), best, median, low, lower, upper, high, value == winner)
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
@@ -90,7 +90,7 @@ def noise_of_seeds(table: ResultsTable) -> float | None:
         if any(is_seed(name) for name in row.params) and row.best is not None:
             rest = tuple(sorted((name, value) for name, value in row.params.items() if not is_seed(name)))
             groups.setdefault(rest, []).append(row.best)
-    apart = sorted(max(found) - min(found) for found in groups.values() if len(found) > 1)
+    apart = sorted(max(results) - min(results) for results in groups.values() if len(results) > 1)
     return quantile(apart, 0.5) if apart else None
 
 
@@ -98,9 +98,9 @@ def is_seed(name: str) -> bool:
     return name.rpartition(".")[2].replace("-", "_").lower() in SEEDS
 
 
-def scale_of(told: Iterable[ParameterEffect]) -> tuple[float, float]:
+def scale_of(shown: Iterable[ParameterEffect]) -> tuple[float, float]:
     """Round ends of the one scale that all ranges stand on; a few hopeless values do not make the others a dot."""
-    values = [value for effect in told for value in effect.values]
+    values = [value for effect in shown for value in effect.values]
     low = min((value.low for value in values), default=0.0)
     high = max((value.high for value in values), default=1.0)
     uppers = sorted(value.upper for value in values)

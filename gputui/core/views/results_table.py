@@ -62,11 +62,11 @@ def results_table(
     """By this metric; None: by the session's."""
     metric, parameters = metric or snapshot.metric, parameters or learnt_parameters(snapshot)
     columns = parameters.columns()
-    found = [(job, results) for job in snapshot if (results := snapshot.results.get(job.id)) is not None]
-    found = [(job, results) for job, results in found if results.metrics]
-    names = Counter(one.name for _, results in found for one in results.metrics)
+    jobs = [(job, results) for job in snapshot if (results := snapshot.results.get(job.id)) is not None]
+    jobs = [(job, results) for job, results in jobs if results.metrics]
+    names = Counter(result.name for _, results in jobs for result in results.metrics)
     others = tuple(name for name, _ in names.most_common() if metric is None or name != metric.name)
-    rows = [_row(job, results, metric, columns, parameters) for job, results in found]
+    rows = [_row(job, results, metric, columns, parameters) for job, results in jobs]
     rows = [row for row in rows if _has_main(row) or metric is None or metric.name not in names]
     rows.sort(key=lambda row: _order(row, metric))
     values = [row.best for row in rows if row.best is not None]
@@ -87,9 +87,9 @@ def _row(
     main = results.get(metric.name) if metric is not None else None
     values = ((column.name, parameters.value(job, column.name)) for column in columns)
     beside = {
-        one.name: _finite(results.at_best(one.name, main.name) if main is not None else one.last)
-        for one in results.metrics
-        if one is not main
+        result.name: _finite(results.at_best(result.name, main.name) if main is not None else result.last)
+        for result in results.metrics
+        if result is not main
     }
     best = main.best_by(metric.direction) if main is not None and metric is not None else None
     return ResultsRow(

@@ -80,7 +80,7 @@ def awaited(scheduler: Scheduler, now: float) -> str:
     return _told(held, "held job; release lets it start") if held else ""
 
 
-def _told(number: int, one: str) -> str:
-    """`one` for a single job, in the plural for more."""
-    many = one.replace("job;", "jobs;").replace("lets it", "lets them")
-    return f"{number} {one if number == 1 else many}"
+def _told(number: int, sentence: str) -> str:
+    """`sentence` for a single job, in the plural for more."""
+    many = sentence.replace("job;", "jobs;").replace("lets it", "lets them")
+    return f"{number} {sentence if number == 1 else many}"

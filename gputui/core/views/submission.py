@@ -25,10 +25,10 @@ def submission_facts(job: Job, submitted: Submitted | None, settings: Settings, 
 def _asked(job: Job, settings: Settings) -> list[str]:
     request, limit = job.request, job.spec.timeout or settings.time
     named = {"partition": settings.partition, "account": settings.account, "QOS": settings.qos}
-    asked = [f"{name} {value}" for name, value in named.items() if value]
-    asked.append(counted(1 if request.gpus is None else request.gpus, "GPU", "GPUs"))
+    wishes = [f"{name} {value}" for name, value in named.items() if value]
+    wishes.append(counted(1 if request.gpus is None else request.gpus, "GPU", "GPUs"))
     if request.memory is not None:
-        asked.append(f"{memory(request.memory)} of memory")
+        wishes.append(f"{memory(request.memory)} of memory")
     if limit:
-        asked.append(f"at most {duration_words(limit)}")
-    return asked
+        wishes.append(f"at most {duration_words(limit)}")
+    return wishes

@@ -91,7 +91,7 @@ class Summary(Struct, frozen=True):
     @property
     def busy(self) -> float | None:
         """The share of their time in which the devices had work."""
-        shares = [one.share for one in self.devices]
+        shares = [device.share for device in self.devices]
         return sum(shares) / len(shares) if shares else None
 
     @property
@@ -181,7 +181,7 @@ def _devices(snapshot: Snapshot, jobs: Iterable[Job], began: float | None, until
     slots = {device: sum(device in lane.slots for lane in snapshot.lanes) or 1 for device in busy}
     return tuple(
         DeviceTime(device, len(each), sum(each), min(1.0, sum(each) / wall / slots[device]))
-        for device, each in sorted(busy.items(), key=lambda one: (len(one[0]), one[0]))
+        for device, each in sorted(busy.items(), key=lambda item: (len(item[0]), item[0]))
     )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def _strangers(spans: Iterable[RecordedSpan], began: float | None, until: float)
     for span in spans:
         if span.kind is SpanKind.STRANGER:
             held[span.user] = held.get(span.user, 0.0) + _within((span,), began, until)
-    return tuple(sorted(((user, s) for user, s in held.items() if s >= 60), key=lambda one: -one[1]))
+    return tuple(sorted(((user, s) for user, s in held.items() if s >= 60), key=lambda holder: -holder[1]))
 
 
 def _since(
@@ -210,13 +210,13 @@ def _since(
 ) -> SinceLeft:
     ends = [(job, last) for job in jobs if (last := _last(job)) is not None and last.ended > left]
     failed = {job.id for job, _ in ends if job.state.name in FAILURES}
-    known = {job.id for job in jobs if (last := _last(job)) is not None and last.ended <= left}
-    before = [row for row in table.rows if row.counts and row.best is not None and row.job in known]
+    ended_before = {job.id for job in jobs if (last := _last(job)) is not None and last.ended <= left}
+    before = [row for row in table.rows if row.counts and row.best is not None and row.job in ended_before]
     held: dict[tuple[str, str], float] = {}
     for span in spans:
         if span.kind is SpanKind.STRANGER and (seconds := _within((span,), left, now)) >= 60:
             held[span.user, span.device] = held.get((span.user, span.device), 0.0) + seconds
-    ranked = sorted(((user, device, s) for (user, device), s in held.items()), key=lambda one: -one[2])
+    ranked = sorted(((user, device, s) for (user, device), s in held.items()), key=lambda holder: -holder[2])
     return SinceLeft(
         left=left,
         succeeded=sum(isinstance(job.state, Succeeded) for job, _ in ends),

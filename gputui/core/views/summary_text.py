@@ -24,8 +24,8 @@ def brief_lines(summary: Summary, now: float) -> list[str]:
     lines = [headline(summary)]
     best = summary.best
     if best and summary.table.metric is not None:
-        told = (f"{told_job(row, summary.table)}   {told_value(row.best, summary.table)}" for row in best[:2])
-        lines.append(f"best {summary.table.metric.name}   " + "     ".join(told))
+        shown = (f"{told_job(row, summary.table)}   {told_value(row.best, summary.table)}" for row in best[:2])
+        lines.append(f"best {summary.table.metric.name}   " + "     ".join(shown))
     rest = [_longest(summary), *_failed_in_short(summary)]
     if any(rest):
         lines.append(" · ".join(part for part in rest if part))
@@ -74,12 +74,12 @@ def told_value(value: float | None, table: ResultsTable) -> str:
 
 def since_line(since: SinceLeft, summary: Summary, now: float) -> str:
     """`62 h: 187 ok, 9 failed in 2 kinds, best #141`."""
-    told = [f"{since.succeeded} ok"]
+    parts = [f"{since.succeeded} ok"]
     if since.failed:
-        told.append(f"{since.failed} failed" + (f" in {since.kinds} kinds" if since.kinds > 1 else ""))
+        parts.append(f"{since.failed} failed" + (f" in {since.kinds} kinds" if since.kinds > 1 else ""))
     if summary.best:
-        told.append(f"best #{summary.best[0].job}")
-    return f"{duration_words(now - since.left)}: {', '.join(told)}"
+        parts.append(f"best #{summary.best[0].job}")
+    return f"{duration_words(now - since.left)}: {', '.join(parts)}"
 
 
 def _longest(summary: Summary) -> str:
@@ -126,19 +126,19 @@ def _effects(summary: Summary) -> list[str]:
 
 
 def _effect(effect: ParameterEffect, table: ResultsTable, scale: tuple[float, float]) -> Iterable[str]:
-    width = max(len(effect.title) + 3, *(len(one.value) for one in effect.values))
-    digits = max(len(told_value(one.median, table)) for one in effect.values) + 2
+    width = max(len(effect.title) + 3, *(len(value.value) for value in effect.values))
+    digits = max(len(told_value(value.median, table)) for value in effect.values) + 2
     ends = f"{scale[0]:g}".ljust(RANGE - len(f"{scale[1]:g}")) + f"{scale[1]:g}"
     yield f"{'by ' + effect.title:{width}}  {'n':>4}{'best':>{digits}}{'median':>{max(digits, 8)}}  {ends}"
-    for one in effect.values:
-        best, median = told_value(one.best, table), told_value(one.median, table)
-        drawn = range_cells(one, scale, RANGE, is_down=table.metric is not None and table.metric.direction == "min")
-        yield f"{one.value:{width}}  {one.count:>4}{best:>{digits}}{median:>{max(digits, 8)}}  {drawn.rstrip()}"
+    for value in effect.values:
+        best, median = told_value(value.best, table), told_value(value.median, table)
+        drawn = range_cells(value, scale, RANGE, is_down=table.metric is not None and table.metric.direction == "min")
+        yield f"{value.value:{width}}  {value.count:>4}{best:>{digits}}{median:>{max(digits, 8)}}  {drawn.rstrip()}"
     if effect.more:
         yield f"and {counted(effect.more, 'value', 'values')} more"
 
 
-def range_cells(one: ValueEffect, scale: tuple[float, float], cells: int, *, is_down: bool) -> str:
+def range_cells(effect: ValueEffect, scale: tuple[float, float], cells: int, *, is_down: bool) -> str:
     """A thin line from the lowest to the highest, thick between the quartiles, a dot at the median."""
 
     def at(value: float) -> int:
@@ -146,13 +146,13 @@ def range_cells(one: ValueEffect, scale: tuple[float, float], cells: int, *, is_
         return min(cells - 1, max(0, int(share * cells)))
 
     drawn = [" "] * cells
-    for cell in range(at(one.low), at(one.high) + 1):
+    for cell in range(at(effect.low), at(effect.high) + 1):
         drawn[cell] = "─"
-    for cell in range(at(one.lower), at(one.upper) + 1):
+    for cell in range(at(effect.lower), at(effect.upper) + 1):
         drawn[cell] = "━"
-    drawn[at(one.median)] = "●"
-    if one.has_best:
-        drawn[at(one.low if is_down else one.high)] = "★"
+    drawn[at(effect.median)] = "●"
+    if effect.has_best:
+        drawn[at(effect.low if is_down else effect.high)] = "★"
     return "".join(drawn)
 
 
@@ -173,8 +173,10 @@ def _times(summary: Summary) -> Iterator[str]:
     if summary.longest is None or summary.shortest is None or summary.median is None:
         return
     yield ""
-    told = f"median {duration_cell(summary.median)} · longest {duration_cell(summary.longest[1])} #{summary.longest[0]}"
-    yield f"time   {told} · shortest {duration_cell(summary.shortest[1])} #{summary.shortest[0]}"
+    figures = (
+        f"median {duration_cell(summary.median)} · longest {duration_cell(summary.longest[1])} #{summary.longest[0]}"
+    )
+    yield f"time   {figures} · shortest {duration_cell(summary.shortest[1])} #{summary.shortest[0]}"
     for device in summary.devices:
         yield f"  {device.named:8} {device.share * 100:3.0f} %   {counted(device.jobs, 'run', 'runs')}"
     held = [f"{duration_words(seconds)} {user}" for user, seconds in summary.strangers]

@@ -104,9 +104,9 @@ def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list
     cards = scheduler.board.cards
     reasons = [blocked for slot in sorted(slots) if (blocked := cards.blocked(slot)) is not None]
     for slot in sorted(slots):
-        left = cards.left(slot)
-        if left is not None and cards.lacks(slot, request) and cards.blocked(slot) is None:
-            reasons.append(f"GPU {slot} has {memory_words(max(0, left))} left")
+        free = cards.left(slot)
+        if free is not None and cards.lacks(slot, request) and cards.blocked(slot) is None:
+            reasons.append(f"GPU {slot} has {memory_words(max(0, free))} left")
     return reasons[:SHOWN]
 
 
@@ -132,8 +132,8 @@ def _after_oom(request: Request) -> str:
 
 def _memory(request: Request) -> str:
     if request.memory is not None:
-        seen = ", as its group was seen to use," if request.learns else ""
-        return f" with {memory_words(request.memory)}{seen}"
+        reason = ", as its group was seen to use," if request.learns else ""
+        return f" with {memory_words(request.memory)}{reason}"
     return f" with {request.memory_share:.0%} of its memory" if request.memory_share is not None else ""
 
 
@@ -145,5 +145,5 @@ def _has(scheduler: Scheduler) -> str:
     return f"{_count(len(lanes), 'lane', 'lanes')} without a GPU" if lanes else "no lane"
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, single: str, many: str) -> str:
+    return f"{number} {single if number == 1 else many}"

@@ -97,27 +97,27 @@ class Adoption:
     def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
         """Its pid is not written, so all processes are searched for the token."""
         token = self._token(survivor)
-        self._loop.run_in_thread(lambda: _leader(token), lambda found: self._sought(survivor, found, wait))
+        self._loop.run_in_thread(lambda: _leader(token), lambda leader: self._sought(survivor, leader, wait))
 
-    def _sought(self, survivor: Survivor, found: Leader | OSError | None, wait: float) -> None:
+    def _sought(self, survivor: Survivor, leader: Leader | OSError | None, wait: float) -> None:
         if self._closed:
             return
         claim = self._read(survivor)
-        if isinstance(found, OSError):
+        if isinstance(leader, OSError):
             self._look_later(survivor, wait)
         elif not isinstance(claim, _TO_SEEK):
             self.decide(survivor, wait)
-        elif found is None:
+        elif leader is None:
             self._act(survivor, claim, Wrapper.DEAD, wait)
-        elif isinstance(claim, Empty) and not found.runs:
+        elif isinstance(claim, Empty) and not leader.runs:
             self._act(survivor, claim, Wrapper.ALIVE, wait)
         else:
-            self._meet_leader(survivor, found, claim, wait)
+            self._meet_leader(survivor, leader, claim, wait)
 
-    def _meet_leader(self, survivor: Survivor, found: Leader, claim: Claim, wait: float) -> None:
-        if found.runs:
-            self._claims.restore(survivor.job, survivor.attempt, found.pid)
-        self._meet_wrapper(survivor, found.pid, claim, wait)
+    def _meet_leader(self, survivor: Survivor, leader: Leader, claim: Claim, wait: float) -> None:
+        if leader.runs:
+            self._claims.restore(survivor.job, survivor.attempt, leader.pid)
+        self._meet_wrapper(survivor, leader.pid, claim, wait)
 
     def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
         match decide(claim, survivor.since, wrapper):

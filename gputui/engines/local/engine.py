@@ -111,7 +111,7 @@ class LocalEngine(ClaimedAttempts):
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         marks = processes.Marks(self.token(job, attempt))
-        self._loop.run_in_thread(lambda: carry_out(TreeOrder.KILL, marks, True), lambda left: None)
+        self._loop.run_in_thread(lambda: carry_out(TreeOrder.KILL, marks, True), lambda outcome: None)
 
     def close(self) -> None:
         self._crew.close()

@@ -26,11 +26,11 @@ _LONGEST_WAIT = 1.0
 
 
 class Stopper:
-    """Calls `gone` for an attempt that has ended and of which nothing lives any more."""
+    """Calls `report_end` for an attempt that has ended and of which nothing lives any more."""
 
-    def __init__(self, loop: EventLoop, gone: Callable[[LiveAttempt], None]) -> None:
+    def __init__(self, loop: EventLoop, report_end: Callable[[LiveAttempt], None]) -> None:
         self._loop = loop
-        self._gone = gone
+        self._report_end = report_end
         self._closed = False
 
     def order(self, live: LiveAttempt, order: TreeOrder) -> None:
@@ -86,7 +86,7 @@ class Stopper:
         if stuck or (met is not None and (met.others == 0 or _given_up(live, met))):
             live.serial += 1
             live.end = replace(live.end, left=met.left if met is not None else ())
-            self._gone(live)
+            self._report_end(live)
         else:
             self._again(live, serial, _growing_wait(live.rounds))
 

@@ -107,9 +107,9 @@ def kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
     return [name for name in environment if name.startswith(_EXPORTED_FUNCTION) or name in _SETS_UP_BASH]
 
 
-def handed_over(kept: list[str], environment: Mapping[str, str]) -> list[str]:
+def handed_over(names: list[str], environment: Mapping[str, str]) -> list[str]:
     """Gives the command what dash would drop (functions have no names it knows) and bash as sh would act upon."""
-    return ["/usr/bin/env", *(f"{name}={environment[name]}" for name in kept)] if kept else []
+    return ["/usr/bin/env", *(f"{name}={environment[name]}" for name in names)] if names else []
 
 
 @lru_cache(maxsize=64)

@@ -125,8 +125,8 @@ class SlurmNode(Struct, frozen=True, kw_only=True):
 
 def version(text: str) -> tuple[int, int] | None:
     """Of `sbatch --version`: `slurm-wlm 22.05.8`, `slurm 24.11.0-0rc1`."""
-    found = re.search(r"slurm\S*\s+(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else None
+    numbers = re.search(r"slurm\S*\s+(\d+)\.(\d+)", text)
+    return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
 def submitted_id(text: str) -> str | None:
@@ -185,9 +185,9 @@ def details(text: str) -> list[SlurmEnd]:
 
 def _details(line: str) -> SlurmEnd:
     """A job's name is anybody's free text, and no fact may be read from it."""
-    found = re.search(r" JobName=(.*?)(?= UserId=\S+\(\d+\) GroupId=)", line)
-    name = found[1] if found is not None else ""
-    line = line[: found.start()] + line[found.end() :] if found is not None else line
+    job_name = re.search(r" JobName=(.*?)(?= UserId=\S+\(\d+\) GroupId=)", line)
+    name = job_name[1] if job_name is not None else ""
+    line = line[: job_name.start()] + line[job_name.end() :] if job_name is not None else line
     facts = facts_of(line)
     code, signal = exit_of(facts.get("ExitCode", ""))
     return SlurmEnd(
@@ -244,11 +244,11 @@ def _node(line: str) -> SlurmNode:
 
 def _closed(line: str) -> tuple[str, str | None, str | None, float | None]:
     """The admin's words are free text: they end with who said them and when."""
-    found = re.search(r" Reason=(.*) \[([^\]@]*)@([^\]]*)\]", line)
-    if found is None:
+    closed = re.search(r" Reason=(.*) \[([^\]@]*)@([^\]]*)\]", line)
+    if closed is None:
         plain = re.search(r" Reason=(.*?)(?: Comment=| *$)", line)
         return (line[: plain.start()], known(plain[1]), None, None) if plain else (line, None, None, None)
-    return line[: found.start()] + line[found.end() :], found[1], found[2], time_of(found[3])
+    return line[: closed.start()] + line[closed.end() :], closed[1], closed[2], time_of(closed[3])
 
 
 def _node_state(said: str) -> NodeState:
@@ -263,14 +263,14 @@ def _node_state(said: str) -> NodeState:
 
 def _gpus(gres: str) -> tuple[int, str]:
     """`gpu:a100:4(S:0-1),gpu:h100:2`: how many and of what type, if there is one type."""
-    found = re.findall(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)", re.sub(r"\([^)]*\)", "", gres))
-    types = {kind for kind, _ in found if kind}
-    return sum(int(count) for _, count in found), types.pop() if len(types) == 1 else ""
+    counts = re.findall(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)", re.sub(r"\([^)]*\)", "", gres))
+    types = {kind for kind, _ in counts if kind}
+    return sum(int(count) for _, count in counts), types.pop() if len(types) == 1 else ""
 
 
 def _allocated(tres: str) -> int:
-    found = re.search(r"gres/gpu=(\d+)", tres)
-    return int(found[1]) if found else 0
+    gpus = re.search(r"gres/gpu=(\d+)", tres)
+    return int(gpus[1]) if gpus else 0
 
 
 def _used_at(gres: str, used: int) -> tuple[int, ...] | None:

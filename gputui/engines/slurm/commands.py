@@ -168,8 +168,8 @@ class SlurmCommands:
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Times in seconds, messages in English, and nothing that changes what a command prints or asks for."""
-    kept = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
-    return {**kept, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+    harmless = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
+    return {**harmless, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
 
 
 def _bears(end: SlurmEnd, token: str) -> bool:

@@ -60,9 +60,9 @@ class Leftovers:
             self.none_at(asked_at)
 
     def _cancel(self, commands: Callable[[], SlurmCommands]) -> None:
-        left = [job.id for job in commands().queue(self._user) if job.phase is Phase.WAITING and self._is_left(job)]
-        if left:
-            commands().cancel(*left)
+        revoked = [job.id for job in commands().queue(self._user) if job.phase is Phase.WAITING and self._is_left(job)]
+        if revoked:
+            commands().cancel(*revoked)
 
     def _is_left(self, job: SlurmJob) -> bool:
         token = token_of(job)

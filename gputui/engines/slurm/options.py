@@ -22,8 +22,8 @@ OURS = (
 
 def wished(options: Mapping[str, Any]) -> list[str]:
     """What a session wants of the cluster, by the names of its settings, as sbatch takes it."""
-    asked = {name: options.get(name) for name in ("partition", "account", "qos", "constraint")}
-    words = [f"--{name}={value}" for name, value in asked.items() if value]
+    wishes = {name: options.get(name) for name in ("partition", "account", "qos", "constraint")}
+    words = [f"--{name}={value}" for name, value in wishes.items() if value]
     time = minutes(options.get("time"))
     return [*(options.get("sbatch_opt") or ()), *words, *([f"--time={time}"] if time else [])]
 

@@ -18,11 +18,11 @@ def host_list(text: str) -> list[str]:
 
 
 def _expanded(part: str) -> list[str]:
-    found = re.search(r"\[([^\]]*)\]", part)
-    if found is None:
+    brackets = re.search(r"\[([^\]]*)\]", part)
+    if brackets is None:
         return [part]
-    tails = _expanded(part[found.end() :])
-    return [part[: found.start()] + each + tail for each in _ranged(found[1]) for tail in tails]
+    tails = _expanded(part[brackets.end() :])
+    return [part[: brackets.start()] + each + tail for each in _ranged(brackets[1]) for tail in tails]
 
 
 def _ranged(text: str) -> Iterator[str]:
@@ -41,16 +41,16 @@ def numbers(text: str) -> list[int]:
 
 def facts_of(line: str) -> dict[str, str]:
     """The first of each name: what follows in a free text is no fact."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     names = list(re.finditer(r"(?:^|\s)([A-Za-z][\w/:.]*)=", line))
     for name, following in zip(names, [*names[1:], None], strict=True):
-        found.setdefault(name[1], line[name.end() : following.start() if following else None].strip())
-    return found
+        facts.setdefault(name[1], line[name.end() : following.start() if following else None].strip())
+    return facts
 
 
 def exit_of(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+):(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    codes = re.fullmatch(r"(\d+):(\d+)", text)
+    return (int(codes[1]), int(codes[2])) if codes else (0, 0)
 
 
 def known(text: str) -> str | None:

@@ -34,11 +34,11 @@ class QueueAnswer(Struct, frozen=True):
 
 
 class Questions:
-    """`told` is called in the thread that asks."""
+    """`tell` is called in the thread that asks."""
 
-    def __init__(self, commands: SlurmCommands, told: Callable[[QueueAnswer], None]) -> None:
+    def __init__(self, commands: SlurmCommands, tell: Callable[[QueueAnswer], None]) -> None:
         self._commands = commands
-        self._told = told
+        self._tell = tell
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._wake = threading.Condition()
         self._poked = True
@@ -66,19 +66,19 @@ class Questions:
             self._wake.notify()
 
     def _work(self) -> None:
-        asked = float("-inf")
-        while self._await(asked):
-            asked = time.monotonic()
-            answer = self._asked(asked)
+        asked_at = float("-inf")
+        while self._await(asked_at):
+            asked_at = time.monotonic()
+            answer = self._asked(asked_at)
             if not self._closed:
-                self._told(answer)
+                self._tell(answer)
 
-    def _await(self, asked: float) -> bool:
+    def _await(self, asked_at: float) -> bool:
         """Until it is time for another question; a poke brings it forward, though not below the two seconds."""
         with self._wake:
             while not self._closed:
                 now = time.monotonic()
-                due = asked + (EVERY if self._poked else self._interval)
+                due = asked_at + (EVERY if self._poked else self._interval)
                 if now >= due and not (self._idle and self._since is None and not self._poked):
                     self._poked = False
                     return True

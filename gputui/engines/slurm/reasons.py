@@ -70,8 +70,8 @@ _LIMIT = re.compile(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|
 def waits(job: SlurmJob, now: float) -> str:
     """`no GPU of gpu is free; Slurm expects 14:20 (Resources)`."""
     reason = (job.reason or "").replace("_", " ") if " " not in (job.reason or "") else job.reason or ""
-    told = job.started is not None and now < job.started < now + FARTHEST
-    expected = _expected(reason, moment(job.started or 0.0, now)) if told else ""
+    is_near = job.started is not None and now < job.started < now + FARTHEST
+    expected = _expected(reason, moment(job.started or 0.0, now)) if is_near else ""
     own, words = brief(reason), explained(reason)
     if words is None:
         return f"Slurm says: {reason}{expected}"
@@ -102,15 +102,15 @@ def explained(reason: str) -> str | None:
 
 def _limit(reason: str) -> str | None:
     """`AssocGrpGRES`, `QOSMaxJobsPerUserLimit`, `MaxGRESPerAccount`, `QOSGrpCPURunMinutes` and their like."""
-    found = _LIMIT.fullmatch(reason)
-    if found is None or (what := _AMOUNTS.get(found[3])) is None:
+    limit = _LIMIT.fullmatch(reason)
+    if limit is None or (what := _AMOUNTS.get(limit[3])) is None:
         return None
-    owner, scope, each = found[1], found[2], found[5]
+    owner, scope, each = limit[1], limit[2], limit[5]
     if scope == "Min":
         return f"it asks for fewer {what} than its {'account' if owner == 'Assoc' else 'QOS'} demands"
     if each in ("PerJob", "PerNode"):
         return f"it asks for more {what} than its {'account' if owner == 'Assoc' else 'QOS'} allows"
-    if found[4]:
+    if limit[4]:
         return f"its {'account' if owner == 'Assoc' else 'QOS'} has used up its minutes of {what}"
     if each == "PerUser":
         return f"you may have no more {what} at once in this QOS"

@@ -35,12 +35,12 @@ class ClaimReading(Struct, frozen=True):
 
 
 class Records:
-    """`told` is called in the thread that reads, with all that was read at once."""
+    """`tell` is called in the thread that reads, with all that was read at once."""
 
-    def __init__(self, private: int, claims: Claims, told: Callable[[list[ClaimReading]], None]) -> None:
+    def __init__(self, private: int, claims: Claims, tell: Callable[[list[ClaimReading]], None]) -> None:
         self.folder = f"/proc/self/fd/{private}/news"
         self._claims = claims
-        self._told = told
+        self._tell = tell
         self._wanted: queue.SimpleQueue[Iterable[Key] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Key] = queue.SimpleQueue()
         self._seen: set[str] = set()
@@ -78,7 +78,7 @@ class Records:
             while not self._done.empty():
                 self._clear(*self._done.get())
             if keys:
-                self._told([self._reading(key) for key in sorted(keys)])
+                self._tell([self._reading(key) for key in sorted(keys)])
 
     def _fresh(self) -> set[Key]:
         try:

@@ -38,7 +38,7 @@ def token_of(job: SlurmJob) -> str | None:
 def words(launch: Launch, token: str, *, has_gpus: bool = True) -> list[str]:
     """Options of the user's own come first, so that none of them takes the attempt from us."""
     wishes = msgspec.structs.asdict(launch.wishes)
-    asked = {
+    options = {
         "time": minutes(launch.timeout) if launch.timeout is not None else "",
         **_sizes(launch, has_gpus=has_gpus),
         "nodes": "1",
@@ -48,7 +48,7 @@ def words(launch: Launch, token: str, *, has_gpus: bool = True) -> list[str]:
         "output": "/dev/null",
         "error": "/dev/null",
     }
-    return [*wished(wishes), *(f"--{name}={value}" for name, value in asked.items() if value), "--no-requeue"]
+    return [*wished(wishes), *(f"--{name}={value}" for name, value in options.items() if value), "--no-requeue"]
 
 
 def _sizes(launch: Launch, *, has_gpus: bool) -> Mapping[str, str]:

@@ -172,18 +172,22 @@ def variables(launch: Launch, token: str, folder: str) -> dict[str, str]:
 
     Slurm lays its own variables over it, so what the caller has of them from a job around it is left out.
     """
-    kept = wrapper.kept_from_the_wrapper(launch.environment)
-    words = [*wrapper.handed_over(kept, launch.environment), *wrapper.shell_call(launch)]
+    hidden_names = wrapper.kept_from_the_wrapper(launch.environment)
+    words = [*wrapper.handed_over(hidden_names, launch.environment), *wrapper.shell_call(launch)]
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if launch.gpus == 0 else {}
     return {
-        **{name: value for name, value in launch.environment.items() if name not in kept and not _of_slurm(name)},
+        **{
+            name: value
+            for name, value in launch.environment.items()
+            if name not in hidden_names and not _of_slurm(name)
+        },
         **hidden,
         **_given(launch, token, folder, words),
     }
 
 
 def _given(launch: Launch, token: str, folder: str, words: list[str]) -> Mapping[str, str]:
-    given = {
+    orders = {
         "FOLDER": folder,
         "KEY": f"{launch.job}.{launch.attempt}",
         "TOKEN": token,
@@ -192,7 +196,7 @@ def _given(launch: Launch, token: str, folder: str, words: list[str]) -> Mapping
         "ERR": launch.err or launch.out,
         "WORDS": shlex.join(words),
     }
-    return {_GIVEN + name: value for name, value in given.items()}
+    return {_GIVEN + name: value for name, value in orders.items()}
 
 
 def _of_slurm(name: str) -> bool:
