@@ -32,23 +32,23 @@ class TourStep:
 
 
 def _used(*acts: str) -> Callable[[TourProgress], bool]:
-    return lambda seen: not seen.acts.isdisjoint(acts)
+    return lambda progress: not progress.acts.isdisjoint(acts)
 
 
 CRASH = TourStep(
     "vit jobs miss a file; the demo just put it there: R, then Enter",
-    lambda seen: seen.crashed and not seen.paused,
+    lambda progress: progress.crashed and not progress.paused,
 )
 BEFORE_CRASH = "look around: soon the vit jobs will crash, all in the same way"
 STEPS = (
-    TourStep("j and k move through the queue, and the log follows", lambda seen: seen.moved),
+    TourStep("j and k move through the queue, and the log follows", lambda progress: progress.moved),
     TourStep("l shows the log on the whole screen, and l again the queue", _used("full_log")),
     TourStep("on a waiting job, + raises its priority: it starts next", _used("priority_up", "move_top")),
     TourStep("on a running job, K ends it, and asks before it does", _used("kill")),
     CRASH,
     TourStep("a adds a job; A adds a whole sweep, with a preview as you type", _used("add", "sweep")),
     TourStep("1 goes to the GPUs, 2 to the queue, 3 to the log; Enter tells more", _used("focus_gpus", "next_pane")),
-    TourStep("that was the tour. ? shows all keys, q ends and removes the demo", lambda seen: False),
+    TourStep("that was the tour. ? shows all keys, q ends and removes the demo", lambda progress: False),
 )
 
 

@@ -76,8 +76,8 @@ class Training:
         """As tqdm draws a bar that goes when it is full."""
         step = int(part * STEPS)
         bar = "█" * (step * 10 // STEPS)
-        left, rate = spent / part - spent if part else 0.0, step / spent if spent else 0.0
-        clock = f"[{_clock(spent)}<{_clock(left)}, {rate:.1f}it/s, loss={self._loss(self.epoch - 1 + part):.3f}]"
+        remaining, rate = spent / part - spent if part else 0.0, step / spent if spent else 0.0
+        clock = f"[{_clock(spent)}<{_clock(remaining)}, {rate:.1f}it/s, loss={self._loss(self.epoch - 1 + part):.3f}]"
         line = f"epoch {self.epoch}/{self.wanted.epochs}: {step:3d}%|{bar:<10}| {step}/{STEPS} {clock}"
         sys.stderr.write(f"\r{line:<{WIDTH}}")
         sys.stderr.flush()

@@ -96,7 +96,7 @@ class CpuSampler:
     def _share(self, root: int, seconds: float, now: float) -> int | None:
         """None at the first look: a share needs two."""
         before = self._before.get(root)
-        self._before = {pid: seen for pid, seen in self._before.items() if now - seen[1] < 10 * self._interval}
+        self._before = {pid: look for pid, look in self._before.items() if now - look[1] < 10 * self._interval}
         self._before[root] = (seconds, now)
         if before is None or now <= before[1]:
             return None
@@ -110,17 +110,17 @@ class CpuSampler:
 
 def _descendants(proc: str, root: int) -> list[int]:
     """By the kernel's own lists of children, many times cheaper than looking at every process."""
-    found, index = [root], 0
-    while index < len(found):
-        pid = found[index]
+    pids, index = [root], 0
+    while index < len(pids):
+        pid = pids[index]
         index += 1
         try:
             threads = os.listdir(f"{proc}/{pid}/task")
         except OSError:
             continue
         for thread in threads:
-            found += [int(word) for word in (read_bytes(f"{proc}/{pid}/task/{thread}/children") or b"").split()]
-    return found
+            pids += [int(word) for word in (read_bytes(f"{proc}/{pid}/task/{thread}/children") or b"").split()]
+    return pids
 
 
 def _usage(proc: str, pid: int) -> _Tree:

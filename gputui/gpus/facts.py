@@ -98,8 +98,8 @@ class ProcessTable:
         if fields[0] in (b"Z", b"X"):
             return NOBODY
         born = int(fields[19])
-        known = self._cache.get((pid, born)) or self._read(pid, born, session=int(fields[3]))
-        return replace(known, host_memory=int(fields[21]) * _PAGE)
+        facts = self._cache.get((pid, born)) or self._read(pid, born, session=int(fields[3]))
+        return replace(facts, host_memory=int(fields[21]) * _PAGE)
 
     def _read(self, pid: int, born: int, session: int) -> ProcessFacts:
         uid = _uid(self._proc, pid)

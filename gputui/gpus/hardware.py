@@ -62,7 +62,7 @@ def _listed(folder: str) -> list[dict[str, str]]:
     """What the driver says of each card it may use, in PCI bus order."""
     addresses = [name for name in _names(folder) if _BUS_ADDRESS.fullmatch(name)]
     facts = [_facts(os.path.join(folder, name, "information")) for name in sorted(addresses, key=_bus_order)]
-    return [known for known in facts if known.get("GPU Excluded", "No") != "Yes"]
+    return [card for card in facts if card.get("GPU Excluded", "No") != "Yes"]
 
 
 def _bus_order(address: str) -> tuple[int, ...]:

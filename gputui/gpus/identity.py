@@ -35,12 +35,12 @@ def _place(bus_id: str) -> tuple[int, ...]:
 
 def completed(devices: Readings, listed: Sequence[Gpu]) -> Readings:
     """The same devices, those that never told their UUID named as the kernel lists them, where that is certain."""
-    told = {device.uuid for device in devices if device.uuid}
+    told_uuids = {device.uuid for device in devices if device.uuid}
     if len(listed) != sum(device.parent is None for device in devices):
         return devices
     return tuple(
         replace(device, uuid=gpu.uuid, name=gpu.name or device.name)
-        if not device.uuid and (gpu := listed[device.index]).uuid and gpu.uuid not in told
+        if not device.uuid and (gpu := listed[device.index]).uuid and gpu.uuid not in told_uuids
         else device
         for device in devices
     )

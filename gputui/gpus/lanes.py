@@ -85,29 +85,31 @@ def _cpu_instead(reason: str, hardware: Hardware) -> GivenLanes:
 
 
 def _named_lanes(groups: tuple[Group, ...], hardware: Hardware) -> GivenLanes:
-    given = _lanes(groups)
+    named_lanes = _lanes(groups)
     named = [device for group in groups for device in group if device != NO_GPU]
     if not named:
-        return GivenLanes(given)
+        return GivenLanes(named_lanes)
     if not hardware.gpus:
         ids = ", ".join(dict.fromkeys(named))
-        return GivenLanes(given, f"no NVIDIA GPU found: --gpus {_brief(ids)} could not be checked, taken as given")
+        return GivenLanes(
+            named_lanes, f"no NVIDIA GPU found: --gpus {_brief(ids)} could not be checked, taken as given"
+        )
     for group in groups:
         _check(group, hardware)
-    return GivenLanes(given)
+    return GivenLanes(named_lanes)
 
 
 def _check(group: Group, hardware: Hardware) -> None:
-    seen: dict[int, str] = {}
+    words: dict[int, str] = {}
     for device in group:
         if device == NO_GPU or _is_beyond_us(device, hardware):
             continue
         gpu = _found(device, hardware)
         if gpu is None:
             raise BadGpus(f"there is no GPU {device} here; there are {_inventory(hardware)}")
-        if gpu.index in seen:
-            raise BadGpus(f"{seen[gpu.index]} and {device} are the same GPU, twice in one group; keep one")
-        seen[gpu.index] = device
+        if gpu.index in words:
+            raise BadGpus(f"{words[gpu.index]} and {device} are the same GPU, twice in one group; keep one")
+        words[gpu.index] = device
 
 
 def _is_beyond_us(device: str, hardware: Hardware) -> bool:

@@ -128,8 +128,8 @@ class ProcessSampler:
 
     def _is_only_opening(self, sample: Sample) -> bool:
         """A new process that is not ready yet does not wipe out what the one before it saw."""
-        seen = self._newest is not None and bool(self._newest.devices)
-        return seen and not sample.complete and sample.trouble is None
+        has_seen_devices = self._newest is not None and bool(self._newest.devices)
+        return has_seen_devices and not sample.complete and sample.trouble is None
 
     def _give(self, sample: Sample, now: float) -> Sample:
         self._newest, self._given_at = sample, now

@@ -96,9 +96,9 @@ class Strangers:
     def observe(self, sample: Sample, ours: Ours, now: float) -> dict[str, Verdict]:
         """Verdicts by device key. `now` is Unix time, like the start of processes."""
         self._remember_ours(sample, ours)
-        known, self._devices = self._devices, {}
+        before, self._devices = self._devices, {}
         return {
-            device.key: self._judge(device, known.get(device.key) or _Device(), sample, now)
+            device.key: self._judge(device, before.get(device.key) or _Device(), sample, now)
             for device in sample.devices
         }
 
@@ -167,9 +167,9 @@ def _identity(process: ProcessSample) -> _Identity:
 
 def _since(process: ProcessSample, state: _Device, before: dict[_Identity, Stranger], now: float) -> float:
     """Who was there when we first looked has been there for as long as it lives, for all we know."""
-    known = before.get(_identity(process))
-    if known is not None:
-        return known.since
+    earlier = before.get(_identity(process))
+    if earlier is not None:
+        return earlier.since
     return now if state.looked or process.started is None else min(now, process.started)
 
 
@@ -179,11 +179,11 @@ def _stranger(process: ProcessSample, since: float) -> Stranger:
 
 def ours_in(sample: Sample, runs: Mapping[str, JobId], wrappers: Mapping[int, JobId]) -> dict[int, JobId]:
     """Our processes in a sample, by their run token or by the wrapper that leads their kernel session."""
-    found = {}
+    own_pids = {}
     for process in (process for device in sample.devices for process in device.processes):
         job = runs.get(process.run) if process.run is not None else None
         if job is None and process.session is not None:
             job = wrappers.get(process.session)
         if job is not None:
-            found[process.pid] = job
-    return found
+            own_pids[process.pid] = job
+    return own_pids

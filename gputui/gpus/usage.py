@@ -162,8 +162,8 @@ def _highest(values: list[int | None]) -> int | None:
 
 
 def _shared_devices(holdings: list[DeviceHolding]) -> set[str]:
-    seen: set[str] = set()
+    held: set[str] = set()
     shared: set[str] = set()
     for key in (key for holding in holdings for key in holding.devices):
-        (shared if key in seen else seen).add(key)
+        (shared if key in held else held).add(key)
     return shared

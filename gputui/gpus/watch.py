@@ -44,10 +44,10 @@ def sample_once(sampler: Sampler, deadline: float = 10.0) -> Sample | None:
     poll = select.poll()
     if (fd := sampler.fileno()) is not None:
         poll.register(fd, select.POLLIN)
-    while (left := ends - time.monotonic()) > 0:
+    while (remaining := ends - time.monotonic()) > 0:
         sample = sampler.read()
         newest = sample or newest
         if sample is not None and sample.complete:
             break
-        poll.poll(1000 * max(0.001, min(left, sampler.patience())))
+        poll.poll(1000 * max(0.001, min(remaining, sampler.patience())))
     return newest

@@ -68,8 +68,8 @@ def _asked(root: str) -> LiveSession | None:
 def _sample(gpus: bool, live: Iterable[LiveSession]) -> Sample | None:
     """An owner's newest where one samples the GPUs, else one of our own."""
     if gpus:
-        kept = [session.sample for session in live if session.sample is not None and session.sample.devices]
-        shown = next((sample for sample in kept if all(device.uuid for device in sample.devices)), None)
+        samples = [session.sample for session in live if session.sample is not None and session.sample.devices]
+        shown = next((sample for sample in samples if all(device.uuid for device in sample.devices)), None)
         if shown is not None:
             return shown
     sampler: Sampler = ProcessSampler() if gpus else _processors()

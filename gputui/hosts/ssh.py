@@ -33,10 +33,10 @@ def ssh_words(place: HostPlace, words: Iterable[str], ssh: str, *, terminal: boo
 
 
 def remote_script(place: HostPlace, words: Iterable[str], environment: Mapping[str, str]) -> str:
-    told = [f"export {name}={shlex.quote(environment[name])}" for name in _HANDED_ON if environment.get(name)]
+    exports = [f"export {name}={shlex.quote(environment[name])}" for name in _HANDED_ON if environment.get(name)]
     folder = f"cd {_path(place.folder)} || exit" if place.folder else ""
     command = f"g={_path(place.gputui)}" if place.gputui else _FIND
-    steps = [*told, folder, command, f'exec "$g" {shlex.join(words)}'.rstrip()]
+    steps = [*exports, folder, command, f'exec "$g" {shlex.join(words)}'.rstrip()]
     return "; ".join(step for step in steps if step)
 
 

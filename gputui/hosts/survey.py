@@ -53,8 +53,8 @@ class Survey:
     def close(self) -> None:
         """Lets go at once: a machine that does not answer keeps nobody."""
         self._closed.set()
-        for asked in list(self._asked.values()):
-            asked.kill()
+        for process in list(self._asked.values()):
+            process.kill()
 
     def _watch(self, place: HostPlace) -> None:
         pause = 2.0
@@ -69,24 +69,24 @@ class Survey:
         words = _question(place, self._ssh, ("--every", f"{self._every:g}"))
         with tempfile.TemporaryFile("w+", errors="replace") as complaints:
             try:
-                asked = _begun(words, complaints.fileno())
+                process = _begun(words, complaints.fileno())
             except OSError as error:
                 return _no_ssh(self._ssh, error)
-            self._asked[place.alias] = asked
-            assert asked.stdout is not None
-            with asked.stdout as lines:
+            self._asked[place.alias] = process
+            assert process.stdout is not None
+            with process.stdout as lines:
                 for line in lines:
                     self._on_answer(_read(place, line))
-            return _why(place, asked.wait(), _all_of(complaints))
+            return _why(place, process.wait(), _all_of(complaints))
 
 
 def ask_all(places: Iterable[HostPlace], ssh: str, patience: float = PATIENCE) -> list[Answer]:
     """One answer of each, in the order asked; whoever has not answered by then is told as slow."""
     answers = {place.alias: Answer(place, trouble=f"no answer within {patience:g} s") for place in places}
-    asked: dict[str, subprocess.Popen[str]] = {}
+    processes: dict[str, subprocess.Popen[str]] = {}
 
     def ask(place: HostPlace) -> None:
-        answers[place.alias] = _asked_once(place, ssh, asked)
+        answers[place.alias] = _asked_once(place, ssh, processes)
 
     threads = [threading.Thread(target=ask, args=[answer.place], daemon=True) for answer in answers.values()]
     for thread in threads:
@@ -94,18 +94,18 @@ def ask_all(places: Iterable[HostPlace], ssh: str, patience: float = PATIENCE) -
     ends = time.monotonic() + patience
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()))
-    told = list(answers.values())
-    for process in list(asked.values()):
+    answers_in_time = list(answers.values())
+    for process in list(processes.values()):
         if process.poll() is None:
             process.kill()
-    return told
+    return answers_in_time
 
 
-def _asked_once(place: HostPlace, ssh: str, asked: dict[str, subprocess.Popen[str]]) -> Answer:
+def _asked_once(place: HostPlace, ssh: str, processes: dict[str, subprocess.Popen[str]]) -> Answer:
     # A connection that lasts keeps ssh's stderr open: a pipe would never end.
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
         try:
-            process = asked[place.alias] = _begun(_question(place, ssh), complaints.fileno())
+            process = processes[place.alias] = _begun(_question(place, ssh), complaints.fileno())
         except OSError as error:
             return Answer(place, trouble=_no_ssh(ssh, error))
         assert process.stdout is not None

@@ -77,9 +77,9 @@ def _most_jobs(commands: SlurmCommands) -> int:
     limits = [MOST_IN_SLURM]
     limits += _numbers(commands.settings().get("MaxJobCount", ""))
     user = pwd.getpwuid(os.geteuid()).pw_name
-    asked = ("show", "assoc", f"user={user}", "format=MaxSubmitJobs")
+    question = ("show", "assoc", f"user={user}", "format=MaxSubmitJobs")
     with suppress(SlurmError):  # without accounting there is no such limit
-        limits += _numbers(commands.run("sacctmgr", "-n", "-P", *asked))
+        limits += _numbers(commands.run("sacctmgr", "-n", "-P", *question))
     return max(1, min(limits))
 
 

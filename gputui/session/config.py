@@ -174,8 +174,8 @@ Found = dict[str, tuple[Any, str]]
 class Config:
     """Every setting with its origin."""
 
-    def __init__(self, found: Found, hosts: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        self._found = found
+    def __init__(self, said: Found, hosts: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self._found = said
         self._hosts = hosts or {}
 
     def host(self, alias: str) -> Mapping[str, str]:
@@ -213,11 +213,11 @@ class Config:
 
 def load(job_files: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Config:
     """What counts for these job files; ConfigError names the file and the key that is wrong."""
-    found, hosts = _from_user_file(user_file(environment))
+    said, hosts = _from_user_file(user_file(environment))
     project = project_file(job_files)
     if project is not None:
-        found |= _from_project_file(project)
-    return Config(found | _from_environment(environment), hosts)
+        said |= _from_project_file(project)
+    return Config(said | _from_environment(environment), hosts)
 
 
 def user_file(environment: Mapping[str, str] = os.environ) -> str:
@@ -247,13 +247,13 @@ def _from_user_file(file: str) -> tuple[Found, dict[str, dict[str, str]]]:
     hosts = table.pop("host", {})
     if not isinstance(hosts, dict) or not all(isinstance(part, dict) for part in hosts.values()):
         raise ConfigError(f'{file}: host must be written as [host."NAME"]')
-    found = _settings(file, table)
+    said = _settings(file, table)
     ways = {name: _way(file, name, part) for name, part in hosts.items()}
     parts = {name: _settings(file, part, f'host."{name}".') for name, part in hosts.items()}
     here = os.uname().nodename
     for name in (here.partition(".")[0], here):
-        found |= parts.get(name, {})
-    return found, ways
+        said |= parts.get(name, {})
+    return said, ways
 
 
 def _way(file: str, name: str, part: dict[str, Any]) -> dict[str, str]:
@@ -289,12 +289,12 @@ def _table(file: str) -> dict[str, Any]:
 
 
 def _settings(file: str, table: Mapping[str, Any], where: str = "") -> Found:
-    found: Found = {}
+    said: Found = {}
     for key, value in _flat(table).items():
         if key not in KEYS and not key.startswith(KEYMAP):
             raise ConfigError(f"{file}: {where}{key} is no setting{_hint(key)}")
-        found[key] = (_value(f"{file}: {where}{key}", key, value), file)
-    return found
+        said[key] = (_value(f"{file}: {where}{key}", key, value), file)
+    return said
 
 
 def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in table.items():
         within = value if key in ("engine", "hooks", "keys") and isinstance(value, dict) else None
-        flat |= {key: value} if within is None else {f"{key}.{inner}": one for inner, one in within.items()}
+        flat |= {key: value} if within is None else {f"{key}.{inner}": setting for inner, setting in within.items()}
     return flat
 
 

@@ -52,12 +52,12 @@ class ChosenEngine:
 
     def start(self, launches: Iterable[Launch]) -> None:
         """All are of one engine, which gets each as soon as it is there."""
-        given = iter(launches)
-        first = next(given, None)
+        remaining = iter(launches)
+        first = next(remaining, None)
         if first is None:
             return
         engine = self._local if first.engine is EngineName.LOCAL else self._other()
-        engine.start(self._noted(first, given))
+        engine.start(self._noted(first, remaining))
 
     def _noted(self, first: Launch, others: Iterator[Launch]) -> Iterator[Launch]:
         for launch in _chained(first, others):

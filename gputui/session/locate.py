@@ -16,10 +16,10 @@ class NeedsSession(ClientError):
     """Inside a job this verb must be told which session it means."""
 
 
-def chosen(verb: str, given: str | None = None) -> str:
+def chosen(verb: str, named: str | None = None) -> str:
     """The session's folder; NoSession says how to begin one."""
-    if given:
-        return _named(given)
+    if named:
+        return _named(named)
     joined = os.environ.get("GPUTUI_SESSION")
     if "GPUTUI_RUN" in os.environ and verb not in JOINING:
         here = f" (this job's is {joined})" if joined else ""

@@ -37,7 +37,9 @@ def _task(tree: ast.Module, origins: dict[str, str]) -> str | None:
     """The class that the scheduler is made with, as --task takes it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == SCHEDULER:
-            class_arguments = [one.value for one in node.keywords if one.arg == "gpu_task_class"] or node.args[1:2]
+            class_arguments = [
+                keyword.value for keyword in node.keywords if keyword.arg == "gpu_task_class"
+            ] or node.args[1:2]
             if class_arguments and isinstance(class_arguments[0], ast.Name) and class_arguments[0].id in origins:
                 return f"{origins[class_arguments[0].id]}.{class_arguments[0].id}"
     return None

@@ -30,8 +30,8 @@ def read_table(value: object, place: Place = (), others: Collection[str] = ()) -
     table = converted(value, dict[str, Any], place)
     said: dict[str, Any] = {}
     written_as: dict[str, str] = {}
-    for key, one in table.items():
-        if key in others or key == COMMAND or one is None:
+    for key, entry in table.items():
+        if key in others or key == COMMAND or entry is None:
             continue
         setting = known_setting(key) if "-" not in key else None
         if setting is None:
@@ -40,7 +40,7 @@ def read_table(value: object, place: Place = (), others: Collection[str] = ()) -
             reason = f"{written_as[setting.field]} and {key} are the same thing; keep one"
             raise BadTable(reason, (*place, key))
         written_as[setting.field] = key
-        said[setting.field] = _read(setting, one, (*place, key))
+        said[setting.field] = _read(setting, entry, (*place, key))
     command = converted(table[COMMAND], str, (*place, COMMAND)) if table.get(COMMAND) is not None else None
     return JobTable(command, JobSettings(**said) if said else NO_SETTINGS)
 

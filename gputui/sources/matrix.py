@@ -52,7 +52,7 @@ def read_matrix(value: object, place: Place) -> Matrix:
     """BadTable with the place of what is wrong."""
     own = Combinations.__struct_fields__
     table = converted(value, dict[str, Any], place)
-    combinations = converted({key: one for key, one in table.items() if key in own}, Combinations, place)
+    combinations = converted({key: entry for key, entry in table.items() if key in own}, Combinations, place)
     return Matrix(combinations, read_table(table, place, own))
 
 
@@ -121,7 +121,9 @@ def _chosen(matrix: Combinations) -> list[Params]:
         raise BadTable(f"{grid.grid_size} combinations are too many; the most are {MOST_JOBS}", ("parameters",))
     excluded = [_excluded(number, matrix) for number in range(len(matrix.exclude))]
     combinations = [
-        one for one in grid.combinations() if not any(left_out.items() <= one.items() for left_out in excluded)
+        combination
+        for combination in grid.combinations()
+        if not any(left_out.items() <= combination.items() for left_out in excluded)
     ]
     if matrix.n_samples is not None or matrix.seed is not None:
         random.Random(matrix.seed).shuffle(combinations)

@@ -81,10 +81,10 @@ def pattern_of(command: str) -> str:
 
 def with_field(pattern: str, name: str) -> str | None:
     """`--lr 0.1` made into `--lr {lr}`; None where the pattern gives no such value."""
-    for match in reversed(found := given(pattern, name)):
+    for match in reversed(places := given(pattern, name)):
         start, end = match.span("value")
         pattern = f"{pattern[:start]}{{{name}}}{pattern[end:]}"
-    return pattern if found else None
+    return pattern if places else None
 
 
 _Piece = tuple[str, str | None, str, list[Any]]

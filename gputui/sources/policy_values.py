@@ -77,8 +77,8 @@ def hang_after_in_file(value: float | str) -> float:
     return hang_after(value if isinstance(value, str) else f"{value:f}".rstrip("0").rstrip("."))
 
 
-def _near(word: str, known: tuple[str, ...]) -> str:
+def _near(word: str, choices: tuple[str, ...]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    near = get_close_matches(word, choices, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(choices)}"

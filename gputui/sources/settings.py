@@ -100,7 +100,7 @@ def _after(written: str) -> tuple[JobId | str, ...]:
 
 def _after_in_file(value: list[int | str] | int | str) -> tuple[JobId | str, ...]:
     """Names in a file may hold commas."""
-    return tuple(_earlier(str(one)) for one in (value if isinstance(value, list) else [value]))
+    return tuple(_earlier(str(job)) for job in (value if isinstance(value, list) else [value]))
 
 
 def _devices_in_file(value: list[str | int] | str | int) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def _variables_in_file(value: dict[str, Scalar]) -> dict[str, str]:
     for name in value:
         if not name or "=" in name or "\0" in name:
             raise BadValue(f"{name!r} is no name of a variable")
-    return {name: written(one) for name, one in value.items()}
+    return {name: written(entry) for name, entry in value.items()}
 
 
 def _comma_separated(value: Iterable[object]) -> str:

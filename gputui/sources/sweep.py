@@ -109,7 +109,7 @@ class Sweep:
 def range_values(name: str, written: Sequence[str]) -> list[str]:
     """The values of one or more ranges of a parameter."""
     try:
-        return [value for one in written for value in values_of(one)]
+        return [value for text in written for value in values_of(text)]
     except BadValue as bad:
         raise BadInput(f"-r {shown(name)}: {bad}") from None
 

@@ -62,17 +62,17 @@ def _explained(message: str, kind: type, at: Place) -> BadTable:
 
 
 def _in_words(types: re.Match[str]) -> str:
-    return " or ".join(_WORDS.get(one, one) for one in types[1].split(" | ") if one != "null")
+    return " or ".join(_WORDS.get(kind, kind) for kind in types[1].split(" | ") if kind != "null")
 
 
 def _dotted(steps: Place) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
 
 
-def no_setting(key: str, known: Iterable[str]) -> str:
+def no_setting(key: str, known_names: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    names = list(known)
+    names = list(known_names)
     near = get_close_matches(key.lower().replace("-", "_"), names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
     return f"{key!r} is no setting; {hint}"
@@ -94,7 +94,7 @@ def _inside(info: Any, step: str | int | None) -> Any:
         info = getattr(info, "item_type", info)
     if isinstance(info, msgspec.inspect.UnionType):
         wanted = (msgspec.inspect.StructType, msgspec.inspect.ListType)
-        info = next((one for one in info.types if isinstance(one, wanted)), info)
+        info = next((member for member in info.types if isinstance(member, wanted)), info)
     return info.type if isinstance(info, msgspec.inspect.Metadata) else info
 
 

@@ -153,13 +153,13 @@ def _config(bundle: dict[str, Any], origin: str) -> TaskConfig:
         gpus=_gpus(bundle["gpu"], origin),
         force_rerun=bundle["force_rerun"],
         instances=tuple(
-            TaskInstance(one["work_dir"], one["name"], one["params"], _before(one["work_dir"]))
-            for one in bundle["instances"]
+            TaskInstance(instance["work_dir"], instance["name"], instance["params"], _before(instance["work_dir"]))
+            for instance in bundle["instances"]
         ),
         shared=tuple(bundle["shared"]),
         temp_folder=temp_folder,
         scheduler_log=bundle["scheduler_log"],
-        strings=tuple(one["string"] for one in bundle["instances"]),
+        strings=tuple(instance["string"] for instance in bundle["instances"]),
     )
 
 

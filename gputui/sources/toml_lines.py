@@ -49,8 +49,8 @@ def _multi_line(line: str, inside: str | None) -> str | None:
     rest = line
     while True:
         if inside is not None:
-            _, found, rest = rest.partition(inside)
-            if not found:
+            _, closing, rest = rest.partition(inside)
+            if not closing:
                 return inside
             inside = None
         places = [(place, quotes) for quotes in ('"' * 3, "'" * 3) if (place := rest.find(quotes)) >= 0]

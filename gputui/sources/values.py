@@ -162,7 +162,7 @@ def variables(written: str) -> dict[str, str]:
 def variables_text(value: Mapping[str, str]) -> str:
     from shlex import quote
 
-    return " ".join(f"{name}={quote(one)}" for name, one in value.items())
+    return " ".join(f"{name}={quote(text)}" for name, text in value.items())
 
 
 def duration_text(seconds: float) -> str:

@@ -30,16 +30,16 @@ class Yielder:
     def __init__(self, path: str, *, python: str, cwd: str, environment: Mapping[str, str], log: str) -> None:
         self._path = path
         self._items = 0
-        asked, self._ask = os.pipe2(os.O_CLOEXEC)
+        questions, self._ask = os.pipe2(os.O_CLOEXEC)
         self._answers, answered = os.pipe2(os.O_CLOEXEC)
         try:
             self.pid = spawn(
                 ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, python, "-u", CALLER, path],
                 {**environment, **NO_GPUS},
-                {0: asked, 1: answered, 2: OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)},
+                {0: questions, 1: answered, 2: OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)},
             )
         finally:
-            os.close(asked)
+            os.close(questions)
             os.close(answered)
 
     def allow(self, items: int) -> None:

@@ -67,10 +67,10 @@ def _column(track: Track, level: int, number: int, seconds: float, start: float 
 def _mean(track: Track, low: int, high: int) -> HistoryColumn:
     load, owner, ours, others = (figure[low:high] for figure in track.figures)
     if UNKNOWN in load:
-        known = [at for at, value in enumerate(load) if value != UNKNOWN]
-        if not known:
+        measured = [at for at, value in enumerate(load) if value != UNKNOWN]
+        if not measured:
             return NOT_KNOWN
-        load, owner, ours, others = (bytes(figure[at] for at in known) for figure in (load, owner, ours, others))
+        load, owner, ours, others = (bytes(figure[at] for at in measured) for figure in (load, owner, ours, others))
     count = len(load)
     weights = [0, 0, 0]
     for whose, value in zip(owner, load, strict=True):

@@ -39,17 +39,17 @@ class DeviceWarning(Struct, frozen=True):
 
 def noted(sample: Sample, since: dict[str, float]) -> dict[str, tuple[DeviceWarning, ...]]:
     """Of every device, by its key; `since` is kept up to date."""
-    found: dict[str, tuple[DeviceWarning, ...]] = {}
+    by_device: dict[str, tuple[DeviceWarning, ...]] = {}
     holds: dict[str, float] = {}
     for device in sample.devices:
         kinds = list(_kinds(device))
         begun = {kind: since.get(f"{device.key} {kind}", sample.taken) for kind in kinds}
         holds.update({f"{device.key} {kind}": at for kind, at in begun.items()})
         if kinds:
-            found[device.key] = tuple(_told(device, kind, begun, sample.taken) for kind in kinds)
+            by_device[device.key] = tuple(_told(device, kind, begun, sample.taken) for kind in kinds)
     since.clear()
     since.update(holds)
-    return found
+    return by_device
 
 
 def _kinds(device: DeviceSample) -> Iterator[WarningKind]:

@@ -122,10 +122,10 @@ def merged(lists: list[list[Entry]]) -> list[Entry]:
     """One entry per pid: who is in several lists computes if any of them says so."""
     by_pid: dict[int, Entry] = {}
     for entry in (entry for entries in lists for entry in entries):
-        known = by_pid.get(entry.pid)
-        if known is None:
+        earlier = by_pid.get(entry.pid)
+        if earlier is None:
             by_pid[entry.pid] = entry
         else:
-            sizes = [size for size in (known.memory, entry.memory) if size is not None]
-            by_pid[entry.pid] = Entry(entry.pid, max(sizes, default=None), known.compute or entry.compute)
+            sizes = [size for size in (earlier.memory, entry.memory) if size is not None]
+            by_pid[entry.pid] = Entry(entry.pid, max(sizes, default=None), earlier.compute or entry.compute)
     return list(by_pid.values())

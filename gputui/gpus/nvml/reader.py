@@ -142,6 +142,6 @@ class DeviceReader:
         return self._failure
 
     def unheard(self) -> DeviceSample:
-        known = self._identity
-        name = known.name or f"GPU {self._nvml_index}"
-        return DeviceSample(index=self._nvml_index, uuid=known.uuid, name=name, bus_id=known.bus_id)
+        identity = self._identity
+        name = identity.name or f"GPU {self._nvml_index}"
+        return DeviceSample(index=self._nvml_index, uuid=identity.uuid, name=name, bus_id=identity.bus_id)

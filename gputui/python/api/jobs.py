@@ -136,10 +136,10 @@ def _opened(path: str) -> int:
         os.close(folder)
 
 
-def _exception(kept: bytes | None) -> BaseException | None:
+def _exception(pickled: bytes | None) -> BaseException | None:
     """None: it did not come along, or its class is not to be found here."""
     try:
-        value = pickle.loads(kept) if kept is not None else None
+        value = pickle.loads(pickled) if pickled is not None else None
     except Exception:
         return None
     return value if isinstance(value, BaseException) else None

@@ -86,8 +86,8 @@ def spec(
     except BadTable as bad:
         raise ValueError(str(bad)) from None
     settings = JobSettings(variables=dict(variables)).over(settings) if variables else settings
-    (made,) = specs([Draft(command, 1, settings, dict(params))], cwd=os.getcwd(), environment="")
-    return made
+    (job_spec,) = specs([Draft(command, 1, settings, dict(params))], cwd=os.getcwd(), environment="")
+    return job_spec
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -101,8 +101,8 @@ class Session:
             keep(client.root, name, packed_call(function, args, kwargs))
         return self._add(job_spec)
 
-    def _add(self, made: JobSpec) -> JobHandle[Any]:
-        loaded = self._ask(Load((made,), captured(), "Python"))
+    def _add(self, spec: JobSpec) -> JobHandle[Any]:
+        loaded = self._ask(Load((spec,), captured(), "Python"))
         job: JobHandle[Any] = JobHandle(self, loaded.jobs[0])
         self._added[job.id] = job
         return job
@@ -121,10 +121,10 @@ class Session:
         """
         wanted = _ids(jobs) or list(self._added)
         deadline = None if timeout is None else time.monotonic() + timeout
-        nap, left = FIRST_NAP, wanted
-        while left := self._unfinished(left):
+        nap, unfinished = FIRST_NAP, wanted
+        while unfinished := self._unfinished(unfinished):
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"{len(left)} of {len(wanted)} jobs have not ended within {timeout:g} s")
+                raise TimeoutError(f"{len(unfinished)} of {len(wanted)} jobs have not ended within {timeout:g} s")
             time.sleep(nap)
             nap = min(LONGEST_NAP, nap * 1.5)
         return self.results(*wanted)
@@ -165,8 +165,8 @@ class Session:
             why=job.end or job.why,
             session=self,
             params=dict(job.params),
-            metrics={name: best for name, one in job.results.items() if (best := one.best) is not None},
-            last={name: last for name, one in job.results.items() if (last := one.last) is not None},
+            metrics={name: best for name, result in job.results.items() if (best := result.best) is not None},
+            last={name: last for name, result in job.results.items() if (last := result.last) is not None},
             progress=job.progress,
         )
 

@@ -42,7 +42,9 @@ def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
             "its test_config makes no instance; leave it out, or write [{}], for one task with the global values"
         )
     common = _pickled("global_config", manager.get_all_global_config())
-    in_main = any(b"__main__" in b64decode(text) for text in (common, *(made["test"] for made in instances.values())))
+    in_main = any(
+        b"__main__" in b64decode(text) for text in (common, *(instance["test"] for instance in instances.values()))
+    )
     return {
         "gpu": settings["gpu"],
         "force_rerun": bool(settings["force_rerun"]),

@@ -76,13 +76,13 @@ def _keep(place: int, value: Any) -> None:
     _write(place, {"ok": True, "kept": pickled_value})
 
 
-def _keep_failure(place: int, error: Exception, told: str) -> None:
+def _keep_failure(place: int, error: Exception, trace: str) -> None:
     pickled_value = None
     with suppress(Exception):
         pickled = pickle.dumps(error)
         pickle.loads(pickled)  # many exceptions go in and do not come out again
         pickled_value = pickled
-    _write(place, {"ok": False, "traceback": told, "kept": pickled_value})
+    _write(place, {"ok": False, "traceback": trace, "kept": pickled_value})
 
 
 def _write(place: int, outcome: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ import threading
 class Allowance:
     """How many items may be taken from the yielder still."""
 
-    def __init__(self, asked: int) -> None:
+    def __init__(self, questions: int) -> None:
         self._left = 0
-        self._asked = asked
+        self._asked = questions
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
 

@@ -53,14 +53,14 @@ def main(words: list[str]) -> int:
     sys.path[:0] = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
     sys.argv = [path]
     lend_old_names()
-    with open(orders, "rb") as asked, open(answers, "wb") as told:
-        return _serve(path, asked, told)
+    with open(orders, "rb") as questions, open(answers, "wb") as replies:
+        return _serve(path, questions, replies)
 
 
-def _serve(path: str, asked: Any, told: Any) -> int:
+def _serve(path: str, questions: Any, replies: Any) -> int:
     def tell(answer: dict[str, Any]) -> None:
-        told.write(json.dumps(answer).encode() + b"\n")
-        told.flush()
+        replies.write(json.dumps(answer).encode() + b"\n")
+        replies.flush()
 
     try:
         read = LoadedFile(path)
@@ -68,7 +68,7 @@ def _serve(path: str, asked: Any, told: Any) -> int:
     except BaseException as error:
         tell({"error": sentence(error, path)})
         return 1
-    for line in asked:
+    for line in questions:
         order = json.loads(line)
         try:
             tell({"ok": _ANSWERS[order.pop("do")](read, order)})

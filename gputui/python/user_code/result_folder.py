@@ -33,8 +33,8 @@ class ResultNote:
             return None
 
     def _write(self, word: str) -> None:
-        known = os.environ.get
-        who = f"job {known('GPUTUI_JOB_ID')}, attempt {known('GPUTUI_ATTEMPT')} of {known('GPUTUI_SESSION')}"
+        variable = os.environ.get
+        who = f"job {variable('GPUTUI_JOB_ID')}, attempt {variable('GPUTUI_ATTEMPT')} of {variable('GPUTUI_SESSION')}"
         fresh = f"{self._path}.{os.getpid()}"
         with open(fresh, "w", encoding="utf-8", errors="replace") as file:
             file.write(f"{word} {who}\n")

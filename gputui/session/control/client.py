@@ -138,22 +138,22 @@ def connected(private: str) -> socket.socket:
     return connection
 
 
-def _connect(made: socket.socket, address: str) -> None:
+def _connect(connection: socket.socket, address: str) -> None:
     """The kernel says at once that too many wait to be let in; they will not be that many for long."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            return made.connect(address)
+            return connection.connect(address)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                made.close()
+                connection.close()
                 raise TimeoutError from None
             time.sleep(0.01)
 
 
-def _listener(made: socket.socket) -> int:
+def _listener(connection: socket.socket) -> int:
     """The process at the other end, as the kernel knows it."""
-    return int(PEER.unpack(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0])
+    return int(PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0])
 
 
 def is_stopped(pid: int) -> bool:

@@ -38,13 +38,13 @@ class Details(Struct, frozen=True):
 def whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:
     """Why each of these waits, or what is odd about one that runs."""
     now = time.time()
-    found: dict[JobId, str] = {}
+    sentences: dict[JobId, str] = {}
     for job_id in jobs:
         job = owner.scheduler.book[job_id]
         sentence = why(owner.scheduler, job, now) or owner.devices.remark(job)
         if sentence:
-            found[job_id] = sentence
-    return found
+            sentences[job_id] = sentence
+    return sentences
 
 
 def details(owner: Owner, job_id: JobId) -> Details:

@@ -113,8 +113,8 @@ class Server:
 class ClientConnection:
     """One client: reads a request, hands it on, writes the reply, and reads the next."""
 
-    def __init__(self, loop: Loop, server: Server, made: socket.socket, take: Answer) -> None:
-        self.socket = made
+    def __init__(self, loop: Loop, server: Server, connection: socket.socket, take: Answer) -> None:
+        self.socket = connection
         self.waiting_since = time.monotonic()
         """Since when the client has owed us something; infinity while we owe the answer."""
         self._loop = loop
@@ -124,7 +124,7 @@ class ClientConnection:
         self._outgoing = memoryview(b"")
         self._closed = False
         self._parting = False
-        loop.add_reader(made.fileno(), self._read)
+        loop.add_reader(connection.fileno(), self._read)
 
     def reply(self, body: bytes) -> None:
         """Once for each request."""
@@ -229,6 +229,6 @@ def _bound(paths: Paths) -> socket.socket:
     return listener
 
 
-def _peer_uid(made: socket.socket) -> int:
-    credentials = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+def _peer_uid(connection: socket.socket) -> int:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])

@@ -157,9 +157,9 @@ class Joined(Struct):
 
 def _with(before: Snapshot | None, head: Snapshot, came: list[Job]) -> Vector[Job]:
     jobs = before.jobs if before is not None else Vector[Job]()
-    known = len(jobs)
-    changed = [job for job in came if job.id - head.first_id < known]
-    if len(changed) * 8 > known:  # packing all anew is cheaper than a path for each
+    count_before = len(jobs)
+    changed = [job for job in came if job.id - head.first_id < count_before]
+    if len(changed) * 8 > count_before:  # packing all anew is cheaper than a path for each
         entered = list(jobs)
         for job in changed:
             entered[job.id - head.first_id] = job

@@ -28,21 +28,21 @@ def ours(scheduler: Scheduler, sample: Sample, token: Callable[[JobId, int], str
 
 def left_behind(sample: Sample, session: str, ours: dict[int, JobId]) -> tuple[Leftover, ...]:
     """Processes on a device that carry the token of an attempt that is over."""
-    left: dict[int, Leftover] = {}
+    leftovers: dict[int, Leftover] = {}
     for process in (process for device in sample.devices for process in device.processes):
         match (process.run or "").split("."):
             case [name, job, attempt] if name == session and job.isdecimal() and attempt.isdecimal():
                 if process.alive and process.pid not in ours:
-                    left[process.pid] = Leftover(process.pid, int(job), int(attempt))
-    return tuple(left.values())
+                    leftovers[process.pid] = Leftover(process.pid, int(job), int(attempt))
+    return tuple(leftovers.values())
 
 
 def holdings(scheduler: Scheduler, sample: Sample) -> list[DeviceHolding]:
     """Every attempt under way with the devices it was given, whether it uses them or not."""
-    found = []
+    held = []
     for job_id in scheduler.book.active:
         placed = scheduler.book[job_id].active
         assert placed is not None
         keys = tuple(device.key for word in placed.gpus if (device := find(sample.devices, word)) is not None)
-        found.append(DeviceHolding(job_id, placed.attempt, keys, placed.since))
-    return found
+        held.append(DeviceHolding(job_id, placed.attempt, keys, placed.since))
+    return held

@@ -83,7 +83,7 @@ def _device(word: str, kind: str, used: UsedGpu | None, processes: tuple[Process
 
 def _others(facts: ClusterFacts) -> dict[str, tuple[ProcessSample, ...]]:
     """A job of Slurm stands for its processes there: its number for the pid, which means nothing here."""
-    found: dict[str, tuple[ProcessSample, ...]] = {}
+    processes: dict[str, tuple[ProcessSample, ...]] = {}
     for job in facts.jobs:
         if facts.session and facts.session in f"{job.comment} {job.name}":
             continue
@@ -91,22 +91,22 @@ def _others(facts: ClusterFacts) -> dict[str, tuple[ProcessSample, ...]]:
         process = ProcessSample(pid=number, compute=True, user=facts.users.get(job.id), command=f"Slurm job {job.id}")
         for node, index in job.places:
             word = device_word(node, index)
-            found[word] = (*found.get(word, ()), process)
-    return found
+            processes[word] = (*processes.get(word, ()), process)
+    return processes
 
 
 def cluster_nodes(facts: ClusterFacts, held: Iterable[str]) -> tuple[NodeSample, ...]:
-    taken: dict[str, set[str]] = {}
-    told = (device_word(node, index) for job in facts.jobs for node, index in job.places)
-    for word in (*held, *told):
-        taken.setdefault(node_of(word), set()).add(word)
+    words_by_node: dict[str, set[str]] = {}
+    reported = (device_word(node, index) for job in facts.jobs for node, index in job.places)
+    for word in (*held, *reported):
+        words_by_node.setdefault(node_of(word), set()).add(word)
     return tuple(
         NodeSample(
             name=node.name,
             standing=_STANDINGS[node.state],
             gpus=node.gpus,
-            used=max(node.used, len(taken.get(node.name, ()))),
-            unplaced=max(0, node.used - len(taken.get(node.name, ()))),
+            used=max(node.used, len(words_by_node.get(node.name, ()))),
+            unplaced=max(0, node.used - len(words_by_node.get(node.name, ()))),
             reason=node.reason,
             closed_by=node.by,
             closed_at=node.since,

@@ -14,7 +14,7 @@ from gputui.gpus.sample import DeviceSample, Sample
 from .picture_builder import Known
 
 
-def cluster_pictured(sample: Sample | None, held: Mapping[str, JobId], known: Known) -> DevicesPicture:
+def cluster_pictured(sample: Sample | None, held: Mapping[str, JobId], facts: Known) -> DevicesPicture:
     """`held`: the job of ours that has each GPU, by its word."""
     cluster = sample.cluster if sample is not None else None
     closed = {node.name: node.standing for node in cluster.nodes if node.standing.closed} if cluster is not None else {}
@@ -22,19 +22,19 @@ def cluster_pictured(sample: Sample | None, held: Mapping[str, JobId], known: Kn
     return DevicesPicture(
         kind=DeviceKind.SLURM,
         sample=sample,
-        devices=tuple(_device(each, held.get(each.key), closed.get(node_of(each.key)), known) for each in devices),
-        idle_since=known.idle_since,
+        devices=tuple(_device(each, held.get(each.key), closed.get(node_of(each.key)), facts) for each in devices),
+        idle_since=facts.idle_since,
         looking=True,
-        history=known.history,
+        history=facts.history,
     )
 
 
-def _device(sample: DeviceSample, job: JobId | None, closed: NodeStanding | None, known: Known) -> DevicePicture:
+def _device(sample: DeviceSample, job: JobId | None, closed: NodeStanding | None, facts: Known) -> DevicePicture:
     return DevicePicture(
         sample=sample,
         state=LaneState.BUSY if job is not None else None,
         jobs=() if job is None else (job,),
         elsewhere=True,
         blocked=None if closed is None else f"its node is {closed}",
-        share=known.shares.get(sample.key, DeviceShare()),
+        share=facts.shares.get(sample.key, DeviceShare()),
     )

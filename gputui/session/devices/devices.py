@@ -193,14 +193,16 @@ class Devices:
 
     def _leased(self, keys: dict[str, str]) -> dict[str, str]:
         now = time.monotonic()
-        found: dict[str, str] = {}
+        sentences: dict[str, str] = {}
         for word, key in keys.items():
             device = self.sample.device(key) if self.sample is not None else None
             idle = device is not None and not device.processes
             others = [each for each in self._leases.others(key) if not (idle and each.may_be_overridden(now))]
             if others:
-                found[word] = f"GPU {word} was just taken by another gputui session (user {user_name(others[0].uid)})"
-        return found
+                sentences[word] = (
+                    f"GPU {word} was just taken by another gputui session (user {user_name(others[0].uid)})"
+                )
+        return sentences
 
     def lease(self, job: JobId, gpus: tuple[str, ...]) -> None:
         """Called while choosing: from now on other sessions see that we take these."""
@@ -243,7 +245,7 @@ class Devices:
         if self._drawn is not None and drawn[0] is self._drawn[0] and drawn[1:] == self._drawn[1:]:
             return
         self._drawn = drawn
-        known = Known(
+        facts = Known(
             verdicts=self._verdicts if self._shared else {},
             blocked=self._blocked if self._shared else {},
             pids=self.pids,
@@ -255,9 +257,9 @@ class Devices:
         )
         kind = self._wanted.kind if self._wanted is not None else kind_of(session.all_lanes())
         if kind is DeviceKind.SLURM:
-            self.picture = cluster_pictured(self.sample, held_by(scheduler), known)
+            self.picture = cluster_pictured(self.sample, held_by(scheduler), facts)
             return
-        self.picture = pictured(kind or DeviceKind.GPU, self.sample, session, known, looking=self._watch is not None)
+        self.picture = pictured(kind or DeviceKind.GPU, self.sample, session, facts, looking=self._watch is not None)
 
     def _measure_own(self, scheduler: Scheduler, now: float) -> None:
         """Devices that nobody else has."""

@@ -64,8 +64,8 @@ class Monitor:
         shares = {device.key: share(device, self._is_mine, held=_is_lane(device)) for device in sample.devices}
         self._history.observe(sample, shares)
         warnings = noted(sample, self._history.warned)
-        known = Known(shares=shares, warnings=warnings, history=self._history.frozen())
-        self.picture = without_session(sample, self._kind, known)
+        facts = Known(shares=shares, warnings=warnings, history=self._history.frozen())
+        self.picture = without_session(sample, self._kind, facts)
         self._on_change()
 
     def _is_mine(self, process: ProcessSample) -> bool:

@@ -53,24 +53,24 @@ class Known(Struct, frozen=True, kw_only=True):
 NOTHING_KNOWN = Known()
 
 
-def without_session(sample: Sample | None, kind: DeviceKind, known: Known = NOTHING_KNOWN) -> DevicesPicture:
+def without_session(sample: Sample | None, kind: DeviceKind, facts: Known = NOTHING_KNOWN) -> DevicesPicture:
     """All a monitor can say: processes are just processes."""
     devices = sample.devices if sample is not None else ()
     pictures = tuple(
         DevicePicture(
             sample=device,
-            share=known.shares.get(device.key, DeviceShare()),
-            warnings=known.warnings.get(device.key, ()),
+            share=facts.shares.get(device.key, DeviceShare()),
+            warnings=facts.warnings.get(device.key, ()),
         )
         for device in devices
     )
     return DevicesPicture(
-        kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True, history=known.history
+        kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True, history=facts.history
     )
 
 
 def pictured(
-    kind: DeviceKind, sample: Sample | None, session: SessionLanes, known: Known, *, looking: bool
+    kind: DeviceKind, sample: Sample | None, session: SessionLanes, facts: Known, *, looking: bool
 ) -> DevicesPicture:
     """Every device of the sample, and a stand-in for each that the session has and no sample shows."""
     devices = sample.devices if sample is not None else ()
@@ -81,28 +81,28 @@ def pictured(
         for word, device in _devices_of(lane, devices, _missing(sample)):
             by_key.setdefault(device.key, device)
             over.setdefault(device.key, []).append(lane)
-            if word in known.blocked:
-                blocked[device.key] = known.blocked[word]
+            if word in facts.blocked:
+                blocked[device.key] = facts.blocked[word]
     return DevicesPicture(
         kind=kind,
         sample=sample,
         devices=tuple(
-            _device(each, over.get(key, ()), session, known, blocked.get(key)) for key, each in by_key.items()
+            _device(each, over.get(key, ()), session, facts, blocked.get(key)) for key, each in by_key.items()
         ),
-        pids=known.pids,
-        idle_since=known.idle_since,
+        pids=facts.pids,
+        idle_since=facts.idle_since,
         looking=looking,
-        history=known.history,
+        history=facts.history,
     )
 
 
 def _missing(sample: Sample | None) -> Callable[[str], DeviceSample]:
     """How a device is shown that no sample holds: as not there, once all that are there have answered."""
-    gone = sample is not None and sample.complete and sample.trouble is None
+    is_gone = sample is not None and sample.complete and sample.trouble is None
 
     def stand_in(word: str) -> DeviceSample:
-        status = Status.ERROR if gone else Status.OK
-        message = f"GPU {word} is not there" if gone else ""
+        status = Status.ERROR if is_gone else Status.OK
+        message = f"GPU {word} is not there" if is_gone else ""
         index = int(word) if word.isdecimal() else 0
         return DeviceSample(index=index, uuid=word, name="GPU", status=status, message=message)
 
@@ -120,12 +120,12 @@ def _devices_of(
 
 
 def _device(
-    sample: DeviceSample, lanes: Iterable[Lane], session: SessionLanes, known: Known, blocked: str | None
+    sample: DeviceSample, lanes: Iterable[Lane], session: SessionLanes, facts: Known, blocked: str | None
 ) -> DevicePicture:
     ids = {lane.id for lane in session.lanes}
     here = tuple(lane for lane in dict.fromkeys(lanes) if lane.id in ids or lane in session.leaving)
     jobs = (session.holders.get(lane.id) for lane in here)
-    verdict = known.verdicts.get(sample.key)
+    verdict = facts.verdicts.get(sample.key)
     on_it = {process.pid for process in sample.processes}
     return DevicePicture(
         sample=sample,
@@ -136,9 +136,9 @@ def _device(
         blocked=blocked,
         strangers=verdict.by if isinstance(verdict, HeldByStrangers) else (),
         free_at=verdict.until if isinstance(verdict, Resting) else None,
-        leftovers=tuple(each for each in known.leftovers if each.pid in on_it),
-        share=known.shares.get(sample.key, DeviceShare()),
-        warnings=known.warnings.get(sample.key, ()),
+        leftovers=tuple(each for each in facts.leftovers if each.pid in on_it),
+        share=facts.shares.get(sample.key, DeviceShare()),
+        warnings=facts.warnings.get(sample.key, ()),
     )
 
 

@@ -58,8 +58,8 @@ class Recording:
 
     def see_others(self, sample: Sample, words: Collection[str], verdicts: Mapping[str, Verdict], now: float) -> None:
         """Who or what keeps us off the devices that lanes name."""
-        found = {word: find(sample.devices, word) for word in words}
-        uses = {word: _use(verdicts.get(device.key)) for word, device in found.items() if device is not None}
+        devices = {word: find(sample.devices, word) for word in words}
+        uses = {word: _use(verdicts.get(device.key)) for word, device in devices.items() if device is not None}
         self._spans.devices(uses, now)
 
     def history(self) -> DeviceHistories:
@@ -75,15 +75,15 @@ class Recording:
 
     def usage(self, job: JobId, attempt: int) -> Usage:
         """The last word on an attempt."""
-        seen = self._meter.end(job, attempt)
+        used = self._meter.end(job, attempt)
         return Usage(
-            seen.mean_utilization, seen.peak_utilization, seen.peak_memory, seen.gpu_seconds, seen.peak_memory_each
+            used.mean_utilization, used.peak_utilization, used.peak_memory, used.gpu_seconds, used.peak_memory_each
         )
 
     def work_seen(self, job: JobId, attempt: int) -> tuple[float | None, float | None]:
         """When the driver last told of an attempt's devices, and when it last told of work there."""
-        seen = self._meter.usage(job, attempt)
-        return seen.measured_at, seen.busy_at
+        used = self._meter.usage(job, attempt)
+        return used.measured_at, used.busy_at
 
     def idle(self, scheduler: Scheduler, now: float) -> dict[JobId, float]:
         """Jobs that have long done nothing, with the time since when."""
@@ -109,9 +109,9 @@ class Recording:
 
     def keep_written(self, loop: Loop, now: float) -> None:
         """From now on; only an owner that starts jobs does."""
-        seen = _written_at(self._path)
-        if seen is not None and now - seen > AWAY_FROM:
-            self._spans.away(seen, now)
+        last_written = _written_at(self._path)
+        if last_written is not None and now - last_written > AWAY_FROM:
+            self._spans.away(last_written, now)
         self._writes = True
         self._write_soon(loop)
 

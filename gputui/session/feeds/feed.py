@@ -181,11 +181,11 @@ class Feed(threading.Thread):
             if batch[known_before:]:
                 self._give(tuple(batch[known_before:]), occurrences, position=came)
 
-    def _room(self, known: int) -> int:
+    def _room(self, given_back: int) -> int:
         """How many more items are wanted; waits until there is room. 0: told to stop."""
         while not self._stopped.is_set():
             room = AHEAD - self._owner.snapshot.waiting
-            if room > 0 or known > 0:
-                return max(room, known)
+            if room > 0 or given_back > 0:
+                return max(room, given_back)
             self._stopped.wait(LOOK_EVERY)
         return 0

@@ -38,9 +38,9 @@ class Fed(msgspec.Struct, frozen=True):
         if source is None or source.reading != self.before.reading:
             raise OwnerGone("the source was forgotten, or is read by another")
         first = act.scheduler.book.next_id
-        known, refused = self._taken(act)
+        known_jobs, refused = self._taken(act)
         source = act.sources[source.key] = replace(source, **self.changes)
-        return Given(source, [*known, *range(first, act.scheduler.book.next_id)], refused)
+        return Given(source, [*known_jobs, *range(first, act.scheduler.book.next_id)], refused)
 
     def _taken(self, act: Act) -> tuple[list[JobId], list[str]]:
         """An add is refused before it changes anything; then each job is taken for itself."""

@@ -34,7 +34,9 @@ class Feeds:
     def look(self, snapshot: Snapshot) -> None:
         if not self._owner.sources and not self._feeds:
             return
-        wanted = {key: one for key, one in self._owner.sources.items() if one.goes_on(snapshot.mode, snapshot.cause)}
+        wanted = {
+            key: source for key, source in self._owner.sources.items() if source.goes_on(snapshot.mode, snapshot.cause)
+        }
         for key in [key for key, feed in self._feeds.items() if not _still_meant(feed, wanted.get(key))]:
             self._ending[key] = self._feeds.pop(key)
             self._ending[key].stop()

@@ -21,13 +21,13 @@ def move_aside(paths: Paths) -> str | None:
         raise SessionError(f"{locks.busy(paths)}; end that first, or choose another --output-dir")
     try:
         opened = open_session(paths, Layout())
-        running, made = len(opened.scheduler.book.active), opened.identity.made_folder
+        running, is_ours = len(opened.scheduler.book.active), opened.identity.made_folder
         opened.store.close()
         if running:
             raise SessionError(
                 f"{running} jobs of {paths.root} run still; wait for them or choose another --output-dir"
             )
-        if not made:
+        if not is_ours:
             raise SessionError(f"{paths.root} was not made by gputui, so it is not moved; choose another --output-dir")
         aside = _free_name(paths.root)
         os.rename(paths.root, aside)

@@ -37,16 +37,16 @@ def commits_in(info: str) -> dict[int, Commit]:
 
 def with_earlier(git: str, attempt: int, before: str) -> str:
     """The lines on git for a new INFO: `git` is what was found now, `before` the INFO that it replaces."""
-    known = commits_in(before)
-    own = "".join(_GIT.findall(before)) if attempt in known and _is_of(before, attempt) else git
+    commits = commits_in(before)
+    own = "".join(_GIT.findall(before)) if attempt in commits and _is_of(before, attempt) else git
     earlier = [
         f"earlier commit: attempt {number} at {commit.name} with {commit.changed} changed\n"
-        for number, commit in sorted(known.items())
+        for number, commit in sorted(commits.items())
         if number < attempt
     ]
     return own + "".join(earlier)
 
 
 def _is_of(info: str, attempt: int) -> bool:
-    told = _ATTEMPT.search(info)
-    return told is not None and int(told[1]) == attempt
+    number = _ATTEMPT.search(info)
+    return number is not None and int(number[1]) == attempt

@@ -9,12 +9,12 @@ from gputui.core.events import Refusal
 from gputui.core.job import Job, JobSpec
 
 
-def check_outfiles(known: Iterable[Job], new: Iterable[JobSpec]) -> None:
+def check_outfiles(present: Iterable[Job], new: Iterable[JobSpec]) -> None:
     """Refuses before anything is added: nothing of the user's is overwritten."""
     wanted = [path for spec in new if (path := _path(spec)) is not None]
     if not wanted:
         return
-    taken_by = {path: f"#{job.id}" for job in known if (path := _path(job.spec)) is not None}
+    taken_by = {path: f"#{job.id}" for job in present if (path := _path(job.spec)) is not None}
     for path in wanted:
         if path in taken_by:
             raise Refusal(f"the outfile {path} is that of {taken_by[path]} already; nothing was added")

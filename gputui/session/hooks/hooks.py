@@ -105,9 +105,9 @@ class Hooks:
         if command is not None:
             self._run(command, "drained", _of_facts(facts))
 
-    def _run(self, command: str, event: str, told: Variables) -> None:
+    def _run(self, command: str, event: str, facts: Variables) -> None:
         about = {"GPUTUI_EVENT": event, "GPUTUI_SESSION": self._root}
-        self._runner.take(Hook(command, event, about | told))
+        self._runner.take(Hook(command, event, about | facts))
 
     def close(self) -> None:
         """Lets go of those under way; they end by themselves. Those that wait are started, without being watched."""

@@ -24,8 +24,8 @@ class GitNotes:
         top = self._tops[folder]
         if top is None:
             return ""
-        asked, answer = self._answers.get(top, (0.0, ""))
-        if time.monotonic() - asked > PATIENCE or not answer:
+        asked_at, answer = self._answers.get(top, (0.0, ""))
+        if time.monotonic() - asked_at > PATIENCE or not answer:
             answer = _ask(top)
             self._answers[top] = (time.monotonic(), answer)
         return answer

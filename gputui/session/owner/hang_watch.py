@@ -106,14 +106,14 @@ class HangWatch:
         assert isinstance(state, Running)
         files = self._folders.files(job, state.placed.attempt)
         logs = tuple(path for path in (files.out, files.err) if path is not None)
-        seen, work = self._devices.recording.work_seen(job.id, state.placed.attempt)
-        return Watched(job, state.placed.attempt, state.pid, logs, seen, work, time.time())
+        measured, work = self._devices.recording.work_seen(job.id, state.placed.attempt)
+        return Watched(job, state.placed.attempt, state.pid, logs, measured, work, time.time())
 
-    def _judge(self, seen: list[tuple[Watched, Signs]]) -> None:
+    def _judge(self, signs_of: list[tuple[Watched, Signs]]) -> None:
         self._looking = False
         if self._snapshot is None:
             return
-        delays = [self._judge_one(watched, signs) for watched, signs in seen]
+        delays = [self._judge_one(watched, signs) for watched, signs in signs_of]
         self._look_in(min(delays, default=LONGEST))
 
     def _judge_one(self, watched: Watched, signs: Signs) -> float:
@@ -127,8 +127,8 @@ class HangWatch:
         life.at, life.signs = last_life(signs, life.signs, life.at), signs
         silent_for = signs.at - life.at
         self._say(job, watched, silent_for)
-        left = job.spec.hang_after - silent_for
-        return max(SHORTEST, min(_interval(job), left)) if left > 0 else _interval(job)
+        remaining = job.spec.hang_after - silent_for
+        return max(SHORTEST, min(_interval(job), remaining)) if remaining > 0 else _interval(job)
 
     def _say(self, job: Job, watched: Watched, silent_for: float) -> None:
         state = job.state

@@ -87,7 +87,7 @@ def plan(
     known_jobs = {key: job for job in book if (key := key_of(job.spec)) is not None} if some_known else {}
     new: list[JobSpec] = []
     matched: list[tuple[Job, JobSpec]] = []
-    there, gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
+    there, results_gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
     gone_ids: set[JobId] = set()
     there_before = 0
     for number, spec in enumerate(wanted):
@@ -95,7 +95,7 @@ def plan(
         job = known_jobs.get(key) if key is not None else None
         if job is not None:
             matched.append((job, spec))
-            gone_ids |= {job.id} if number in gone else set()
+            gone_ids |= {job.id} if number in results_gone else set()
         elif number in there:
             there_before += 1
         else:

@@ -56,12 +56,12 @@ class ReloadPlan(msgspec.Struct, frozen=True):
 
     def load(self) -> tuple[JobSpec, ...]:
         """To be loaded without rerunning anything: adds what is new, edits what changed."""
-        return (*self.new, *(one.spec for one in self.changed))
+        return (*self.new, *(change.spec for change in self.changed))
 
     def removes(self) -> list[UserCommand]:
         """Each is refused if its job has begun meanwhile."""
         return [
-            Remove(job=one.job, seen=Seen(one.attempt, one.state)) for one in self.gone if one.removable
+            Remove(job=job.job, seen=Seen(job.attempt, job.state)) for job in self.gone if job.removable
         ]  # fmt: skip
 
 
@@ -115,18 +115,18 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
     if isinstance(value, dict):
-        return " ".join(f"{key}={one}" for key, one in value.items()) or "none"
+        return " ".join(f"{key}={entry}" for key, entry in value.items()) or "none"
     return str(value) if value not in (None, "") else "none"
 
 
 def told(plan: ReloadPlan, most: int, *, keep_gone: bool = False) -> list[str]:
     """The plan as a user reads it; of each kind at most so many jobs are named, the rest is counted."""
     lines = _some([f"+ {spec.command}" for spec in plan.new], "new", most)
-    changed = [f"~ #{one.job} {one.spec.command}: {', '.join(one.differences)}" for one in plan.changed]
+    changed = [f"~ #{change.job} {change.spec.command}: {', '.join(change.differences)}" for change in plan.changed]
     lines += _some(changed, "changed", most)
-    waiting = [one for one in plan.gone if one.removable]
+    waiting = [job for job in plan.gone if job.removable]
     fate = "stays" if keep_gone else "will be removed"
-    lines += _some([f"- #{one.job} {one.command}: gone, {WORDS[one.state]}, {fate}" for one in waiting], "gone", most)
+    lines += _some([f"- #{job.job} {job.command}: gone, {WORDS[job.state]}, {fate}" for job in waiting], "gone", most)
     over = len(plan.gone) - len(waiting)
     ran = "job is gone from the files but ran" if over == 1 else "jobs are gone from the files but ran"
     lines += [f"= {over} {ran} already (kept)"] if over else []

@@ -21,7 +21,9 @@ class Reread(Struct, frozen=True):
 
 def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
     """BadInput if one of them cannot be read: without it nobody can say what is gone."""
-    files = sorted((one for one in records if one.kind is SourceKind.FILE), key=lambda one: (one.load, one.place))
+    files = sorted(
+        (record for record in records if record.kind is SourceKind.FILE), key=lambda record: (record.load, record.place)
+    )
     counts: dict[str, Occurrences] = {}
     job_specs: list[JobSpec] = []
     for record in files:

@@ -51,10 +51,10 @@ class _LogReading:
         self.is_behind = False
 
     def read(self, most: int) -> list[MetricReading]:
-        with opened(self.places) as found:
-            if found is None:
+        with opened(self.places) as log:
+            if log is None:
                 return []
-            descriptor, facts = found
+            descriptor, facts = log
             self.is_behind, self.written = False, facts.st_mtime
             if facts.st_size == self.offset:
                 return []
@@ -79,13 +79,13 @@ class _LogReading:
 class AttemptReading:
     """Used by one thread at a time."""
 
-    def __init__(self, job: Job, attempt: int, folders: Folders, kept: ResultRow | None = None) -> None:
+    def __init__(self, job: Job, attempt: int, folders: Folders, stored: ResultRow | None = None) -> None:
         self.job, self.attempt = job.id, attempt
         self.is_dirty = False
         """Something was read that is not stored yet."""
         self.kept_at = time.monotonic()
         wanted = wanted_by(job)
-        state = _state_of(kept)
+        state = _state_of(stored)
         self._direction = (wanted.name or UNNAMED, wanted.direction) if wanted is not None else (None, None)
         self._progress_told: tuple[float | None, float | None] = (None, None)
         self._series = state.series if state is not None else AttemptSeries()
@@ -121,9 +121,9 @@ class AttemptReading:
 
     def _take(self, readings: list[MetricReading], at: float, log: int) -> None:
         name, direction = self._direction
-        for one in readings:
-            wanted = direction if one.name == name else None
-            self._series.take(one.name, Point(one.step, at, one.value), wanted, unit=one.unit, log=log)
+        for reading in readings:
+            wanted = direction if reading.name == name else None
+            self._series.take(reading.name, Point(reading.step, at, reading.value), wanted, unit=reading.unit, log=log)
 
     @property
     def results(self) -> JobResults:
@@ -134,12 +134,12 @@ class AttemptReading:
 
     def _progress(self) -> float | None:
         """Whoever counts epochs tells of the whole job; otherwise the file that was written last knows best."""
-        told = [
+        reported = [
             (log.reader.tells_whole, log.written, log.reader.progress)
             for log in self._logs
             if log.reader.progress is not None
         ]
-        return max(told)[2] if told else None
+        return max(reported)[2] if reported else None
 
     def _note(self) -> str:
         return next((log.reader.note for log in reversed(self._logs) if log.reader.note), "")
@@ -175,11 +175,11 @@ def _reader(state: _LogState | None, wanted: WantedMetric | None) -> MetricReade
         return reader
 
 
-def _state_of(kept: ResultRow | None) -> _State | None:
-    if kept is None:
+def _state_of(stored: ResultRow | None) -> _State | None:
+    if stored is None:
         return None
     try:
-        series = msgspec.msgpack.decode(kept.series, type=AttemptSeries)
-        return _State(msgspec.msgpack.decode(kept.state, type=list[_LogState]) if kept.state else [], series)
+        series = msgspec.msgpack.decode(stored.series, type=AttemptSeries)
+        return _State(msgspec.msgpack.decode(stored.state, type=list[_LogState]) if stored.state else [], series)
     except msgspec.MsgspecError:
         return None

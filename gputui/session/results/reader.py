@@ -66,11 +66,11 @@ class ResultsReader:
 
     # For the owner's thread
 
-    def watch(self, job: Job, attempt: int, kept: ResultRow | None = None) -> None:
+    def watch(self, job: Job, attempt: int, stored: ResultRow | None = None) -> None:
         with self._wake:
             if (job.id, attempt) in self._readings:
                 return
-            self._readings[job.id, attempt] = AttemptReading(job, attempt, self._folders, kept)
+            self._readings[job.id, attempt] = AttemptReading(job, attempt, self._folders, stored)
             if len(self._readings) == 1:
                 self._wake.notify()
         self._begin()
@@ -93,10 +93,10 @@ class ResultsReader:
 
     def take(self) -> list[ReadResults]:
         """What was read since it was asked last."""
-        taken: list[ReadResults] = []
+        results: list[ReadResults] = []
         while self._read:
-            taken.append(self._read.popleft())
-        return taken
+            results.append(self._read.popleft())
+        return results
 
     def series(self, job: JobId, attempt: int) -> AttemptSeries | None:
         """Of an attempt that is being read; a copy."""

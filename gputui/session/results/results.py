@@ -91,8 +91,8 @@ class SessionResults:
 
     def _is_newest(self, job: JobId, results: JobResults) -> bool:
         """An earlier attempt that is read late does not hide a later one that printed something."""
-        known = self.book.results.get(job)
-        return known is None or known.attempt <= results.attempt
+        newest = self.book.results.get(job)
+        return newest is None or newest.attempt <= results.attempt
 
     def show(self, snapshot: Snapshot) -> Snapshot:
         """With the results; looks at once which attempts began and ended."""
@@ -129,9 +129,9 @@ class SessionResults:
         book = self._scheduler.book
         new = (book[job_id] for job_id in range(self._asked_up_to, book.next_id))
         self._asked_up_to = book.next_id
-        asked = [metric for job in new if job.spec.metric and (metric := _asked_by(job)) is not None]
-        if asked:
-            self.book.ask(asked, book.__getitem__)
+        metrics = [metric for job in new if job.spec.metric and (metric := _asked_by(job)) is not None]
+        if metrics:
+            self.book.ask(metrics, book.__getitem__)
 
     def _follow(self, change: Callable[[], None], jobs: Iterable[JobId]) -> None:
         """Makes the change, and notes whose row is not as it was."""
@@ -147,13 +147,13 @@ class SessionResults:
 
     def curves(self, job: JobId, attempt: int | None = None) -> tuple[Curve, ...]:
         """Of one attempt; None: of the newest that printed anything."""
-        known = self.book.results.get(job)
-        number = attempt if attempt is not None else known.attempt if known is not None else 0
+        newest = self.book.results.get(job)
+        number = attempt if attempt is not None else newest.attempt if newest is not None else 0
         live = self.reader.series(job, number)
         if live is not None:
             return live.curves()
-        kept = self._kept(job, number)
-        return msgspec.msgpack.decode(kept.series, type=AttemptSeries).curves() if kept is not None else ()
+        stored = self._kept(job, number)
+        return msgspec.msgpack.decode(stored.series, type=AttemptSeries).curves() if stored is not None else ()
 
     def attempts(self, job: JobId) -> dict[int, JobResults]:
         """What each attempt came to, as far as any printed something."""

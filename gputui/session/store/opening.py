@@ -54,25 +54,25 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
     if not adopt:
         refuse_far(paths, world)
     try:
-        store, scheduler, found = _opened(paths, notices)
+        store, scheduler, stored = _opened(paths, notices)
     except StoreTrouble as trouble:
         raise SessionError(f"{trouble} ({paths.database}): is the disk full or read-only?") from trouble
     try:
-        if found is None:
+        if stored is None:
             identity = _found_session(paths, store, scheduler, layout, world, made_folder, notices)
         else:
             if not adopt:
-                refuse_other_container(paths, found, world, len(scheduler.book.active))
-            identity = settled(found, world, folder, in_cluster=_in_cluster(scheduler))
-            rebooted = found.world.boot != world.boot
+                refuse_other_container(paths, stored, world, len(scheduler.book.active))
+            identity = settled(stored, world, folder, in_cluster=_in_cluster(scheduler))
+            rebooted = stored.world.boot != world.boot
             scheduler = _caught_up(paths, store, scheduler, identity, notices, rebooted=rebooted)
     except BaseException:
         store.close()
         raise
-    if found is None or found.world.boot != world.boot:
+    if stored is None or stored.world.boot != world.boot:
         scheduler.clock = None  # what it was measured against began anew
     apply_noted_pause(scheduler, paths.private, time.time())
-    happened = since(found, world, folder) if found is not None else Since.NOTHING
+    happened = since(stored, world, folder) if stored is not None else Since.NOTHING
     if happened is Since.COPY and scheduler.book.active:
         notices.append(f"{paths.root} is a copy: what ran when it was made goes on where it was copied from")
     return Opened(store, scheduler, identity, happened, notices)

@@ -158,9 +158,9 @@ def _compared(attempt: Attempt, why: str) -> Attempt:
 
 
 def _caught_up(
-    job: Job | None, job_id: JobId, seen: DiskTraces, lanes: _FreeLanes, environment: str, lost: Lost
+    job: Job | None, job_id: JobId, traces: DiskTraces, lanes: _FreeLanes, environment: str, lost: Lost
 ) -> Job:
-    note, claim, log = seen
+    note, claim, log = traces
     issued = job.issued if job is not None else 0
     newest = max(note.attempt if note else 0, claim, log)
     if job is not None and (newest < issued or (newest == issued and _says_as_much(job, note))):

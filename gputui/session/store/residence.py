@@ -35,32 +35,32 @@ def refuse_far(paths: Paths, here: World) -> None:
     )
 
 
-def refuse_other_container(paths: Paths, found: Identity, here: World, running: int) -> None:
+def refuse_other_container(paths: Paths, stored: Identity, here: World, running: int) -> None:
     """While anybody lives there, or it cannot be known: wrappers of gputui 0.1.0 hold nothing."""
-    lives = found.world
-    if not running or since(found, here, FolderId.of(paths.private)) is not Since.WORLD_ENDED:
+    lives = stored.world
+    if not running or since(stored, here, FolderId.of(paths.private)) is not Since.WORLD_ENDED:
         return
-    if found.folder is None or somebody_lives(paths.private):
+    if stored.folder is None or somebody_lives(paths.private):
         raise ForeignSession(
             f"{paths.root} lives in another container on {lives.hostname} ({running} running): "
             f"use it from there, or begin another with --output-dir; {ADOPT.format(root=paths.root)}"
         )
 
 
-def since(found: Identity, here: World, folder: FolderId) -> Since:
+def since(stored: Identity, here: World, folder: FolderId) -> Since:
     """What attempts that were under way have lived through."""
-    if found.world.boot != here.boot:
+    if stored.world.boot != here.boot:
         return Since.REBOOT
-    if found.folder not in (None, folder):
+    if stored.folder not in (None, folder):
         return Since.COPY
-    return Since.NOTHING if found.world.same_processes(here) else Since.WORLD_ENDED
+    return Since.NOTHING if stored.world.same_processes(here) else Since.WORLD_ENDED
 
 
-def settled(found: Identity, here: World, folder: FolderId, *, in_cluster: bool = False) -> Identity:
+def settled(stored: Identity, here: World, folder: FolderId, *, in_cluster: bool = False) -> Identity:
     """As it is from now on. Where processes may bear the name of a session that is not this one, it gets another.
 
     `in_cluster`: attempts of it go on elsewhere, under its name, whatever became of this machine.
     """
-    happened = since(found, here, folder)
+    happened = since(stored, here, folder)
     renamed = happened is Since.COPY or (happened is Since.REBOOT and not in_cluster)
-    return replace(found, world=here, folder=folder, uuid=uuid.uuid4().hex if renamed else found.uuid)
+    return replace(stored, world=here, folder=folder, uuid=uuid.uuid4().hex if renamed else stored.uuid)

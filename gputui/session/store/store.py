@@ -222,7 +222,9 @@ class Store:
             many("INSERT OR IGNORE INTO environment VALUES(?, ?)", rows)
         many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _encode(job).decode()) for job in change.jobs))
         if change.moments:
-            many("INSERT INTO story VALUES(?, ?, ?)", ((told.job, told.at, told.text) for told in change.moments))
+            many(
+                "INSERT INTO story VALUES(?, ?, ?)", ((moment.job, moment.at, moment.text) for moment in change.moments)
+            )
         if change.replies:
             many("INSERT OR REPLACE INTO request VALUES(?, ?, ?)", change.replies)
         if change.spans:
