@@ -98,8 +98,12 @@ class Document:
 
     def unsettled(self) -> set[int]:
         """Keys of the lines in which the next look, or knowing more of the beginning, may find other text."""
-        last = {self._key(place, max(0, one.index.end - 1)) for place, one in enumerate(self.sections)}
-        cut = {self._key(place, one.index.first) for place, one in enumerate(self.sections) if not one.index.complete}
+        last = {self._key(place, max(0, section.index.end - 1)) for place, section in enumerate(self.sections)}
+        cut = {
+            self._key(place, section.index.first)
+            for place, section in enumerate(self.sections)
+            if not section.index.complete
+        }
         return last | cut
 
     def offset(self, key: int) -> tuple[int, int]:

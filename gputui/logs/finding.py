@@ -58,14 +58,14 @@ def find_nearest(document: Document, needle: Needle, key: int) -> Finding:
 def all_matches(document: Document, needle: Needle, most: int) -> Generator[None, None, list[int]]:
     """The keys of the lines with the needle from the first on, at most so many; lines that come later have none."""
     yield from all_known(document)
-    found: list[int] = []
+    keys: list[int] = []
     key = document.key(0) if document.rows else None
-    while key is not None and len(found) < most:
+    while key is not None and len(keys) < most:
         key = yield from find_below(document, needle, key)
         if key is not None:
-            found.append(key)
+            keys.append(key)
             key = key + 1 if document.row(key) + 1 < document.rows else None
-    return found
+    return keys
 
 
 def all_known(document: Document) -> Generator[None, None, None]:

@@ -40,10 +40,10 @@ class LineLayout:
         rows_left = self._height
         row, part = top
         while rows_left > 0 and row < self._rows:
-            for one in range(part, self._parts(row)):
+            for shown_part in range(part, self._parts(row)):
                 if rows_left == 0:
                     return
-                yield Top(row, one)
+                yield Top(row, shown_part)
                 rows_left -= 1
             row, part = row + 1, 0
 

@@ -27,10 +27,10 @@ class Newlines:
         """Those before the offset `counted`, up to which the file is known."""
         start = block * BLOCK
         length = min(BLOCK, counted - start)
-        known = self._kept.get(block)
-        if known is not None and known[0] == length:
+        kept_block = self._kept.get(block)
+        if kept_block is not None and kept_block[0] == length:
             self._kept.move_to_end(block)
-            return known[1]
+            return kept_block[1]
         data = self._read(start, length)
         offsets = array("Q", [match.start() + start for match in _NEWLINE.finditer(data)])
         self._kept[block] = (length, offsets)

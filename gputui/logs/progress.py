@@ -83,7 +83,9 @@ def _present(line: str) -> Progress | None:
     for pattern in (_LEADING_PAIR.match, _BRACKETED_PAIR.search):
         if (pair := pattern(line)) is not None and _sensible(pair):
             return _pair(pair, "")
-    return next((_percent(int(match["percent"]), line) for one in _PERCENTS if (match := one.match(line))), None)
+    return next(
+        (_percent(int(match["percent"]), line) for pattern in _PERCENTS if (match := pattern.match(line))), None
+    )
 
 
 def _sensible(pair: re.Match[str]) -> bool:

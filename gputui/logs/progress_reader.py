@@ -32,9 +32,11 @@ class ProgressReader:
 
     def read(self, out: Path, err: Path | None) -> Progress | None:
         """What counts epochs is about the whole job; otherwise the file that was written last knows best."""
-        told = [seen for path in (out, err) if path is not None and (seen := self._look(path)) is not None]
-        known = [(seen.progress.whole, seen.modified, seen.progress) for seen in told if seen.progress is not None]
-        return max(known, key=lambda one: one[:2])[2] if known else None
+        looks = [look for path in (out, err) if path is not None and (look := self._look(path)) is not None]
+        progresses = [
+            (look.progress.whole, look.modified, look.progress) for look in looks if look.progress is not None
+        ]
+        return max(progresses, key=lambda entry: entry[:2])[2] if progresses else None
 
     def _look(self, path: Path) -> _Seen | None:
         try:

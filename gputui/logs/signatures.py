@@ -87,8 +87,8 @@ def _found(logs: list[_Log], code: int | None) -> Found:
         return Found("exit code 0", None, CrashKind.NONE)
     number = signal_of(code)
     if code is not None and number is not None and code <= _LAST_SURE_SIGNAL_CODE:
-        asked = (cancelled,) if number in _ASKED_TO_END else ()
-        return _first(logs, batch_verdict, *asked) or by_signal([log.lines for log in logs], number)
+        interrupted = (cancelled,) if number in _ASKED_TO_END else ()
+        return _first(logs, batch_verdict, *interrupted) or by_signal([log.lines for log in logs], number)
     if code == _TIMEOUT_CODE:
         return _first(logs, batch_verdict) or Found(f"exit code {code}", None, CrashKind.TIME_LIMIT)
     if cause := next(_causes(logs, code), None):

@@ -192,13 +192,13 @@ class Opening:
             what = "the jobs" if self._has_jobs else "--gpus"
             refuse(f"--read-only only looks, as another gputui has the session: leave out {what}, or --read-only")
 
-    def _begin_session(self, seen: DevicesPicture) -> Beginning:
+    def _begin_session(self, monitored: DevicesPicture) -> Beginning:
         """On the devices that the monitor showed."""
         from gputui.tui.app import Beginning
 
         self._paths = Paths(self._options.output_dir)
-        given = lanes_on_screen(self._options, self._given, seen)
-        return Beginning(self._hold, self._where(), begin_request(self._options, given), given.notice)
+        given_lanes = lanes_on_screen(self._options, self._given, monitored)
+        return Beginning(self._hold, self._where(), begin_request(self._options, given_lanes), given_lanes.notice)
 
     def _where(self) -> Where:
         from gputui.tui.bridge import host_name

@@ -19,12 +19,12 @@ All verbs: gputui help
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(verb, "GPU job queue on one screen.", epilog=EXAMPLES, allow_abbrev=True)
-    made.add_argument("--session", metavar="DIR", help="open this session")
+    verb_parser = Parser(verb, "GPU job queue on one screen.", epilog=EXAMPLES, allow_abbrev=True)
+    verb_parser.add_argument("--session", metavar="DIR", help="open this session")
     looks = "only look: no key changes anything; where another gputui has the session, look on beside it"
-    made.add_argument("--read-only", action="store_true", help=looks)
-    made.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")
-    made.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
-    made.add_argument("--no-diff", action="store_true", help="send all that is painted, not only what changed")
-    add_session_flags(made)
-    return made
+    verb_parser.add_argument("--read-only", action="store_true", help=looks)
+    verb_parser.add_argument("--theme", choices=("dark", "light", "ansi", "ansi-light"), help="how it looks (dark)")
+    verb_parser.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
+    verb_parser.add_argument("--no-diff", action="store_true", help="send all that is painted, not only what changed")
+    add_session_flags(verb_parser)
+    return verb_parser

@@ -25,10 +25,10 @@ COLUMNS = (Column("node"), Column("state"), Column("gpus", least=30))
 
 
 def nodes_shown(reply: LanesShown, paper: Paper, *, as_json: bool) -> int:
-    known = msgspec.convert(reply.sample, Sample) if reply.sample is not None else None
-    sample, silent = known, None
+    measured = msgspec.convert(reply.sample, Sample) if reply.sample is not None else None
+    sample, silent = measured, None
     try:
-        sample = with_figures(sampled_once(reply.partition, PATIENCE), known)
+        sample = with_figures(sampled_once(reply.partition, PATIENCE), measured)
     except SlurmError as error:
         silent = str(error)
     if as_json:
@@ -44,29 +44,29 @@ def nodes_shown(reply: LanesShown, paper: Paper, *, as_json: bool) -> int:
     return 0
 
 
-def with_figures(sample: Sample, known: Sample | None) -> Sample:
+def with_figures(sample: Sample, measured_before: Sample | None) -> Sample:
     """What the owner measured on the GPUs of our jobs."""
-    measured = {device.key: device for device in known.devices} if known is not None else {}
+    measured = {device.key: device for device in measured_before.devices} if measured_before is not None else {}
     return replace(sample, devices=tuple(_figured(device, measured.get(device.key)) for device in sample.devices))
 
 
-def _figured(device: DeviceSample, known: DeviceSample | None) -> DeviceSample:
-    if known is None or known.utilization is None:
+def _figured(device: DeviceSample, measured: DeviceSample | None) -> DeviceSample:
+    if measured is None or measured.utilization is None:
         return device
     return replace(
-        device, utilization=known.utilization, memory_used=known.memory_used, memory_total=known.memory_total,
-        temperature=known.temperature, power=known.power,
+        device, utilization=measured.utilization, memory_used=measured.memory_used, memory_total=measured.memory_total,
+        temperature=measured.temperature, power=measured.power,
     )  # fmt: skip
 
 
 def _rows(sample: Sample | None, held: dict[str, JobId]) -> list[dict[str, Any]]:
     if sample is None:
         return []
-    made: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for device, row in zip(sample.devices, json_rows(sample), strict=True):
         job = held.get(device.key)
-        made.append({**msgspec.to_builtins(row), "node": node_of(device.key), "jobs": [] if job is None else [job]})
-    return made
+        rows.append({**msgspec.to_builtins(row), "node": node_of(device.key), "jobs": [] if job is None else [job]})
+    return rows
 
 
 def _cluster(sample: Sample | None, silent: str | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ COLUMNS = (Column("lane", right=True), Column("gpu"), Column("state"), Column("j
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Shows the lanes, or changes them: a list replaces them all, + adds, - takes away. A lane that is taken away "
         "while its job runs goes when the job has ended; with --now the job goes back to the queue.",
@@ -31,10 +31,10 @@ def parser(verb: str) -> Parser:
         examples="gputui gpus\ngputui gpus 0-3\ngputui gpus +6,7\ngputui gpus -6,7 --now\ngputui gpus cpu:4",
         signed=True,
     )
-    made.add_argument("words", nargs="*", metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
-    made.switch("--now", help="put the jobs on lanes that go back into the queue")
-    made.add_common("yes", "json", "session")
-    return made
+    verb_parser.add_argument("words", nargs="*", metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
+    verb_parser.switch("--now", help="put the jobs on lanes that go back into the queue")
+    verb_parser.add_common("yes", "json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -121,17 +121,17 @@ def wanted(written: str, before: list[LaneShown]) -> tuple[list[Lane], str | Non
     """The lanes as they shall be, and what the user should be told about them."""
     bare = [Lane(lane.id, lane.devices, DeviceKind(lane.kind)) for lane in before]
     sign = written[0] if written[:1] in ("+", "-") and written != "-1" else ""
-    given, notice = _parsed(written.removeprefix(sign))
+    named, notice = _parsed(written.removeprefix(sign))
     if sign == "+":
-        _check_kinds(bare, given)
-        return bare + given, notice
+        _check_kinds(bare, named)
+        return bare + named, notice
     if sign == "-":
-        leaving = {device for lane in given for device in lane.devices}
+        leaving = {device for lane in named for device in lane.devices}
         unknown = leaving - {device for lane in before for device in lane.devices}
         if unknown:
             raise Exit(1, f"no lane has GPU {', '.join(sorted(unknown))}; see gputui gpus")
-        return _without_some([lane for lane in bare if leaving.isdisjoint(lane.devices)], given), None
-    return given, notice
+        return _without_some([lane for lane in bare if leaving.isdisjoint(lane.devices)], named), None
+    return named, notice
 
 
 def _check_kinds(lanes: list[Lane], added: list[Lane]) -> None:

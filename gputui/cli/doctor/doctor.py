@@ -18,7 +18,7 @@ Section = tuple[str, Callable[[], list[Finding]]]
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Looks at this machine: Python, GPUs and driver, the session's folder, limits, what survives a logout, the "
         "terminal, other machines, Slurm. Every finding says what to do; nothing is changed. Exit status 1: something "
@@ -26,13 +26,15 @@ def parser(verb: str) -> Parser:
         usage="doctor [--slurm] [--partition P] [--account A] [--qos Q] [--json]",
         examples="gputui doctor\ngputui doctor --json\ngputui doctor --slurm --partition gpu",
     )
-    made.switch("--slurm", help="work is to be done on a cluster: also submit a trial job that looks at the folder")
-    made.add_argument("--partition", help="as jobs will be submitted with")
-    made.add_argument("--account", help="as jobs will be submitted with")
-    made.add_argument("--qos", help="as jobs will be submitted with")
-    made.add_argument("--constraint", help="as jobs will be submitted with")
-    made.add_common("json", "session")
-    return made
+    verb_parser.switch(
+        "--slurm", help="work is to be done on a cluster: also submit a trial job that looks at the folder"
+    )
+    verb_parser.add_argument("--partition", help="as jobs will be submitted with")
+    verb_parser.add_argument("--account", help="as jobs will be submitted with")
+    verb_parser.add_argument("--qos", help="as jobs will be submitted with")
+    verb_parser.add_argument("--constraint", help="as jobs will be submitted with")
+    verb_parser.add_common("json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -118,17 +120,17 @@ def _slurm(options: Options, folder: str) -> list[Finding]:
     from gputui.cli.doctor.slurm import SlurmWishes, slurm_findings
 
     settings = cluster_settings(folder)
-    known = settings or Settings()
+    session_settings = settings or Settings()
     on_cluster = options.slurm or settings is not None or bool(options.partition or options.account or options.qos)
     if not on_cluster and shutil.which("sbatch") is None:
         return []
     wishes = SlurmWishes(
         on_cluster,
-        options.partition or known.partition,
-        options.account or known.account,
-        options.qos or known.qos,
-        options.constraint or known.constraint,
-        known.sbatch_opt,
+        options.partition or session_settings.partition,
+        options.account or session_settings.account,
+        options.qos or session_settings.qos,
+        options.constraint or session_settings.constraint,
+        session_settings.sbatch_opt,
     )
     return slurm_findings(wishes, folder, probe=on_cluster)
 

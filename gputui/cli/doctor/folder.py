@@ -74,19 +74,19 @@ def _group(number: int) -> str:
 
 
 def _room(place: str) -> Finding:
-    left = shutil.disk_usage(place).free
-    text = f"{memory_words(left)} are free in {place} ({file_system(place) or 'an unknown file system'})"
-    if left >= SOON_FULL:
+    free = shutil.disk_usage(place).free
+    text = f"{memory_words(free)} are free in {place} ({file_system(place) or 'an unknown file system'})"
+    if free >= SOON_FULL:
         return Finding(True, text)
-    return Finding(False, text, f"make room: du -xh {place} | sort -h | tail", serious=left < FULL)
+    return Finding(False, text, f"make room: du -xh {place} | sort -h | tail", serious=free < FULL)
 
 
 def _files(place: str) -> list[Finding]:
     """Some file systems do not count files, and say that there are none."""
-    found = os.statvfs(place)
-    if not found.f_files or found.f_favail >= FEW_FILES:
+    disk = os.statvfs(place)
+    if not disk.f_files or disk.f_favail >= FEW_FILES:
         return []
-    text = f"only {found.f_favail:,} more files fit on the disk of {place}"
+    text = f"only {disk.f_favail:,} more files fit on the disk of {place}"
     return [Finding(False, text, f"find where they are: du --inodes -x {place} | sort -n | tail")]
 
 

@@ -29,14 +29,14 @@ def _open_files() -> Finding:
 
 def _processes() -> Finding:
     """Threads count too; root has no limit but that of its control group."""
-    left = [each for each in (_left_to_user(), _left_in_group()) if each is not None]
-    if not left:
+    margins = [each for each in (_left_to_user(), _left_in_group()) if each is not None]
+    if not margins:
         return Finding(True, "processes and threads are not limited")
-    text = f"{max(0, min(left)):,} more processes and threads may be started"
-    if min(left) >= ENOUGH_PROCESSES:
+    text = f"{max(0, min(margins)):,} more processes and threads may be started"
+    if min(margins) >= ENOUGH_PROCESSES:
         return Finding(True, text)
     advice = "raise `ulimit -u`, or the container's pids limit; or end some"
-    return Finding(False, text, advice, serious=min(left) < FEWEST_PROCESSES)
+    return Finding(False, text, advice, serious=min(margins) < FEWEST_PROCESSES)
 
 
 def _left_to_user() -> int | None:
@@ -76,13 +76,13 @@ def _memory() -> list[Finding]:
         _of_group("memory.max", "memory", "memory.limit_in_bytes"),
         _of_group("memory.current", "memory", "memory.usage_in_bytes"),
     )
-    left = [each for each in (_available(), most - now if most is not None and now is not None else None) if each]
-    if not left:
+    margins = [each for each in (_available(), most - now if most is not None and now is not None else None) if each]
+    if not margins:
         return []
-    text = f"{memory_words(min(left))} of memory are free"
-    if min(left) >= ENOUGH_MEMORY:
+    text = f"{memory_words(min(margins))} of memory are free"
+    if min(margins) >= ENOUGH_MEMORY:
         return [Finding(True, text)]
-    return [Finding(False, text, "ps axo rss,user,args --sort -rss | head", serious=min(left) < LITTLE_MEMORY)]
+    return [Finding(False, text, "ps axo rss,user,args --sort -rss | head", serious=min(margins) < LITTLE_MEMORY)]
 
 
 def _available() -> int | None:

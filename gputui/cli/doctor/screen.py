@@ -26,12 +26,12 @@ def terminal_findings(environment: Mapping[str, str] = os.environ) -> list[Findi
 
 
 def _shown(environment: Mapping[str, str]) -> Finding:
-    seen = colours(environment)
-    text = f"the terminal ({environment.get('TERM') or 'TERM is not set'}) shows {_COLOURS[seen]}"
+    shown_colours = colours(environment)
+    text = f"the terminal ({environment.get('TERM') or 'TERM is not set'}) shows {_COLOURS[shown_colours]}"
     if not locale_is_utf8(environment):
         advice = "export LC_ALL=C.UTF-8 (or your language's UTF-8) for the signs that ASCII has not"
         return Finding(False, f"{text}, and the locale is not UTF-8", advice)
-    if seen is Colours.SIXTEEN:
+    if shown_colours is Colours.SIXTEEN:
         return Finding(True, text, "export COLORTERM=truecolor, if it can show more; in tmux: TERM=tmux-256color")
     return Finding(True, f"{text} and UTF-8")
 

@@ -59,12 +59,12 @@ def unit_name(root: str) -> str:
 
 
 def unit(paths: Paths, environment: Mapping[str, str]) -> str:
-    kept = {name: environment[name] for name in _KEPT if name in environment}
+    handed_on = {name: environment[name] for name in _KEPT if name in environment}
     return _UNIT.format(
         description=_literal(f"gputui: the session in {plain(paths.root)}"),
         command=_words(paths, lambda word: _quoted(word, "$")),
         folder=_literal(os.path.dirname(paths.root)),
-        environment="".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in kept.items()),
+        environment="".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in handed_on.items()),
     )
 
 

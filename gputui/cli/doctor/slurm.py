@@ -34,7 +34,7 @@ def slurm_findings(wishes: SlurmWishes, folder: str, *, probe: bool) -> list[Fin
     """`folder`: where a session's jobs write. `probe`: a job is submitted to see whether the nodes see it."""
     commands = SlurmCommands()
     try:
-        found = [_version(commands), _nodes(commands, wishes)]
+        general = [_version(commands), _nodes(commands, wishes)]
         closed = _closed(commands.nodes())
     except NoSlurm as error:
         return [Finding(False, str(error), "without a cluster: gputui run --gpus all", serious=True)] * wishes.asked
@@ -43,7 +43,7 @@ def slurm_findings(wishes: SlurmWishes, folder: str, *, probe: bool) -> list[Fin
         return [Finding(False, str(error), advice, serious=wishes.asked)]
     except SlurmError as error:
         return [Finding(False, plain(str(error)), _advice(error), serious=wishes.asked)]
-    findings = [*found, *closed, *_options(commands, wishes), *_accounting(commands, wishes)]
+    findings = [*general, *closed, *_options(commands, wishes), *_accounting(commands, wishes)]
     if probe and not any(finding.serious for finding in findings):
         from .probe import probe_findings
 

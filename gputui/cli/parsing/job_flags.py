@@ -15,11 +15,11 @@ from gputui.sources.values import BadValue
 from .parser import Options, Parser, checked
 
 
-def add_job_flags(made: Parser) -> None:
+def add_job_flags(parser: Parser) -> None:
     for key, setting in SETTINGS.items():
         names = [f"--{name.replace('_', '-')}" for name in (key, *setting.also)]
-        made.add_argument(*names, dest=setting.field, **_form(setting))
-    made.switch("--urgent", help=f"as --priority {URGENT_PRIORITY} --preempt: jobs with --checkpoint give way to it")
+        parser.add_argument(*names, dest=setting.field, **_form(setting))
+    parser.switch("--urgent", help=f"as --priority {URGENT_PRIORITY} --preempt: jobs with --checkpoint give way to it")
 
 
 def _form(setting: Setting) -> dict[str, Any]:
@@ -67,4 +67,6 @@ def _urgent(said: JobSettings) -> JobSettings:
 
 def first_said(options: Options) -> str | None:
     """The first of these flags that was given."""
-    return next((f"--{key.replace('_', '-')}" for key, one in SETTINGS.items() if getattr(options, one.field)), None)
+    return next(
+        (f"--{key.replace('_', '-')}" for key, setting in SETTINGS.items() if getattr(options, setting.field)), None
+    )

@@ -64,7 +64,7 @@ def _toml(value: Any) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_toml, value))}]"
         case dict():
-            return "{ " + ", ".join(f"{_quoted(key)} = {_toml(one)}" for key, one in value.items()) + " }"
+            return "{ " + ", ".join(f"{_quoted(key)} = {_toml(entry)}" for key, entry in value.items()) + " }"
     return str(value)
 
 

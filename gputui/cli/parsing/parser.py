@@ -126,7 +126,7 @@ class Parser(argparse.ArgumentParser):
         written, equals, value = word.partition("=")
         actions = self._option_string_actions
         name = written if written in actions else written.replace("_", "-")
-        if name not in actions and not (self.allow_abbrev and any(one.startswith(name) for one in actions)):
+        if name not in actions and not (self.allow_abbrev and any(flag.startswith(name) for flag in actions)):
             self._refuse_word(written)
         return f"{name}{equals}{value}"
 
@@ -188,7 +188,7 @@ def whole(written: str) -> int:
     return int(written)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known_words: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, list(known), n=1)), None)
+    return next(iter(get_close_matches(word, list(known_words), n=1)), None)

@@ -34,7 +34,7 @@ AT_ONCE = 2000
 
 def contents(client: Client, page: str, metric: str = "") -> dict[str, Any]:
     """`page`: where it will stand, for the links to logs."""
-    told = client.ask(SummaryQuestion(metric))
+    summary = client.ask(SummaryQuestion(metric))
     jobs = client.ask(Listing()).jobs
     now = time.time()
     return {
@@ -42,26 +42,26 @@ def contents(client: Client, page: str, metric: str = "") -> dict[str, Any]:
         "path": plain(client.root),
         "host": plain(os.uname().nodename),
         "made": now,
-        "headline": plain(headline(told)),
-        "when": ended_at(told, now),
-        "facts": _facts(told),
-        "metric": _metric(told),
-        "params": [{"name": plain(one.name), "title": plain(one.title)} for one in told.table.columns],
-        "others": [plain(name) for name in told.table.others],
-        "decimals": told.table.decimals,
-        "rows": _rows(told, jobs, page),
+        "headline": plain(headline(summary)),
+        "when": ended_at(summary, now),
+        "facts": _facts(summary),
+        "metric": _metric(summary),
+        "params": [{"name": plain(column.name), "title": plain(column.title)} for column in summary.table.columns],
+        "others": [plain(name) for name in summary.table.others],
+        "decimals": summary.table.decimals,
+        "rows": _rows(summary, jobs, page),
         "left_out": max(0, len(jobs) - MOST_ROWS),
-        "effects": _clean(to_builtins(told.effects)),
-        "noise": told.noise,
-        "failures": _failures(told),
-        "curves": _curves(client, told),
+        "effects": _clean(to_builtins(summary.effects)),
+        "noise": summary.noise,
+        "failures": _failures(summary),
+        "curves": _curves(client, summary),
         "bars": _bars(client, [job.id for job in jobs]),
-        "load": _load(client, told, now),
-        "devices": _clean(to_builtins(told.devices)),
+        "load": _load(client, summary, now),
+        "devices": _clean(to_builtins(summary.devices)),
     }
 
 
-def _facts(told: Summary) -> dict[str, Any]:
+def _facts(summary: Summary) -> dict[str, Any]:
     names = (
         "succeeded",
         "failed",
@@ -74,13 +74,13 @@ def _facts(told: Summary) -> dict[str, Any]:
         "median",
         "paused",
     )
-    return {name: getattr(told, name) for name in names} | {
-        "wall": told.wall, "busy": told.busy, "began": told.began, "gpu_time": gpu_time(told.gpu_seconds),
+    return {name: getattr(summary, name) for name in names} | {
+        "wall": summary.wall, "busy": summary.busy, "began": summary.began, "gpu_time": gpu_time(summary.gpu_seconds),
     }  # fmt: skip
 
 
-def _metric(told: Summary) -> dict[str, str] | None:
-    metric = told.table.metric
+def _metric(summary: Summary) -> dict[str, str] | None:
+    metric = summary.table.metric
     return {"name": plain(metric.name), "direction": metric.direction} if metric is not None else None
 
 
@@ -125,7 +125,7 @@ def _link(log: str | None, page: str) -> str | None:
     return quote(os.path.relpath(log, os.path.dirname(os.path.abspath(page))))
 
 
-def _failures(told: Summary) -> list[dict[str, Any]]:
+def _failures(summary: Summary) -> list[dict[str, Any]]:
     return [
         {
             "count": group.count,
@@ -137,7 +137,7 @@ def _failures(told: Summary) -> list[dict[str, Any]]:
             "first": group.first,
             "last": group.last,
         }
-        for group in told.failures
+        for group in summary.failures
     ]
 
 
@@ -146,14 +146,14 @@ def _curves(client: Client, told: Summary) -> list[dict[str, Any]]:
     rows = [row for row in told.table.rows if row.counts][:MOST_CURVES]
     if not rows:
         return []
-    found = client.ask(Curves([row.job for row in rows]))
+    curves = client.ask(Curves([row.job for row in rows]))
     return [
         {
             "id": row.job,
             "label": plain(told_job(row, told.table)),
             "series": {
                 plain(name): [[point.step, point.at, point.value] for point in points]
-                for name, points in found.get(row.job, {}).items()
+                for name, points in curves.get(row.job, {}).items()
             },
         }
         for row in rows
@@ -172,10 +172,10 @@ def _bars(client: Client, ids: list[int]) -> list[dict[str, Any]]:
 
 def _attempts(job: Job) -> list[dict[str, Any]]:
     bars = [
-        {"job": job.id, "lane": plain(gpu), "from": one.started, "to": one.ended, "bad": one.end.name in FAILURES,
-         "mean": one.usage.gpu_mean if one.usage is not None else None}
-        for one in job.attempts
-        for gpu in one.gpus or ("CPU",)
+        {"job": job.id, "lane": plain(gpu), "from": past.started, "to": past.ended, "bad": past.end.name in FAILURES,
+         "mean": past.usage.gpu_mean if past.usage is not None else None}
+        for past in job.attempts
+        for gpu in past.gpus or ("CPU",)
     ]  # fmt: skip
     if job.active is not None:
         placed = job.active
@@ -184,18 +184,18 @@ def _attempts(job: Job) -> list[dict[str, Any]]:
     return bars
 
 
-def _load(client: Client, told: Summary, now: float) -> dict[str, Any]:
+def _load(client: Client, summary: Summary, now: float) -> dict[str, Any]:
     """Utilisation of every device over the session's time, as far as anybody looked."""
-    if told.began is None:
+    if summary.began is None:
         return {}
     histories = read_history(Paths(client.root).history)
-    until = told.ended or now
-    seconds = max(1.0, (until - told.began) / LOAD_COLUMNS)
-    found = {key: between(histories, key, told.began, seconds, LOAD_COLUMNS) for key in histories.tracks}
+    until = summary.ended or now
+    seconds = max(1.0, (until - summary.began) / LOAD_COLUMNS)
+    loads = {key: between(histories, key, summary.began, seconds, LOAD_COLUMNS) for key in histories.tracks}
     return {
-        "from": told.began,
+        "from": summary.began,
         "to": until,
-        "tracks": {plain(key): [one.load for one in track] for key, track in found.items()},
+        "tracks": {plain(key): [column.load for column in track] for key, track in loads.items()},
     }
 
 
@@ -204,5 +204,5 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list | tuple):
-        return [_clean(one) for one in value]
+        return [_clean(entry) for entry in value]
     return {key: _clean(one) for key, one in value.items()} if isinstance(value, dict) else value

@@ -40,7 +40,7 @@ def written_page(data: dict[str, Any]) -> str:
 def _without_script(data: dict[str, Any]) -> str:
     """The facts and the results, for whoever runs no scripts."""
     metric = data["metric"]["name"] if data["metric"] is not None else "result"
-    head = ["id", "state", *(one["title"] for one in data["params"]), metric, "at", "name"]
+    head = ["id", "state", *(parameter["title"] for parameter in data["params"]), metric, "at", "name"]
     rows = [_cells(row, data["decimals"]) for row in data["rows"][:MOST_STATIC]]
     more = max(0, len(data["rows"]) - MOST_STATIC) + data["left_out"]
     return "\n".join(

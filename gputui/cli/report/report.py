@@ -13,16 +13,20 @@ from gputui.cli.parsing.parser import Options, Parser
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Writes one page of HTML, without a network: summary, jobs to sort and filter, curves, timeline, failures.",
         usage="report [-o PAGE.html] [--metric NAME]",
         examples="gputui report\ngputui report -o sweep.html --metric 'val_acc max'",
     )
-    made.add_argument("-o", "--output", metavar="FILE", help="the page (SESSION.html beside the session; -: print it)")
-    made.add_argument("--metric", default="", metavar="NAME", help="by another result; 'score max': higher is better")
-    made.add_common("session")
-    return made
+    verb_parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the page (SESSION.html beside the session; -: print it)"
+    )
+    verb_parser.add_argument(
+        "--metric", default="", metavar="NAME", help="by another result; 'score max': higher is better"
+    )
+    verb_parser.add_common("session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

@@ -85,9 +85,9 @@ def _other_lanes(client: Client, named: Begin) -> list[Difference]:
     return [Difference("other lanes", f"the lanes {words}", "the GPUs", way)]
 
 
-def _other_layout(told: LayoutShown, named: Begin) -> list[Difference]:
+def _other_layout(shown: LayoutShown, named: Begin) -> list[Difference]:
     layout = named.layout
-    if layout is None or (told.prefix, told.job_dir) == (layout.prefix, layout.job_dir):
+    if layout is None or (shown.prefix, shown.job_dir) == (layout.prefix, layout.job_dir):
         return []
     return [Difference("other folders for its jobs", f"folders {layout.job_dir or layout.prefix + 'N'}", "the folders")]
 

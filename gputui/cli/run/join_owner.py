@@ -58,7 +58,7 @@ class JoinedRun:
             say(notice)
         self._open()
         if self._inputs.lasting:
-            say(f"{', '.join(one.path for one in self._inputs.lasting)}: read there from now on")
+            say(f"{', '.join(source.path for source in self._inputs.lasting)}: read there from now on")
         feeder = Feeder(STDIN, self._feed, lambda: len(self._unfinished))
         if self._inputs.follows_stdin:
             feeder.start()
@@ -126,12 +126,12 @@ class JoinedRun:
             return True
         return goes_on and bool(self._unfinished)
 
-    def _take_in(self, seen: Followed) -> None:
-        cause = seen.scheduler.cause
+    def _take_in(self, followed: Followed) -> None:
+        cause = followed.scheduler.cause
         self._paused = cause.message if cause is not None else None
-        self._awaits = seen.scheduler.awaits
+        self._awaits = followed.scheduler.awaits
         self._stopped_told = False
-        for job in seen.jobs:
+        for job in followed.jobs:
             self._reporter.tell(job)
             if isinstance(job.state, Ended):
                 del self._unfinished[job.id]

@@ -27,16 +27,20 @@ Loading a file again keeps what is done and reruns what failed. Exit status: 0 a
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(verb, "Run jobs without a screen.", epilog=EXAMPLES, allow_abbrev=True)
-    add_session_flags(made)
-    made.add_argument("--task-bundle", help=argparse.SUPPRESS)
-    made.add_argument("--tally", help=argparse.SUPPRESS)  # where the numbers of failed and unrun jobs are written
-    made.add_argument("--fail-fast", action="store_true", help="end at the first crash; as --pause-after 1")
-    made.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
-    made.add_argument("--wait-when-paused", action="store_true", help="stay when the scheduler pauses")
-    made.add_argument("--stream", action="store_true", help="copy the jobs' output, each line with the job's number")
-    made.add_argument("-v", "--verbose", action="store_true", help="a line per event, also on a terminal")
-    return made
+    verb_parser = Parser(verb, "Run jobs without a screen.", epilog=EXAMPLES, allow_abbrev=True)
+    add_session_flags(verb_parser)
+    verb_parser.add_argument("--task-bundle", help=argparse.SUPPRESS)
+    verb_parser.add_argument(
+        "--tally", help=argparse.SUPPRESS
+    )  # where the numbers of failed and unrun jobs are written
+    verb_parser.add_argument("--fail-fast", action="store_true", help="end at the first crash; as --pause-after 1")
+    verb_parser.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
+    verb_parser.add_argument("--wait-when-paused", action="store_true", help="stay when the scheduler pauses")
+    verb_parser.add_argument(
+        "--stream", action="store_true", help="copy the jobs' output, each line with the job's number"
+    )
+    verb_parser.add_argument("-v", "--verbose", action="store_true", help="a line per event, also on a terminal")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

@@ -45,4 +45,9 @@ class Charges:
 
     def left(self, snapshot: Snapshot) -> list[str]:
         """What lives on of their newest attempts, in words."""
-        return [one.words for job in sorted(self.jobs) for past in snapshot[job].attempts[-1:] for one in past.left]
+        return [
+            leftover.words
+            for job in sorted(self.jobs)
+            for past in snapshot[job].attempts[-1:]
+            for leftover in past.left
+        ]

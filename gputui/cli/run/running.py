@@ -122,7 +122,7 @@ class RunOfJobs:
 
     # Work
 
-    def _work(self, inputs: Inputs, given: GivenLanes) -> int:
+    def _work(self, inputs: Inputs, given_lanes: GivenLanes) -> int:
         owner, options = self._owner, self._options
         for notice in [*owner.notices, *inputs.notices]:
             self._reporter.say(notice)
@@ -134,10 +134,10 @@ class RunOfJobs:
         self._reporter.seen(opened)
         if self._lasting.wait_for(inputs.lasting):
             self._lasting.listen(owner.paths.yielder_log, self._reporter.copy)
-        request = OpenSession(begin_request(options, given), inputs.loads(owner.paths.root, self._environment))
+        request = OpenSession(begin_request(options, given_lanes), inputs.loads(owner.paths.root, self._environment))
         ticket = owner.do(request)  # before its first turn, which would use the lanes it had
         owner.start()
-        self._tell_opened(self._answer(ticket), given)
+        self._tell_opened(self._answer(ticket), given_lanes)
         self._lasting.announce()
         if inputs.nothing:
             self._adopt_all(opened)
@@ -173,10 +173,13 @@ class RunOfJobs:
         if self._owner.snapshot.active:
             self._idle.wait(GATHER)
 
-    def _tell_opened(self, opened: OpenedWithJobs, given: GivenLanes) -> None:
+    def _tell_opened(self, opened: OpenedWithJobs, given_lanes: GivenLanes) -> None:
         for loaded in opened.loaded:
             self._charges.own(loaded.jobs)
-        for sentence in [told_of_lanes(opened.begun, given.notice), *(loaded.sentence for loaded in opened.loaded)]:
+        for sentence in [
+            told_of_lanes(opened.begun, given_lanes.notice),
+            *(loaded.sentence for loaded in opened.loaded),
+        ]:
             if sentence:
                 self._reporter.say(sentence)
         if opened.refused is not None:

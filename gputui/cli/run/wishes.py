@@ -97,20 +97,20 @@ def _of_a_cluster(options: argparse.Namespace) -> dict[str, Any]:
     return {**values, "sbatch_opt": tuple(values["sbatch_opt"]) if values["sbatch_opt"] else None}
 
 
-def lanes_on_screen(options: argparse.Namespace, given: GivenLanes, seen: DevicesPicture) -> GivenLanes:
+def lanes_on_screen(options: argparse.Namespace, given_lanes: GivenLanes, monitored: DevicesPicture) -> GivenLanes:
     """NVML may know cards that have no device node here: whoever looks at them means them."""
     named = options.gpu_file or not isinstance(options.gpus or All(), All)
-    samples = [device.sample for device in seen.devices if device.sample.mig is None]
+    samples = [device.sample for device in monitored.devices if device.sample.mig is None]
     hardware = find_hardware()
-    if named or seen.kind is not DeviceKind.GPU or not samples or hardware.gpus:
-        return given
+    if named or monitored.kind is not DeviceKind.GPU or not samples or hardware.gpus:
+        return given_lanes
     gpus = tuple(Gpu(sample.index, sample.uuid, sample.name) for sample in samples)
     return lanes_for(All(), replace(hardware, gpus=gpus))
 
 
-def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
+def begin_request(options: argparse.Namespace, given_lanes: GivenLanes) -> Begin:
     return Begin(
-        lanes=given.lanes,
+        lanes=given_lanes.lanes,
         given=options.gpus is not None,
         change_lanes=options.gpus_given or options.set,
         cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
@@ -124,20 +124,20 @@ def begin_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
         gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
         layout=layout(options) if options.layout_given else None,
         largest=options.largest,
-        **_asked_of_cluster(options, given),
+        **_asked_of_cluster(options, given_lanes),
     )
 
 
-def _asked_of_cluster(options: argparse.Namespace, given: GivenLanes) -> dict[str, Any]:
+def _asked_of_cluster(options: argparse.Namespace, given_lanes: GivenLanes) -> dict[str, Any]:
     """What is only set in a file is for sessions in a cluster; what is named must be obeyed or refused."""
-    in_cluster = any(lane.kind is DeviceKind.SLURM for lane in given.lanes)
+    in_cluster = any(lane.kind is DeviceKind.SLURM for lane in given_lanes.lanes)
     cluster_settings = _of_a_cluster(options)
     return {key: value for key, value in cluster_settings.items() if in_cluster or key in options.named}
 
 
-def named_request(options: argparse.Namespace, given: GivenLanes) -> Begin:
+def named_request(options: argparse.Namespace, given_lanes: GivenLanes) -> Begin:
     """The same without what only the settings say: they are for whoever opens a session."""
-    request = begin_request(options, given)
+    request = begin_request(options, given_lanes)
     said = {"ignored" if key == "ignore" else key for key in OF_THE_SESSION if key not in options.named}
     return replace(request, **dict.fromkeys(said))
 

@@ -24,7 +24,7 @@ from gputui.sources.source import Draft, specs
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Adds a job with this folder and this environment, and prints its id. Several words are quoted for the shell; "
         "a single one is taken as it is. A script or standard input is one job. Without a session one is begun in "
@@ -36,11 +36,11 @@ def parser(verb: str) -> Parser:
         "gputui add - <<'END'\n"
         'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
     )
-    made.add_argument("words", nargs="*", metavar="COMMAND", help="what is to run")
-    add_job_flags(made)
-    made.add_argument("--script", metavar="FILE", help="the command is the text of this file")
-    made.add_common("no_start", "session")
-    return made
+    verb_parser.add_argument("words", nargs="*", metavar="COMMAND", help="what is to run")
+    add_job_flags(verb_parser)
+    verb_parser.add_argument("--script", metavar="FILE", help="the command is the text of this file")
+    verb_parser.add_common("no_start", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Prints what makes your shell complete verbs, flags, and the ids and names of jobs, GPUs and sessions.",
         usage="completion bash|zsh|fish",
@@ -20,8 +20,8 @@ def parser(verb: str) -> Parser:
         'zsh:  eval "$(gputui completion zsh)"        in ~/.zshrc, after compinit\n'
         "fish: gputui completion fish | source        in ~/.config/fish/config.fish",
     )
-    made.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
-    return made
+    verb_parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

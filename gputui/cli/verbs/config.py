@@ -12,17 +12,19 @@ COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), C
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Shows every setting and where it was said: a GPUTUI_ variable, gputui.toml beside the job file (or here), or "
         'your own config.toml, whose [host."NAME"] parts count on that machine. Flags stand above all of them.',
         usage="config [JOBS …] [--json] | config --schema",
         examples="gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
     )
-    made.add_argument("files", nargs="*", metavar="JOBS", help="the job files beside which a gputui.toml would be")
-    made.switch("--schema", help="the JSON schema of spec files (.toml, .yaml), for your editor")
-    made.add_common("json")
-    return made
+    verb_parser.add_argument(
+        "files", nargs="*", metavar="JOBS", help="the job files beside which a gputui.toml would be"
+    )
+    verb_parser.switch("--schema", help="the JSON schema of spec files (.toml, .yaml), for your editor")
+    verb_parser.add_common("json")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

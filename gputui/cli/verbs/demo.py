@@ -22,16 +22,18 @@ THEMES = ("dark", "light", "ansi", "ansi-light")
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Shows what gputui does: pretend trainings on simulated GPUs, some of which crash, and a hint for what to try "
         "next. It needs no GPU, lives in a temporary folder, and leaves nothing behind.",
         usage="demo [options]",
         examples="gputui demo\ngputui demo --speed 3",
     )
-    made.add_argument("--speed", type=float, metavar="N", help="let the pretend trainings run N times as fast (1)")
-    made.add_argument("--theme", choices=THEMES, help="how it looks (dark)")
-    return made
+    verb_parser.add_argument(
+        "--speed", type=float, metavar="N", help="let the pretend trainings run N times as fast (1)"
+    )
+    verb_parser.add_argument("--theme", choices=THEMES, help="how it looks (dark)")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

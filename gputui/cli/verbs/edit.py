@@ -18,15 +18,15 @@ from .show import show
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Opens a waiting job's settings in $VISUAL or $EDITOR. What is wrong is said, and the text is kept.",
         usage="edit JOB",
         examples="gputui edit 12\nEDITOR=nano gputui edit baseline",
     )
-    made.add_job()
-    made.add_common("session")
-    return made
+    verb_parser.add_job()
+    verb_parser.add_common("session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

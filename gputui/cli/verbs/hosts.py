@@ -27,7 +27,7 @@ FASTEST = 0.5
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Shows the GPUs of several machines, whose they are and what is free, and your sessions there. It asks each by "
         'your own ssh; ~/.ssh/config counts. Which: hosts = ["lab7", "lab8"] in your settings, or --host.',
@@ -35,12 +35,14 @@ def parser(verb: str) -> Parser:
         examples="gputui hosts\ngputui hosts --host lab7,lab8 --live\ngputui --host lab7\n"
         "gputui --host lab7:runs/sweep ls\ngputui add --host any --memory 20G -- python train.py",
     )
-    made.add_argument("--host", metavar="LIST", help="these instead of those of the settings: lab7,lab8")
-    made.switch("--live", help="a screen that stays; enter opens a host's session")
-    made.switch("--here", help="this machine alone, without ssh")
-    made.add_argument("--every", type=checked(_pause), metavar="SECONDS", help="with --here --json: again and again")
-    made.add_common("json")
-    return made
+    verb_parser.add_argument("--host", metavar="LIST", help="these instead of those of the settings: lab7,lab8")
+    verb_parser.switch("--live", help="a screen that stays; enter opens a host's session")
+    verb_parser.switch("--here", help="this machine alone, without ssh")
+    verb_parser.add_argument(
+        "--every", type=checked(_pause), metavar="SECONDS", help="with --here --json: again and again"
+    )
+    verb_parser.add_common("json")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -123,7 +125,7 @@ def drawn(answers: Iterable[Answer], paper: Paper) -> list[str]:
 
 def _rows(alias: str, look: MachineLook) -> Iterable[tuple[list[str], bool]]:
     """A card a line, and the sessions beside them from the top."""
-    sessions = [f"{one.name}: {one.told or one.standing or 'nobody owns it'}" for one in look.sessions]
+    sessions = [f"{session.name}: {session.told or session.standing or 'nobody owns it'}" for session in look.sessions]
     count = max(len(look.cards), len(sessions), 1)
     for line in range(count):
         card = look.cards[line] if line < len(look.cards) else None

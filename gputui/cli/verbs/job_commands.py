@@ -101,18 +101,18 @@ DONE = {
 
 def parser(verb: str) -> Parser:
     usage, summary, examples = HELP[verb]
-    made = Parser(verb, summary, usage=usage, examples=examples)
-    made.add_jobs()
+    verb_parser = Parser(verb, summary, usage=usage, examples=examples)
+    verb_parser.add_jobs()
     if verb == "kill":
-        made.switch("--now", help="without grace: SIGKILL at once")
+        verb_parser.switch("--now", help="without grace: SIGKILL at once")
     if verb == "rerun":
-        made.switch("--all-at-once", help="try none first; resumes, too")
+        verb_parser.switch("--all-at-once", help="try none first; resumes, too")
     if verb == "rm":
-        made.switch("--succeeded", help="every job that succeeded")
-    made.add_common(*SELECTION)
+        verb_parser.switch("--succeeded", help="every job that succeeded")
+    verb_parser.add_common(*SELECTION)
     if verb in GIVES_WORK:
-        made.add_common("no_start")
-    return made
+        verb_parser.add_common("no_start")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

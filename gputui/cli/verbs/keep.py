@@ -34,15 +34,15 @@ examples:
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(verb, "Own a session without a screen.", epilog=EXAMPLES, allow_abbrev=True)
-    made.add_argument("root", nargs="?", metavar="session", default="gputui_run", help="the session's folder")
-    made.switch("--foreground", help="stay in the foreground")
-    made.switch("--install", help="write a service for systemd that keeps the session, and say how to begin it")
-    made.switch("--wait", help="sleep until the session's owner is gone")
-    made.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
-    made.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
-    made.switch("--start", help="go at once if the session has an owner")
-    return made
+    verb_parser = Parser(verb, "Own a session without a screen.", epilog=EXAMPLES, allow_abbrev=True)
+    verb_parser.add_argument("root", nargs="?", metavar="session", default="gputui_run", help="the session's folder")
+    verb_parser.switch("--foreground", help="stay in the foreground")
+    verb_parser.switch("--install", help="write a service for systemd that keeps the session, and say how to begin it")
+    verb_parser.switch("--wait", help="sleep until the session's owner is gone")
+    verb_parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
+    verb_parser.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
+    verb_parser.switch("--start", help="go at once if the session has an owner")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

@@ -21,20 +21,20 @@ LOOK_EVERY = 0.2
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Prints what a job wrote. On a terminal, what could act on it is left out; elsewhere every byte is kept.",
         usage="logs JOB [-f] [--err] [-n N] [--attempt A]",
         examples="gputui logs 12\ngputui logs 12 -f -n 20\ngputui logs baseline --err | less\n"
         "gputui logs 12 --attempt 1",
     )
-    made.add_job()
-    made.switch("-f", "--follow", help="go on until the job has ended for good, through its retries")
-    made.switch("--err", help="standard error instead of standard output")
-    made.add_argument("-n", "--lines", type=whole, metavar="N", help="only the last N lines")
-    made.add_argument("--attempt", type=whole, metavar="A", help="an earlier attempt")
-    made.add_common("json", "session")
-    return made
+    verb_parser.add_job()
+    verb_parser.switch("-f", "--follow", help="go on until the job has ended for good, through its retries")
+    verb_parser.switch("--err", help="standard error instead of standard output")
+    verb_parser.add_argument("-n", "--lines", type=whole, metavar="N", help="only the last N lines")
+    verb_parser.add_argument("--attempt", type=whole, metavar="A", help="an earlier attempt")
+    verb_parser.add_common("json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -68,8 +68,8 @@ def say_if_silent(shown: ShownJob, number: int, options: Options) -> None:
     if lines and not _lines_in(files.out):
         older = f" --attempt {number}" if number != shown.attempt else ""
         where = again(options, "")
-        told = counted(lines, "line", "lines")
-        say(f"#{shown.id} wrote nothing on OUT; {told} on ERR: gputui logs {shown.id}{older} --err{where}")
+        amount = counted(lines, "line", "lines")
+        say(f"#{shown.id} wrote nothing on OUT; {amount} on ERR: gputui logs {shown.id}{older} --err{where}")
 
 
 def _lines_in(path: str) -> int:

@@ -43,16 +43,16 @@ STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {WORDS[state]}" for state in ALL
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Shows the jobs, the scheduler's state and why each job waits.",
         usage="ls [-l] [JOBS …] [--state S] [--group G] [--watch] [--json]",
         examples="gputui ls\ngputui ls --state failed\ngputui ls 3-9 --json\ngputui ls --watch",
     )
-    made.add_jobs()
+    verb_parser.add_jobs()
     states = (*ALL, "waiting", "active", "ended")
-    made.add_argument("--state", action="append", default=[], choices=states, metavar="STATE", help=STATE_HELP)
-    made.add_argument(
+    verb_parser.add_argument("--state", action="append", default=[], choices=states, metavar="STATE", help=STATE_HELP)
+    verb_parser.add_argument(
         "--group",
         "--project",
         dest="group",
@@ -61,10 +61,10 @@ def parser(verb: str) -> Parser:
         metavar="NAME",
         help="only jobs of this group; may be repeated",
     )
-    made.switch("-l", "--long", help="with the pid of each command that runs, by which it can be signalled")
-    made.switch("-w", "--watch", help="redraw each second, until Ctrl-C")
-    made.add_common("json", "session")
-    return made
+    verb_parser.switch("-l", "--long", help="with the pid of each command that runs, by which it can be signalled")
+    verb_parser.switch("-w", "--watch", help="redraw each second, until Ctrl-C")
+    verb_parser.add_common("json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -163,7 +163,7 @@ def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
     if scheduler.awaits and not scheduler.paused:
         lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}", "33"))
     lines += [
-        (f"! {plain(paused_words(one, time.time()))} (gputui resume goes on)", "1;33") for one in scheduler.paused
+        (f"! {plain(paused_words(pause, time.time()))} (gputui resume goes on)", "1;33") for pause in scheduler.paused
     ]
     if scheduler.cause is not None and not (scheduler.paused and scheduler.cause.kind is PauseKind.CRASHES):
         lines.append((f"! {plain(scheduler.cause.message)} (gputui resume goes on)", "1;33"))
@@ -190,13 +190,13 @@ def short_names(jobs: Sequence[JobRow]) -> dict[JobId, str]:
     from gputui.core.views.parameter_columns import Parameters
 
     parameters = Parameters()
-    known = [
+    bare_jobs = [
         Job(job.id, JobSpec(command=job.command, cwd="", environment="", group=job.group), 0.0, 0, 0.0, Queued(0.0))
         for job in jobs
     ]
-    for job in known:
+    for job in bare_jobs:
         parameters.learn(job)
-    return {job.id: parameters.of(job) for job in known}
+    return {job.id: parameters.of(job) for job in bare_jobs}
 
 
 def row(job: JobRow, now: float, names: dict[JobId, str], *, group: bool = False) -> list[str]:

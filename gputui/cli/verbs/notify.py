@@ -18,7 +18,7 @@ TEST = "gputui: this is a test; pauses after crashes, the end of all and marked 
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Tells you when jobs end: the screen rings and shows a notification where the terminal can, and the command "
         'notify = "…" of your own config.toml gets the message on its standard input. Pauses after crashes and the end '
@@ -26,11 +26,11 @@ def parser(verb: str) -> Parser:
         usage="notify JOBS … [--off] | notify --test",
         examples="gputui notify 12\ngputui notify 12 --off\ngputui notify --test",
     )
-    made.add_jobs()
-    made.switch("--off", help="no longer of these")
-    made.switch("--test", help="ring, notify and run the command now")
-    made.add_common(*SELECTION)
-    return made
+    verb_parser.add_jobs()
+    verb_parser.switch("--off", help="no longer of these")
+    verb_parser.switch("--test", help="ring, notify and run the command now")
+    verb_parser.add_common(*SELECTION)
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

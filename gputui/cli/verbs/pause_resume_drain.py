@@ -39,13 +39,13 @@ HELP = {
 
 def parser(verb: str) -> Parser:
     usage, summary, examples = HELP[verb]
-    made = Parser(verb, summary, usage=usage, examples=examples)
+    verb_parser = Parser(verb, summary, usage=usage, examples=examples)
     if verb == "drain":
-        made.switch("--no-wait", help="come back at once")
+        verb_parser.switch("--no-wait", help="come back at once")
     if verb == "resume":
-        made.add_common("no_start")
-    made.add_common("session")
-    return made
+        verb_parser.add_common("no_start")
+    verb_parser.add_common("session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

@@ -19,34 +19,34 @@ def parser(verb: str) -> Parser:
 
 
 def _priority_parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Sets the priority of jobs (0 to 99, higher first, 30 unless said), or changes it. --all: all that wait.",
         usage="priority N|+N|-N JOBS …",
         examples="gputui priority 50 12\ngputui priority +5 3-9\ngputui priority -5 baseline",
         signed=True,
     )
-    made.add_argument("priority", metavar="N|+N|-N", help="0 to 99, or by how much")
-    made.add_jobs()
-    made.add_common(*SELECTION)
-    return made
+    verb_parser.add_argument("priority", metavar="N|+N|-N", help="0 to 99, or by how much")
+    verb_parser.add_jobs()
+    verb_parser.add_common(*SELECTION)
+    return verb_parser
 
 
 def _move_parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Moves waiting jobs within the queue, among jobs of the same priority.",
         usage="move JOBS … --up | --down | --top | --bottom | --before ID",
         examples="gputui move 12 --top\ngputui move 3-5 --before 2",
     )
-    made.add_jobs()
-    made.switch("--up", help="one place")
-    made.switch("--down", help="one place")
-    made.switch("--top", help="to the front")
-    made.switch("--bottom", help="to the end")
-    made.add_argument("--before", metavar="ID", help="right before this job")
-    made.add_common("yes", "session")
-    return made
+    verb_parser.add_jobs()
+    verb_parser.switch("--up", help="one place")
+    verb_parser.switch("--down", help="one place")
+    verb_parser.switch("--top", help="to the front")
+    verb_parser.switch("--bottom", help="to the end")
+    verb_parser.add_argument("--before", metavar="ID", help="right before this job")
+    verb_parser.add_common("yes", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

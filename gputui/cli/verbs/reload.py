@@ -19,7 +19,7 @@ SHOWN = 20
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Reads the files that the session was loaded from again and shows what is new, changed, gone and done. Jobs "
         "are known by their command, not by their line. What you agree to is applied: new jobs are added, changed "
@@ -27,17 +27,19 @@ def parser(verb: str) -> Parser:
         usage="reload [-y] [--keep-gone] [--json] | reload --list | reload --forget FILE …",
         examples="gputui reload\ngputui reload -y --keep-gone\ngputui reload --list\ngputui reload --forget gpu.queue",
     )
-    made.switch("--keep-gone", help="leave jobs that are no longer in a file where they are")
-    made.switch("--list", help="the files of this session: loaded, followed, yielders, and how far they were read")
-    made.add_argument(
+    verb_parser.switch("--keep-gone", help="leave jobs that are no longer in a file where they are")
+    verb_parser.switch(
+        "--list", help="the files of this session: loaded, followed, yielders, and how far they were read"
+    )
+    verb_parser.add_argument(
         "--forget",
         action="append",
         default=[],
         metavar="FILE",
         help="do not reload or follow this file any more; its jobs stay",
     )
-    made.add_common("yes", "json", "no_start", "session")
-    return made
+    verb_parser.add_common("yes", "json", "no_start", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

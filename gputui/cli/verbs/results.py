@@ -24,18 +24,22 @@ MOST_OTHERS = 3
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Shows what the jobs printed as results, best first, beside the parameters in which they differ.",
         usage="results [--metric NAME] [--top N] [--csv | --json] [--keep]",
         examples="gputui results\ngputui results --metric 'val_acc max' --top 10\ngputui results --csv > sweep.csv",
     )
-    made.add_argument("--metric", default="", metavar="NAME", help="another result; 'score max': higher is better")
-    made.add_argument("--top", type=whole, metavar="N", help="only the best N")
-    made.switch("--keep", help="compare jobs by --metric from now on, also on the screen; --metric '' guesses it again")
-    made.switch("--csv", help="all metrics, one job per line")
-    made.add_common("json", "session")
-    return made
+    verb_parser.add_argument(
+        "--metric", default="", metavar="NAME", help="another result; 'score max': higher is better"
+    )
+    verb_parser.add_argument("--top", type=whole, metavar="N", help="only the best N")
+    verb_parser.switch(
+        "--keep", help="compare jobs by --metric from now on, also on the screen; --metric '' guesses it again"
+    )
+    verb_parser.switch("--csv", help="all metrics, one job per line")
+    verb_parser.add_common("json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -62,14 +66,14 @@ def work(options: Options) -> int:
     return 0
 
 
-def shaped(told: ResultsTable) -> dict[str, Any]:
+def shaped(results: ResultsTable) -> dict[str, Any]:
     """Stable, additions only."""
-    metric = told.metric
+    metric = results.metric
     return {
         "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
-        "params": [column.name for column in told.columns],
-        "others": told.others,
-        "jobs": [shaped_row(row) for row in told.rows],
+        "params": [column.name for column in results.columns],
+        "others": results.others,
+        "jobs": [shaped_row(row) for row in results.rows],
     }
 
 
@@ -78,47 +82,51 @@ def shaped_row(row: ResultsRow) -> dict[str, Any]:
     return {"id": row.job, **{key: fields[key] for key in fields if key not in ("job", "trend", "counts")}}
 
 
-def write_csv(told: ResultsTable) -> None:
+def write_csv(results: ResultsTable) -> None:
     from csv import writer
 
-    name = told.metric.name if told.metric is not None else "metric"
-    columns = [column.name for column in told.columns]
+    name = results.metric.name if results.metric is not None else "metric"
+    columns = [column.name for column in results.columns]
     lines = writer(sys.stdout, lineterminator="\n")
     lines.writerow(
-        ["id", "name", "state", *columns, name, f"{name} step", f"{name} last", *told.others, "seconds", "gpus"]
+        ["id", "name", "state", *columns, name, f"{name} step", f"{name} last", *results.others, "seconds", "gpus"]
     )
-    for row in told.rows:
-        beside = [row.beside.get(other) for other in told.others]
+    for row in results.rows:
+        beside = [row.beside.get(other) for other in results.others]
         params = [row.params.get(column) for column in columns]
         main = (row.best, row.step, row.last)
         when = (row.seconds, " ".join(row.gpus))
         lines.writerow([row.job, row.name, row.state, *params, *main, *beside, *when])
 
 
-def drawn(told: ResultsTable, paper: Paper) -> list[str]:
-    if not told.rows:
+def drawn(results: ResultsTable, paper: Paper) -> list[str]:
+    if not results.rows:
         return [
             "no results yet: jobs print them as val_loss=0.41, or exactly as ::gputui metric val_loss=0.41 step=3::"
         ]
-    metric, others = told.metric, told.others[:MOST_OTHERS]
+    metric, others = results.metric, results.others[:MOST_OTHERS]
     columns = [Column(""), Column("id", right=True), Column("state", least=4)]
-    columns += [Column(one.title, right=one.is_number, least=4) for one in told.columns] or [Column("job", least=12)]
+    columns += [Column(column.title, right=column.is_number, least=4) for column in results.columns] or [
+        Column("job", least=12)
+    ]
     columns += [Column(metric.name if metric is not None else "result", right=True), Column("at", right=True)]
     columns += [Column(other, right=True, least=4) for other in others]
     columns += [Column("time", right=True), Column("gpu")]
-    rows = [cells(row, number, told, others) for number, row in enumerate(told.rows)]
-    return table(columns, rows, paper, [colour(row.state) if number else "1" for number, row in enumerate(told.rows)])
+    rows = [cells(row, number, results, others) for number, row in enumerate(results.rows)]
+    return table(
+        columns, rows, paper, [colour(row.state) if number else "1" for number, row in enumerate(results.rows)]
+    )
 
 
-def cells(row: ResultsRow, number: int, told: ResultsTable, others: tuple[str, ...]) -> list[str]:
-    is_ranked = told.metric is not None and told.metric.direction is not Direction.UNKNOWN
-    params = [row.params.get(column.name) or "" for column in told.columns] or [row.name]
+def cells(row: ResultsRow, number: int, results: ResultsTable, others: tuple[str, ...]) -> list[str]:
+    is_ranked = results.metric is not None and results.metric.direction is not Direction.UNKNOWN
+    params = [row.params.get(column.name) or "" for column in results.columns] or [row.name]
     return [
         "★" if not number and is_ranked and row.counts and row.best is not None else "",
         str(row.job),
         str(STATE_CELLS.get(row.state, row.state)),
         *params,
-        row.not_finite if row.best is None else result_text(row.best, told.decimals),
+        row.not_finite if row.best is None else result_text(row.best, results.decimals),
         "" if row.step is None else f"{row.step:g}",
         *("" if (value := row.beside.get(other)) is None else f"{value:.4g}" for other in others),
         "" if row.seconds is None else duration_cell(row.seconds),

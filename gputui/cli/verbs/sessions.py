@@ -26,14 +26,14 @@ COLUMNS = (
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Lists your sessions. Those that nobody owns are not opened: they are told as they were left.",
         usage="sessions [--json]",
         examples="gputui sessions\ngputui ls --session DIR",
     )
-    made.add_common("json")
-    return made
+    verb_parser.add_common("json")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -94,15 +94,15 @@ def _status(root: str) -> SessionStatus | None:
         return None
 
 
-def row(known: KnownSession) -> list[str]:
-    counts = known.counts or (known.left.counts if known.left is not None else None)
+def row(session: KnownSession) -> list[str]:
+    counts = session.counts or (session.left.counts if session.left is not None else None)
     return [
-        known.host,
-        known.place,
-        _word(known),
-        f"{known.owner.kind} {known.owner.pid}" if known.owner is not None else "-",
+        session.host,
+        session.place,
+        _word(session),
+        f"{session.owner.kind} {session.owner.pid}" if session.owner is not None else "-",
         told(counts) if counts else "",
-        known.session,
+        session.session,
     ]
 
 

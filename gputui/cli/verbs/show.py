@@ -48,16 +48,16 @@ UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Tells all about one job: its settings, why it waits, its attempts, its files and its story.",
         usage="show JOB [--json] [--env]",
         examples="gputui show 12\ngputui show baseline --json\ngputui show 12 --env",
     )
-    made.add_job()
-    made.switch("--env", help="also the environment it was added with")
-    made.add_common("json", "session")
-    return made
+    verb_parser.add_job()
+    verb_parser.switch("--env", help="also the environment it was added with")
+    verb_parser.add_common("json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:

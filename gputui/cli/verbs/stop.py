@@ -32,15 +32,15 @@ GIVEN_UP = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOS
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Ends all running jobs with grace and requeues them, ends the owner, be it a screen, a run or "
         "a keeper, and verifies that nothing is left.",
         usage="stop",
         examples="gputui stop\ngputui resume",
     )
-    made.add_common("session")
-    return made
+    verb_parser.add_common("session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -50,7 +50,7 @@ def main(verb: str, words: list[str]) -> int:
 def work(options: Options) -> int:
     client = session(options)
     try:
-        status, told = until_nothing_runs(client)
+        status, stopped_jobs = until_nothing_runs(client)
     except KeyboardInterrupt:
         say(f"the jobs are still being stopped; {again(options, 'gputui stop')} watches on")
         return INTERRUPTED
@@ -58,7 +58,7 @@ def work(options: Options) -> int:
     if status.owner is not None:
         dismiss(client)
     left_processes = [process for job in given_up for process in job.left]
-    began = min(told.values(), default=None)
+    began = min(stopped_jobs.values(), default=None)
     return verified(client, status, left_processes, began, again(options, "gputui resume"))
 
 
@@ -68,7 +68,7 @@ def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
     Where nothing is left to do there is nothing to keep from starting, and what is added later runs.
     """
     progress = DrainProgress()
-    told: Told = {}
+    stopped_jobs: Told = {}
     begun = time.monotonic()
     paused = False
     try:
@@ -79,10 +79,10 @@ def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
                 paused = True
                 continue
             if not status.active:
-                return status, told
+                return status, stopped_jobs
             jobs = client.ask(Listing(jobs=status.active)).jobs
-            requeue(client, [job for job in jobs if (job.id, job.attempt) not in told])
-            told |= {(job.id, job.attempt): job.started for job in jobs if job.started is not None}
+            requeue(client, [job for job in jobs if (job.id, job.attempt) not in stopped_jobs])
+            stopped_jobs |= {(job.id, job.attempt): job.started for job in jobs if job.started is not None}
             progress.show(countdown(jobs, time.monotonic() - begun))
             time.sleep(NAP)
     finally:
@@ -119,13 +119,17 @@ def dismiss(client: Client) -> None:
 
 
 def verified(
-    client: Client, status: SessionStatus, left: list[LeftShown], since: float | None, resume: str = "gputui resume"
+    client: Client,
+    status: SessionStatus,
+    leftovers: list[LeftShown],
+    since: float | None,
+    resume: str = "gputui resume",
 ) -> int:
     """Looks until nothing is left, for an owner needs a moment to go."""
     deadline = time.monotonic() + OWNERS_GO_WITHIN
     while (there := [*left_of(client.root), *still_owning(status.owner)]) and time.monotonic() < deadline:
         time.sleep(NAP)
-    foreign = [process.words for process in left if is_alive(process.pid, process.started)]
+    foreign = [process.words for process in leftovers if is_alive(process.pid, process.started)]
     for sentence in [*(f"pid {pid}, {what}" for pid, what in there), *foreign]:
         say(plain(f"still there: {sentence}"))
     for pid, words in unknown_since(since) if since is not None else ():

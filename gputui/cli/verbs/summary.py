@@ -20,15 +20,17 @@ from .results import shaped_row
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Tells what came of the session: counts, times, the best jobs, what each parameter did, failures by kind.",
         usage="summary [--metric NAME] [--json]",
         examples="gputui summary\ngputui summary --metric 'val_acc max'",
     )
-    made.add_argument("--metric", default="", metavar="NAME", help="by another result; 'score max': higher is better")
-    made.add_common("json", "session")
-    return made
+    verb_parser.add_argument(
+        "--metric", default="", metavar="NAME", help="by another result; 'score max': higher is better"
+    )
+    verb_parser.add_common("json", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -44,19 +46,19 @@ def work(options: Options) -> int:
     return 0
 
 
-def lines_of(told: Summary, paper: Paper) -> list[str]:
-    lines = [paper.cut(plain(line)) for line in summary_lines(told, time.time())]
+def lines_of(summary: Summary, paper: Paper) -> list[str]:
+    lines = [paper.cut(plain(line)) for line in summary_lines(summary, time.time())]
     return [paper.painted(lines[0], "1"), *lines[1:]]
 
 
-def shaped(told: Summary) -> dict[str, Any]:
+def shaped(summary: Summary) -> dict[str, Any]:
     """Stable, additions only."""
-    fields: dict[str, Any] = to_builtins(told)
+    fields: dict[str, Any] = to_builtins(summary)
     del fields["table"]
-    metric = told.table.metric
+    metric = summary.table.metric
     return fields | {
-        "wall": told.wall,
-        "busy": told.busy,
+        "wall": summary.wall,
+        "busy": summary.busy,
         "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
-        "best": [shaped_row(row) for row in told.best],
+        "best": [shaped_row(row) for row in summary.best],
     }

@@ -34,7 +34,7 @@ def _seed(written: str) -> int:
 
 
 def parser(verb: str) -> Parser:
-    made = Parser(
+    verb_parser = Parser(
         verb,
         "Prints a command for each combination of parameters, in random order, or adds them as jobs. The pattern "
         "follows Python's format rules: {lr} is replaced by a value as it is, {lr!q} by the value quoted for the "
@@ -46,19 +46,25 @@ def parser(verb: str) -> Parser:
         "gputui sweep 'python eval.py --seed {seed}' -r seed 0..9 --sampling-mode grid --add\n"
         "gputui sweep 'train {lr} {bs}' --n-samples 5 --seed 1 -p lr 1 2 3 -p bs a b c",
     )
-    made.add_argument("pattern", nargs="?", metavar="PATTERN", help="the command, with a {name} for each parameter")
+    verb_parser.add_argument(
+        "pattern", nargs="?", metavar="PATTERN", help="the command, with a {name} for each parameter"
+    )
     # Taken out before, for their values may begin with a dash: here for the help and for shells.
-    made.add_argument("-p", "--parameter", metavar="NAME VALUE …", help="a parameter and its values, taken as they are")
-    made.add_argument("-r", "--range", metavar="NAME RANGE …", help="0..9 · 0..100..10 · lin:0:1:5 · log:1e-5:1e-1:5")
-    made.add_argument(
+    verb_parser.add_argument(
+        "-p", "--parameter", metavar="NAME VALUE …", help="a parameter and its values, taken as they are"
+    )
+    verb_parser.add_argument(
+        "-r", "--range", metavar="NAME RANGE …", help="0..9 · 0..100..10 · lin:0:1:5 · log:1e-5:1e-1:5"
+    )
+    verb_parser.add_argument(
         "--sampling-mode", choices=MODES, metavar="MODE", help="shuffled_grid (as it is) or grid, in order"
     )
-    made.add_argument("--n-samples", type=checked(_whole), metavar="N", help="only so many of them")
-    made.add_argument("--seed", type=checked(_seed), metavar="S", help="the same order again")
-    made.switch("--add", help="add the jobs instead of printing them; prints their ids")
-    add_job_flags(made)
-    made.add_common("no_start", "session")
-    return made
+    verb_parser.add_argument("--n-samples", type=checked(_whole), metavar="N", help="only so many of them")
+    verb_parser.add_argument("--seed", type=checked(_seed), metavar="S", help="the same order again")
+    verb_parser.switch("--add", help="add the jobs instead of printing them; prints their ids")
+    add_job_flags(verb_parser)
+    verb_parser.add_common("no_start", "session")
+    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -134,7 +140,10 @@ def _sweep(options: Options, parameters: Parameters, ranges: Parameters) -> Swee
     try:
         return Sweep(
             options.pattern,
-            {name: range_values(name, ranges[name]) if name in ranges else given for name, given in parameters.items()},
+            {
+                name: range_values(name, ranges[name]) if name in ranges else values
+                for name, values in parameters.items()
+            },
             sampling=Sampling(options.sampling_mode or Sampling.SHUFFLED),
             n_samples=options.n_samples,
             seed=options.seed,

@@ -111,8 +111,8 @@ def cancelled(lines: list[CleanLine]) -> Found | None:
 def shell_refusal(lines: list[CleanLine], code: int | None) -> Found | None:
     """Why a shell or an interpreter could not start what it was given."""
     for line in reversed(lines):
-        if found := _refusal(line.text, code):
-            return found
+        if refusal := _refusal(line.text, code):
+            return refusal
     return None
 
 
@@ -136,8 +136,8 @@ def complaint(lines: list[CleanLine], claimed: frozenset[int], code: int | None)
             return Found(_unboxed(lines, index), None, CrashKind.USAGE)
         if is_aftermath(text) or is_noise(lines[index]) or _PLACE.match(text):
             continue
-        if found := _complaint(lines, index, code):
-            return None if any(is_work(line) for line in lines[index + 1 :][-_FARTHEST:]) else found
+        if crash := _complaint(lines, index, code):
+            return None if any(is_work(line) for line in lines[index + 1 :][-_FARTHEST:]) else crash
     return None
 
 
@@ -154,8 +154,8 @@ def _suspects(lines: list[CleanLine], claimed: frozenset[int]) -> Iterator[int]:
 
 def _complaint(lines: list[CleanLine], index: int, code: int | None) -> Found | None:
     text = lines[index].text
-    if found := _refusal(text, code):
-        return found
+    if refusal := _refusal(text, code):
+        return refusal
     if _SEGFAULT.match(text):
         return Found(text, "segmentation fault", CrashKind.SIGNAL)
     if match := _ENDED_CHILD.match(text):

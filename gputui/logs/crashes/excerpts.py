@@ -89,9 +89,9 @@ _NOTHING = Excerpt((), "", "", is_trace=False)
 
 def _trace(lines: list[CleanLine], message: str) -> Trace | None:
     """The last one with this message; of several ranks any will do."""
-    verdict = judged(lines, found := traces_in(lines))
+    verdict = judged(lines, traces := traces_in(lines))
     likely = [trace for trace in (verdict.cause, verdict.victim, verdict.wrapper) if trace is not None]
-    for trace in [*likely, *reversed(found)]:
+    for trace in [*likely, *reversed(traces)]:
         if shortened(" ".join(named(trace, lines).split()), LONGEST_MESSAGE) == message:
             return trace
     return None
@@ -110,16 +110,16 @@ def _place(lines: list[CleanLine], message: str) -> int | None:
 
 def _around(stream: str, lines: list[CleanLine], place: int) -> Excerpt:
     first = max(0, place - LAST_LINES + 6)
-    made = [
+    excerpt_lines = [
         ExcerptLine(Piece.ERROR if index == place else Piece.TEXT, lines[index].text)
         for index in range(first, min(len(lines), place + 6))
     ]
-    return Excerpt(tuple(_trimmed(made)), stream, lines[place].text.strip(), is_trace=False)
+    return Excerpt(tuple(_trimmed(excerpt_lines)), stream, lines[place].text.strip(), is_trace=False)
 
 
 def _end(stream: str, lines: list[CleanLine]) -> Excerpt:
-    made = _trimmed([ExcerptLine(Piece.TEXT, line.text) for line in lines])[-LAST_LINES:]
-    return Excerpt(tuple(made), stream, "", is_trace=False)
+    excerpt_lines = _trimmed([ExcerptLine(Piece.TEXT, line.text) for line in lines])[-LAST_LINES:]
+    return Excerpt(tuple(excerpt_lines), stream, "", is_trace=False)
 
 
 def _trimmed(lines: list[ExcerptLine]) -> list[ExcerptLine]:
@@ -154,17 +154,17 @@ def _frames(texts: list[str]) -> list[_Frame]:
 def _folded(frames: list[_Frame], cwd: str) -> list[ExcerptLine]:
     mine = [index for index, frame in enumerate(frames) if not _library(frame.path)]
     failing = mine[-1] if mine else len(frames) - 1
-    made: list[ExcerptLine] = []
+    shown_lines: list[ExcerptLine] = []
     folded: list[str] = []
     for index, frame in enumerate(frames):
         if index != failing and (library := _library(frame.path)):
             folded.append(library)
             continue
         if folded:
-            made.append(_fold(folded))
+            shown_lines.append(_fold(folded))
             folded = []
-        made += _shown(frame, cwd, failing=index == failing)
-    return [*made, _fold(folded)] if folded else made
+        shown_lines += _shown(frame, cwd, failing=index == failing)
+    return [*shown_lines, _fold(folded)] if folded else shown_lines
 
 
 def _library(path: str) -> str:
@@ -176,20 +176,20 @@ def _library(path: str) -> str:
 
 def _fold(libraries: list[str]) -> ExcerptLine:
     names = list(dict.fromkeys(libraries))
-    told = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    named = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     count = len(libraries)
-    return ExcerptLine(Piece.FOLDED, f"… {count} frame{'s' if count > 1 else ''} of {told}")
+    return ExcerptLine(Piece.FOLDED, f"… {count} frame{'s' if count > 1 else ''} of {named}")
 
 
 def _shown(frame: _Frame, cwd: str, *, failing: bool) -> list[ExcerptLine]:
-    made = [ExcerptLine(Piece.PLACE, _named_from(frame.path, cwd), frame.line, frame.where)]
+    shown_lines = [ExcerptLine(Piece.PLACE, _named_from(frame.path, cwd), frame.line, frame.where)]
     base = len(frame.source[0]) - len(frame.source[0].lstrip()) if frame.source else 0
     for text in frame.source:
         if _MARKS.match(text):
-            made.append(ExcerptLine(Piece.MARKS, text[base:]))
+            shown_lines.append(ExcerptLine(Piece.MARKS, text[base:]))
         else:
-            made.append(ExcerptLine(Piece.FAILING if failing else Piece.SOURCE, text[base:]))
-    return made
+            shown_lines.append(ExcerptLine(Piece.FAILING if failing else Piece.SOURCE, text[base:]))
+    return shown_lines
 
 
 def _named_from(path: str, cwd: str) -> str:

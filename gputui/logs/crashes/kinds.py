@@ -142,6 +142,6 @@ def kind_in(text: str) -> CrashKind | None:
 
 def _narrower(kind: CrashKind, text: str) -> CrashKind:
     """A process that another one saw end may have said why."""
-    if kind is CrashKind.SIGNAL and (found := next((k for k, words in _WORDS[:3] if words.search(text)), None)):
-        return found
+    if kind is CrashKind.SIGNAL and (narrower := next((k for k, words in _WORDS[:3] if words.search(text)), None)):
+        return narrower
     return kind

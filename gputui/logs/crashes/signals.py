@@ -60,8 +60,8 @@ def by_signal(logs: list[list[CleanLine]], number: int) -> Found:
         if narrower in _NARROWER:
             return Found(said, common_words(said) or alike(said), narrower)
         return Found(said, f"{words}: {_key(said)}", CrashKind.SIGNAL)
-    told = next((text for lines in logs if (text := _told(lines, number))), "")
-    return Found(words if told.lower() in words else told, words, kind)
+    sentence = next((text for lines in logs if (text := _told(lines, number))), "")
+    return Found(words if sentence.lower() in words else sentence, words, kind)
 
 
 def _words(number: int) -> str:
@@ -84,8 +84,8 @@ def _told(lines: list[CleanLine], number: int) -> str | None:
 
 def _last_gasp(lines: list[CleanLine]) -> str:
     """What a program said before it gave itself SIGABRT."""
-    if found := watchdog(lines):
-        return found.text
+    if timeout := watchdog(lines):
+        return timeout.text
     if assertion := device_assertion(lines):
         return assertion
     for line in reversed(lines):

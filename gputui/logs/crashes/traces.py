@@ -68,8 +68,8 @@ def traces_in(lines: list[CleanLine]) -> list[Trace]:
     rows: dict[str, list[tuple[int, str]]] = {}
     for index, line in enumerate(lines):
         rows.setdefault(line.source, []).append((index, line.text))
-    found = [trace for source, own in rows.items() for trace in _Reader(source).traces(own)]
-    return sorted(found, key=lambda trace: trace.last)
+    traces = [trace for source, own in rows.items() for trace in _Reader(source).traces(own)]
+    return sorted(traces, key=lambda trace: trace.last)
 
 
 class _Reader:

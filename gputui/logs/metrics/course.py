@@ -44,41 +44,41 @@ class Course(Struct):
             return min(1.0, max(0.0, (self.epoch - (0 if self.from_zero else 1) + part) / self.epochs))
         return self.part
 
-    def take(self, found: LineFindings) -> None:
-        if eval_phase(found.phase):
+    def take(self, findings: LineFindings) -> None:
+        if eval_phase(findings.phase):
             return
-        known_epoch = any(rank == 1 for rank, _ in found.coordinates)
-        counters = [one for one in found.counters if _NO_PROGRESS.search(one.words) is None]
-        for number, one in enumerate(counters):
-            left = one.words.partition("|")[0] if not one.bar else one.words
-            doubled = number == 0 and len(counters) > 1 and one.opens and not _STEP.search(left)
-            if _EPOCH.search(left) or doubled:
-                self._epoch(one, finer=len(counters) > number + 1)
+        known_epoch = any(rank == 1 for rank, _ in findings.coordinates)
+        counters = [counter for counter in findings.counters if _NO_PROGRESS.search(counter.words) is None]
+        for number, counter in enumerate(counters):
+            before = counter.words.partition("|")[0] if not counter.bar else counter.words
+            doubled = number == 0 and len(counters) > 1 and counter.opens and not _STEP.search(before)
+            if _EPOCH.search(before) or doubled:
+                self._epoch(counter, finer=len(counters) > number + 1)
                 known_epoch = True
             else:
-                self._other(one, left, known_epoch)
+                self._other(counter, before, known_epoch)
 
-    def _epoch(self, one: Counter, finer: bool) -> None:
-        if one.done != self.epoch:
+    def _epoch(self, counter: Counter, finer: bool) -> None:
+        if counter.done != self.epoch:
             self.part = None
-        if one.bar:
-            self.job = one.done / one.total
+        if counter.bar:
+            self.job = counter.done / counter.total
             return
-        self.from_zero = self.from_zero or one.done == 0
-        self.epoch, self.epochs = one.done, one.total
+        self.from_zero = self.from_zero or counter.done == 0
+        self.epoch, self.epochs = counter.done, counter.total
         if not finer and self.job is not None and self.job < 0:
             self.job = None
 
-    def _other(self, one: Counter, left: str, known_epoch: bool) -> None:
-        fraction = one.done / one.total
+    def _other(self, counter: Counter, before: str, known_epoch: bool) -> None:
+        fraction = counter.done / counter.total
         if known_epoch:
             self.part = fraction
-        elif _STEP.search(left):
+        elif _STEP.search(before):
             self.job = fraction
-        elif one.opens or one.bar:
+        elif counter.opens or counter.bar:
             if self.epochs:
                 self.part = fraction
             else:
                 self.job = fraction
-        elif one.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(left):
+        elif counter.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(before):
             self.part = fraction

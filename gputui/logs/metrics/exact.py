@@ -32,7 +32,9 @@ def told_in(line: str) -> Announcement | None:
     if match is None:
         return None
     is_metric = match["body"].split()[:1] == ["metric"]
-    pairs = {one["name"]: one["word"] if one["text"] is None else one["text"] for one in _PAIR.finditer(match["body"])}
+    pairs = {
+        pair["name"]: pair["word"] if pair["text"] is None else pair["text"] for pair in _PAIR.finditer(match["body"])
+    }
     progress = _number(pairs.pop("progress", None))
     note = pairs.pop("note", None)
     step = _number(pairs.pop("step", None))

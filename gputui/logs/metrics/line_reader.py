@@ -78,63 +78,66 @@ def read(line: str, context: Context) -> list[MetricReading]:
     if context.settings:
         context.settings = body[:1] != ")"
         return []
-    found = LineFindings(phase=phase)
-    _read_body(body, context, found)
-    if not found.named and len(body) <= LONGEST_HEADING and (heading := _HEADING.match(body)) is not None:
+    findings = LineFindings(phase=phase)
+    _read_body(body, context, findings)
+    if not findings.named and len(body) <= LONGEST_HEADING and (heading := _HEADING.match(body)) is not None:
         context.phase = _SHORT[heading["phase"].lower()[:2]]
-    elif _tells_where(found):
+    elif _tells_where(findings):
         context.phase = None
     if not eval_phase(context.phase):
-        context.course.take(found)
-    if (part := _PART_DONE.match(body)) is not None and not eval_phase(found.phase):
+        context.course.take(findings)
+    if (part := _PART_DONE.match(body)) is not None and not eval_phase(findings.phase):
         context.course.job = min(1.0, float(part["percent"]) / 100)
-    return _placed(found, context)
+    return _placed(findings, context)
 
 
-def _tells_where(found: LineFindings) -> bool:
+def _tells_where(findings: LineFindings) -> bool:
     """Its own phase or epoch: what a heading above it said is over."""
-    return found.phase is not None or any(rank == 1 for rank, _ in found.coordinates)
+    return findings.phase is not None or any(rank == 1 for rank, _ in findings.coordinates)
 
 
-def _placed(found: LineFindings, context: Context) -> list[MetricReading]:
-    step = found.step()
+def _placed(findings: LineFindings, context: Context) -> list[MetricReading]:
+    step = findings.step()
     if step is not None:
         context.step = step
-    return _under_heading(found.judged(context.step), context)
+    return _under_heading(findings.judged(context.step), context)
 
 
 def _under_heading(readings: list[MetricReading], context: Context) -> list[MetricReading]:
     """Below `Evaluating …` a name that was printed before means something else than it did."""
     if eval_phase(context.phase):
         return [
-            replace(one, name=f"{context.phase}_{one.name}") if one.name in context.bare else one for one in readings
+            replace(reading, name=f"{context.phase}_{reading.name}") if reading.name in context.bare else reading
+            for reading in readings
         ]
-    context.bare += [one.name for one in readings if one.name not in context.bare][: MOST_PENDING - len(context.bare)]
+    context.bare += [reading.name for reading in readings if reading.name not in context.bare][
+        : MOST_PENDING - len(context.bare)
+    ]
     return readings
 
 
-def _read_body(body: str, context: Context, found: LineFindings) -> None:
+def _read_body(body: str, context: Context, findings: LineFindings) -> None:
     if (bar := _BAR.match(body)) is not None:
-        _read_bar(bar, context, found)
+        _read_bar(bar, context, findings)
     elif (place := mapping_in(body)) is not None:
-        read_line(body[: place[0]], found)
-        read_mapping(body, *place, found)
+        read_line(body[: place[0]], findings)
+        read_mapping(body, *place, findings)
     elif (coco := _COCO.match(body)) is not None:
-        _read_coco(coco, found)
+        _read_coco(coco, findings)
     elif (change := _SENTENCE_OF_CHANGE.search(body)) is not None:
-        read_line(f"{body[: change.start()]}, {change['name']}: {change['value']}", found)
-    elif not _read_table(body, context, found) and _TELLING.search(body) is not None:
-        read_line(body, found)
+        read_line(f"{body[: change.start()]}, {change['name']}: {change['value']}", findings)
+    elif not _read_table(body, context, findings) and _TELLING.search(body) is not None:
+        read_line(body, findings)
 
 
-def _read_coco(coco: re.Match[str], found: LineFindings) -> None:
+def _read_coco(coco: re.Match[str], findings: LineFindings) -> None:
     value = number_of(coco["value"])
     if value is not None:
         what = " ".join(coco["what"].split()).replace("= ", "=")
-        found.named.append(NamedNumber(f"{coco['name']} @[ {what} ]", value))
+        findings.named.append(NamedNumber(f"{coco['name']} @[ {what} ]", value))
 
 
-def _read_table(body: str, context: Context, found: LineFindings) -> bool:
+def _read_table(body: str, context: Context, findings: LineFindings) -> bool:
     if is_model_summary(body):
         context.table = Table([], [], [], "model")
         return True
@@ -142,9 +145,9 @@ def _read_table(body: str, context: Context, found: LineFindings) -> bool:
         if "|" in body:
             return True
         context.table = None
-    if context.table is not None and context.table.names and read_row(body, context.table, found):
+    if context.table is not None and context.table.names and read_row(body, context.table, findings):
         return True
-    group = read_boxed(body, context.table, found)
+    group = read_boxed(body, context.table, findings)
     if group is not None:
         context.table = Table([], [], [], "box", group)
         return True
@@ -154,29 +157,29 @@ def _read_table(body: str, context: Context, found: LineFindings) -> bool:
     return header is not None
 
 
-def _read_bar(bar: re.Match[str], context: Context, found: LineFindings) -> None:
+def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> None:
     desc = bar["desc"]
     if (header := header_of(desc.rstrip(" :"))) is not None and len(header.names) >= 3:
         context.table = header  # some draw a bar behind the names of their columns
         return
-    if not (context.table is not None and context.table.names and read_row(desc, context.table, found)):
-        read_line(desc, found)
+    if not (context.table is not None and context.table.names and read_row(desc, context.table, findings)):
+        read_line(desc, findings)
         words = desc
     else:
         words = ""
         first = re.match(r"\s*(\d+)/(\d+)\s", desc)
         if first is not None:
-            found.counters.append(Counter("epoch ", float(first[1]), float(first[2])))
-            found.coordinate("epoch", float(first[1]))
+            findings.counters.append(Counter("epoch ", float(first[1]), float(first[2])))
+            findings.coordinate("epoch", float(first[1]))
     inside = bar["inside"]
     postfix = inside.split(", ", 1)[1] if ", " in inside else ""
     rate, _, rest = postfix.partition(", ")
     if "/s" in rate or "s/" in rate or "?" in rate:
         postfix = rest
-    read_line(postfix, found)
+    read_line(postfix, findings)
     total = number_of(bar["total"]) or 0.0
     done = number_of(bar["done"]) or 0.0
     if total > 0 and not bar["unit"] and "B/s" not in inside:
-        found.counters.append(Counter(words.rstrip(" :"), done, total, bar=True, opens=not words.strip()))
-        if not any(rank == 1 for rank, _ in found.coordinates) and not eval_phase(found.phase):
-            found.coordinates.append((0, done))
+        findings.counters.append(Counter(words.rstrip(" :"), done, total, bar=True, opens=not words.strip()))
+        if not any(rank == 1 for rank, _ in findings.coordinates) and not eval_phase(findings.phase):
+            findings.coordinates.append((0, done))

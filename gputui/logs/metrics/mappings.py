@@ -31,7 +31,7 @@ def mapping_in(line: str) -> tuple[int, int] | None:
     return (start.start(), end + 1) if start is not None and end > start.start() else None
 
 
-def read_mapping(line: str, start: int, end: int, found: LineFindings) -> None:
+def read_mapping(line: str, start: int, end: int, findings: LineFindings) -> None:
     """Adds the named numbers of the dictionary there."""
     if _SETTINGS_BEFORE.search(line[:start]) is not None:
         return
@@ -46,14 +46,14 @@ def read_mapping(line: str, start: int, end: int, found: LineFindings) -> None:
         if part["open"]:
             path.append(key)
         elif part["number"]:
-            _add("/".join([*(level for level in path if level not in _PLAIN_LEVELS), key]), part["number"], found)
+            _add("/".join([*(level for level in path if level not in _PLAIN_LEVELS), key]), part["number"], findings)
 
 
-def _add(name: str, text: str, found: LineFindings) -> None:
+def _add(name: str, text: str, findings: LineFindings) -> None:
     value = number_of(text)
     if value is None:
         return
     if kind_of(name) is NameKind.COORDINATE:
-        found.coordinate(name, value)
+        findings.coordinate(name, value)
     else:
-        found.named.append(NamedNumber(name, value, True, text.lstrip("-").isdigit(), None))
+        findings.named.append(NamedNumber(name, value, True, text.lstrip("-").isdigit(), None))

@@ -98,8 +98,8 @@ def kind_of(name: str) -> NameKind:
 
 
 def _is_coordinate(words: tuple[str, ...]) -> bool:
-    known = [word for word in words if word in _COORDINATES]
-    if not known or not all(word in _COORDINATES or word in _BESIDE_COORDINATES for word in words):
+    coordinates = [word for word in words if word in _COORDINATES]
+    if not coordinates or not all(word in _COORDINATES or word in _BESIDE_COORDINATES for word in words):
         return False
     return not (words[-1] == "batch" and len(words) > 1 and "epoch" not in words)
 

@@ -75,8 +75,8 @@ class MetricReader:
         self._frames.gap()
 
     def state(self) -> bytes:
-        kept = replace(self._kept, rest=self._frames.rest, dropping=self._frames.dropping)
-        return msgspec.msgpack.encode(kept)
+        state = replace(self._kept, rest=self._frames.rest, dropping=self._frames.dropping)
+        return msgspec.msgpack.encode(state)
 
     @classmethod
     def resume(cls, state: bytes) -> MetricReader:
@@ -99,24 +99,31 @@ class MetricReader:
                 return []
         if MARK not in line:
             return self._with_wanted(line, read(line, self._kept.context))
-        told = told_in(line)
-        if told is None:
+        announcement = told_in(line)
+        if announcement is None:
             return []
-        self._kept.progress = self._kept.progress if told.progress is None else told.progress
-        self._kept.note = self._kept.note if told.note is None else told.note
-        return list(told.readings)
+        self._kept.progress = self._kept.progress if announcement.progress is None else announcement.progress
+        self._kept.note = self._kept.note if announcement.note is None else announcement.note
+        return list(announcement.readings)
 
     def _with_wanted(self, line: str, readings: list[MetricReading]) -> list[MetricReading]:
         """What the user asked for comes under the name that the user gave it."""
         wanted = self._kept.wanted
         if wanted is None:
             return readings
-        named = [replace(one, name=wanted.name or one.name) if is_wanted(one.name, wanted) else one for one in readings]
-        if wanted.pattern is None and (named != readings or any(one.name == wanted.name for one in readings)):
+        named = [
+            replace(reading, name=wanted.name or reading.name) if is_wanted(reading.name, wanted) else reading
+            for reading in readings
+        ]
+        if wanted.pattern is None and (named != readings or any(reading.name == wanted.name for reading in readings)):
             return named
-        found = read_wanted(line, wanted)
-        others = [one for one in named if found is None or one.name != found[0]]
-        return [*others, MetricReading(*found, self._kept.context.step, exact=True)] if found is not None else others
+        wanted_value = read_wanted(line, wanted)
+        others = [reading for reading in named if wanted_value is None or reading.name != wanted_value[0]]
+        return (
+            [*others, MetricReading(*wanted_value, self._kept.context.step, exact=True)]
+            if wanted_value is not None
+            else others
+        )
 
     def _has_room(self, name: str) -> bool:
         if name not in self._kept.names and len(self._kept.names) < MOST_NAMES:

@@ -28,7 +28,9 @@ def read_wanted(line: str, wanted: WantedMetric) -> tuple[str, float] | None:
     if match is None:
         return None
     named = match.groupdict()
-    text = named["value"] if named.get("value") is not None else next((one for one in match.groups() if one), None)
+    text = (
+        named["value"] if named.get("value") is not None else next((group for group in match.groups() if group), None)
+    )
     value = number_of(text) if text is not None else None
     return (named.get("name") or wanted.name or UNNAMED, value) if value is not None else None
 
