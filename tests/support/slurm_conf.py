@@ -10,6 +10,9 @@ from pathlib import Path
 
 CLUSTER = "gputui"
 PARTITION = "gpu"
+SCAVENGE, URGENT = "scavenge", "urgent"
+"""Jobs of `urgent` take the GPUs of the others': those of `scavenge` are put back into the queue, the rest cancelled."""
+PREEMPTION = {SCAVENGE: "PriorityTier=1 PreemptMode=REQUEUE", URGENT: "PriorityTier=9 PreemptMode=OFF"}
 
 _SLURM = """\
 ClusterName={cluster}
@@ -37,6 +40,8 @@ SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=1,sched_interval=2,bf_interval=5,bf_max_job_test=2000,default_queue_depth=2000
 PriorityType=priority/multifactor
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/log/ended
 AccountingStorageType=accounting_storage/none
@@ -82,8 +87,9 @@ def write(folder: Path, port: int, nodes: Sequence[Node], settings: Mapping[str,
             f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={node.port} CPUs=16 RealMemory=64000 "
             f"Gres=gpu:{node.gpus} State=UNKNOWN\n"
         )
-    lines.append(f"PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n")
+    lines.append(f"PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=INFINITE State=UP PreemptMode=CANCEL\n")
     lines.append(f"PartitionName=short Nodes={nodes[0].name} MaxTime=10 State=UP\n")
+    lines += [f"PartitionName={name} Nodes=ALL MaxTime=INFINITE State=UP {rest}\n" for name, rest in PREEMPTION.items()]
     (folder / "etc/gres.conf").write_text("".join(_devices(folder, node) for node in nodes))
     # No ConstrainDevices: the GPUs are not there. Slurm's own folder, so that clusters side by side stay apart.
     (folder / "etc/cgroup.conf").write_text("CgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n")

@@ -8,9 +8,8 @@ from gputui.core.crash_kind import CrashKind
 from gputui.core.events import Exited, NodeFailed, NoRoom, NotStarted, Outcome, Vanished
 
 from .answers import SlurmEnd
-from .supervisor import CLAIM_FAILED, CLAIM_TAKEN, FOLDER_UNSEEN
+from .supervisor import CLAIM_FAILED, CLAIM_TAKEN, FOLDER_UNSEEN, KILLED
 
-KILLED = 137
 FORGOTTEN = "Slurm does not know it any more, and it left no exit record: it may have run"
 RESTARTED = "Slurm ended it and started it a second time, which was turned away: it may have run to any point"
 

@@ -22,13 +22,17 @@ BEGUN, ENDED = "begun", "ended"
 """What the names of news end with."""
 KILL_SIGNAL = 40
 """Asks it to kill the tree: a signal that nobody else uses, as Slurm takes it and (RTMIN+6) as bash does."""
+KILLED = 128 + 9
+"""The code of what ended with nobody left to tell how."""
 GPU_USE = "gpu_use.csv"
 """In the job's folder, every two seconds: index, utilisation in %, used and total memory in MiB, °C, W of its GPUs."""
 _GIVEN = "GPUTUI_SLURM_"
 
-# Traps only take notes: bash forgets how the command ended when a trap within `wait` starts processes.
-# A trapped signal ends `wait` too. What a command left behind is looked for only where Slurm has no control group to
-# clear away, or where it was ordered to end and may take its time.
+# A trapped signal ends `wait`, and bash forgets how a child ended that ends in the same moment, as it does when Slurm
+# signals all of a job (5.2.15 then says -1, once and for ever). So a shell that waits in the foreground, which no trap
+# cuts short, witnesses the command's end and tells it by a pipe; traps only take notes. What a command left behind is
+# looked for only where Slurm has no control group to clear away, or where it was ordered to end and may take its time.
+_SIGNALS = "HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ RTMIN+6"
 TEXT = f"""\
 #!/bin/bash
 gputui_folder=${_GIVEN}FOLDER gputui_key=${_GIVEN}KEY gputui_token=${_GIVEN}TOKEN gputui_cwd=${_GIVEN}CWD
@@ -58,7 +62,7 @@ gputui_tree() {{
         gputui_pid=${{gputui_line#/proc/}} gputui_pid=${{gputui_pid%/environ}}
         [ -z "${{gputui_parent[$gputui_pid]}}" ] || gputui_member[$gputui_pid]=1
     done
-    [ -z "${{gputui_parent[$gputui_child]}}" ] || gputui_member[$gputui_child]=1
+    [ -z "${{gputui_parent[$gputui_witness]}}" ] || gputui_member[$gputui_witness]=1
     while [ -n "$gputui_grew" ]; do
         gputui_grew=
         for gputui_pid in "${{!gputui_parent[@]}}"; do
@@ -67,26 +71,34 @@ gputui_tree() {{
             gputui_member[$gputui_pid]=1 gputui_grew=1
         done
     done
-    unset "gputui_member[$$]"
+    unset "gputui_member[$$]" "gputui_member[$gputui_witness]"
     # The command itself first: it must not see its children end and go on to an end of its own.
-    gputui_found=(${{gputui_member[$gputui_child]:+"$gputui_child"}})
-    unset "gputui_member[$gputui_child]"
-    gputui_found+=("${{!gputui_member[@]}}")
+    gputui_found=()
+    for gputui_pid in "${{!gputui_member[@]}}"; do
+        [ "${{gputui_parent[$gputui_pid]}}" != "$gputui_witness" ] || gputui_found+=("$gputui_pid")
+    done
+    for gputui_pid in "${{!gputui_member[@]}}"; do
+        [ "${{gputui_parent[$gputui_pid]}}" = "$gputui_witness" ] || gputui_found+=("$gputui_pid")
+    done
 }}
 gputui_signal() {{
     gputui_tree
     [ ${{#gputui_found[@]}} = 0 ] || kill -s "$1" "${{gputui_found[@]}}" 2>/dev/null
 }}
+gputui_continue() {{
+    kill -s CONT "$gputui_witness" "${{gputui_found[@]}}" 2>/dev/null
+}}
 gputui_terminate() {{
     gputui_ordered=1
     gputui_signal TERM
-    [ ${{#gputui_found[@]}} = 0 ] || kill -s CONT "${{gputui_found[@]}}" 2>/dev/null
+    gputui_continue
 }}
 gputui_kill() {{
     gputui_ordered=1
     local gputui_round
     for gputui_round in {{1..60}}; do
         gputui_signal KILL
+        gputui_continue
         [ ${{#gputui_found[@]}} != 0 ] || break
         sleep 0.05
     done
@@ -135,24 +147,32 @@ then
     gputui_over {LOG_FAILED_LINE.decode()} 126
 fi
 eval "set -- $gputui_words"
+exec {{gputui_ends}}<> <(:)
 (
-    trap - HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ RTMIN+6
-    set +C
-    export {TOKEN_VARIABLE}=$gputui_token
-    exec "$@"
-) </dev/null >>"$gputui_out" 2>>"$gputui_err" &
-gputui_child=$!
+    trap : {_SIGNALS}
+    (
+        trap - {_SIGNALS}
+        set +C
+        export {TOKEN_VARIABLE}=$gputui_token
+        exec {{gputui_ends}}<&-
+        exec "$@"
+    ) >>"$gputui_out" 2>>"$gputui_err"
+    echo "$?" >&"$gputui_ends"
+) </dev/null >/dev/null 2>&1 &
+gputui_witness=$!
 if [ -n "$gputui_gpus" ] && [ -n "$GPUTUI_JOB_DIR" ] && command -v nvidia-smi >/dev/null; then
     gputui_sample </dev/null >/dev/null 2>&1 &
     gputui_sampler=$!
 fi
 while :; do
     gputui_rang=
-    wait "$gputui_child"
+    wait "$gputui_witness"
     gputui_code=$?
     [ -n "$gputui_rang" ] || break
     gputui_obey
 done
+if read -r -t 1 -u "$gputui_ends" gputui_told; then gputui_code=$gputui_told; fi
+[ "$gputui_code" != -1 ] || gputui_code={KILLED}
 [ -z "$gputui_sampler" ] || kill -s KILL "$gputui_sampler" 2>/dev/null
 gputui_found=()
 {{ read -r -d '' gputui_groups </proc/self/cgroup; }} 2>/dev/null
