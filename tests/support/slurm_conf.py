@@ -11,7 +11,7 @@ from pathlib import Path
 CLUSTER = "gputui"
 PARTITION = "gpu"
 SCAVENGE, URGENT = "scavenge", "urgent"
-"""Jobs of `urgent` take the GPUs of the others': those of `scavenge` are put back into the queue, the rest cancelled."""
+"""Jobs of `urgent` take others' GPUs: those of `scavenge` are put back into the queue, the rest are cancelled."""
 PREEMPTION = {SCAVENGE: "PriorityTier=1 PreemptMode=REQUEUE", URGENT: "PriorityTier=9 PreemptMode=OFF"}
 
 _SLURM = """\
@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, str] = {
     "JobAcctGatherType": "jobacct_gather/none",
     "ReturnToService": "2",
     "JobRequeue": "0",
-    "KillWait": "5",
+    "KillWait": "30",  # a busy machine takes its time to end what is told to
     "MessageTimeout": "5",  # a dead controller is given up after about twice that
     "SlurmctldTimeout": "30",
     "SlurmdTimeout": "60",  # a busy machine is no dead node

@@ -1,4 +1,4 @@
-"""The supervisor by itself, as Slurm's step daemon would start it: what it writes when all of a job is signalled at once.
+"""The supervisor by itself, as Slurm would start it: what it writes when all of a job is signalled at once.
 
 Slurm's own part is in tests/slurm.
 """
@@ -30,7 +30,7 @@ class Supervisor:
             (folder / name).mkdir(parents=True)
         launch = Launch(
             job=0, attempt=1, command=command, shell="", login_shell=False, cwd=str(folder / "work"),
-            environment=dict(os.environ), out=str(folder / "OUT"), err=None,
+            environment=dict(os.environ), out=str(folder / "OUT"), err=str(folder / "ERR"),
         )  # fmt: skip
         environment = {**variables(launch, f"token-{folder.name}", str(folder)), "SLURM_JOB_ID": "1"}
         self._process = subprocess.Popen(
