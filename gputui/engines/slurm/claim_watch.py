@@ -9,10 +9,11 @@ from gputui.core.steps import Step, reached
 from gputui.engines.claims import Absent, BatchBegun, FolderGone, LogFailed, Revoked, Unreadable, WrittenExit
 
 from .live import BatchAttempt, BatchOrder
-from .outcomes import KILLED, after_exit, without_record
+from .outcomes import after_exit, without_record
 from .parts import SlurmParts
 from .records import ClaimReading
 from .stop import BatchStopper
+from .supervisor import KILLED
 from .withdrawal import Withdrawal
 
 RECORD_PATIENCE = 60.0
