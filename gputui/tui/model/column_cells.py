@@ -56,6 +56,11 @@ def state(*, short: bool) -> Cell:
     return lambda facts: f"{sign_of(facts.job)} {state_word(facts.job, short=short)}"
 
 
+def pid(facts: RowFacts) -> str:
+    """The command's own, by which it can be signalled."""
+    return str(facts.told.pids.get(facts.job.id, ""))
+
+
 # What
 
 

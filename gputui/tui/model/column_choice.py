@@ -27,6 +27,8 @@ WIDE = 100
 MOST_PARAMETER = (14, 10, 8)
 """How wide a value may be, and how far columns are narrowed before they give up."""
 LEAST_NAME, GOOD_NAME, LONGEST_NAME = 12, 24, 60
+PID = 7
+"""Digits of the largest that Linux gives."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,15 @@ class TableShape:
     days: bool = False
     """Times of day are of several days."""
     peaks: bool = False
+    pids: bool = False
+    """Commands run on this machine, where a pid is good for something."""
 
 
 @dataclass(frozen=True)
 class _Detail:
     """How much of everything is shown."""
 
+    pid: bool = True
     peak: bool = True
     last: bool = True
     trend: int = TREND
@@ -70,12 +75,12 @@ class _Detail:
 
 
 _STEPS: tuple[dict[str, object], ...] = (
-    {"peak": False}, {"last": False}, {"trend": 1}, {"bar": False}, {"tight": True}, {"words": 1}, {"place": False},
-    {"end": False}, {"second": False}, {"widest": MOST_PARAMETER[1]}, {"percent": False}, {"trend": 0},
-    {"widest": MOST_PARAMETER[2]}, {"priority": False}, {"words": 0}, {"time": False},
+    {"pid": False}, {"peak": False}, {"last": False}, {"trend": 1}, {"bar": False}, {"tight": True}, {"words": 1},
+    {"place": False}, {"end": False}, {"second": False}, {"widest": MOST_PARAMETER[1]}, {"percent": False},
+    {"trend": 0}, {"widest": MOST_PARAMETER[2]}, {"priority": False}, {"words": 0}, {"time": False},
 )  # fmt: skip
 """What goes first comes first."""
-_NARROW = 6
+_NARROW = 7
 """Steps that are taken in any case below the width from which rows have bars."""
 
 
@@ -93,16 +98,21 @@ def layout(room: int, shape: TableShape) -> ColumnLayout:
 
 
 def width_needed(shape: TableShape) -> int:
-    """With which everything is shown."""
-    name = min(LONGEST_NAME, max(LEAST_NAME, shape.longest_name))
-    return _taken(_columns(shape, _Detail(), name)) + 2
+    """With which everything is shown, but for pids: those have their place where room is left over."""
+    return _taken(_columns(shape, _Detail(pid=False), _whole_name(shape))) + 2
+
+
+def _whole_name(shape: TableShape) -> int:
+    return min(LONGEST_NAME, max(LEAST_NAME, shape.longest_name))
 
 
 def _least_name(shape: TableShape, dropped: int) -> int:
     """While much can still be dropped, names are given more."""
     if not shape.names:
         return 0
-    return min(shape.longest_name, GOOD_NAME) if dropped <= len(_STEPS) // 2 else LEAST_NAME
+    if not dropped:
+        return _whole_name(shape)
+    return min(shape.longest_name, GOOD_NAME) if dropped <= len(_STEPS) // 2 + 1 else LEAST_NAME
 
 
 def _taken(columns: Sequence[QueueColumn]) -> int:
@@ -162,6 +172,8 @@ def _who(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
     if shape.places and detail.place:
         made.append(QueueColumn("gpu", shape.places, Group.WHO, lambda facts: gpus_of(facts.job), "gpu", "g",
                                 right=True, before=1))  # fmt: skip
+    if shape.pids and detail.pid:
+        made.append(QueueColumn("pid", PID, Group.WHO, cells.pid, right=True))
     return made
 
 

@@ -36,6 +36,8 @@ class Told:
     whys: Mapping[JobId, str] = field(default_factory=dict)
     progress: Mapping[JobId, float] = field(default_factory=dict)
     """How far running jobs are, 0 to 1."""
+    pids: Mapping[JobId, int] = field(default_factory=dict)
+    """Of the commands that run, where there is a column for them."""
     now: float = 0.0
     results: Mapping[JobId, JobResults] = field(default_factory=lambda: NO_RESULTS)
     shape: ResultShape = NO_RESULT_SHAPE

@@ -111,6 +111,7 @@ class MainScreen(Screen[None]):
         (self.table if self.bridge.has_session else self.gpus).focus()
         self.set_interval(PAINT_EVERY, self.log_pane.tick)
         self.set_interval(LOOK_EVERY, self.look)
+        self.queue.restore_order()
         self.places.begin()
         self.call_after_refresh(self.paint)  # not before it counts as mounted, or the first news would be lost
         self.call_after_refresh(self.look)
@@ -263,6 +264,7 @@ class MainScreen(Screen[None]):
 
     @on(QueueTable.ViewChanged)
     def _view_changed(self) -> None:
+        self.queue.keep_order()
         self.queue.paint_titles()
         self.call_after_refresh(self.queue.look)
 

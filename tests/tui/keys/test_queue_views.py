@@ -6,6 +6,8 @@ from support.stage import LONG, Stage, on_stage, spec
 from textual.widgets import Input
 
 from gputui.core.job import StateName
+from gputui.session.control.job_details import Details
+from gputui.session.files.looked import keep_order, kept_order
 from gputui.tui.model.arrangement import Pane
 from gputui.tui.model.rows import Tab
 from gputui.tui.model.sorting import PARAMETER, QUEUE_ORDER, TIME
@@ -188,3 +190,45 @@ async def test_sorted_by_time_the_jobs_are_in_the_order_of_what_that_column_show
     await stage.until(lambda: stage.shown == [1, 0, 2, 3], "what runs goes on in the order as time passes")
     await stage.press("s", "t")
     assert stage.shown == [3, 2, 0, 1]
+
+
+@on_stage(lanes=1, size=(170, 40))
+async def test_where_there_is_room_the_pid_of_the_command_is_a_column(stage: Stage) -> None:
+    await stage.add(f"{LONG} 1")
+    await stage.until(lambda: stage.snapshot.running == 1, "it runs")
+    await stage.press("z")
+    asked: list[Details] = []
+
+    def ask() -> bool:
+        stage.main.bridge.details(0, asked.append)
+        return bool(asked and asked[-1].pid)
+
+    await stage.until(ask, "its pid is known")
+    await stage.until(lambda: f"{asked[-1].pid}" in stage.text and " pid " in stage.text, "the pid of the command")
+    await stage.press("z")
+    await stage.until(lambda: " pid " not in stage.text, "beside a log the room is the log's")
+
+
+@on_stage(lanes=1)
+async def test_the_order_is_kept_for_whoever_opens_the_session_next(stage: Stage) -> None:
+    await stage.add("train --lr 0.1", "train --lr 0.01", hold=True)
+    owner = stage.main.bridge.owner
+    assert owner is not None
+    await stage.press("s", "l")
+    await stage.until(lambda: kept_order(owner.paths.private) == (LR, False), "it is kept")
+    await stage.press("s", "l")
+    await stage.until(lambda: kept_order(owner.paths.private) == (LR, True), "and turned round")
+    stage.table.set_view(sort=QUEUE_ORDER, reverse=False)
+    keep_order(owner.paths.private, LR, reverse=True)
+    stage.main.queue.restore_order()
+    assert (stage.table.rows.sort, stage.table.rows.reverse) == (LR, True)
+    keep_order(owner.paths.private, "no such column", reverse=False)
+    stage.main.queue.restore_order()
+    assert stage.table.rows.sort == LR, "a later version's column is not known here"
+
+
+@on_stage(lanes=1, size=(80, 24))
+async def test_a_long_filter_on_a_narrow_screen_is_cut_and_its_count_stays(stage: Stage) -> None:
+    await stage.add("train resnet --lr 0.1", "train resnet --lr 0.01", hold=True)
+    await stage.press("/", *"state:held lr=0.1 train resnet", "enter")
+    await stage.shows("…: 1 shown")

@@ -5,15 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from gputui.core.job import Active, Blocked, Delayed, Held, Job, JobId, Waiting
 from gputui.core.mode import Mode
+from gputui.core.views.cells import cut
 from gputui.logs.plain import plain
 from gputui.logs.progress_reader import ProgressReader
+from gputui.session.control.json_shapes import pid_of
+from gputui.session.files.looked import keep_order, kept_order
 from gputui.tui.looks.palette import Palette, palette_of
 from gputui.tui.model.result_cells import best_result
 from gputui.tui.model.rows import SHOWN_STATES, Tab
+from gputui.tui.model.sorting import METRIC, PARAMETER, QUEUE_ORDER, SECOND, SORTS, TIME
 from gputui.tui.widgets.band import BandPart
 
 if TYPE_CHECKING:
@@ -21,12 +26,31 @@ if TYPE_CHECKING:
 
 MOST_PROGRESS = 24
 """Rows whose log is looked at for progress."""
+LEAST_FILTER = 4
+"""Cells of a filter in the band, however little room there is."""
 
 
 class QueuePresenter:
     def __init__(self, main: MainScreen) -> None:
         self._main = main
         self._progress = ProgressReader()
+        self._order = (QUEUE_ORDER, False)
+        """As it is kept."""
+
+    def restore_order(self) -> None:
+        """As the queue was sorted when it was last looked at."""
+        owner, table = self._main.bridge.owner, self._main.table
+        if owner is not None and (kept := kept_order(owner.paths.private)) is not None:
+            self._order = kept
+            if kept[0] in (*SORTS, TIME, METRIC, SECOND) or kept[0].startswith(PARAMETER):
+                table.set_view(sort=kept[0], reverse=kept[1])
+
+    def keep_order(self) -> None:
+        main, rows = self._main, self._main.table.rows
+        order = (rows.sort, rows.reverse)
+        if order != self._order and main.bridge.owner is not None and main.crash_visit is None and not main.read_only:
+            self._order = order
+            keep_order(main.bridge.owner.paths.private, rows.sort, reverse=rows.reverse)
 
     def paint_titles(self) -> None:
         """What stands in the band: tabs with their counts, what all jobs share, the best."""
@@ -38,22 +62,25 @@ class QueuePresenter:
             count = main.snapshot.count(*SHOWN_STATES[tab])
             alarm = palette.failure if tab is Tab.FAILED and count else palette.best if chosen else palette.past
             parts += [(f"{tab} ", palette.best if chosen else palette.past), (f"{count:,}", alarm), gap]
-        parts += [gap, *self._told(palette)]
-        main.queue_band.show(parts, self._best(palette))
+        best = self._best(palette)
+        used = sum(cell_len(text) for text, _ in (*parts, gap, *best)) + len("2 Queue ")
+        parts += [gap, *self._told(palette, main.queue_band.size.width - used)]
+        main.queue_band.show(parts, best)
 
     def clicked(self, part: int | None) -> None:
         """On a part of the band; those of the tabs come first, three for each."""
         if part is not None and 0 <= (number := (part - 1) // 3) < len(Tab):
             self._main.table.set_view(tab=list(Tab)[number])
 
-    def _told(self, palette: Palette) -> list[BandPart]:
+    def _told(self, palette: Palette, room: int) -> list[BandPart]:
         """Marks and the filter, while there are any, or else what all commands share."""
         table = self._main.table
         hidden = table.hidden_marks()
         marked = f"{len(table.marks):,} marked" if table.marks else ""
         marked += f", {hidden:,} of them not in this view" if hidden else ""
-        found = f"{len(table.rows):,} shown /{plain(table.rows.filter.written)}" if table.rows.filter else ""
-        words = " · ".join(part for part in (marked, found) if part)
+        count = f": {len(table.rows):,} shown"
+        written = cut(plain(table.rows.filter.written), max(LEAST_FILTER, room - len(marked) - len(count) - 4))
+        words = " · ".join(part for part in (marked, f"/{written}{count}" if table.rows.filter else "") if part)
         if words:
             return [(words, palette.focus + Style(bold=True))]
         return [(plain(table.parameters.common()), palette.past)]
@@ -69,7 +96,8 @@ class QueuePresenter:
         jobs = table.visible_jobs()
         running = [job for job in jobs if isinstance(job.state, Active)]
         progress = {job.id: far for job in running[:MOST_PROGRESS] if (far := self._progress_of(job)) is not None}
-        table.tell(now=self._main.now(), progress=progress)
+        pids = {job.id: pid for job in running if (pid := pid_of(job)) is not None} if table.shows_pids else {}
+        table.tell(now=self._main.now(), progress=progress, pids=pids)
         told = [job.id for job in jobs if isinstance(job.state, self._explained())]
         self._main.bridge.whys(told, self._whys_came)
 

@@ -22,6 +22,7 @@ from gputui.core.results import Direction
 from gputui.core.snapshot import Snapshot
 from gputui.core.views.parameter_columns import Parameters
 from gputui.tui.looks.palette import Palette, palette_of
+from gputui.tui.model.column_cells import pid
 from gputui.tui.model.column_choice import layout, width_needed
 from gputui.tui.model.columns import ColumnLayout, Piece
 from gputui.tui.model.row_facts import RowFacts, Told
@@ -108,18 +109,28 @@ class PaintedRows(ScrollView, can_focus=True):
     # What rows say
 
     def tell(
-        self, *, now: float, progress: Mapping[JobId, float] | None = None, whys: Mapping[JobId, str] | None = None
+        self,
+        *,
+        now: float,
+        progress: Mapping[JobId, float] | None = None,
+        whys: Mapping[JobId, str] | None = None,
+        pids: Mapping[JobId, int] | None = None,
     ) -> None:
         """What rows say besides what their jobs know; only what changed is repainted."""
         told = self.told
         before = told.whys
         told.now = now
         told.progress = progress if progress is not None else told.progress
+        told.pids = pids if pids is not None else told.pids
         told.whys = whys if whys is not None else told.whys
         changed = {job for job in before.keys() | told.whys.keys() if before.get(job) != told.whys.get(job)}
         if self._shape.changed():
             self._lay_out_anew()
         self.repaint_jobs([*changed, *(job.id for job in self.visible_jobs() if isinstance(job.state, Active))])
+
+    @property
+    def shows_pids(self) -> bool:
+        return any(column.text is pid for column in self.laid_out().columns)
 
     def repaint_jobs(self, jobs: Iterable[JobId]) -> None:
         """Only the rows of these jobs, where they are in sight."""

@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from gputui.core.job import DEFAULT_PRIORITY
-from gputui.core.lanes import DeviceKind
+from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.results import JobResults
 from gputui.core.views.cells import width
 from gputui.tui.model.column_choice import LEAST_NAME, TableShape
@@ -53,6 +53,7 @@ class ShapeMemory:
             results=self._results,
             days=self._days,
             peaks=self._peaks,
+            pids=not self._on_cluster,
         )
         return self._shown
 
@@ -70,10 +71,18 @@ class ShapeMemory:
             if longest > self._longest_name:
                 self._longest_name = -(-longest // NAME_STEP) * NAME_STEP
 
+    @property
+    def _lanes(self) -> tuple[Lane, ...]:
+        return (*self._table.snapshot.lanes, *self._table.snapshot.leaving)
+
+    @property
+    def _on_cluster(self) -> bool:
+        return any(lane.kind is DeviceKind.SLURM for lane in self._lanes[:1])
+
     def _places(self) -> int:
         """Where all jobs run on the one device there is, or on none, nobody needs to be told where."""
-        lanes = (*self._table.snapshot.lanes, *self._table.snapshot.leaving)
-        if any(lane.kind is DeviceKind.SLURM for lane in lanes[:1]):
+        lanes = self._lanes
+        if self._on_cluster:
             return max(LEAST_NODE, self._longest_place)
         devices = {lane.devices for lane in lanes if lane.devices}
         return self._longest_place if len(devices) > 1 or any(len(each) > 1 for each in devices) else 0

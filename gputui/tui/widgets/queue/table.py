@@ -113,11 +113,16 @@ class QueueTable(PaintedRows):
             self.repaint_jobs(changed)
 
     def tell(
-        self, *, now: float, progress: Mapping[JobId, float] | None = None, whys: Mapping[JobId, str] | None = None
+        self,
+        *,
+        now: float,
+        progress: Mapping[JobId, float] | None = None,
+        whys: Mapping[JobId, str] | None = None,
+        pids: Mapping[JobId, int] | None = None,
     ) -> None:
         if self.rows.pass_time(self.snapshot, now):
             self._rows_moved(len(self.rows))
-        super().tell(now=now, progress=progress, whys=whys)
+        super().tell(now=now, progress=progress, whys=whys, pids=pids)
 
     def reset(self, snapshot: Snapshot) -> None:
         """All anew, as when another owner has the session."""
