@@ -28,12 +28,15 @@ def commands(owner: Owner) -> list[str]:
 
 
 def blocked(owner: Owner, until_set: threading.Event) -> None:
-    """Its thread does nothing until then."""
+    """Its thread does nothing until then; returns when it stands still, for a turn that was due comes first."""
+    stands_still = threading.Event()
 
     def wait() -> None:
+        stands_still.set()
         until_set.wait(60)
 
     owner.loop.call_soon_threadsafe(wait)
+    assert stands_still.wait(60)
 
 
 def test_a_line_that_was_read_from_a_fifo_is_taken_in_by_an_owner_that_leaves(tmp_path: Path) -> None:
