@@ -29,6 +29,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}$")
 _FILE_NUMBER = re.compile(r"(?<![A-Za-z0-9.])\d++(?![A-Za-z])|(?<=[A-Za-z])\d{3,}")
 _REQUEST = re.compile(r"\(?[Rr]equest[ _-]?[Ii][Dd]:? ?[\w=;.:-]++\)?")
 _RANK = re.compile(r"\b([Rr]ank|GPU|gpu|cuda:?|worker|pid) ?\d++\b")
+_THREAD = re.compile(r"\bthread '[^']{1,60}'(?: \(\d++\))?")
 _PLACE = re.compile(r" \((/[^()\s]{1,300}/)([\w.-]{1,100}\.\w{1,5})\)$")
 
 
@@ -36,6 +37,7 @@ def alike(message: str) -> str:
     """The message with addresses, sizes, times, pids and temporary names replaced; at most 200 characters."""
     message = _REQUEST.sub("", message)
     message = _UUID.sub("<uuid>", message)
+    message = _THREAD.sub("thread", message)
     message = _TIME.sub("<time>", message)
     message = _SCRATCH.sub(_scratch, message)
     message = _PLACE.sub(r" (\2)", message)

@@ -15,6 +15,7 @@ from .crashes.kinds import kind_in
 from .crashes.last_words import farewell, last_words
 from .crashes.naming import named
 from .crashes.signals import by_signal, signal_of
+from .crashes.stacks import above_stack
 from .crashes.traces import Trace, traces_in
 from .likeness import LONGEST_MESSAGE, alike, shortened
 from .tail import FAR_TAIL_BYTES, read_tail
@@ -118,6 +119,7 @@ def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
     for log in logs:
         if cause := complaint(log.lines, log.verdict.claimed, code):
             yield cause
+    yield from (Found(said) for log in logs if (said := above_stack(log.lines)))
     yield from (_exception(log, log.verdict.wrapper) for log in logs if log.verdict.wrapper)
     if cause := _first(logs, aftermath, cancelled):
         yield cause

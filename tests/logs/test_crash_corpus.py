@@ -24,7 +24,7 @@ Sample = dict[str, Any]
 Reading = list[tuple[Sample, Crash]]
 
 
-@pytest.fixture(scope="module", params=["crashes.jsonl", "others.jsonl"])
+@pytest.fixture(scope="module", params=["crashes.jsonl", "others.jsonl", "unseen_crashes.jsonl"])
 def reading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reading:
     folder = tmp_path_factory.mktemp("corpus")
     samples = [json.loads(line) for line in (CORPUS / request.param).read_bytes().split(b"\n") if line]

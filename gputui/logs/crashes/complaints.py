@@ -64,17 +64,20 @@ _ENDED_CHILD = re.compile(
 _COMPILER = re.compile(r"\S{1,300}?[:(]\d{1,7}(?:[:,]\d{1,5})?\)?: (?:fatal )?error\b")
 _FORMS = re.compile(
     r"(?:[^\s:]{1,100}: +)?(?:(?i:fatal|error|fatal error|panic)\b:? +\S|(?i:fatal|error|panic): *\S)"
-    r"|(?:.{0,80}?[\s\[|:])?(?:ERROR|CRITICAL|FATAL|SEVERE)\b\W{0,3}\S|Error (?:in|using|at|while|executing)\b"
+    r"|(?:.{0,80}?[\s\[|:=])?(?:ERROR|CRITICAL|FATAL|SEVERE)\b\W{0,3}\S|Error (?:in|using|at|while|executing)\b"
     r"|[\w-]{1,40} (?:error|fatal) {0,4}: \S|.{1,60} the following error: "
     r"|\{.{0,200}\"(?:level|severity)\": ?\"(?:error|fatal|critical)\"|Exception in thread |FAILED \S{1,300}::"
     r"|forrtl: |Fortran runtime error|thread '.{1,80}' panicked|Uncaught |Unhandled |\s*what\(\): "
     r"|[^\s:]{1,100}: (?:[Cc]annot|[Cc]ould not|[Uu]nable to|[Cc]an't|[Ff]ailed to) \S|[^\s:]{1,60}: +cannot find"
     r"|(?:Cannot|Can't|Could not|Couldn't|Unable to|Failed to|Invalid) \S|.{0,30}ERR! |\*\*\* [A-Z]"
 )
-_PLACE = re.compile(r"Error in \S{1,200} \(line \d+\)|Error termination|Error in startup|ERROR: script returned")
+_PLACE = re.compile(
+    r"Error in \S{1,200} \(line \d+\)|Error termination|Error in startup|ERROR: script returned|error: called from"
+)
 _INCOMPLETE = re.compile(r"Error using\b|Error in .{1,300} : *$|.{0,300}:$")
 _BOX = re.compile(r"╭─ Error ─")
 _USAGE = re.compile(r"\s{0,4}(?:usage|Usage|USAGE): ")
+_FARTHEST_USAGE_ABOVE, _FARTHEST_USAGE_BELOW = 60, 8
 
 _FARTHEST = 400
 _MOST_SUSPECTS = 40
@@ -175,7 +178,8 @@ def _complaint(lines: list[CleanLine], index: int, code: int | None) -> Found | 
 
 
 def _with_usage(kind: CrashKind | None, lines: list[CleanLine], index: int) -> CrashKind:
-    if kind in (None, CrashKind.USAGE) and any(_USAGE.match(line.text) for line in lines[max(0, index - 60) : index]):
+    around = lines[max(0, index - _FARTHEST_USAGE_ABOVE) : index + 1 + _FARTHEST_USAGE_BELOW]
+    if kind in (None, CrashKind.USAGE) and any(_USAGE.match(line.text) for line in around):
         return CrashKind.USAGE
     return kind or CrashKind.EXCEPTION
 

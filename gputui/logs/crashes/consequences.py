@@ -15,7 +15,8 @@ __all__ = ["CrashReading", "judged"]
 # Only says that another process failed.
 _WRAPPER = re.compile(
     r"ChildFailedError|ProcessExitedException|ProcessRaisedException|CalledProcessError|exited unexpectedly|SystemExit|"
-    r"RemoteTraceback|BrokenProcessPool|TerminatedWorkerError|Exit(?:ed)? with (?:exit )?code|returned non-zero exit"
+    r"RemoteTraceback|BrokenProcessPool|TerminatedWorkerError|Exit(?:ed)? with (?:exit )?code|returned non-zero exit|"
+    r"\b[Ss]ee (?:the )?(?:root cause|error\w*|traceback|stack ?trace|logs?) above"
 )
 # What those are left with whose fellow went away.
 _VICTIM = re.compile(

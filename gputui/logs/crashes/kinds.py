@@ -62,8 +62,8 @@ _WORDS = tuple(
          r"|[Ee]xceeded (?:\w{1,12} ){0,3}memory|bad_alloc|[Cc]annot allocate (?:memory|vector)"
          r"|can't allocate memory|java\.lang\.OutOfMemoryError|heap out of memory"
          r"|[Ii]nsufficient (?:virtual )?memory|Out [Oo]f [Mm]emory\b|virtual memory exhausted|OutOfMemoryError\(\)"
-         r"|not enough memory|exceeds maximum array size|memory limit|\bMemoryError\b|would exceed memory"
-         r"|Unable to allocate"),
+         r"|not enough memory|exceeds maximum array size|(?<!shared )memory limit|low on memory"
+         r"|\bMemoryError\b|would exceed memory|Unable to allocate"),
         (CrashKind.NCCL,
          r"\bNCCL\b|\bnccl[A-Z]\w{2,30}|ProcessGroup(?:NCCL|Gloo)|[Cc]ollective operation|gloo/|RCCL"
          r"|store based barrier|process group .{0,40}time"),
@@ -91,12 +91,13 @@ _WORDS = tuple(
          r"|[Ss][Ss][Ll] (?:certificate|error|routines)|HTTP Error \d|(?:Client|Server) Error: .{1,200} for url"
          r"|Repository Not Found|couldn't connect to|[Hh]ost key verification|Could not read from remote|No API key"
          r"|unable to access 'http|Permission denied \(publickey|[Cc]onnection (?:reset|closed) by"
-         r"|Failed to connect to|HTTP (?:status |response )?(?:code )?[45]\d\d\b|[Nn]ot logged in|curl: \("
+         r"|Failed to connect to|HTTP (?:status |response )?(?:code )?[45]\d\d\b|[Nn]ot logged in|gated repo|curl: \("
          r"|gnutls_handshake|Unauthorized|requested URL returned error|Authentication failed"
          r"|[Cc]onnection (?:error|broken|unexpectedly closed)|toomanyrequests"),
         (CrashKind.SIGNAL,
          r"killed by signal|got signal: \d|terminated (?:with|by) signal|died with <Signals|[Ss]egmentation fault"
-         r"|Bus error|SIG(?:SEGV|BUS|KILL|ABRT)|exited on signal|exitcode:? -\d|exit code -\d|terminated abruptly"
+         r"|Bus error|SIG(?:SEGV|BUS|KILL|ABRT)|exited on signal|(?:exit|return) ?(?:code|status)(?: ?[:=])? -\d"
+         r"|terminated abruptly"
          r"|Illegal instruction|core dumped|[Ff]loating point exception|\d Killed\b|exited unexpectedly"
          r"|signal: killed"),
         (CrashKind.NOT_EXECUTABLE, r"cannot execute binary file|Exec format error"),
@@ -118,7 +119,8 @@ _WORDS = tuple(
          r"|unexpected end of file"),
         (CrashKind.USAGE,
          r"error: argument -|unrecognized (?:arguments?|option)|[Nn]o such option|invalid option"
-         r"|unknown (?:flag|option)|invalid choice:|arguments are required"
+         r"|[Uu]nknown (?:command[- ]line )?(?:flag|option|argument)|unexpected argument '-"
+         r"|Could not consume arg|invalid choice:|arguments are required"
          r"|Missing (?:option|argument|parameter|command)|Could not override|Got unexpected extra argument"
          r"|[Ii]nvalid value for '|ambiguous option|expected (?:one|at least one) argument|illegal option"
          r"|option requires an argument|Could not append to config|mismatched input"),

@@ -24,10 +24,14 @@ _OF_THE_TRACE = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS_OF_A_REASON = 3
+_RULE = re.compile(r"[-=*]{40,}$")
+_TALLEST_BOX = 40
 
 
 def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
     """The last line, if it is a sentence; in OUT, which is for news, it must sound like an end."""
+    if said := _between_rules(lines):
+        return said
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
         if not line.text.strip() or is_aftermath(line.text):
@@ -36,6 +40,19 @@ def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozense
             return None
         return line.text if meant_for_errors or _REGRET.search(line.text) else None
     return None
+
+
+def _between_rules(lines: list[CleanLine]) -> str | None:
+    """The first paragraph of a notice that stands between two rules, as MPI draws them, at the very end."""
+    texts = [line.text for line in lines[-_TALLEST_BOX:]]
+    while texts and not texts[-1].strip():
+        texts.pop()
+    rules = [index for index, text in enumerate(texts) if _RULE.match(text)]
+    if len(rules) < 2 or rules[-1] != len(texts) - 1 or is_aftermath(texts[rules[-2] + 1]):
+        return None
+    inside = texts[rules[-2] + 1 : rules[-1]]
+    paragraph = inside[: inside.index("")] if "" in inside else inside
+    return " ".join(text.strip() for text in paragraph) or None
 
 
 def farewell(lines: list[CleanLine]) -> str | None:

@@ -11,6 +11,7 @@ __all__ = ["device_assertion", "named"]
 
 # First lines that only announce what a line below them says.
 _PREAMBLE = re.compile(r"while (?:scanning|parsing|constructing)\b|.{0,1000}:$")
+_ONLY_COUNTS = re.compile(r"\d{1,6} (?:\w{1,30} )?errors? (?:for|in|found)\b.{0,200}$")
 _TELLS = re.compile(r"OOM when allocating|Last error:$")
 _RULE = " \t=-~^*#"
 _ASSERTION = re.compile(r".{0,200}?\.cuh?:\d+: .{0,400}Assertion .{1,300} failed")
@@ -41,6 +42,10 @@ def _below(trace: Trace) -> str:
     for index, text in enumerate(block):
         if _TELLS.match(text):
             return " ".join(block[index : index + 2]) if text.endswith(":") else text
-    if block and (not trace.said or _PREAMBLE.match(trace.said)):
-        return block[0]
+    if _ONLY_COUNTS.match(trace.said):
+        return " ".join(block[:2])
+    if not trace.said:
+        return " ".join(block[: 2 if block[:1] and block[0].endswith(":") else 1])
+    if block and _PREAMBLE.match(trace.said):
+        return next((text for text in block if not text.endswith(":")), block[0])
     return ""
