@@ -38,7 +38,7 @@ def test_a_run_says_which_keeper_does_what_others_added(home: Home) -> None:
     (home.folder / "go").touch()
     done = finished(run)
     assert done.returncode == 0
-    told = f"1 other jobs of this session go on: keeper {waiter} schedules them. Back: gputui --session"
+    told = f"1 other job of this session goes on: keeper {waiter} schedules. Back: gputui --session"
     assert told in done.stderr
     home.gone("the keeper has done the rest and left")
     assert home.runs() == {"mine": 1, "other": 1}

@@ -76,7 +76,7 @@ def test_ctrl_c_d_detaches_and_the_job_runs_on(session: Session) -> None:
         terminal.press(CTRL_C)
         terminal.shows("[d]etach")
         terminal.press("d")
-        terminal.shows("detached: 1 running jobs go on, 1 wait")
+        terminal.shows("detached: 1 running job goes on, 1 waiting")
         assert terminal.status() == 130
         assert session.processes()
     open_gate(session)
@@ -115,7 +115,7 @@ def test_ctrl_c_means_the_same_when_the_jobs_come_on_standard_input(session: Ses
         terminal.press(CTRL_C)
         terminal.shows("[d]etach  d[r]ain  [k]ill 1 running  [c]ontinue")
         terminal.press(keys)
-        terminal.shows("detached: 1 running jobs go on, 1 wait, and nobody schedules them (--no-keeper)")
+        terminal.shows("detached: 1 running job goes on, 1 waiting, and nobody starts more (--no-keeper)")
         assert terminal.status() == 130
         assert session.processes()
     assert session.load().mode is Mode.RUNNING
@@ -149,7 +149,7 @@ def test_ctrl_c_r_drains(session: Session) -> None:
         terminal.press(CTRL_C)
         terminal.shows("[d]etach")
         terminal.press("r")
-        terminal.shows("draining: 1 running jobs go on")
+        terminal.shows("draining: 1 running job goes on")
         open_gate(session)
         assert terminal.status() == 130
     assert session.states() == ["succeeded", "queued"]
@@ -163,7 +163,7 @@ def test_ctrl_c_k_kills_and_what_waits_stays(session: Session) -> None:
         terminal.press(CTRL_C)
         terminal.shows("[d]etach")
         terminal.press("k")
-        terminal.shows("killing 1 running jobs")
+        terminal.shows("killing 1 running job")
         assert terminal.status() == 130
         assert session.processes() == []
     assert session.states() == ["killed", "queued"]

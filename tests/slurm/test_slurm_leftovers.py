@@ -64,7 +64,7 @@ def test_stop_says_that_nothing_is_left_when_slurm_has_nothing_left(pending: Hom
 
 def test_pause_counts_what_has_begun_and_takes_the_rest_back(pending: Home, full: Cluster) -> None:
     done = told(pending, "pause")
-    assert "paused: 0 running jobs go on, 1 wait" in done.stdout + done.stderr
+    assert "paused: nothing runs, 1 job waits" in done.stdout + done.stderr
     until(lambda: ours(full) == [], "Slurm's queue is empty")
 
 
