@@ -163,7 +163,7 @@ def _why_stopped(job: Job, purpose: Purpose) -> str:
         case Purpose.KILL:
             return "killed by the user"
         case Purpose.REQUEUE:
-            return "to go back to the queue, by the user"
+            return "requeued by the user"
         case Purpose.PREEMPT:
             return "gives way to an urgent job"
         case Purpose.HANG:

@@ -170,7 +170,7 @@ def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: Att
         held = Held(f"{event.left[0].words}; end it, then release the job")
         scheduler.change(job, now, "held: the attempt before lives on", keep=True, state=held, attempts=attempts)
     else:
-        commands.settle(scheduler, job, now, "back in the queue", attempts=attempts)
+        commands.settle(scheduler, job, now, "waits again", attempts=attempts)
 
 
 def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
@@ -296,7 +296,7 @@ ADVICE: dict[type, str] = {
     Kill: "it has ended already",
     Suspend: "only a running job can be suspended",
     Continue: "only a suspended job can be continued",
-    Requeue: "only a running job can be put back; rerun one that has ended",
+    Requeue: "only a running job can be requeued; rerun one that has ended",
     Rerun: "only a job that has ended can be rerun",
     Move: "only a waiting job can be moved",
     Edit: "only a waiting job can be edited",

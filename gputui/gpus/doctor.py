@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
-from gputui.core.views.amounts import memory
+from gputui.core.views.amounts import counted, memory
 
 from .leases import SHARED_FOLDERS, shared_folder
 from .sample import DeviceSample, Sample, Status, TroubleKind
@@ -66,7 +66,7 @@ def _trouble(sample: Sample) -> Finding:
 def _summary(sample: Sample) -> Finding:
     cards = [device for device in sample.devices if device.parent is None]
     driver = f", driver {sample.driver}" if sample.driver else ""
-    return Finding(True, f"{len(cards)} device{'s' if len(cards) != 1 else ''}{driver}")
+    return Finding(True, f"{counted(len(cards), 'GPU', 'GPUs')}{driver}")
 
 
 def _device(device: DeviceSample) -> list[Finding]:
@@ -95,7 +95,7 @@ def _hidden(device: DeviceSample) -> Finding:
 def _restriction(sample: Sample, value: str) -> Finding:
     devices = [device for device in sample.devices if not device.mig_enabled]
     shown = sum(device.visible for device in devices)
-    text = f"CUDA_VISIBLE_DEVICES={plain(value)} leaves {shown} of {len(devices)} devices"
+    text = f"CUDA_VISIBLE_DEVICES={plain(value)} leaves {shown} of {counted(len(devices), 'GPU', 'GPUs')}"
     return Finding(shown > 0, text, "" if shown else "unset it, or give --gpus")
 
 

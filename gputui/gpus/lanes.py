@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.views.amounts import counted
 
 from .hardware import Gpu, Hardware
 from .wanted import (
@@ -80,7 +81,7 @@ def _visible_devices(written: str, hardware: Hardware) -> list[str]:
 
 def _cpu_instead(reason: str, hardware: Hardware) -> GivenLanes:
     count = min(_MOST_DEFAULT_CPU_LANES, max(1, hardware.cores // 2))
-    serve = "1 CPU lane serves" if count == 1 else f"{count} CPU lanes serve"
+    serve = counted(count, "CPU lane serves", "CPU lanes serve")
     return GivenLanes(_cpu_lanes(count), f"{reason}: {serve} instead (--gpus cpu:N for more)")
 
 

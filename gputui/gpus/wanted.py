@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 MOST_LANES = 1024
+SIMULATED = 4
+"""GPUs where their number is not said."""
 MOST_IN_SLURM = 1000
 """Jobs in flight: more would only wait in another queue than ours."""
 NO_GPU = "-1"
@@ -83,6 +85,8 @@ def parse_gpus(text: str) -> Wanted:
         return Cpu(1)
     if compact.lower() == "all":
         return All()
+    if compact.lower() == "sim":
+        return Simulated(SIMULATED)
     if match := _STAND_IN.fullmatch(compact.lower()):
         lanes = _within(match[2], 1, MOST_LANES, text, f"{match[1]}:{match[2]}")
         return Cpu(lanes) if match[1] == "cpu" else Simulated(lanes)

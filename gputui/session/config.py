@@ -308,7 +308,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(origin: str, key: str, written: Any) -> Any:
     if isinstance(written, dict):
-        raise ConfigError(f"{origin} is a table, and should be a value")
+        raise ConfigError(f"{origin} is a table; write a value instead: {key} = …")
     return _checked(origin, KEYS[key][0] if key in KEYS else _text, written)
 
 

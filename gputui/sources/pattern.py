@@ -38,12 +38,14 @@ class CommandPattern:
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError) as error:
             raise BadInput(f"the pattern {shown(self._text)!r} cannot be filled: {error}") from None
         if len(command.encode("utf-8", "surrogateescape")) > LONGEST_COMMAND:
-            raise BadInput(f"a command of this pattern is longer than the {LONGEST_COMMAND} bytes it may have")
+            raise BadInput(
+                f"a command of this pattern is longer than the {LONGEST_COMMAND} bytes it may have; call a script"
+            )
         return command
 
     def _parsed(self, text: str, depth: int = 2) -> list[_Piece]:
         if depth == 0:
-            raise BadInput(f"the pattern {shown(self._text)!r} has braces within braces within braces")
+            raise BadInput(f"the pattern {shown(self._text)!r} has braces three deep; write {{{{ and }}}} for braces")
         try:
             parsed = list(Formatter().parse(text))
         except ValueError as error:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import shlex
 
+from gputui.core.views.amounts import counted
+
 from .command_list import unreadable
 from .job_table import checked_command
 from .settings import JobSettings
@@ -47,7 +49,7 @@ def parse_batch(data: bytes, origin: str) -> list[Draft]:
             errors.append(f"{shown(origin)}, line {begins}: {bad}")
     errors += _twice(drafts, origin)
     if errors:
-        more = f" ({len(errors) - 1} more jobs are wrong)" if len(errors) > 1 else ""
+        more = f" ({counted(len(errors) - 1, 'more job is', 'more jobs are')} wrong)" if len(errors) > 1 else ""
         raise BadInput(f"{errors[0]}{more}")
     if not drafts:
         raise BadInput(f"{shown(origin)} holds no jobs; write NAME;; OUTFILE;; COMMAND;;;")
@@ -77,7 +79,7 @@ def _closed(command: str) -> str:
     try:
         shlex.split(command)
     except ValueError:
-        raise BadValue(f"a quote is not closed in {command!r}") from None
+        raise BadValue(f"a quote is not closed in {command!r}; close it") from None
     return command
 
 

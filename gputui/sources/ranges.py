@@ -80,4 +80,6 @@ def _number(written: str) -> float:
 
 def _check_length(written: str, length: int) -> None:
     if length > MOST_VALUES:
-        raise BadValue(f"{written!r} has {length} values, more than the {MOST_VALUES} a range may have")
+        raise BadValue(
+            f"{written!r} has {length} values, more than the {MOST_VALUES} a range may have; write a shorter one"
+        )

@@ -110,7 +110,7 @@ def _devices_in_file(value: list[str | int] | str | int) -> tuple[str, ...]:
 def _variables_in_file(value: dict[str, Scalar]) -> dict[str, str]:
     for name in value:
         if not name or "=" in name or "\0" in name:
-            raise BadValue(f"{name!r} is no name of a variable")
+            raise BadValue(f"{name!r} is no name of a variable; write letters, digits and _")
     return {name: written(entry) for name, entry in value.items()}
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
+from gputui.core.views.amounts import counted
 from gputui.python.user_code.result_folder import STARTED, ResultNote, is_at_work
 from gputui.python.user_code.scheduler_log import SchedulerLog
 
@@ -108,14 +109,14 @@ class TaskConfig(msgspec.Struct, frozen=True):
         notices = []
         foreign = len(self.numbers(Before.FOREIGN))
         if foreign and not self.force_rerun:
-            count = "1 result folder was" if foreign == 1 else f"{foreign} result folders were"
+            count = counted(foreign, "result folder was", "result folders were")
             notices.append(
                 f"{self.origin}: {count} not made by gputui; what is there counts as done (force_rerun: not)"
             )
         if self.temp_folder is not None:
             notices.append(f"{self.origin}: temp_folder is not used: what tasks need is kept in the session")
         if self.shared:
-            count = "1 instance has" if len(self.shared) == 1 else f"{len(self.shared)} instances have"
+            count = counted(len(self.shared), "instance has", "instances have")
             notices.append(
                 f"{self.origin}: {count} the same result folder as an earlier one and is left out "
                 f"({self.shared[0]}); a larger config_string_value_maxlen may tell them apart"

@@ -104,7 +104,7 @@ def bytes_or_share(written: str) -> tuple[int | None, float | None]:
     number, unit = float(match[1]), (match[2] or match[3]).upper()
     if unit == "%":
         if not 0 < number <= 100:
-            raise BadValue(f"{written!r} is not between 0% and 100%")
+            raise BadValue(f"{written!r} is not between 0% and 100%; write 40%")
         return None, number / 100
     if number == 0:
         raise BadValue(f"{written!r} asks for nothing; leave it out")
@@ -152,10 +152,10 @@ def variables(written: str) -> dict[str, str]:
     try:
         pairs = [word.partition("=") for word in split(written)]
     except ValueError as error:
-        raise BadValue(f"{written!r}: {error}") from None
+        raise BadValue(f"{written!r} cannot be read: {error}; close the quote, or quote the backslash") from None
     for name, equals, _ in pairs:
         if not equals or not name.isidentifier():
-            raise BadValue(f"{name!r} is no NAME=VALUE")
+            raise BadValue(f"{name!r} is no NAME=VALUE; write SEED=1")
     return {name: value for name, _, value in pairs}
 
 

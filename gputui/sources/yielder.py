@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from gputui.core.views.amounts import counted
 from gputui.process.descriptors import OpenedPath
 from gputui.process.spawn import spawn
 from gputui.python.user_code.places import USER_CODE
@@ -60,11 +61,12 @@ class Yielder:
                         return
                     batch.append(draft)
                 if len(rest) > LONGEST_ITEM:
-                    raise BadInput(f"{shown(self._path)}, item {self._items + 1} is longer than {LONGEST_ITEM} bytes")
+                    item = f"{shown(self._path)}, item {self._items + 1}"
+                    raise BadInput(f"{item} is longer than the {LONGEST_ITEM} bytes it may have; call a script")
             finally:
                 if batch:
                     yield batch
-        raise BadInput(f"{shown(self._path)} ended before its yielder did, {self._end()}")
+        raise BadInput(f"{shown(self._path)} ended before its yielder did, {self._end()}; see what it printed")
 
     def _draft(self, line: bytes) -> Draft | None:
         """None: it was the last."""
@@ -72,7 +74,7 @@ class Yielder:
         if "end" in message:
             return None
         if "error" in message:
-            raise BadInput(f"{shown(self._path)}, after {self._items} items: {message['error']}")
+            raise BadInput(f"{shown(self._path)}, after {counted(self._items, 'item', 'items')}: {message['error']}")
         self._items += 1
         return draft_of(message["job"], self._path, self._items)
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from gputui.core.events import PauseKind
 from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.amounts import counted
 from gputui.core.views.outlook import goes_on
 from gputui.session.ownership.remains import left_of
 
@@ -24,7 +25,8 @@ def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, her
         return _stopped(snapshot, root, back)
     counts = f"{snapshot.running:,} running, {snapshot.waiting:,} waiting"
     if way is Way.DRAIN:
-        return f"Draining. {snapshot.running:,} running go on to their end, nothing new starts. Back: {back}"
+        runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
+        return f"Draining. {runs}, nothing new starts. Back: {back}"
     if not goes_on(snapshot):
         return _quiet(snapshot, back)
     who = f"keeper {keeper} schedules on" if keeper is not None else "nobody schedules on (--no-keeper)"

@@ -187,7 +187,7 @@ def test_jobs_wait_for_other_jobs(session: gputui.Session) -> None:
 
 def test_waiting_ends_in_time_and_when_nothing_goes_on(session: gputui.Session) -> None:
     slow = session.add("sleep 600")
-    with pytest.raises(TimeoutError, match=r"1 of 1 jobs have not ended within 0\.1 s"):
+    with pytest.raises(TimeoutError, match=r"1 of 1 job not ended within 0\.1 s"):
         slow.wait(timeout=0.1)
     held = session.add("true", hold=True)
     subprocess.run([sys.executable, "-m", "gputui", "kill", "0", "--session", session.path], check=True)

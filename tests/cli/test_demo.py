@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from support.core_world import World, spec
 from support.sessions import GPUTUI, all_pids, environment_of
 from support.terminal import CTRL_C, RecordedTerminal, recorded
 from support.waiting import until
@@ -70,7 +71,7 @@ def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Pat
         terminal.press("j")
         terminal.shows("2/8")
         terminal.shows("crashed alike")
-        terminal.shows("5/8")
+        terminal.shows("2/8  vit jobs miss a file")
         terminal.press("R")
         terminal.shows("reruns the picked")
         terminal.press("\r")
@@ -144,11 +145,39 @@ def test_each_hint_goes_when_its_key_was_used_also_out_of_turn() -> None:
     tour, calm = Tour(mend=lambda: None), Scheduler().snapshot()
     assert tour.look(calm, 0).startswith("1/8")
     tour.seen.acts.add("priority_up")
-    assert tour.look(calm, 1).startswith("2/8")
+    assert STEPS[1].hint in tour.look(calm, 1)
     tour.seen.acts.add("full_log")
-    assert tour.look(calm, 1).startswith("4/8")
+    assert tour.look(calm, 1) == f"4/8  {STEPS[3].way}"
     tour.seen.acts.add("kill")
     assert BEFORE_CRASH in tour.look(calm, 1)
+
+
+def test_a_hint_speaks_of_the_job_under_the_cursor_or_of_the_way_to_one() -> None:
+    world = World("0")
+    world.add(spec("a"), spec("b"))
+    world.place()
+    tour = Tour(mend=lambda: None)
+    tour.seen.acts.add("full_log")
+    snapshot = world.scheduler.snapshot()
+    assert STEPS[2].hint in tour.look(snapshot, 1), "it waits"
+    assert STEPS[2].way in tour.look(snapshot, 0), "it runs"
+    tour.seen.acts.add("priority_up")
+    assert STEPS[3].hint in tour.look(snapshot, 0)
+    assert STEPS[3].way in tour.look(snapshot, 1)
+
+
+def test_the_numbers_of_the_hints_only_rise_whenever_the_crash_comes() -> None:
+    calm, paused = Scheduler().snapshot(), paused_by_crashes()
+    keys = ("full_log", "priority_up", "kill", "add", "focus_gpus")
+    for crash_after in range(len(keys) + 1):
+        tour = Tour(mend=lambda: None)
+        numbers = [tour.look(calm, 0)[0]]
+        for number, key in enumerate(keys):
+            if number == crash_after:
+                numbers += [tour.look(paused, 7)[0], tour.look(paused, 7)[0], tour.look(calm, 1)[0]]
+            tour.seen.acts.add(key)
+            numbers.append(tour.look(calm, 1)[0])
+        assert numbers == sorted(numbers)
 
 
 def test_the_crash_comes_first_and_is_mended_once() -> None:
@@ -159,13 +188,18 @@ def test_the_crash_comes_first_and_is_mended_once() -> None:
     for cursor in (0, 7, 7):
         assert CRASH.hint in tour.look(paused, cursor)
     assert mended == [True]
-    assert tour.look(calm, 0).startswith("1/8")
+    assert tour.look(calm, 0) == f"2/8  {STEPS[0].hint}"
+    assert CRASH.hint not in tour.look(paused, 0), "the tour tells it once"
+    tour.look(calm, 0)
     tour.seen.acts |= {"full_log", "priority_up", "kill", "add", "focus_gpus"}
     assert tour.look(calm, 1).startswith("8/8")
 
 
 def test_every_hint_fits_a_narrow_terminal() -> None:
-    assert all(len(f" demo 1/8  {hint}") <= NARROW for hint in (*(step.hint for step in STEPS), BEFORE_CRASH))
+    assert all(
+        len(f" demo 1/8  {hint}") <= NARROW
+        for hint in (*(hint for step in STEPS for hint in (step.hint, step.way)), BEFORE_CRASH)
+    )
 
 
 # The pretend trainings

@@ -50,7 +50,7 @@ def test_a_list_replaces_plus_adds_and_minus_takes_away(
 
 
 def test_jobs_on_lanes_that_go_run_on_and_that_is_said(owner: FakeOwner, gputui: Gputui) -> None:
-    assert "#4 go on" in gputui("gpus", "-6").err
+    assert "#4 goes on to its end" in gputui("gpus", "-6").err
     assert [event["type"] for event in owner.events()] == ["lanes"]
 
 

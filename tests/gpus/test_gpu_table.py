@@ -100,7 +100,7 @@ def test_doctor_names_every_trouble_with_what_to_do() -> None:
         ),
         {"CUDA_VISIBLE_DEVICES": "0,1"},
     )
-    assert findings[0].text == "3 devices, driver 570.1"
+    assert findings[0].text == "3 GPUs, driver 570.1"
     bad = [finding for finding in findings if not finding.good]
     assert len(bad) == 3
     assert all(finding.advice for finding in bad)

@@ -91,7 +91,7 @@ def test_every_way_to_name_gpus(text: str, groups: list[str]) -> None:
     ("text", "wanted"),
     [
         ("", Cpu(1)), ("  ", Cpu(1)), ("all", All()), (" ALL ", All()), ("cpu:4", Cpu(4)), ("cpu:1024", Cpu(1024)),
-        ("sim:4", Simulated(4)), ("SIM:1", Simulated(1)),
+        ("sim:4", Simulated(4)), ("sim", Simulated(4)), ("SIM:1", Simulated(1)),
     ],
 )  # fmt: skip
 def test_lanes_without_named_gpus(text: str, wanted: object) -> None:

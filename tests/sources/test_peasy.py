@@ -44,7 +44,7 @@ def test_the_last_semicolons_may_be_left_out() -> None:
         (b"a;; b;; c\0;;;", "NUL"),
         (b"a;; b;; \xff;;;", "not UTF-8"),
         (b" \n ;;; ", "holds no jobs"),
-        (b"a;; b;;; c;; d;;;", "(1 more jobs are wrong)"),
+        (b"a;; b;;; c;; d;;;", "(1 more job is wrong)"),
     ],
 )
 def test_one_bad_job_refuses_the_batch(batch: bytes, sentence: str) -> None:

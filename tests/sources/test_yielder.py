@@ -94,7 +94,7 @@ def test_it_is_asked_for_no_more_than_is_wanted(begin: Begin, tmp_path: Path) ->
         (
             "def yielder():\n yield 'a'\n raise ValueError('boom')",
             ["a"],
-            "gen.py, after 1 items: line 3: ValueError: boom",
+            "gen.py, after 1 item: line 3: ValueError: boom",
         ),
         ("def yelder(): pass", [], "AttributeError"),
         ("import nothing_of_the_kind\ndef yielder(): return []", [], "ModuleNotFoundError"),

@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from support.house import sources
@@ -31,6 +32,7 @@ class Sentence(NamedTuple):
     text: str
 
 
+@cache
 def sentences() -> list[Sentence]:
     """By module, in the order of the source."""
     return [
@@ -49,7 +51,7 @@ def _is_said(text: str) -> bool:
 def _texts(node: ast.AST) -> Iterator[tuple[int, str]]:
     for child in _without_docstring(node):
         if isinstance(child, ast.JoinedStr):
-            yield child.lineno, "".join(_part(value) for value in child.values)
+            yield child.lineno, text_of(child)
             yield from (
                 found for value in child.values if isinstance(value, ast.FormattedValue) for found in _texts(value)
             )
@@ -67,8 +69,10 @@ def _without_docstring(node: ast.AST) -> Iterator[ast.AST]:
             yield child
 
 
-def _part(value: ast.expr) -> str:
-    return str(value.value) if isinstance(value, ast.Constant) else "{…}"
+def text_of(node: ast.JoinedStr | ast.Constant) -> str:
+    """As it is written, with `{…}` for what is filled in."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "{…}" for part in parts)
 
 
 def main() -> None:

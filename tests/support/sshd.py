@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from .sessions import GPUTUI
+from .throwaway_users import with_our_python
 from .waiting import until
 
 
@@ -51,8 +52,15 @@ class Lab:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         return key
 
-    def machine(self, name: str, environment: Mapping[str, str] | None = None, *, has_gputui: bool = True) -> Path:
-        """Starts one; its home."""
+    def machine(
+        self,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        has_gputui: bool = True,
+        user: str | None = None,
+    ) -> Path:
+        """Starts one; its home. `user`: who one is there, if not oneself."""
         home = self.folder / f"home-{name}"
         (home / ".local" / "bin").mkdir(parents=True)
         if has_gputui:
@@ -63,8 +71,12 @@ class Lab:
         config = self.folder / f"{name}.conf"
         config.write_text(self._configuration(name, port, home, environment or {}))
         log = self.folder / f"{name}.log"
-        self._daemons.append(subprocess.Popen([self._server, "-D", "-f", config, "-E", log], stdin=subprocess.DEVNULL))
-        self._name(name, port)
+        words = [*(with_our_python() if user is not None else ()), self._server, "-D", "-f", config, "-E", log]
+        self._daemons.append(subprocess.Popen(words, stdin=subprocess.DEVNULL))
+        self._name(name, port, user)
+        if user is not None:
+            self.folder.chmod(0o711)
+            subprocess.run(["chown", "-R", f"{user}:", home], check=True)
         until(lambda: answers(port), f"the sshd of {name} listens: {log.read_text() if log.exists() else ''}")
         return home
 
@@ -96,8 +108,8 @@ class Lab:
         self._listeners.append(listener)
         self._name(name, listener.getsockname()[1])
 
-    def _name(self, name: str, port: int) -> None:
-        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    def _name(self, name: str, port: int, user: str | None = None) -> None:
+        user = user or subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
         with self._settings.open("a") as settings:
             settings.write(
                 f"Host {name}\n HostName 127.0.0.1\n Port {port}\n User {user}\n IdentityFile {self._key}\n"

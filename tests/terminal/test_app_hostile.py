@@ -76,7 +76,7 @@ def test_no_pane_dialog_or_farewell_passes_on_what_a_terminal_would_obey(tmp_pat
             ("\r", "Story"),
             ("K", "kill now"),
             ("R", "reruns the picked"),
-            ("B", "end it and queue it again"),
+            ("B", "B  requeue"),
             ("c", "command"),
         ):
             opens(terminal, keys, wanted)

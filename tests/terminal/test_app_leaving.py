@@ -84,7 +84,7 @@ def test_sigusr1_drains_and_no_keeper_undoes_it(tmp_path: Path) -> None:
     with at_work(tmp_path) as (home, terminal):
         terminal.send_signal(signal.SIGUSR1)
         assert terminal.status() == 0
-        assert "Draining. 2 running go on to their end, nothing new starts." in terminal.text
+        assert "Draining. 2 running jobs go on to their end, nothing new starts." in terminal.text
         restored(terminal)
         (tmp_path / "go").touch()
         home.gone("what ran has ended and the keeper has left")

@@ -26,13 +26,13 @@ def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
         "Shows the lanes, or changes them: a list replaces them all, + adds, - takes away. A lane that is taken away "
-        "while its job runs goes when the job has ended; with --now the job goes back to the queue.",
+        "while its job runs goes when the job has ended; with --now the job is requeued.",
         usage="gpus [LIST | +LIST | -LIST [--now]] [--json]",
         examples="gputui gpus\ngputui gpus 0-3\ngputui gpus +6,7\ngputui gpus -6,7 --now\ngputui gpus cpu:4",
         signed=True,
     )
     verb_parser.add_argument("words", nargs="*", metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
-    verb_parser.switch("--now", help="put the jobs on lanes that go back into the queue")
+    verb_parser.switch("--now", help="requeue the jobs on lanes that are taken away")
     verb_parser.add_common("yes", "json", "session")
     return verb_parser
 
@@ -104,7 +104,8 @@ def change(client: Client, options: Options, lanes: list[LaneShown]) -> int:
     say(f"lanes: {_all_names(after)}")
     busy = sorted(lane.job for lane in going if lane.job is not None)
     if busy and not options.now:
-        say(f"{', '.join(f'#{job}' for job in busy)} go on to their end; --now would put them back into the queue")
+        jobs_told = ", ".join(f"#{job}" for job in busy)
+        say(f"{jobs_told} {'goes on to its' if len(busy) == 1 else 'go on to their'} end; --now would requeue instead")
     _wake(client)
     return 0
 

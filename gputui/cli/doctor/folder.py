@@ -8,7 +8,7 @@ import stat
 import subprocess
 import tempfile
 
-from gputui.core.views.amounts import GIB, memory_words
+from gputui.core.views.amounts import GIB, counted, memory_words
 from gputui.gpus.doctor import Finding
 from gputui.process.mounts import file_system
 from gputui.session.files.paths import Paths
@@ -86,7 +86,7 @@ def _files(place: str) -> list[Finding]:
     disk = os.statvfs(place)
     if not disk.f_files or disk.f_favail >= FEW_FILES:
         return []
-    text = f"only {disk.f_favail:,} more files fit on the disk of {place}"
+    text = f"only {counted(disk.f_favail, 'more file fits', 'more files fit')} on the disk of {place}"
     return [Finding(False, text, f"find where they are: du --inodes -x {place} | sort -n | tail")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from gputui.core.views.amounts import counted
 from gputui.gpus.doctor import Finding
 
 _TRUE = "/bin/true"
@@ -12,7 +13,7 @@ _TRUE = "/bin/true"
 
 def python_findings() -> list[Finding]:
     conda = " (conda)" if os.path.isdir(os.path.join(sys.prefix, "conda-meta")) else ""
-    version = f"Python {sys.version.split()[0]}{conda}, {len(os.sched_getaffinity(0))} cores"
+    version = f"Python {sys.version.split()[0]}{conda}, {counted(len(os.sched_getaffinity(0)), 'core', 'cores')}"
     return [Finding(True, version), _spawning()]
 
 

@@ -138,7 +138,7 @@ class Inputs:
 
     def _stdin(self) -> Source | None:
         if self.follows_stdin:
-            refuse("standard input (-) is given twice")
+            refuse("standard input (-) is given twice; give it once")
         kind = self._named.kind or _kind_of_stdin()
         identity = has_identity(STDIN)
         if identity or kind is not Kind.COMMANDS:

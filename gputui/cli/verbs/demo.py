@@ -29,9 +29,7 @@ def parser(verb: str) -> Parser:
         usage="demo [options]",
         examples="gputui demo\ngputui demo --speed 3",
     )
-    verb_parser.add_argument(
-        "--speed", type=float, metavar="N", help="let the pretend trainings run N times as fast (1)"
-    )
+    verb_parser.add_argument("--speed", metavar="N", help="let the pretend trainings run N times as fast (1)")
     verb_parser.add_argument("--theme", choices=THEMES, help="how it looks (dark)")
     return verb_parser
 
@@ -48,10 +46,17 @@ def work(options: Options) -> int:
     why_not = refusal()
     if why_not is not None:
         refuse(why_not)
-    speed = 1.0 if options.speed is None else options.speed
+    return _in_a_folder_of_its_own(_speed(options.speed), options.theme)
+
+
+def _speed(written: str | None) -> float:
+    try:
+        speed = 1.0 if written is None else float(written)
+    except ValueError:
+        speed = 0.0
     if not 0 < speed <= 100:
-        refuse("--speed: write a number above 0, up to 100")
-    return _in_a_folder_of_its_own(speed, options.theme)
+        refuse(f"--speed: {written!r} is no number above 0, up to 100; write for example 3")
+    return speed
 
 
 def _in_a_folder_of_its_own(speed: float, theme: str | None) -> int:

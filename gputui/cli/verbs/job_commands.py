@@ -57,7 +57,7 @@ HELP = {
     ),
     "requeue": (
         "requeue JOBS … [--all]",
-        "Ends running jobs with grace and puts them back at their place in the queue, with the same checkpoint "
+        "Ends running jobs with grace and lets them wait again at their place, with the same checkpoint "
         "folder. --all: every job that runs.",
         "gputui requeue 12\ngputui requeue --all -y",
     ),

@@ -167,7 +167,7 @@ def _checked(draft: Draft) -> Draft:
     try:
         draft.command.encode()
     except UnicodeEncodeError:
-        refuse(f"the command {draft.command!a} is not UTF-8")
+        refuse(f"the command {draft.command!a} is not UTF-8; write the pattern and its values in UTF-8")
     return draft
 
 

@@ -10,6 +10,7 @@ from gputui.core.instructions import Instruction, Withdraw
 from gputui.core.job import EngineName, Job, Request, Starting, Stopping
 from gputui.core.lanes import Board, DeviceKind, Lane, engine_of
 from gputui.core.mode import Mode
+from gputui.core.views.amounts import counted
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
@@ -29,7 +30,7 @@ def check_lanes(scheduler: Scheduler, lanes: Iterable[Lane]) -> None:
     others = [each for each in placed if each is not None and each.engine is not wanted]
     if lanes and others:
         there, here = _PLACES[others[0].engine], _PLACES[wanted]
-        are = "1 job is" if len(others) == 1 else f"{len(others)} jobs are"
+        are = counted(len(others), "job is", "jobs are")
         raise Refusal(
             f"{are} under way {there}: let them end (gputui drain) or kill them, then the session can go on {here}"
         )
@@ -55,7 +56,7 @@ def not_on_cluster(board: Board, request: Request) -> str:
 def _asked(request: Request) -> str:
     if request.devices:
         return f"GPU {', '.join(request.devices)}"
-    return "1 GPU" if request.gpus == 1 else f"{request.gpus} GPUs"
+    return counted(request.gpus or 0, "GPU", "GPUs")
 
 
 def submitted(scheduler: Scheduler, job: Job, event: Submitted, now: float) -> list[Instruction]:

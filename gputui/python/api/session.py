@@ -124,7 +124,8 @@ class Session:
         nap, unfinished = FIRST_NAP, wanted
         while unfinished := self._unfinished(unfinished):
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"{len(unfinished)} of {len(wanted)} jobs have not ended within {timeout:g} s")
+                jobs_told = counted(len(wanted), "job", "jobs")
+                raise TimeoutError(f"{len(unfinished)} of {jobs_told} not ended within {timeout:g} s")
             time.sleep(nap)
             nap = min(LONGEST_NAP, nap * 1.5)
         return self.results(*wanted)

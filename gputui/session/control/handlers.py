@@ -14,6 +14,7 @@ from gputui.core.events import Refusal
 from gputui.core.job import Job, JobId, StateName, Waiting
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
+from gputui.core.views.amounts import counted
 from gputui.core.views.caution import crashed_jobs
 from gputui.core.views.outlook import any_can_start, starts_jobs
 from gputui.core.views.why import why
@@ -286,7 +287,9 @@ def _answer(ticket: Ticket[Any]) -> bytes:
 
 
 def _far_back(job: Job, ahead: dict[JobId, int]) -> str | None:
-    return f"{ahead[job.id]} jobs are ahead of it" if isinstance(job.state, Waiting) and job.id in ahead else None
+    if not isinstance(job.state, Waiting) or job.id not in ahead:
+        return None
+    return f"{counted(ahead[job.id], 'job is', 'jobs are')} ahead of it"
 
 
 def _wanted(snapshot: Snapshot, ask: Listing) -> list[Job]:

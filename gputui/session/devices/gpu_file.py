@@ -55,7 +55,7 @@ def read(path: str) -> tuple[Lane, ...]:
     lines = (line.partition("#")[0].strip() for line in _text(path).splitlines())
     words = " ".join(line for line in lines if line)
     if not words:
-        raise BadGpus("it is empty")
+        raise BadGpus("it is empty; write the GPUs into it: 0,1")
     return lanes(parse_gpus(words), find_hardware()).lanes
 
 

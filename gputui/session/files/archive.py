@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from gputui.core.views.amounts import counted
 from gputui.session.errors import SessionError
 from gputui.session.ownership import lock as locks
 from gputui.session.store.opening import Layout, open_session
@@ -24,9 +25,8 @@ def move_aside(paths: Paths) -> str | None:
         running, is_ours = len(opened.scheduler.book.active), opened.identity.made_folder
         opened.store.close()
         if running:
-            raise SessionError(
-                f"{running} jobs of {paths.root} run still; wait for them or choose another --output-dir"
-            )
+            run = counted(running, "job runs", "jobs run")
+            raise SessionError(f"{run} in {paths.root} still; wait for that, or choose another --output-dir")
         if not is_ours:
             raise SessionError(f"{paths.root} was not made by gputui, so it is not moved; choose another --output-dir")
         aside = _free_name(paths.root)

@@ -15,6 +15,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from gputui.core.views.amounts import counted
 from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.event_loop import Cancel, EventLoop
 from gputui.process.spawn import spawn
@@ -90,7 +91,7 @@ class HookRunner:
             return
         self._start_more()
         if self._dropped and not self._waiting:
-            self._complain(f"{self._dropped} hooks were left out")
+            self._complain(f"{counted(self._dropped, 'hook was', 'hooks were')} left out")
             self._dropped = 0
 
     def close(self) -> None:
@@ -98,7 +99,9 @@ class HookRunner:
         for run in self._watched:
             run.let_go()
         if len(self._waiting) > MOST_AT_CLOSE:
-            self._complain(f"{len(self._waiting) - MOST_AT_CLOSE} hooks were left out: the owner leaves")
+            self._complain(
+                f"{counted(len(self._waiting) - MOST_AT_CLOSE, 'hook was', 'hooks were')} left out: the owner leaves"
+            )
         for hook in list(self._waiting)[-MOST_AT_CLOSE:]:
             result = spawned(hook, self._log)
             if isinstance(result, str):

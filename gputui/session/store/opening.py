@@ -12,6 +12,7 @@ import msgspec
 
 from gputui.core.job import EngineName, JobId, Lost
 from gputui.core.scheduler import Scheduler
+from gputui.core.views.amounts import counted
 from gputui.engines.protocol import LEFT_BEHIND, Since
 from gputui.process.folder_id import FolderId
 from gputui.process.world import World, this_world
@@ -131,9 +132,9 @@ def _found_session(
     taken_folders = taken_numbers(paths.root, layout)
     if taken_folders and not len(scheduler.book):
         scheduler.book.first_id = max(taken_folders) + 1
+        folders = counted(len(taken_folders), "job folder", "job folders")
         notices.append(
-            f"{paths.root} holds {len(taken_folders)} job folders of an earlier run; they stay, new jobs begin at "
-            f"{scheduler.book.first_id}"
+            f"{paths.root} holds {folders} of an earlier run; they stay, new jobs begin at {scheduler.book.first_id}"
         )
     _commit(store, Change(record=scheduler.record(), identity=identity, full=True))
     store.make_room()  # the main file alone must tell where the session lives
@@ -160,8 +161,8 @@ def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Sche
     os.replace(paths.rebuilt, paths.database)
     kept_as = f"It is kept as {aside}. " if os.path.exists(aside) else ""
     notices.append(
-        f"{damage}. {kept_as}Rebuilt from {origin}, with {rebuilt} jobs brought up to date from their folders and "
-        "claims. What was added since then and had not started is gone: load it again."
+        f"{damage}. {kept_as}Rebuilt from {origin}; {counted(rebuilt, 'job was', 'jobs were')} brought up to date "
+        "from their folders. What was added since then and had not started is gone: load it again."
     )
     return _loaded(Store(paths.database))
 
@@ -212,7 +213,8 @@ def _brought_up(
     environments = {digest(environment): environment}
     _commit(store, Change(jobs=list(fresh.book), environments=environments, record=fresh.record(), full=True))
     if rebuilt.doubts:
-        others = f" ({len(rebuilt.doubts) - 1} more folders likewise)" if len(rebuilt.doubts) > 1 else ""
+        doubtful = len(rebuilt.doubts) - 1
+        others = f" ({counted(doubtful, 'more folder', 'more folders')} likewise)" if doubtful else ""
         notices.append(f"not all folders were believed: {rebuilt.doubts[0]}{others}")
     return rebuilt.from_folders
 
@@ -229,7 +231,8 @@ def _caught_up(
     restored = _brought_up(paths, store, scheduler, notices, begun, WENT_DOWN if rebooted else LOST)
     if restored:
         notices.append(
-            f"the queue had lost its last moments, perhaps by a power cut: {restored} jobs were brought up to date "
-            "from their folders and claims. If jobs are missing, load them again."
+            "the queue had lost its last moments, perhaps by a power cut: "
+            f"{counted(restored, 'job was', 'jobs were')} brought up to date from their folders. "
+            "If jobs are missing, load them again."
         )
     return store.load()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputui.core.events import SetLanes, UserCommand
 from gputui.core.lanes import DeviceKind
+from gputui.core.views.amounts import counted
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.devices.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
 from gputui.session.owner.owner import Owner
@@ -65,7 +66,7 @@ def _chosen(main: MainScreen, device: DevicePicture, choice: DeviceChoice | None
             _do(main, lambda owner: kill_leftovers(owner, device))
         case DeviceChoice.REQUEUE:
             words = restarts(main, stoppable(device, main.snapshot))
-            _sure(main, device, "Back to the queue with what runs on", requeued(device, main.snapshot), words)
+            _sure(main, device, "Requeue what runs on", requeued(device, main.snapshot), words)
         case DeviceChoice.KILL:
             _sure(main, device, "Kill what runs on", killed(device, main.snapshot))
 
@@ -108,7 +109,10 @@ def ask_which(main: MainScreen) -> bool:
         off = {lane.id for device in devices if device.sample.key not in picked for lane in device.lanes}
         lanes = tuple(lane for lane in main.snapshot.lanes if lane.id not in off)
         if off and lanes:
-            main.send([SetLanes(lanes, these=True)], f"{len(lanes)} lanes are used; gputui gpus changes them")
+            main.send(
+                [SetLanes(lanes, these=True)],
+                f"{counted(len(lanes), 'lane is', 'lanes are')} used; gputui gpus changes them",
+            )
 
     body = "Others are on some of these cards. Cards that are picked but taken are used when they come free."
     main.ask(Pick("Which GPUs?", body, items, go="uses the picked"), answered)

@@ -166,11 +166,9 @@ def suspend(main: MainScreen) -> None:
 def requeue(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
     if jobs:
-        words = "Ended with grace, then queued at its place. Its checkpoint folder stays the same."
-        choice = Choice("yes", "B", "end it and queue it again", also=("y",))
-        _confirm(
-            main, "Back to the queue with", jobs, words + restarts(main, jobs), choice, _requeue, "back to the queue"
-        )
+        words = "Ended with grace; waits again at its place. Its checkpoint folder stays the same."
+        choice = Choice("yes", "B", "requeue", also=("y",))
+        _confirm(main, "Requeue", jobs, words + restarts(main, jobs), choice, _requeue, "requeued")
 
 
 def restarts(main: MainScreen, jobs: list[Job]) -> str:
@@ -187,7 +185,7 @@ def _requeue(job: Job, seen: Seen) -> UserCommand:
 
 
 def rerun(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B puts a running job back")
+    jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B requeues a running job")
     done = "queued again, in the environment it had"
     if any(isinstance(job.state, Succeeded) for job in jobs):
         words = "It succeeded. A new attempt is made; nothing of the old one is overwritten."

@@ -13,6 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
+from gputui.core.views.amounts import counted
 from gputui.hosts.places import HostPlace
 from gputui.hosts.survey import Answer, Survey
 from gputui.tui.looks.palette import palette_of
@@ -141,7 +142,7 @@ class HostsApp(TerminalApp[HostPlace]):
         answered = [look for look in looks if look is not None]
         free = sum(look.free_cards for look in answered if look.gpus)
         cards = sum(len(look.cards) for look in answered if look.gpus)
-        head = f" gputui hosts   {len(answered)} of {len(looks)} answer   {cards} GPUs, {free} free"
+        head = f" gputui hosts   {len(answered)} of {len(looks)} answer   {counted(cards, 'GPU', 'GPUs')}, {free} free"
         self.query_one("#head", Static).update(head, layout=False)
 
     def action_open(self) -> None:

@@ -51,10 +51,11 @@ def replaced(jobs: Sequence[Job], sought: str, instead: str) -> Replacement:
     if not sought:
         raise BadReplacement("what is to be replaced? A part of the commands, as they are written")
     if "\0" in instead:
-        raise BadReplacement("a NUL byte can be in no command")
+        raise BadReplacement("a NUL byte can be in no command; remove it")
     holding = [job for job in jobs if sought in job.spec.command]
     if not holding:
-        raise BadReplacement(f"none of the {len(jobs):,} commands holds {sought!r}")
+        nowhere = "the command does not hold" if len(jobs) == 1 else f"none of the {len(jobs):,} commands holds"
+        raise BadReplacement(f"{nowhere} {sought!r}")
     if sought == instead:
         raise BadReplacement("nothing changes yet: write what stands there instead")
     changed = {job.id: replace(job.spec, command=job.spec.command.replace(sought, instead)) for job in holding}
@@ -65,9 +66,9 @@ def replaced(jobs: Sequence[Job], sought: str, instead: str) -> Replacement:
 
 def _check(job: Job, spec: JobSpec) -> None:
     if not spec.command.strip():
-        raise BadReplacement(f"nothing would be left of the command of #{job.id}")
+        raise BadReplacement(f"nothing would be left of the command of #{job.id}: leave a part of it")
     if not spec.task and _unclosed(spec.command) and not _unclosed(job.spec.command):
-        raise BadReplacement(f"a quotation mark would be left open in #{job.id}")
+        raise BadReplacement(f"a quotation mark would be left open in #{job.id}: replace both, or none")
 
 
 def _unclosed(command: str) -> bool:

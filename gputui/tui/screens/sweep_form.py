@@ -14,6 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
+from gputui.core.views.amounts import counted
 from gputui.core.views.parameters import given
 from gputui.logs.plain import plain
 from gputui.sources.pattern import with_field
@@ -89,7 +90,7 @@ class SweepForm(ModalScreen[Sweep | None]):
             self._show(sweep, "", "\n".join(map(plain, self._lines(sweep))))
 
     def _lines(self, sweep: Sweep) -> list[str]:
-        lines = [f"{sweep.count:,} commands, {MODES['shuffled' if self._random() else 'grid']}:"]
+        lines = [f"{counted(sweep.count, 'command', 'commands')}, {MODES['shuffled' if self._random() else 'grid']}:"]
         lines += [f"  {draft.command}" for draft in sweep.first(SHOWN)]
         return lines + (["  …"] if sweep.count > SHOWN else [])
 
@@ -115,7 +116,7 @@ class SweepForm(ModalScreen[Sweep | None]):
         self._sweep = sweep
         self._complaint.update(Text(plain(complaint)), layout=False)
         self._preview.update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
-        count = f"adds {self._sweep.count:,} jobs" if self._sweep is not None else "adds them"
+        count = f"adds {counted(self._sweep.count, 'job', 'jobs')}" if self._sweep is not None else "adds them"
         hint = f"^s {count} · tab next field · ^g order · esc goes back"
         self._hint.update(Text(hint), layout=False)
 
@@ -154,12 +155,12 @@ def parameters_in(text: str) -> dict[str, list[str]]:
         try:
             words = shlex.split(line)
         except ValueError as error:
-            raise BadInput(f"line {number} of the values: {error}") from None
+            raise BadInput(f"line {number} of the values: {error}; close the quote") from None
         if not words:
             continue
         name, *values = words
         if name in found:
-            raise BadInput(f"{name} is given twice")
+            raise BadInput(f"{name} is given twice: write its values on one line")
         found[name] = [value for word in values for value in _values(name, word)]
     return found
 

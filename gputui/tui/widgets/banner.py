@@ -13,6 +13,7 @@ from gputui.core.events import PauseKind
 from gputui.core.job import JobId
 from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
+from gputui.core.views.amounts import counted
 from gputui.logs.plain import plain
 
 SHOWN_JOBS = 6
@@ -84,7 +85,8 @@ def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str |
     if snapshot.trouble is not None:
         found.append(Notice("! TROUBLE", snapshot.trouble, TROUBLE_WAY_OUT, grave=True))
     if snapshot.mode is Mode.DRAINING:
-        what = f"nothing new starts; {snapshot.running} running jobs go on to their end"
+        runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
+        what = f"nothing new starts; {runs}"
         found.append(Notice("▽ DRAINING", what, "p resumes"))
     elif snapshot.mode is Mode.PAUSED and snapshot.cause is not None and not _told_by_rows(snapshot):
         found.append(_paused(snapshot))

@@ -85,7 +85,7 @@ def test_keys_answer_with_a_choice(keys: tuple[str, ...], answer: DeviceChoice |
 def test_only_what_can_be_done_now_is_offered() -> None:
     assert opened(BUSY)[2] == [
         "d  drain: nothing more starts here; #0 may end",
-        "B  put #0 back into the queue; checkpoints are kept",
+        "B  requeue #0; checkpoints are kept",
         "K  kill #0",
         "X  kill what #9 left behind (pid 77)",
     ]

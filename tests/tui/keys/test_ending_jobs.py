@@ -136,11 +136,11 @@ async def test_putting_back_says_when_the_job_would_only_start_again_at_once(sta
     await stage.press("escape", "p")
     await stage.until(lambda: stage.main.snapshot.mode is Mode.PAUSED, "it is paused")
     await stage.press("B")
-    await stage.shows("queued at its place")
+    await stage.shows("waits again at its place")
     assert again not in stage.text
     await stage.press("escape", "p")
     await stage.until(lambda: stage.main.snapshot.mode is Mode.RUNNING, "it goes on")
     await stage.add("true", priority=90)
     await stage.press("B")
-    await stage.shows("queued at its place")
+    await stage.shows("waits again at its place")
     assert again not in stage.text, "another job is before it in the line"

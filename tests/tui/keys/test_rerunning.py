@@ -109,7 +109,7 @@ async def test_r_runs_an_ended_job_again_and_asks_for_one_that_succeeded(stage: 
     await stage.becomes(running, StateName.RUNNING)
     await stage.go_to(running)
     await stage.press("r")
-    await stage.told("has not ended; B puts a running job back")
+    await stage.told("has not ended; B requeues a running job")
     await stage.go_to(good)
     await stage.press("r")
     await stage.shows("It succeeded. A new attempt is made")

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 
 from gputui.core.metric_names import direction_of
 from gputui.core.results import Direction
+from gputui.core.views.amounts import counted
 from gputui.logs.plain import plain
 
 CURVES = "\0curves"
@@ -66,5 +67,5 @@ class MetricChooser(ModalScreen[str | None]):
 
 
 def _told(name: str, count: int, longest: int) -> Text:
-    jobs = f"{count:,} job{'s' if count > 1 else ''}"
+    jobs = counted(count, "job", "jobs")
     return Text(f" {plain(name):<{longest}}   {jobs:>10}   {WAYS[direction_of(name)]}")

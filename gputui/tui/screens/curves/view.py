@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from gputui.core.job import Job, JobId
 from gputui.core.metric_names import direction_of
 from gputui.core.results import Curve, Direction
-from gputui.core.views.amounts import duration_words
+from gputui.core.views.amounts import counted, duration_words
 from gputui.core.views.in_common import learnt_parameters
 from gputui.core.views.parameter_columns import Parameters
 from gputui.logs.plain import plain
@@ -167,7 +167,7 @@ class CurvesView(FullView):
         chosen = self.chosen()
         if chosen and len(self.jobs) > 1:
             self.jobs.remove(chosen[0].id)
-            self._told = f"{len(self.jobs)} jobs"
+            self._told = counted(len(self.jobs), "job", "jobs")
             self._parameters = None
             self.paint()
         else:

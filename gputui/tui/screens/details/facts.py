@@ -82,7 +82,7 @@ def _warning(subject: Subject, palette: Palette) -> tuple[str, list[BandPart]] |
         since = job.state.silent_since
         said = f"silent for {duration_words(now - since)}: it does nothing since {moment(since, now)}"
         does = f"on_hang = {job.spec.on_hang}   "
-        return said, [(does, palette.past), *_keys(palette, ("l", "Log"), ("B", "Back to the queue"), ("K", "Kill"))]
+        return said, [(does, palette.past), *_keys(palette, ("l", "Log"), ("B", "Requeue"), ("K", "Kill"))]
     if isinstance(job.state, Ended) and not isinstance(job.state, Succeeded) and job.state.name != "killed":
         keys = _keys(palette, ("r", "Rerun"), ("l", "Log at the error"), ("F", "Failures like it"))
         return (said_of(job) if job.attempts else words(job.state)), keys

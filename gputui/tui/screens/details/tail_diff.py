@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.core.job import JobId
+from gputui.core.views.amounts import counted
 from gputui.logs.crashes.cleaning import cleaned
 from gputui.logs.plain import plain
 from gputui.logs.tail import FAR_TAIL_BYTES, read_tail
@@ -122,7 +123,9 @@ def _alike(old: Sequence[str], new: Sequence[str], palette: Palette) -> list[Vie
         run = list(group)
         if same and len(run) > 2 * CONTEXT:
             rows += [ViewRow([(f"   {line}", palette.past)]) for _, line in run[:CONTEXT]]
-            rows.append(ViewRow([(f"   ⋮ {len(run) - 2 * CONTEXT} lines are the same", palette.line)]))
+            rows.append(
+                ViewRow([(f"   ⋮ {counted(len(run) - 2 * CONTEXT, 'line is', 'lines are')} the same", palette.line)])
+            )
             rows += [ViewRow([(f"   {line}", palette.past)]) for _, line in run[-CONTEXT:]]
         elif same:
             rows += [ViewRow([(f"   {line}", palette.past)]) for _, line in run]

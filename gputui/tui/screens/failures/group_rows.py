@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
-from gputui.core.views.amounts import duration_cell, duration_words, moment
+from gputui.core.views.amounts import counted, duration_cell, duration_words, moment
 from gputui.core.views.failures import FailureGroup
 from gputui.logs.plain import plain
 from gputui.tui.looks.palette import Palette
@@ -28,7 +28,7 @@ def band_facts(groups: Sequence[FailureGroup], palette: Palette) -> list[BandPar
     if not jobs:
         return [("   no job has failed", palette.past)]
     many = f"{len(groups)} kinds, newest kind first" if len(groups) > 1 else "1 kind"
-    return [(f"   {jobs:,} job{'s' if jobs > 1 else ''} in {many}", palette.past)]
+    return [(f"   {counted(jobs, 'job', 'jobs')} in {many}", palette.past)]
 
 
 def group_rows(

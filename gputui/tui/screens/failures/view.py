@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from gputui.core.job import Held, Job, JobId, Waiting
+from gputui.core.views.amounts import counted
 from gputui.core.views.caution import rerun_manner
 from gputui.core.views.failures import FailureGroup, Failures, said_of
 from gputui.core.views.in_common import alike_waiting, devices_of
@@ -174,8 +175,8 @@ class FailuresView(FullView):
         width = self.size.width if self._narrow else self.size.width - table.width - 2
         rows = crash_rows(found, job, beyond, width, palette)
         self.crash.show(rows)
-        counted = f"{group.count:,} job{'s' if group.count > 1 else ''}"
-        left = [(f" {counted}", palette.text + BOLD)]
+        jobs = counted(group.count, "job", "jobs")
+        left = [(f" {jobs}", palette.text + BOLD)]
         left += [("  ", palette.text), (f"{len(self.marked)} marked", palette.focus + BOLD)] if self.marked else []
         title = [(f"#{job.id} ", palette.text + BOLD), (plain(self.main.names.of(job)), palette.text)]
         if self._narrow:

@@ -44,7 +44,7 @@ def choices(device: DevicePicture, snapshot: Snapshot | None) -> Iterator[tuple[
     elif device.state is LaneState.DRAINING or device.drained or device.sample.schedulable:
         yield DeviceChoice.ENABLE, "enable: jobs may start here"
     if jobs:
-        yield DeviceChoice.REQUEUE, f"put {named} back into the queue; checkpoints are kept"
+        yield DeviceChoice.REQUEUE, f"requeue {named}; checkpoints are kept"
         yield DeviceChoice.KILL, f"kill {named}"
     if device.leftovers:
         left = ", ".join(f"#{job}" for job in dict.fromkeys(each.job for each in device.leftovers))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gputui.core.views.amounts import counted
 from gputui.gpus.history.columns import HistoryColumn
 from gputui.gpus.history.shares import DeviceShare, LoadOwner
 from gputui.gpus.history.tracks import HOST
@@ -78,7 +79,8 @@ def full(view: View, room: Room) -> Page:
 def host_card(host: HostSample) -> DevicePicture:
     """The machine itself in the shape of a card, for those whose lanes are its processors."""
     load = None if host.utilization is None else round(host.utilization)
-    sample = DeviceSample(index=0, uuid=HOST, name=f"{host.cores} cores", utilization=load, memory_shared=True,
+    cores = counted(host.cores, "core", "cores")
+    sample = DeviceSample(index=0, uuid=HOST, name=cores, utilization=load, memory_shared=True,
                           memory_used=host.memory_used, memory_total=host.memory_total)  # fmt: skip
     return DevicePicture(sample=sample, share=DeviceShare(LoadOwner.OURS, host.memory_used or 0, 0))
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gputui.core.views.amounts import counted, moment
 from gputui.core.views.amounts import duration_words as duration
-from gputui.core.views.amounts import moment
 from gputui.core.views.eta import job_eta
 from gputui.gpus.history.columns import HistoryColumn, columns
 from gputui.gpus.history.tracks import HOST
@@ -247,7 +247,7 @@ def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[InkPiece
 
 def _host(host: HostSample, view: View, fields: Fields) -> list[InkPiece]:
     load = None if host.utilization is None else round(host.utilization)
-    what = f"{host.cores} cores{f', {short(host.name)}' if host.name else ''}"
+    what = f"{counted(host.cores, 'core', 'cores')}{f', {short(host.name)}' if host.name else ''}"
     graph = graphs.sparkline(history_columns(view, HOST, fields.spark)) if fields.spark else []
     rest = fields.figures - fields.load - sum(len(piece.text) for piece in _memory(host, fields, None))
     return [gap(1), left("CPU", fields.head - 1), *_loaded(graph, load, fields, None), *_memory(host, fields, None),

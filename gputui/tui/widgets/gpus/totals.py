@@ -144,9 +144,9 @@ def _machine_table(view: View, width: int) -> list[list[InkPiece]]:
     if seen is None:
         return [[InkPiece(" Host  "), InkPiece("being looked at", Ink.PAST)]]
     up = f"up {duration_words(seen.up)}" if seen.up is not None else ""
-    about = ", ".join(word for word in (f"{seen.cores} cores", up, driver) if word)
+    about = ", ".join(word for word in (counted(seen.cores, "core", "cores"), up, driver) if word)
     bar = max(8, min(14, width - 40))
-    busy = "–" if seen.busy is None else f"{seen.busy:.0f} % of {seen.cores} cores"
+    busy = "–" if seen.busy is None else f"{seen.busy:.0f} % of {counted(seen.cores, 'core', 'cores')}"
     swap = f"swap {_size(seen.swap_used)}" if seen.swap_used is not None else ""
     lines = [
         ("CPU", seen.busy or 0.0, 100.0, busy, f"load {_load(view)}"),

@@ -12,7 +12,7 @@ from gputui.gpus.nodes import ClusterSample, node_of
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.plain import plain
 
-ADVICE = "B takes it back into the queue at no cost; [ ] and + - act only on what is not submitted yet."
+ADVICE = "B requeues it at no cost; [ ] and + - act only on what is not submitted yet."
 
 
 def submission_note(job: Job, snapshot: Snapshot, picture: DevicesPicture, now: float) -> str:

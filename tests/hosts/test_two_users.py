@@ -1,0 +1,51 @@
+"""Two machines with two users, by a real sshd: each is oneself there, and neither sees into the other's session."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.sessions import GPUTUI, Done
+from support.sshd import Lab
+from support.throwaway_users import throwaway_users
+
+
+@pytest.fixture
+def users() -> Iterator[list[str]]:
+    with throwaway_users("ann", "bob") as made:
+        yield made
+
+
+def gputui(lab: Lab, *words: str) -> Done:
+    environment = {key: value for key, value in lab.environment().items() if key != "GPUTUI_SESSION"}
+    return subprocess.run([*GPUTUI, *words], cwd=lab.folder, env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+
+
+def test_each_host_is_used_as_its_own_user_and_all_are_looked_at_from_one_place(users: list[str], lab: Lab) -> None:
+    homes = [lab.machine(name, user=user) for name, user in zip(("lab7", "lab8"), users, strict=True)]
+    lab.dead("lab9")
+    for home, name in zip(homes, ("lab7", "lab8"), strict=True):
+        (home / "jobs.txt").write_text("id -un\n")
+        ran = gputui(lab, "--host", name, "run", "--gpus", "cpu:1", "--no-keeper", "jobs.txt")
+        assert ran.returncode == 0, ran
+    assert [gputui(lab, "--host", name, "logs", "0").stdout.strip() for name in ("lab7", "lab8")] == users
+    for home, user in zip(homes, users, strict=True):
+        private = home / "gputui_run" / ".gputui"
+        assert pwd.getpwuid(private.stat().st_uid).pw_name == user
+        assert private.stat().st_mode & 0o077 == 0
+    seen = json.loads(gputui(lab, "hosts", "--host", "lab7,lab8,lab9", "--json").stdout)["hosts"]
+    assert [[Path(each["folder"]) for each in host["look"]["sessions"]] for host in seen[:2]] == [
+        [home / "gputui_run"] for home in homes
+    ]
+    assert seen[2]["look"] is None
+    assert "Connection refused" in seen[2]["trouble"]
+    other = gputui(lab, "--host", "lab7", "ls", "--session", str(homes[1] / "gputui_run"))
+    assert other.returncode == 1
+    assert "another user" in other.stderr
+    assert os.listdir(homes[1] / "gputui_run")

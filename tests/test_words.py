@@ -1,0 +1,106 @@
+"""What the product says: one word for one thing, no Python in it, right plurals, and a way on in every refusal."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+from support.house import sources
+from support.sentences import Sentence, sentences, text_of
+
+Node = TypeVar("Node", bound=ast.AST)
+
+ONE_WORD = {
+    r"\bback (to|in|into) the queue\b": "requeue",
+    r"\b(paused?|pausing) (a |the |this |that )?jobs?\b(?! queue)": "hold a waiting job, suspend a running one",
+    r"\bjobs? (is|are|was|were) paused\b": "held, suspended; the scheduler or a group is paused",
+    r"\b(un-?pause|un-?suspend|un-?hold)\b": "resume, continue, release",
+    r"\b(freeze|frozen|thaw)\b": "suspend, continue",
+    r"\b(abort|aborted|terminate|terminated)\b": "end, ended, killed",
+    r"\bcrashed by (a )?signal\b": "failed; killed by signal 9",
+    r"\b(daemon|backend|worker|executor)\b(?!-reload)": "owner, keeper, engine",
+    r"\b(task queue|job queue)s?\b(?! on one screen)": "queue",
+    r"\b(stdin|stdout|stderr)\b": "standard input, standard output, standard error",
+    r"\b(dispatch|dispatched|spawn|spawned)\b": "start",
+    r"\b(breaker|snapshot|pidfd|O_EXCL|SQLite|epoll)\b": "what it means to the user",
+    r"\b(invalid|illegal|unable to|failed to|cannot find)\b": "what is wrong, in its own words",
+    r"\bplease\b(?! report)": "nothing: say what to do",
+    r"(?<!--)(?<!\{)\bproject\b(?![@/])": "group; --project is a flag",
+}
+"""What is never said, and the word for it."""
+SAYS_IT_ALL_THE_SAME = {
+    "gputui.engines.slurm.refusals": "Slurm's own sentences, by which its refusals are known",
+    "gputui.engines.slurm.commands": "Slurm's own sentences",
+    "gputui.engines.slurm.options": "Slurm's own sentences",
+    "gputui.python.api.options": "names of Python's",
+}
+NOUNS = (
+    "jobs|lanes|GPUs|files|hooks|lines|commands|kinds|devices|cores|items|folders|instances|attempts|nodes|processes"
+)
+NEVER_ONE = {
+    "{…} jobs crashed", "{…} jobs crashed alike{…}", "{…} jobs: {…}{…}", "{…} {…} jobs?", "{…} jobs: {…}",
+    "{…} jobs crashed in a row, in {…} ways; the last: {…}", "means {…} jobs ({…})", "{…}: {…} jobs ({…})",
+    "{…} these {…} jobs?", "{…} {…} jobs ({…}) of {…}? Nobody is there to ask: give -y, or name them", "{…} jobs",
+    "none of the {…} commands holds", "{…} kinds, newest kind first", "{…} more kinds", "{…} files may be open at once",
+    "{…} hooks wait already; further ones are left out", "   ⋮ {…} lines differ only in their numbers; the last:",
+    "{…} is more than {…} GPUs", "asks for more than {…} lanes", "a job cannot run on {…} GPUs",
+    " in {…} kinds", "{…} more processes and threads may be started",
+}  # fmt: skip
+"""Said only where there are several, or of a limit."""
+REFUSALS = ("refuse", "BadInput", "BadValue", "BadGpus", "BadReplacement", "ConfigError")
+WAY_ON = re.compile(
+    r"[;:?]|--\w|known\{…\}$|\(\{…\}\)$|^[{…} ]+$"
+    r"|\b(write|give|choose|see|leave|only|must|gputui|instead|name one|did you mean|cannot|needs?|known are)\b"
+)
+"""Also one that ends in what was found to be meant (`known{…}`), or is filled in as a whole."""
+
+
+def told(found: Iterable[Sentence]) -> list[str]:
+    return [f"{each.module}:{each.line}: {each.text}" for each in found]
+
+
+def test_there_is_one_word_for_one_thing() -> None:
+    spoken = [each for each in sentences() if each.module not in SAYS_IT_ALL_THE_SAME]
+    for said, word in ONE_WORD.items():
+        assert told(each for each in spoken if re.search(said, each.text, re.I)) == [], f"say: {word}"
+
+
+def test_a_number_before_a_noun_is_counted_in_one_place() -> None:
+    wrong = re.compile(rf"\{{…\}} (more |other |running )?({NOUNS})\b|\{{…\}} \w+\{{…\}}( |$)(?<=s\{{…\}} )")
+    assert told(each for each in sentences() if wrong.search(each.text) and each.text not in NEVER_ONE) == []
+
+
+def test_no_sentence_shows_a_value_as_python_does() -> None:
+    """`{name=}` and the words of Python's own types."""
+    python = re.compile(r"\b(None(?! of)|True|False)\b|\w+=\{…\!r\}|dict\(|\[\'|<class")
+    assert told(each for each in sentences() if python.search(each.text)) == []
+
+
+def test_no_flag_is_read_by_a_type_whose_complaint_is_argparses_own() -> None:
+    """`invalid int value: 'x'` says neither what was meant nor what to write."""
+    not_for_users = ("gputui.demo.train", "gputui.cli.verbs.keep")
+    flags = [(module, node) for module, node in nodes(ast.keyword) if node.arg == "type"]
+    read = [(module, node) for module, node in flags if ast.unparse(node.value) in ("int", "float", "bool")]
+    assert [f"{module}:{node.value.lineno}" for module, node in read if module not in not_for_users] == []
+
+
+def test_every_refusal_of_what_was_written_says_more_than_no() -> None:
+    calls = [(module, node) for module, node in nodes(ast.Call) if ast.unparse(node.func) in REFUSALS and node.args]
+    refusals = (
+        Sentence(module, node.lineno, text_of(node.args[0]))
+        for module, node in calls
+        if isinstance(node.args[0], ast.JoinedStr | ast.Constant)
+    )
+    assert told(each for each in refusals if not WAY_ON.search(each.text)) == []
+
+
+def nodes(kind: type[Node]) -> list[tuple[str, Node]]:
+    return [(module, node) for module, tree in sources().items() for node in ast.walk(tree) if isinstance(node, kind)]
+
+
+def test_the_list_is_the_products_own_words() -> None:
+    modules = {each.module for each in sentences()}
+    assert {"gputui.cli.top", "gputui.core.views.why", "gputui.tui.actions.table", "gputui.demo.tour"} <= modules
+    assert len(sentences()) > 1000
