@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.queues import job
@@ -76,12 +76,12 @@ def test_any_text_gets_a_name_that_tells_different_commands_apart(commands: list
 COMMANDS = st.lists(st.lists(st.sampled_from(["a", "b", "--lr", "1", "2"]), max_size=4).map(" ".join), max_size=8)
 
 
-@given(COMMANDS, st.data())
-def test_names_after_jobs_were_removed_are_those_of_the_jobs_that_are_left(
-    commands: list[str], data: st.DataObject
-) -> None:
+@given(COMMANDS, st.sets(st.integers(0, 7)))
+@example(["", "--lr", ""], {0})
+@example(["a --lr 1", "--lr 1 a", "--lr 1 a"], {0})
+def test_names_after_jobs_were_removed_are_those_of_the_jobs_that_are_left(commands: list[str], gone: set[int]) -> None:
     jobs = [job(number, command=command) for number, command in enumerate(commands)]
-    gone = data.draw(st.sets(st.sampled_from(range(len(jobs)))) if jobs else st.just(set()))
+    gone = gone.intersection(range(len(jobs)))
     known, fresh = Parameters(), Parameters()
     for each in jobs:
         known.learn(each)
@@ -92,6 +92,13 @@ def test_names_after_jobs_were_removed_are_those_of_the_jobs_that_are_left(
         fresh.learn(each)
     assert [known.of(each) for each in left] == [fresh.of(each) for each in left]
     assert known.common() == fresh.common()
+
+
+def test_a_flag_that_only_some_jobs_have_is_nothing_that_all_share() -> None:
+    names = Parameters()
+    for number, command in enumerate(["train.py --amp --lr 1", "train.py --lr 1", "train.py --lr 1"]):
+        names.learn(job(number, command=command))
+    assert names.common() == "train.py --lr 1"
 
 
 def test_an_edited_command_no_longer_counts_as_it_was() -> None:

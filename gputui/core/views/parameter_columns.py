@@ -15,7 +15,7 @@ from gputui.core.job import Job, JobId, JobSpec
 
 from .arguments import FLAG, arguments_of
 from .naming import Pattern
-from .parameters import given
+from .parameters import without
 
 __all__ = ["ParameterColumn", "Parameters", "number_of", "parameters_of", "sort_key"]
 
@@ -227,10 +227,9 @@ class Parameters:
         (group,) = groups
         if group.rests.differs:
             return _INTERPRETER.sub("", group.rests.common)
-        command = group.first.command
+        command = self._first_of(group.first.group).command
         for name in group.varying():
-            for match in reversed(given(command, name)):
-                command = command[: match.start()] + command[match.end() :]
+            command = without(command, name)
         return _INTERPRETER.sub("", " ".join(command.split()))
 
     def _fresh(self) -> Iterable[_Group]:
@@ -239,6 +238,10 @@ class Parameters:
                 self._relearn(name)
             if self._groups[name].count:
                 yield self._groups[name]
+
+    def _first_of(self, group: str) -> JobSpec:
+        """That is still there: the one that others were compared with may be gone."""
+        return next(spec for spec in self._learnt.values() if spec.group == group)
 
     def _relearn(self, name: str) -> None:
         specs = [spec for spec in self._learnt.values() if spec.group == name]

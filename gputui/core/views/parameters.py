@@ -8,17 +8,28 @@ from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
 
-__all__ = ["following", "given", "value_of"]
+__all__ = ["following", "given", "value_of", "without"]
 
 _VALUE = r"""(?P<value>'[^']*'|"[^"]*"|[^\s;|&()'"]+)"""
 
 
 def given(command: str, name: str) -> list[re.Match[str]]:
     """Every `--lr 0.1`, `--lr=0.1` and `lr=0.1` of this name; the group `value` is what is given."""
-    spelled = "[-_]".join(map(re.escape, re.split("[-_]", name)))
+    spelled = _spelled(name)
     # After a blank an option may follow instead of a value; a number below zero is a value.
     way = rf"(?<![^\s;|&('\"])(?:-{{0,2}}{spelled}=|-{{1,2}}{spelled}\s+(?!-[^\d.])){_VALUE}"
     return list(re.finditer(way, command))
+
+
+def without(command: str, name: str) -> str:
+    """The command less what it gives under this name, also an option that is just there."""
+    for match in reversed(given(command, name)):
+        command = command[: match.start()] + command[match.end() :]
+    return re.sub(rf"(?<!\S)-{{1,2}}{_spelled(name)}(?!\S)", "", command)
+
+
+def _spelled(name: str) -> str:
+    return "[-_]".join(map(re.escape, re.split("[-_]", name)))
 
 
 def value_of(command: str, name: str) -> str | None:
