@@ -175,7 +175,7 @@ def _play(
     job_id: JobId,
     earliest: float,
     free: list[tuple[float, int]],
-    made: dict[LanePlace, list[Expected]],
+    bars: dict[LanePlace, list[Expected]],
 ) -> None:
     """On as many lanes as it needs, from when the last of them is free."""
     job = snapshot[job_id]
@@ -187,7 +187,7 @@ def _play(
     start = max(earliest, *(at for at, _ in lanes))
     for _, index in lanes:
         for place in places_of(snapshot.lanes[index]):
-            made.setdefault(place, []).append(Expected(job_id, start, start + length))
+            bars.setdefault(place, []).append(Expected(job_id, start, start + length))
         heapq.heappush(free, (start + length, index))
 
 
