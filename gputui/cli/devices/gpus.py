@@ -141,9 +141,9 @@ def _check_kinds(lanes: list[Lane], added: list[Lane]) -> None:
         refuse("simulated GPUs and others cannot be mixed in one session; give all lanes anew: gputui gpus sim:4")
 
 
-def _without_some(lanes: list[Lane], given: list[Lane]) -> list[Lane]:
+def _without_some(lanes: list[Lane], named: list[Lane]) -> list[Lane]:
     """Lanes without devices are all alike: so many of them less as are named."""
-    for kind in (lane.kind for lane in given if not lane.devices):
+    for kind in (lane.kind for lane in named if not lane.devices):
         lane = next((lane for lane in lanes if lane.kind is kind and not lane.devices), None)
         if lane is not None:
             lanes.remove(lane)

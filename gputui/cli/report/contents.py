@@ -84,12 +84,12 @@ def _metric(summary: Summary) -> dict[str, str] | None:
     return {"name": plain(metric.name), "direction": metric.direction} if metric is not None else None
 
 
-def _rows(told: Summary, jobs: list[ListedJob], page: str) -> list[dict[str, Any]]:
+def _rows(summary: Summary, jobs: list[ListedJob], page: str) -> list[dict[str, Any]]:
     """All jobs; those with a result first, best first."""
-    results = {row.job: row for row in told.table.rows}
-    places = {row.job: place for place, row in enumerate(told.table.rows)}
+    results = {row.job: row for row in summary.table.rows}
+    places = {row.job: place for place, row in enumerate(summary.table.rows)}
     ordered = sorted(jobs, key=lambda job: (places.get(job.id, len(places)), job.id))
-    names = [column.name for column in told.table.columns]
+    names = [column.name for column in summary.table.columns]
     rows = []
     for job in ordered[:MOST_ROWS]:
         row = results.get(job.id)
@@ -106,7 +106,7 @@ def _rows(told: Summary, jobs: list[ListedJob], page: str) -> list[dict[str, Any
                 "not_finite": row.not_finite if row is not None else "",
                 "last": row.last if row is not None else None,
                 "step": row.step if row is not None else None,
-                "beside": [row.beside.get(name) if row is not None else None for name in told.table.others],
+                "beside": [row.beside.get(name) if row is not None else None for name in summary.table.others],
                 "seconds": ended - job.started if ended is not None and job.started is not None else None,
                 "gpus": plain(",".join(job.gpus)),
                 "end": plain(job.end or ""),
@@ -141,16 +141,16 @@ def _failures(summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def _curves(client: Client, told: Summary) -> list[dict[str, Any]]:
+def _curves(client: Client, summary: Summary) -> list[dict[str, Any]]:
     """Of the best jobs, all metrics."""
-    rows = [row for row in told.table.rows if row.counts][:MOST_CURVES]
+    rows = [row for row in summary.table.rows if row.counts][:MOST_CURVES]
     if not rows:
         return []
     curves = client.ask(Curves([row.job for row in rows]))
     return [
         {
             "id": row.job,
-            "label": plain(told_job(row, told.table)),
+            "label": plain(told_job(row, summary.table)),
             "series": {
                 plain(name): [[point.step, point.at, point.value] for point in points]
                 for name, points in curves.get(row.job, {}).items()
@@ -205,4 +205,4 @@ def _clean(value: Any) -> Any:
         return plain(value)
     if isinstance(value, list | tuple):
         return [_clean(entry) for entry in value]
-    return {key: _clean(one) for key, one in value.items()} if isinstance(value, dict) else value
+    return {key: _clean(entry) for key, entry in value.items()} if isinstance(value, dict) else value

@@ -106,10 +106,10 @@ def row(session: KnownSession) -> list[str]:
     ]
 
 
-def _word(known: KnownSession) -> str:
+def _word(session: KnownSession) -> str:
     """Where nobody is there to start jobs, what was left waiting is idle."""
-    if known.scheduler is not None:
-        return known.scheduler.word
-    if known.left is None:
+    if session.scheduler is not None:
+        return session.scheduler.word
+    if session.left is None:
         return "-"
-    return known.left.word if known.left.word in (Word.DONE, Word.PAUSED) else Word.IDLE
+    return session.left.word if session.left.word in (Word.DONE, Word.PAUSED) else Word.IDLE
