@@ -123,9 +123,9 @@ class GputuiApp(TerminalApp[Way]):
         event.call()
 
     def _news(self) -> None:
-        gone = self.bridge.why_gone()
-        if gone is not None:
-            self._part(gone)
+        why_gone = self.bridge.why_gone()
+        if why_gone is not None:
+            self._part(why_gone)
             return
         self.main.news()
         if isinstance(self._driver, SafeDriver):

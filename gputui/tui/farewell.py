@@ -44,7 +44,7 @@ def _quiet(snapshot: Snapshot, back: str) -> str:
 
 
 def _stopped(snapshot: Snapshot, root: str, back: str) -> str:
-    left = [f"pid {pid}, {what}" for pid, what in left_of(root)]
-    if left:
-        return "Stopped, but still there: " + "; ".join(left)
+    leftovers = [f"pid {pid}, {what}" for pid, what in left_of(root)]
+    if leftovers:
+        return "Stopped, but still there: " + "; ".join(leftovers)
     return f"Stopped: nothing of gputui runs here any more. {snapshot.waiting:,} waiting. To go on: {back}, then p"

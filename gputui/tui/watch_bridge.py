@@ -186,7 +186,7 @@ class WatchBridge(Bridge):
                 raise
             except ClientError:
                 continue  # it has no answer
-            self.post(lambda told=answer, then=question.then: then(told))  # type: ignore[misc]
+            self.post(lambda given_answer=answer, then=question.then: then(given_answer))  # type: ignore[misc]
 
     def _show(self, looking: LookingOn) -> None:
         snapshot, folders = looking.joined.snapshot, looking.joined.folders
@@ -228,15 +228,15 @@ class WatchBridge(Bridge):
             return
         going_on = [job.id for job in shown if not isinstance(job.state, Ended)]
         with suppress(ClientError):
-            told = Client(self._paths.root).ask(Follow(going_on))
+            followed = Client(self._paths.root).ask(Follow(going_on))
             jobs = shown.jobs
-            for job in told.jobs:
+            for job in followed.jobs:
                 jobs = jobs if job == shown[job.id] else jobs.set(job.id - shown.first_id, job)
-            active = frozenset(told.active)
+            active = frozenset(followed.active)
             holders = {lane: job for lane, job in shown.holders.items() if job in active}
-            self._shown = replace(shown, jobs=jobs, counts=told.counts, active=active, holders=holders)
+            self._shown = replace(shown, jobs=jobs, counts=followed.counts, active=active, holders=holders)
             with self._lock:
-                self._differing |= {job.id for job in told.jobs}
+                self._differing |= {job.id for job in followed.jobs}
 
 
 def _differing(snapshot: Snapshot, before: Snapshot | None) -> set[JobId]:

@@ -70,9 +70,9 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
 def sweep(main: MainScreen) -> None:
     job = main.snapshot[main.table.cursor] if main.table.cursor is not None else None
 
-    def answered(made: Sweep | None) -> None:
-        if made is not None:
-            jobs = specs(made, cwd=os.getcwd(), environment="", group="sweep")
+    def answered(sweep: Sweep | None) -> None:
+        if sweep is not None:
+            jobs = specs(sweep, cwd=os.getcwd(), environment="", group="sweep")
             main.with_session(lambda: load(main, jobs, "sweep"))
 
     main.ask(SweepForm(pattern_of(job.spec.command) if job is not None else ""), answered)
@@ -87,11 +87,11 @@ def edit(main: MainScreen) -> None:
             f"#{job.id} {predicate(job.state.name)}: only a waiting job can be changed; c adds one like it", grave=True
         )
         return
-    seen = main.table.seen(job)
+    seen_state = main.table.seen(job)
 
     def answered(written: JobSpec | None) -> None:
         if written is not None:
-            main.send([Edit(job=job.id, seen=seen, spec=written)], f"#{job.id} changed")
+            main.send([Edit(job=job.id, seen=seen_state, spec=written)], f"#{job.id} changed")
 
     main.ask(JobForm(f"Change #{job.id}", job.spec, history(main), go="changes it", priority=job.priority), answered)
 

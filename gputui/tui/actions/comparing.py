@@ -23,7 +23,7 @@ def metric(main: MainScreen) -> None:
 
     results = main.snapshot.results
     looked_at = (results[job] for job, _ in zip(results, range(MOST_LOOKED_AT), strict=False))
-    names = Counter(found.name for one in looked_at for found in one.metrics)
+    names = Counter(metric_result.name for job_results in looked_at for metric_result in job_results.metrics)
     if not names:
         main.say("no job has printed a result yet, such as val_loss=0.41")
         return
@@ -56,5 +56,9 @@ def _best(main: MainScreen, jobs: list[JobId], name: str) -> list[JobId]:
     """Those that printed it, the best first."""
     sign = -1 if direction_of(name) is Direction.UP else 1
     values = ((job, main.snapshot.results.get(job)) for job in jobs)
-    told = [(sign * found.best, job) for job, one in values if one is not None and (found := one.get(name))]
-    return [job for _, job in sorted(told)]
+    ranked = [
+        (sign * metric_result.best, job)
+        for job, job_results in values
+        if job_results is not None and (metric_result := job_results.get(name))
+    ]
+    return [job for _, job in sorted(ranked)]

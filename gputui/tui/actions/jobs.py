@@ -142,8 +142,8 @@ def _countdown(main: MainScreen, jobs: list[Job]) -> str:
     stopping = [job.state for job in newest if isinstance(job.state, Stopping)]
     if not stopping:
         return ""
-    left = max(state.deadline for state in stopping) - main.now()
-    return f"being stopped; SIGKILL in {clock(left)}" if left > 0 else "SIGKILL was sent"
+    remaining = max(state.deadline for state in stopping) - main.now()
+    return f"being stopped; SIGKILL in {clock(remaining)}" if remaining > 0 else "SIGKILL was sent"
 
 
 def _still(main: MainScreen, job: Job, seen: Seen) -> Seen:
@@ -192,8 +192,8 @@ def rerun(main: MainScreen) -> None:
         _confirm(main, "Run again", jobs, words, Choice("yes", "y", "run it again", also=("r",)), _rerun, done)
     else:
         first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
-        told = done + order_told(main.snapshot, jobs) if jobs else done
-        main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], told)
+        sentence = done + order_told(main.snapshot, jobs) if jobs else done
+        main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], sentence)
 
 
 def _rerun(job: Job, seen: Seen) -> UserCommand:

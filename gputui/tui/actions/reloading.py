@@ -34,19 +34,19 @@ def _read(main: MainScreen, records: list[SourceRecord]) -> None:
     def work() -> None:
         """In a thread: a file may be a program that has to run."""
         try:
-            found = reread(files)
+            contents = reread(files)
         except BadInput as error:
             sentence = f"{error}; nothing was changed"
             main.bridge.post(lambda: main.say(sentence, grave=True))
             return
-        main.bridge.post(lambda: _plan(main, found))
+        main.bridge.post(lambda: _plan(main, contents))
 
     main.run_worker(work, thread=True, group="reload", exclusive=True)
 
 
-def _plan(main: MainScreen, found: Reread) -> None:
+def _plan(main: MainScreen, contents: Reread) -> None:
     main.bridge.look(
-        lambda owner: reload_plan(owner.scheduler.book, found.specs, found.groups), lambda plan: _ask(main, plan)
+        lambda owner: reload_plan(owner.scheduler.book, contents.specs, contents.groups), lambda plan: _ask(main, plan)
     )
 
 

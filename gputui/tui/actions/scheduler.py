@@ -45,12 +45,12 @@ def rerun_failed(main: MainScreen) -> None:
     named = set(crashed_jobs(main.snapshot))
     ordered = sorted(groups, key=lambda words: (-sum(job.id in named for job in groups[words]), -len(groups[words])))
     items = [Item(each, _group(groups[each]), _picked(groups[each], named)) for each in ordered]
-    seen = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
+    seen_states = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
 
     def answered(picked: list[str] | None) -> None:
         jobs = sorted((job for each in picked or () for job in groups[each]), key=lambda job: job.id)
         if jobs:
-            rerun_and_resume(main, jobs, seen=seen, at_once=dialog.twice)
+            rerun_and_resume(main, jobs, seen_states=seen_states, at_once=dialog.twice)
 
     likely = [job for each in ordered if _picked(groups[each], named) for job in groups[each]]
     body = "Failed jobs by crash. Their environment stays the one they were added with." + _how(main.snapshot, likely)
@@ -61,12 +61,16 @@ def rerun_failed(main: MainScreen) -> None:
 
 def _how(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
     """In which order they start; nothing where crashes never pause anything."""
-    found = over(snapshot, jobs)
-    if found is not None and found.tries:
-        return f"\n#{found.job} is tried alone now: they start when it {rule(found.life)}."
+    caution = over(snapshot, jobs)
+    if caution is not None and caution.tries:
+        return f"\n#{caution.job} is tried alone now: they start when it {rule(caution.life)}."
     if not snapshot.settings.pause_after:
         return ""
-    when = rule(found.life) if found is not None else "succeeds or lives three times as long as they did, 1:00 at least"
+    when = (
+        rule(caution.life)
+        if caution is not None
+        else "succeeds or lives three times as long as they did, 1:00 at least"
+    )
     return f"\nOf several one is tried first; the others start when it {when}."
 
 
@@ -74,16 +78,16 @@ def rerun_and_resume(
     main: MainScreen,
     jobs: Sequence[Job],
     changed: Mapping[JobId, JobSpec] | None = None,
-    seen: Mapping[JobId, Seen] | None = None,
+    seen_states: Mapping[JobId, Seen] | None = None,
     *,
     at_once: bool = False,
 ) -> None:
     """One is tried first, unless all are wanted at once.
 
-    `changed`: what some of them become first; `seen`: as they were painted when it was asked.
+    `changed`: what some of them become first; `seen_states`: as they were painted when it was asked.
     """
-    seen = seen or {job.id: main.table.seen(job) for job in jobs}
-    events: list[UserCommand] = [Rerun(job=job.id, seen=seen[job.id]) for job in jobs]
+    seen_states = seen_states or {job.id: main.table.seen(job) for job in jobs}
+    events: list[UserCommand] = [Rerun(job=job.id, seen=seen_states[job.id]) for job in jobs]
     # In the same request, so that none of them starts in between.
     events += [Edit(job=job, spec=spec) for job, spec in (changed or {}).items()]
     queued = f"{counted(len(jobs), 'job', 'jobs')} queued again"
@@ -98,9 +102,9 @@ def rerun_and_resume(
 
 def order_told(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
     """What becomes of reruns, as things stand: one first, or all of them after the one that is tried now."""
-    found = over(snapshot, jobs)
-    if found is not None and found.tries:
-        return f"; {'it starts' if len(jobs) == 1 else 'they start'} when #{found.job} {rule(found.life)}"
+    caution = over(snapshot, jobs)
+    if caution is not None and caution.tries:
+        return f"; {'it starts' if len(jobs) == 1 else 'they start'} when #{caution.job} {rule(caution.life)}"
     failed = [job for job in jobs if job.state.name in FAILURES]
     return f", #{failed[0].id} is tried first" if len(failed) > 1 and snapshot.settings.pause_after else ""
 

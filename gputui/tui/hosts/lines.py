@@ -89,12 +89,12 @@ def _whose(card: CardLook, palette: Palette) -> BandPart:
 
 
 def _session(session: SessionLook, columns: int, palette: Palette) -> Strip:
-    told = session.told or ("" if session.standing else "nobody owns it")
+    counts = session.told or ("" if session.standing else "nobody owns it")
     cells = [
         ("    ", palette.text),
         (_fitted(plain(session.name), NAME), palette.text),
         (f"{session.standing.upper() or '–':<9} ", palette.running if session.standing == "running" else palette.past),
-        (f"{told}   ", palette.text),
+        (f"{counts}   ", palette.text),
         (plain(session.folder), palette.past),
     ]
     return _strip(cells, columns, palette)

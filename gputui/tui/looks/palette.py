@@ -68,11 +68,11 @@ def palette_of(theme: str) -> Palette:
 
 def _made(table: LookTable) -> Palette:
     page = _colour(table.page)
-    made = {name: _style(written, page) for name, written in table.meanings.items()}
+    styles = {name: _style(written, page) for name, written in table.meanings.items()}
     load = tuple(_style(written, page) for written in table.load)
     others = tuple(_style(written, page) for written in table.others_load)
     backgrounds = {name: _background(written) for name, written in table.backgrounds.items()}
-    return Palette(**made, load=load, others_load=others, **backgrounds, rules=table.rules, colourless=table is PLAIN)
+    return Palette(**styles, load=load, others_load=others, **backgrounds, rules=table.rules, colourless=table is PLAIN)
 
 
 def _style(written: str, page: Color | None) -> Style:

@@ -69,14 +69,14 @@ def arrange(
     if zoomed is not None:
         return Arrangement(0, height * (zoomed is Pane.QUEUE), height * (zoomed is Pane.LOG), False)
     gpus = _gpu_height(height, gpu_rows, focus)
-    left = height - gpus
+    remaining = height - gpus
     if width >= SIDE_BY_SIDE:
-        return Arrangement(gpus, left, left, True, _queue_width(width, queue_needs + dragged.columns))
-    if left < 2 * (LEAST + BAND):  # too low for both: the log gives way, unless it is looked at
-        return Arrangement(gpus, 0, left, False) if focus is Pane.LOG else Arrangement(gpus, left, 0, False)
-    log = LOW_LOG + BAND if height < LOW - 2 else left // 3
-    log = max(LEAST + BAND, min(left - LEAST - BAND, log - dragged.rows))
-    return Arrangement(gpus, left - log, log, False)
+        return Arrangement(gpus, remaining, remaining, True, _queue_width(width, queue_needs + dragged.columns))
+    if remaining < 2 * (LEAST + BAND):  # too low for both: the log gives way, unless it is looked at
+        return Arrangement(gpus, 0, remaining, False) if focus is Pane.LOG else Arrangement(gpus, remaining, 0, False)
+    log = LOW_LOG + BAND if height < LOW - 2 else remaining // 3
+    log = max(LEAST + BAND, min(remaining - LEAST - BAND, log - dragged.rows))
+    return Arrangement(gpus, remaining - log, log, False)
 
 
 def _queue_width(width: int, wanted: int) -> int:

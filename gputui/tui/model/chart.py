@@ -77,15 +77,15 @@ def drawn(chart: Chart, width: int, height: int) -> list[list[ChartPiece]]:
     _draw(canvas, curves, place)
     upright = place((chart.upright, 0))[0] // ACROSS if chart.upright is not None else None
     names = _names(curves, place, rows)
-    made = []
+    chart_lines = []
     for row in range(rows):
         number, off = divmod(row - top, scale.rows)
         is_tick = off == 0 and row >= top
         label = ticks[scale.ticks - number] if is_tick else ""
         line: list[ChartPiece] = [(f"{label:>{margin - 1}} ", AXIS)]
         line += _row(canvas, row, upright, grid=is_tick)
-        made.append([*line, *([(" ", AXIS), names[row]] if row in names else [])])
-    return [*made, [(" " * margin, AXIS), *_x_scale(left, right, columns, chart.x_told)]]
+        chart_lines.append([*line, *([(" ", AXIS), names[row]] if row in names else [])])
+    return [*chart_lines, [(" " * margin, AXIS), *_x_scale(left, right, columns, chart.x_told)]]
 
 
 def _bounded(value: float) -> float:
@@ -110,34 +110,36 @@ def _draw(
 
 
 def _row(canvas: Canvas, row: int, upright: int | None, *, grid: bool) -> list[ChartPiece]:
-    made: list[ChartPiece] = []
+    pieces: list[ChartPiece] = []
     column = 0
     for text, owner in canvas.row(row):
         if owner == NOBODY:
             text = GRID_SIGN * len(text) if grid else text
             if upright is not None and column <= upright < column + len(text):
                 cut = upright - column
-                made += [(text[:cut], GRID), (UPRIGHT_SIGN, UPRIGHT), (text[cut + 1 :], GRID)]
+                pieces += [(text[:cut], GRID), (UPRIGHT_SIGN, UPRIGHT), (text[cut + 1 :], GRID)]
             else:
-                made.append((text, GRID))
+                pieces.append((text, GRID))
         else:
-            made.append((text, owner))
+            pieces.append((text, owner))
         column += len(text)
-    return [piece for piece in made if piece[0]]
+    return [piece for piece in pieces if piece[0]]
 
 
 def _names(
     curves: Sequence[ChartCurve], place: Callable[[tuple[float, float]], tuple[int, int]], rows: int
 ) -> dict[int, ChartPiece]:
     """Each at the height of its line's end, or at the nearest row that is free."""
-    found: dict[int, ChartPiece] = {}
+    names_by_row: dict[int, ChartPiece] = {}
     for curve in curves:
         if curve.label:
             wanted = max(0, min(place(curve.points[-1])[1] // DOWN, rows - 1))
-            row = min((row for row in range(rows) if row not in found), key=lambda row: abs(row - wanted), default=None)
+            row = min(
+                (row for row in range(rows) if row not in names_by_row), key=lambda row: abs(row - wanted), default=None
+            )
             if row is not None:
-                found[row] = (curve.label, curve.number)
-    return found
+                names_by_row[row] = (curve.label, curve.number)
+    return names_by_row
 
 
 # Scales
@@ -203,13 +205,13 @@ def _across(curves: Sequence[ChartCurve], chart: Chart) -> tuple[float, float]:
     return left, right if right > left else left + 1
 
 
-def _x_scale(left: float, right: float, columns: int, told: Callable[[float], str] | None) -> list[ChartPiece]:
+def _x_scale(left: float, right: float, columns: int, label_of: Callable[[float], str] | None) -> list[ChartPiece]:
     step = nice_step((right - left) / max(1, columns // 12))
     at = math.ceil(left / step - 1e-9) * step
     line = [" "] * columns
     free = 0
     while at <= right + step * 1e-6:
-        text = told(at) if told is not None else axis_number(at, step)
+        text = label_of(at) if label_of is not None else axis_number(at, step)
         middle = round((at - left) / (right - left) * (columns - 1))
         start = max(0, min(middle - len(text) // 2, columns - len(text)))
         if start >= free and start + len(text) <= columns:

@@ -136,10 +136,10 @@ def _barest(room: int, shape: TableShape) -> ColumnLayout:
         QueueColumn("id", id_width, Group.WHO, lambda facts: str(facts.job.id), "id", "i", right=True, before=0),
         QueueColumn("", 1, Group.WHO, cells.sign, "state", "a", before=1),
     ]
-    left = room - _taken(columns) - 1
-    if left > 0:
+    remaining = room - _taken(columns) - 1
+    if remaining > 0:
         columns.append(
-            QueueColumn("job", left, Group.WHAT, cells.name_alone, "name", "j", look=cells.what_look, before=1)
+            QueueColumn("job", remaining, Group.WHAT, cells.name_alone, "name", "j", look=cells.what_look, before=1)
         )
     return ColumnLayout(tuple(columns), room)
 
@@ -148,47 +148,47 @@ def _columns(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]
     gap, gutter = (1, 2) if detail.tight else (2, 3)
     what = _what(shape, detail, name)
     groups = [_who(shape, detail), what, *_when(shape, detail), _result(shape, detail)]
-    made: list[QueueColumn] = []
+    columns: list[QueueColumn] = []
     for number, group in enumerate(groups):
         for place, column in enumerate(group):
             usual = column.before if column.before >= 0 else gap
             before = gutter if not place and number not in (0, 3) else usual
-            made.append(replace(column, before=before))
-    return made
+            columns.append(replace(column, before=before))
+    return columns
 
 
 def _who(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
     words = (None, SHORT_STATES, LONG_STATES)[detail.words]
     state_width = 1 if words is None else 2 + max(map(len, words.values()))
     state = cells.state(short=words is SHORT_STATES) if words is not None else cells.sign
-    made = [
+    columns = [
         QueueColumn("id", max(3, len(str(shape.highest_id))), Group.WHO, lambda facts: str(facts.job.id), "id", "i",
                     right=True, before=0),
         QueueColumn("state" if words is not None else "", state_width, Group.WHO, state, "state", "a",
                     look=cells.state_look),
     ]  # fmt: skip
     if shape.priorities and detail.priority:
-        made.append(QueueColumn("pri", 3, Group.WHO, lambda facts: str(facts.job.priority), "pri", "r", right=True))
+        columns.append(QueueColumn("pri", 3, Group.WHO, lambda facts: str(facts.job.priority), "pri", "r", right=True))
     if shape.places and detail.place:
-        made.append(QueueColumn("gpu", shape.places, Group.WHO, lambda facts: gpus_of(facts.job), "gpu", "g",
+        columns.append(QueueColumn("gpu", shape.places, Group.WHO, lambda facts: gpus_of(facts.job), "gpu", "g",
                                 right=True, before=1))  # fmt: skip
     if shape.pids and detail.pid:
-        made.append(QueueColumn("pid", PID, Group.WHO, cells.pid, right=True))
-    return made
+        columns.append(QueueColumn("pid", PID, Group.WHO, cells.pid, right=True))
+    return columns
 
 
 def _what(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]:
-    made = []
+    columns = []
     if shape.names:
-        made.append(
+        columns.append(
             QueueColumn("job", name, Group.WHAT, cells.name_beside_parameters, "name", "j", look=cells.what_look)
         )
     for column in shape.parameters:
         title = plain(column.title)
         most = min(detail.widest, max(width(title), column.width))
-        made.append(QueueColumn(title, most, Group.WHAT, cells.parameter(column.name), PARAMETER + column.name,
+        columns.append(QueueColumn(title, most, Group.WHAT, cells.parameter(column.name), PARAMETER + column.name,
                                 right=column.is_number, look=cells.what_look))  # fmt: skip
-    return made
+    return columns
 
 
 def _when(shape: TableShape, detail: _Detail) -> list[list[QueueColumn]]:

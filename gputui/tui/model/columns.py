@@ -64,17 +64,17 @@ class ColumnLayout:
 
     def line(self, facts: RowFacts, mark: Piece = (" ", BLANK)) -> list[Piece]:
         """Pieces of one look each, exactly as wide as the layout."""
-        made: list[Piece] = [mark]
-        taken, own = 1, look_of(facts)
+        pieces: list[Piece] = [mark]
+        used, own = 1, look_of(facts)
         for column in self._columns_of(facts):
-            taken += column.before + column.width
+            used += column.before + column.width
             if column.pieces is not None:
-                made += [(" " * column.before, BLANK), *column.pieces(facts)]
+                pieces += [(" " * column.before, BLANK), *column.pieces(facts)]
             else:
                 look = column.look(facts) if column.look is not None else own
-                made.append((" " * column.before + column.cell(column.text(facts)), look))
-        made.append((" " * max(0, self.width - taken), BLANK))
-        return _joined(made)
+                pieces.append((" " * column.before + column.cell(column.text(facts)), look))
+        pieces.append((" " * max(0, self.width - used), BLANK))
+        return _joined(pieces)
 
     def _columns_of(self, facts: RowFacts) -> Sequence[QueueColumn]:
         """Where a row has a message, it stands in the place of those that would be empty or matter less."""
@@ -118,16 +118,16 @@ class ColumnLayout:
         return [(_padded(" " * indent + f"⋮ {hidden:,} more wait", self.width), "past")]
 
     def header(self, sort: str, *, reverse: bool) -> list[Piece]:
-        made: list[Piece] = [(" ", "past")]
-        taken = 1
+        pieces: list[Piece] = [(" ", "past")]
+        used = 1
         for column in self.columns:
-            taken += column.before + column.width
+            used += column.before + column.width
             if column.sort is None or column.sort != sort or sort == QUEUE_ORDER:
-                made.append((" " * column.before + column.cell(column.title), "past"))
+                pieces.append((" " * column.before + column.cell(column.title), "past"))
                 continue
-            made += _sorted_title(column, "▾" if reverse else "▴")
-        made.append((" " * max(0, self.width - taken), "past"))
-        return made
+            pieces += _sorted_title(column, "▾" if reverse else "▴")
+        pieces.append((" " * max(0, self.width - used), "past"))
+        return pieces
 
     def column_at(self, x: int) -> QueueColumn | None:
         """The column under a click."""
@@ -165,15 +165,15 @@ def _padded(text: str, cells: int) -> str:
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     """Neighbours of one look are one piece; blanks have the look of what is before them."""
-    made: list[Piece] = []
+    joined_pieces: list[Piece] = []
     for text, look in pieces:
         if not text:
             continue
-        if made and (look == made[-1][1] or not text.strip()):
-            made[-1] = (made[-1][0] + text, made[-1][1])
+        if joined_pieces and (look == joined_pieces[-1][1] or not text.strip()):
+            joined_pieces[-1] = (joined_pieces[-1][0] + text, joined_pieces[-1][1])
         else:
-            made.append((text, look))
-    return made
+            joined_pieces.append((text, look))
+    return joined_pieces
 
 
 def look_of(facts: RowFacts) -> str:

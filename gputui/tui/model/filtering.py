@@ -33,9 +33,9 @@ class Filter:
         if colon and not value and key in (*_COLON, STATE):
             return  # the value is still to be typed
         if colon and key == STATE:
-            found = _states(value)
-            found = found if wanted else frozenset(StateName) - found
-            self.states = found if self.states is None else self.states & found
+            states = _states(value)
+            states = states if wanted else frozenset(StateName) - states
+            self.states = states if self.states is None else self.states & states
         elif check is not None:
             self.checks.append(check if wanted else lambda job: not check(job))
         elif (parts := word.partition("="))[0] and parts[2]:
@@ -50,9 +50,9 @@ class Filter:
         """`text`: all of the job's texts in lower case."""
         if self.states is not None and job.state.name not in self.states:
             return False
-        found = all((needle in text) is wanted for needle, wanted in self.needles)
-        found = found and all(pair.is_in(text) is wanted for pair, wanted in self.pairs)
-        return found and all(check(job) for check in self.checks)
+        has_all = all((needle in text) is wanted for needle, wanted in self.needles)
+        has_all = has_all and all(pair.is_in(text) is wanted for pair, wanted in self.pairs)
+        return has_all and all(check(job) for check in self.checks)
 
 
 def text_of(job: Job) -> str:

@@ -79,10 +79,10 @@ def _unclosed(command: str) -> bool:
     return False
 
 
-def would_run(jobs: Sequence[Job], found: Replacement) -> None:
+def would_run(jobs: Sequence[Job], replacement: Replacement) -> None:
     """Raises BadReplacement where a shell would refuse a command that it did not refuse before."""
-    for job in [job for job in jobs if job.id in found.changed and _is_for_shell(job.spec)][:MOST_CHECKED]:
-        trouble = _refused(found.changed[job.id].command, job.spec.shell)
+    for job in [job for job in jobs if job.id in replacement.changed and _is_for_shell(job.spec)][:MOST_CHECKED]:
+        trouble = _refused(replacement.changed[job.id].command, job.spec.shell)
         if trouble and not _refused(job.spec.command, job.spec.shell):
             raise BadReplacement(f"#{job.id} would be broken: {trouble}")
 

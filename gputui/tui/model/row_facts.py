@@ -45,9 +45,9 @@ class Told:
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         """What was said of jobs that are no longer what they were: why one waits is wrong of one that runs."""
-        gone = self.whys.keys() & jobs
-        if gone:
-            self.whys = {job: words for job, words in self.whys.items() if job not in gone}
+        outdated = self.whys.keys() & jobs
+        if outdated:
+            self.whys = {job: words for job, words in self.whys.items() if job not in outdated}
 
 
 class RowFacts:

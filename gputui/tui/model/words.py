@@ -104,8 +104,8 @@ def gpus_of(job: Job) -> str:
 def note_of(job: Job, now: float) -> str:
     """What else is to be said of a job that runs or has ended; why one waits is the owner's to say."""
     if isinstance(job.state, Stopping):
-        left = max(0, int(job.state.deadline - now + 0.999))
-        return f"killed in {left} s" if left and not job.state.hard else "being killed"
+        remaining = max(0, int(job.state.deadline - now + 0.999))
+        return f"killed in {remaining} s" if remaining and not job.state.hard else "being killed"
     if isinstance(job.state, Suspended):
         return "stands still, keeps its GPU memory"
     if isinstance(job.state, Ended):
@@ -128,5 +128,5 @@ def cut(text: str, width: int) -> str:
     return set_cell_size(set_cell_size(text, max(0, width - 1)).rstrip() + "…", max(0, width)).rstrip()
 
 
-def counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def counted(number: int, single: str, many: str) -> str:
+    return f"{number:,} {single if number == 1 else many}"

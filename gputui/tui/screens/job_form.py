@@ -41,11 +41,11 @@ class CommandInput(Input):
 
 
 def _inputs(texts: dict[str, str], history: list[str]) -> dict[str, Input]:
-    made: dict[str, Input] = {"command": CommandInput(texts["command"], history, FIELDS[0].hint)}
+    inputs: dict[str, Input] = {"command": CommandInput(texts["command"], history, FIELDS[0].hint)}
     for field in FIELDS[1:]:
         written, name = texts[field.name], f"field-{field.name}"
-        made[field.name] = Input(written, field.hint, compact=True, id=name, select_on_focus=False)
-    return made
+        inputs[field.name] = Input(written, field.hint, compact=True, id=name, select_on_focus=False)
+    return inputs
 
 
 class JobForm(ModalScreen[JobSpec | None]):

@@ -33,16 +33,16 @@ class SortLetter:
 
 def sort_letters(columns: Sequence[QueueColumn]) -> list[SortLetter]:
     """Fixed ones for the columns that are always there; parameters get the first letter of theirs that is free."""
-    taken = {QUEUE, *(column.letter for column in columns if column.letter)}
-    made = [SortLetter(QUEUE, "queue", QUEUE_ORDER)]
+    used_letters = {QUEUE, *(column.letter for column in columns if column.letter)}
+    letters = [SortLetter(QUEUE, "queue", QUEUE_ORDER)]
     for column in columns:
         if column.sort is None or not column.title:
             continue
-        key = column.letter or next((letter for letter in _spare(column.title) if letter not in taken), "")
+        key = column.letter or next((letter for letter in _spare(column.title) if letter not in used_letters), "")
         if key:
-            taken.add(key)
-            made.append(SortLetter(key, column.title, column.sort))
-    return made
+            used_letters.add(key)
+            letters.append(SortLetter(key, column.title, column.sort))
+    return letters
 
 
 def _spare(title: str) -> str:

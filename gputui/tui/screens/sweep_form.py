@@ -141,16 +141,16 @@ class SweepForm(ModalScreen[Sweep | None]):
 
 def way_in(pattern: str, name: str) -> str:
     """What to do about a parameter that is not in the command."""
-    found = given(pattern, name)
-    if not found:
+    places = given(pattern, name)
+    if not places:
         return f"{name} is not in the command: write {{{name}}} where its value goes"
-    written = found[0][0]
+    written = places[0][0]
     return f"{name} is not in the command: ^t makes {written} into {with_field(written, name)}"
 
 
 def parameters_in(text: str) -> dict[str, list[str]]:
     """One parameter per line: its name, then values or ranges."""
-    found: dict[str, list[str]] = {}
+    parameters: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             words = shlex.split(line)
@@ -159,10 +159,10 @@ def parameters_in(text: str) -> dict[str, list[str]]:
         if not words:
             continue
         name, *values = words
-        if name in found:
+        if name in parameters:
             raise BadInput(f"{name} is given twice: write its values on one line")
-        found[name] = [value for word in values for value in _values(name, word)]
-    return found
+        parameters[name] = [value for word in values for value in _values(name, word)]
+    return parameters
 
 
 def _values(name: str, word: str) -> list[str]:

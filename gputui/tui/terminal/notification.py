@@ -20,8 +20,8 @@ _SEVEN = ("rxvt", "foot")
 
 def notification(text: str, environment: Mapping[str, str] = os.environ) -> str:
     """What is written to the terminal; where it is not known which form it takes, both."""
-    told = plain(text)[:LONGEST]
-    nine, seven = f"\x1b]9;{told}\x07", f"\x1b]777;notify;gputui;{told.replace(';', ',')}\x07"
+    message = plain(text)[:LONGEST]
+    nine, seven = f"\x1b]9;{message}\x07", f"\x1b]777;notify;gputui;{message.replace(';', ',')}\x07"
     term = environment.get("TERM", "")
     if environment.get("TERM_PROGRAM") in _NINE or term.startswith(("xterm-kitty", "xterm-ghostty")):
         return BELL + nine

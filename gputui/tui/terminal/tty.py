@@ -85,10 +85,10 @@ class Tty:
             try:
                 data = data[os.write(self.descriptor, data) :]
             except BlockingIOError:
-                left = deadline - time.monotonic()
-                if left <= 0:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
                     return data
-                ready.poll(left * 1000)
+                ready.poll(remaining * 1000)
         return data
 
 

@@ -56,10 +56,10 @@ class Banner(Static):
 
     def show(self, notices: list[Notice], width: int, crashes: Sequence[Text] = ()) -> None:
         """Takes as many lines as it needs; the rest of the screen is arranged around it. `crashes`: ready rows."""
-        known = (notices, width, [row.markup for row in crashes])
-        if known == self._known:
+        shown = (notices, width, [row.markup for row in crashes])
+        if shown == self._known:
             return
-        self.notices, self._known = notices, known
+        self.notices, self._known = notices, shown
         self.display = bool(notices or crashes)
         self.set_class(all(notice.calm for notice in notices), "-calm")
         self.set_class(any(notice.grave for notice in notices), "-grave")
@@ -79,20 +79,20 @@ def notice_lines(notice: Notice, width: int) -> list[str]:
 
 def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str | None = None) -> list[Notice]:
     """Pure: what the session's state asks to be said; `unseen`: why that is not known any more."""
-    found: list[Notice] = []
+    shown_notices: list[Notice] = []
     if unseen is not None:
-        found.append(Notice("! LAST SEEN", unseen, "goes on by itself when an owner answers"))
+        shown_notices.append(Notice("! LAST SEEN", unseen, "goes on by itself when an owner answers"))
     if snapshot.trouble is not None:
-        found.append(Notice("! TROUBLE", snapshot.trouble, TROUBLE_WAY_OUT, grave=True))
+        shown_notices.append(Notice("! TROUBLE", snapshot.trouble, TROUBLE_WAY_OUT, grave=True))
     if snapshot.mode is Mode.DRAINING:
         runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
         what = f"nothing new starts; {runs}"
-        found.append(Notice("▽ DRAINING", what, "p resumes"))
+        shown_notices.append(Notice("▽ DRAINING", what, "p resumes"))
     elif snapshot.mode is Mode.PAUSED and snapshot.cause is not None and not _told_by_rows(snapshot):
-        found.append(_paused(snapshot))
+        shown_notices.append(_paused(snapshot))
     if device_trouble is not None:
-        found.append(Notice("! GPUS", device_trouble, "jobs that run go on; gputui doctor tells more"))
-    return found
+        shown_notices.append(Notice("! GPUS", device_trouble, "jobs that run go on; gputui doctor tells more"))
+    return shown_notices
 
 
 def _told_by_rows(snapshot: Snapshot) -> bool:

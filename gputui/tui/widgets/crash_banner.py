@@ -76,8 +76,8 @@ class _Story:
         shared = self._shared()
         all_are: Parts = [(", all ", self._text), (shared, self._bold)] if shared else []
         dot, ways = (" · ", self._past), self._ways_to_tell_briefly()
-        told = [[*crashed, *all_are, dot, *way] for way in ways] + [[*crashed, dot, *way] for way in ways]
-        return [_fitting(told, room), [(self._message(), self._failure)], self._keys(brief=True)]
+        sentences = [[*crashed, *all_are, dot, *way] for way in ways] + [[*crashed, dot, *way] for way in ways]
+        return [_fitting(sentences, room), [(self._message(), self._failure)], self._keys(brief=True)]
 
     # What happened
 
@@ -137,18 +137,18 @@ class _Story:
         caution, who = self._caution, (self._who(), self._bold)
         if caution.tries:
             lived = max(0.0, caution.life - (caution.at - self._now)) if caution.at is not None else 0.0
-            told: Parts = [("tries ", self._text), who, (" alone", self._text)]
-            return self._with_bar(told, lived / caution.life, [(self._outcome(), self._text)], room)
+            attempt_parts: Parts = [("tries ", self._text), who, (" alone", self._text)]
+            return self._with_bar(attempt_parts, lived / caution.life, [(self._outcome(), self._text)], room)
         if not caution.goes_on:
             return [(self._why_not(), self._text)]
         if self._is_due():
             return [("tries ", self._text), who, (f" alone as soon as it fits; {self._outcome()}", self._text)]
         assert caution.at is not None
-        left = caution.at - self._now
-        clock: Parts = [("next try in ", self._text), (duration_exact(left), self._loud)]
+        remaining = caution.at - self._now
+        clock: Parts = [("next try in ", self._text), (duration_exact(remaining), self._loud)]
         unlike = ", unlike the crashed" if self._is_unlike() else ""
         ends = [f" alone{unlike}; {self._outcome()}", f" alone; {self._outcome()}", f"; {self._outcome()}", " alone"]
-        share = 1 - left / caution.wait if caution.wait else 0.0
+        share = 1 - remaining / caution.wait if caution.wait else 0.0
         ways = [
             self._with_bar([*clock, (sooner, self._text)], share, [who, (end, self._text)], room)
             for end in ends
@@ -204,7 +204,7 @@ class _Story:
         job = self._caution.job
         if job is None:
             return False
-        groups = {one.spec.group for one in self._jobs}
+        groups = {job_named.spec.group for job_named in self._jobs}
         candidate = self._snapshot[job]
         common = telling(self._snapshot, self._caution)
         return candidate.spec.group not in groups or (bool(common) and not has_all(candidate, common))

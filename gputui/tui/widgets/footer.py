@@ -41,14 +41,14 @@ class OfferedKeys:
         """Left and right, as much as a line of this width has room for."""
         always = [offer(name) for name in self.always]
         room = width - LEAST_GAP - sum(_cells(each, keys) for each in always)
-        taken: list[Offer] = []
+        fitting: list[Offer] = []
         for each in (*self.row, *self.views, *self.more):
             cells = _cells(each, keys)
             if cells <= room:
-                taken.append(each)
+                fitting.append(each)
                 room -= cells
-        left = [each for each in (*self.row, *self.more) if each in taken]
-        return left, [*(each for each in self.views if each in taken), *always]
+        left = [each for each in (*self.row, *self.more) if each in fitting]
+        return left, [*(each for each in self.views if each in fitting), *always]
 
 
 class Footer(Widget):
@@ -79,10 +79,10 @@ class Footer(Widget):
         return band_line(parts, self._parts(right)[:-1], width, palette, palette.header)
 
     def _parts(self, offers: list[Offer]) -> list[BandPart]:
-        palette, made = palette_of(self.app.theme), []
+        palette, parts = palette_of(self.app.theme), []
         for name, label in offers:
-            made += [(_key(name, self._keys), palette.best), (f" {label}", palette.past), (BETWEEN, palette.past)]
-        return made
+            parts += [(_key(name, self._keys), palette.best), (f" {label}", palette.past), (BETWEEN, palette.past)]
+        return parts
 
     def on_click(self, event: events.Click) -> None:
         for start, end, name in self._places:
@@ -109,9 +109,9 @@ def _length(offers: list[Offer], keys: Mapping[str, str]) -> int:
 
 
 def _places(offers: list[Offer], start: int, keys: Mapping[str, str]) -> list[tuple[int, int, str]]:
-    made = []
+    places = []
     for each in offers:
         end = start + _cells(each, keys)
-        made.append((start, end - len(BETWEEN), each[0]))
+        places.append((start, end - len(BETWEEN), each[0]))
         start = end
-    return made
+    return places

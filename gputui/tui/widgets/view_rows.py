@@ -138,16 +138,16 @@ def _laid(style: Style, row: ViewRow, palette: Palette) -> Style:
 
 
 def _fitted(parts: Sequence[BandPart], room: int, blank: Style) -> list[BandPart]:
-    made: list[BandPart] = []
+    fitted: list[BandPart] = []
     for text, style in parts:
         cells = cell_len(text)
         if cells > room:
             if room > 0:
-                made.append((set_cell_size(text, room - 1) + "…", style))
-            return made
-        made.append((text, style))
+                fitted.append((set_cell_size(text, room - 1) + "…", style))
+            return fitted
+        fitted.append((text, style))
         room -= cells
-    return [*made, (" " * room, blank)]
+    return [*fitted, (" " * room, blank)]
 
 
 def cells_of(parts: Sequence[BandPart]) -> int:

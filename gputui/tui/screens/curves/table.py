@@ -48,17 +48,17 @@ def curve_table(
     widths = [max([cell_len(title), *(cell_len(cell.text) for cell in cells)]) for title, _, cells in columns]
     shown = _shown(widths, width - 6)
     head = GAP.join(_cell(columns[at][0], widths[at], right=columns[at][1]) for at in shown)
-    made = [ViewRow([(f"     {head}", palette.past)], band=not palette.rules)]
+    table_rows = [ViewRow([(f"     {head}", palette.past)], band=not palette.rules)]
     styles = curve_styles(palette)
     for number, _ in enumerate(rows):
         parts: list[BandPart] = [(f" {SWATCH}  ", styles[number % len(styles)])]
         for at in shown:
             _, right, cells = columns[at]
             parts.append((_cell(cells[number].text, widths[at], right=right) + GAP, cells[number].style))
-        made.append(ViewRow(parts, selected=number == cursor, value=number))
+        table_rows.append(ViewRow(parts, selected=number == cursor, value=number))
     common = parameters.common()
     same = f"   ·   all the same: {plain(common)}" if common and len(rows) > 1 else ""
-    return [*made, ViewRow(), ViewRow([(f" ● is its best{same}", palette.past)]), ViewRow()]
+    return [*table_rows, ViewRow(), ViewRow([(f" ● is its best{same}", palette.past)]), ViewRow()]
 
 
 def _columns(
@@ -67,25 +67,29 @@ def _columns(
     """Titles, whether they stand to the right, and cells; the least needed last."""
     values = [value for row in rows if row.result is not None for value in row.result[:2]]
     places = decimals_of(values)
-    made: list[tuple[str, bool, list[CurveCell]]] = [
+    columns: list[tuple[str, bool, list[CurveCell]]] = [
         ("id", True, [CurveCell(str(row.job.id), palette.text) for row in rows]),
     ]
     for column in parameters.columns():
-        told = [plain(parameters.value(row.job, column.name) or "") for row in rows]
-        made.append(
-            (plain(column.title), column.is_number, [CurveCell(cut(one, MOST_VALUE), palette.text) for one in told])
+        parameter_values = [plain(parameters.value(row.job, column.name) or "") for row in rows]
+        columns.append(
+            (
+                plain(column.title),
+                column.is_number,
+                [CurveCell(cut(text, MOST_VALUE), palette.text) for text in parameter_values],
+            )
         )
     best = [_number(row, 0, places) for row in rows]
-    stars = [f"★ {one}" if not at and one else one for at, one in enumerate(best)]
-    cells = [CurveCell(one, palette.text if at else palette.best) for at, one in enumerate(stars)]
-    made.append(("best", True, cells))
+    stars = [f"★ {text}" if not at and text else text for at, text in enumerate(best)]
+    cells = [CurveCell(text, palette.text if at else palette.best) for at, text in enumerate(stars)]
+    columns.append(("best", True, cells))
     steps = [step_told(row.result[2]) if row.result is not None else "" for row in rows]
-    made.append(("at step", True, [CurveCell(one, palette.past) for one in steps]))
-    made.append(("last", True, [CurveCell(_number(row, 1, places), palette.past) for row in rows]))
-    made.append(("since best", True, [_since(row, rows, places, palette) for row in rows]))
+    columns.append(("at step", True, [CurveCell(step, palette.past) for step in steps]))
+    columns.append(("last", True, [CurveCell(_number(row, 1, places), palette.past) for row in rows]))
+    columns.append(("since best", True, [_since(row, rows, places, palette) for row in rows]))
     times = [duration_cell(row.seconds) if row.seconds is not None else "" for row in rows]
-    made.append(("time", True, [CurveCell(one.rjust(DURATION_CELLS), palette.past) for one in times]))
-    return made
+    columns.append(("time", True, [CurveCell(duration.rjust(DURATION_CELLS), palette.past) for duration in times]))
+    return columns
 
 
 def _number(row: CurveRow, which: int, places: int) -> str:
@@ -97,10 +101,10 @@ def _since(row: CurveRow, rows: Sequence[CurveRow], places: int, palette: Palett
     """How far it has gone from its best; the one that has gone furthest stands out."""
     if row.result is None:
         return CurveCell("", palette.past)
-    gone = row.result[1] - row.result[0]
-    furthest = max(abs(one.result[1] - one.result[0]) for one in rows if one.result is not None)
-    stands_out = len(rows) > 1 and gone and abs(gone) == furthest
-    return CurveCell(f"{gone:+.{places}f}" if gone else "", palette.warning if stands_out else palette.past)
+    distance = row.result[1] - row.result[0]
+    furthest = max(abs(other.result[1] - other.result[0]) for other in rows if other.result is not None)
+    stands_out = len(rows) > 1 and distance and abs(distance) == furthest
+    return CurveCell(f"{distance:+.{places}f}" if distance else "", palette.warning if stands_out else palette.past)
 
 
 def _shown(widths: Sequence[int], room: int) -> list[int]:

@@ -47,14 +47,14 @@ class CurvesView(FullView):
     CurvesView #came-to { height: 10; }
     """
 
-    def __init__(self, main: MainScreen, jobs: Sequence[JobId], told: str, metric: str) -> None:
+    def __init__(self, main: MainScreen, jobs: Sequence[JobId], which_jobs: str, metric: str) -> None:
         """`told`: which jobs these are, in words."""
         super().__init__(main, "m", "Curves")
         self.jobs = list(jobs)
         self.metric = metric
         self.by_time = False
         self.cursor = 0
-        self._told = told
+        self._told = which_jobs
         self._curves: dict[JobId, tuple[Curve, ...]] = {}
         self._parameters: Parameters | None = None
         self.chart = ViewRows(id="chart")
@@ -70,11 +70,11 @@ class CurvesView(FullView):
     def ask(self) -> None:
         """The owner for the points."""
         for job in self.jobs:
-            self.main.bridge.curves(job, None, lambda found, job=job: self._found(job, found))  # type: ignore[misc]
+            self.main.bridge.curves(job, None, lambda curves, job=job: self._found(job, curves))  # type: ignore[misc]
 
-    def _found(self, job: JobId, found: tuple[Curve, ...]) -> None:
-        if found != self._curves.get(job) and self.is_attached:
-            self._curves[job] = found
+    def _found(self, job: JobId, curves: tuple[Curve, ...]) -> None:
+        if curves != self._curves.get(job) and self.is_attached:
+            self._curves[job] = curves
             self.paint()
 
     # What is shown
@@ -82,13 +82,13 @@ class CurvesView(FullView):
     def renew(self) -> None:
         for job in self.jobs:
             if job in self.snapshot.active:
-                self.main.bridge.curves(job, None, lambda found, job=job: self._found(job, found))  # type: ignore[misc]
+                self.main.bridge.curves(job, None, lambda curves, job=job: self._found(job, curves))  # type: ignore[misc]
         palette = palette_of(self.app.theme)
         rows, by_time = self.rows(), self._by_time()
         self.cursor = max(0, min(self.cursor, len(rows) - 1))
         x_name = "time" if by_time else "step"
-        told = f"  of {self._told}, by {x_name}"
-        left = [("   ", palette.text), (plain(self.metric), palette.best), (told, palette.past)]
+        about = f"  of {self._told}, by {x_name}"
+        left = [("   ", palette.text), (plain(self.metric), palette.best), (about, palette.past)]
         self.band.show(left, [(WAYS[self.direction], palette.past)])
         table = curve_table(rows, self._learnt(), self.cursor, self.size.width, palette)
         self.table.styles.height = len(table)
@@ -116,7 +116,7 @@ class CurvesView(FullView):
     def rows(self) -> list[CurveRow]:
         """Best first; what has printed nothing last."""
         by_time, now = self._by_time(), self.main.now()
-        made = []
+        curve_rows = []
         for job_id in self.jobs:
             if job_id in self.snapshot:
                 job = self.snapshot[job_id]
@@ -124,14 +124,14 @@ class CurvesView(FullView):
                 points = points_of(own, by_time=by_time)
                 result = self._result(job)
                 best = best_of(points, self.direction)
-                made.append(CurveRow(job, points, best, result, seconds_of(job, now)))
-        return sorted(made, key=self._rank)
+                curve_rows.append(CurveRow(job, points, best, result, seconds_of(job, now)))
+        return sorted(curve_rows, key=self._rank)
 
     def _result(self, job: Job) -> tuple[float, float, float | None] | None:
         """Best, last, and the step of the best."""
         results = self.snapshot.results.get(job.id)
-        found = results.get(self.metric) if results is not None else None
-        return (found.best, found.last, found.best_step) if found is not None else None
+        metric_result = results.get(self.metric) if results is not None else None
+        return (metric_result.best, metric_result.last, metric_result.best_step) if metric_result is not None else None
 
     def _rank(self, row: CurveRow) -> tuple[int, float, int]:
         if row.result is None:
@@ -140,7 +140,7 @@ class CurvesView(FullView):
 
     def _by_time(self) -> bool:
         """Also where one of them prints no steps."""
-        points = [curve.points for found in self._curves.values() for curve in found if curve.name == self.metric]
+        points = [curve.points for curves in self._curves.values() for curve in curves if curve.name == self.metric]
         return self.by_time or any(point.step is None for own in points for point in own[:1])
 
     def _learnt(self) -> Parameters:
@@ -174,7 +174,7 @@ class CurvesView(FullView):
             self.go_back()
 
     def act_next_metric(self) -> None:
-        names = list(dict.fromkeys(curve.name for found in self._curves.values() for curve in found))
+        names = list(dict.fromkeys(curve.name for curves in self._curves.values() for curve in curves))
         if len(names) < 2:
             self.main.say("they have printed no other metric")
             return

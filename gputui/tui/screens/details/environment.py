@@ -24,12 +24,12 @@ def environment_text(environment: Mapping[str, str]) -> Text:
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """`+NAME=value`, `-NAME`, `NAME=value` for one that was another."""
-    told = []
+    changes = []
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
             sign = "+" if name not in before else "-" if name not in after else ""
-            told.append(f"{sign}{plain(name)}" + (f"={_shown(name, after[name])}" if name in after else ""))
-    return told
+            changes.append(f"{sign}{plain(name)}" + (f"={_shown(name, after[name])}" if name in after else ""))
+    return changes
 
 
 def _shown(name: str, value: str) -> str:

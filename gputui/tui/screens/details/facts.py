@@ -65,10 +65,10 @@ def state_style(job: Job, palette: Palette) -> Style:
 def warning_rows(subject: Subject, width: int, palette: Palette) -> list[ViewRow]:
     """What is wrong with it, and the keys that help; none: nothing is."""
     job = subject.job
-    told = _warning(subject, palette)
-    if told is None:
+    warning = _warning(subject, palette)
+    if warning is None:
         return []
-    said, ways = told
+    said, ways = warning
     first, *rest = wrap(plain(said), max(20, width - 3))[:2] or [""]
     sign, style = ("✗", palette.failure) if isinstance(job.state, Ended) else ("!", palette.warning)
     rows = [ViewRow([(f" {sign} {first}", style + BOLD)], ground=palette.pause, marked=True)]
@@ -94,10 +94,10 @@ def _warning(subject: Subject, palette: Palette) -> tuple[str, list[BandPart]] |
 
 
 def _keys(palette: Palette, *keys: tuple[str, str]) -> list[BandPart]:
-    made: list[BandPart] = []
+    parts: list[BandPart] = []
     for key, label in keys:
-        made += [(key, palette.best), (f" {label}   ", palette.text)]
-    return made
+        parts += [(key, palette.best), (f" {label}   ", palette.text)]
+    return parts
 
 
 Fact = tuple[str, Sequence[BandPart]]
@@ -151,8 +151,8 @@ def _under_way(subject: Subject, palette: Palette) -> Iterator[Fact]:
     if isinstance(job.state, Running) and job.state.silent_since is not None:
         yield "ends", [("unknown while silent", palette.warning)]
     elif (eta := job_eta(job, results)) is not None and job.active is not None:
-        left = f"  in {duration_words(eta - now)}" if eta > now + 1 else "  any moment"
-        yield "ends", [(f"≈{moment(max(eta, now), now)}", text), (left, palette.past)]
+        remaining = f"  in {duration_words(eta - now)}" if eta > now + 1 else "  any moment"
+        yield "ends", [(f"≈{moment(max(eta, now), now)}", text), (remaining, palette.past)]
     if job.active is not None:
         yield "on", [(places_told(job.active.gpus) or "the CPU", text), (f"   {plain(subject.host)}", palette.past)]
         yield "pid", [(str(subject.details.pid or NO_PID), text + BOLD if subject.details.pid else text)]
@@ -168,21 +168,23 @@ def _under_way(subject: Subject, palette: Palette) -> Iterator[Fact]:
 
 def _request(job: Job) -> str:
     request = job.request
-    told = "one lane" if request.gpus is None else counted(request.gpus, "GPU", "GPUs") if request.gpus else "no GPU"
+    request_words = (
+        "one lane" if request.gpus is None else counted(request.gpus, "GPU", "GPUs") if request.gpus else "no GPU"
+    )
     if request.memory is not None:
-        told += f" with {memory_words(request.memory)} each"
+        request_words += f" with {memory_words(request.memory)} each"
     elif request.memory_share is not None:
-        told += f" with {request.memory_share:.0%} of its memory"
+        request_words += f" with {request.memory_share:.0%} of its memory"
     elif request.learns:
-        told += ", memory as its group is seen to use"
-    told += ", alone on it" if request.alone else ""
-    return told + (f" among {', '.join(map(plain, request.devices))}" if request.devices else "")
+        request_words += ", memory as its group is seen to use"
+    request_words += ", alone on it" if request.alone else ""
+    return request_words + (f" among {', '.join(map(plain, request.devices))}" if request.devices else "")
 
 
 def _settings(subject: Subject) -> list[tuple[str, str]]:
     job, spec = subject.job, subject.job.spec
     parameters = " ".join(f"{key}={value}" for key, value in spec.params.items())
-    given = [
+    settings = [
         ("group", spec.group),
         ("params", parameters),
         ("after", _after(subject)),
@@ -193,12 +195,12 @@ def _settings(subject: Subject) -> list[tuple[str, str]]:
         ("shell", spec.shell),
         ("tells you", "at its end (b: no more)" if is_wanted(job) else ""),
     ]
-    return [(label, told) for label, told in given if told]
+    return [(label, setting) for label, setting in settings if setting]
 
 
 def _after(subject: Subject) -> str:
-    told = [f"#{other} {_state_of(subject.snapshot, other)}".rstrip() for other in subject.job.after]
-    return ", ".join(told) + (" (however they end)" if told and subject.job.spec.after_any else "")
+    others = [f"#{other} {_state_of(subject.snapshot, other)}".rstrip() for other in subject.job.after]
+    return ", ".join(others) + (" (however they end)" if others and subject.job.spec.after_any else "")
 
 
 def _state_of(snapshot: Snapshot, job: int) -> str:
@@ -207,11 +209,11 @@ def _state_of(snapshot: Snapshot, job: int) -> str:
 
 def story_rows(subject: Subject, width: int, palette: Palette) -> list[ViewRow]:
     rows: list[ViewRow] = []
-    for at, told in subject.details.story:
+    for at, sentence in subject.details.story:
         when = f" {moment(at, subject.now):<9} "
-        bad = any(word in told for word in (" failed", " lost", " refused", " timed out"))
+        bad = any(word in sentence for word in (" failed", " lost", " refused", " timed out"))
         style = palette.failure if bad else palette.text
-        lines = wrap(plain(told), max(20, width - len(when) - 1)) or [""]
+        lines = wrap(plain(sentence), max(20, width - len(when) - 1)) or [""]
         rows += [
             ViewRow([(when if not number else " " * len(when), palette.past), (line, style)])
             for number, line in enumerate(lines)

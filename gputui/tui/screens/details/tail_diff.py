@@ -57,8 +57,8 @@ class TailDiffView(FullView):
     def renew(self) -> None:
         palette = palette_of(self.app.theme)
         job = self.snapshot[self._job]
-        told = f"   #{job.id} {plain(self.main.names.of(job))}: the ends of attempts {self._earlier} and {self._later}"
-        self.band.show([(told, palette.past)])
+        title = f"   #{job.id} {plain(self.main.names.of(job))}: the ends of attempts {self._earlier} and {self._later}"
+        self.band.show([(title, palette.past)])
         before, after = (self.main.bridge.files(job, number) for number in (self._earlier, self._later))
         rows: list[ViewRow] = []
         for name, old, new in _streams(before, after):
@@ -100,8 +100,8 @@ def diff_rows(
     name: str, old: Sequence[str], new: Sequence[str], attempts: tuple[int, int], palette: Palette
 ) -> list[ViewRow]:
     """Times and addresses do not count; what is the same, or another only in its numbers, is folded."""
-    told = f"- attempt {attempts[0]}   + attempt {attempts[1]}"
-    rows = [ViewRow([(f" {name}", palette.text)], [(told, palette.past)], band=True)]
+    legend = f"- attempt {attempts[0]}   + attempt {attempts[1]}"
+    rows = [ViewRow([(f" {name}", palette.text)], [(legend, palette.past)], band=True)]
     keys_old, keys_new = ([_NUMBER.sub("0", line) for line in lines] for lines in (old, new))
     matcher = difflib.SequenceMatcher(None, keys_old, keys_new, autojunk=False)
     if not old and not new:

@@ -31,23 +31,23 @@ _CARD = re.compile(r"\b(?:GPU|cuda:|device) ?(\d{1,2})\b")
 _PID = re.compile(r"\b[Pp]rocess (\d{1,9})\b")
 
 
-def excerpt_title(found: Excerpt) -> str:
-    if found.is_trace:
-        return f"{found.stream}, the last frames"
+def excerpt_title(crash: Excerpt) -> str:
+    if crash.is_trace:
+        return f"{crash.stream}, the last frames"
     return (
-        f"{found.stream}, the lines around it" if found.needle else f"{found.stream}, its end" if found.stream else ""
+        f"{crash.stream}, the lines around it" if crash.needle else f"{crash.stream}, its end" if crash.stream else ""
     )
 
 
 def crash_rows(
-    found: Excerpt, job: Job, beyond: Sequence[list[BandPart]], width: int, palette: Palette
+    crash: Excerpt, job: Job, beyond: Sequence[list[BandPart]], width: int, palette: Palette
 ) -> list[ViewRow]:
     room = max(10, width - 2)
-    rows = [row for line in found.lines for row in _rows(line, room, palette)]
-    if not any(line.piece is Piece.ERROR for line in found.lines):
+    rows = [row for line in crash.lines for row in _rows(line, room, palette)]
+    if not any(line.piece is Piece.ERROR for line in crash.lines):
         rows += [blank_row()] if rows else []
         rows += _wrapped(plain(said_of(job)), room, palette.failure + BOLD)
-        if not found.lines:
+        if not crash.lines:
             rows.append(ViewRow([(" It printed nothing.", palette.past)]))
     rows.append(blank_row())
     for parts in beyond:
@@ -139,20 +139,22 @@ def _processes(
     attempt: Attempt, snapshot: Snapshot, picture: DevicesPicture, now: float, palette: Palette
 ) -> list[list[BandPart]]:
     """Who it is that the message calls by a pid, as long as it is there."""
-    told: list[list[BandPart]] = []
-    for pid in dict.fromkeys(int(found) for found in _PID.findall(attempt.said or "")):
+    sentences: list[list[BandPart]] = []
+    for pid in dict.fromkeys(int(number) for number in _PID.findall(attempt.said or "")):
         if (job := picture.pids.get(pid)) is not None and job in snapshot:
-            told.append([(f"Process {pid} is of #{job}.", palette.text)])
-        elif (seen := _seen(pid, picture)) is not None:
-            command = f", {plain(seen.command)}" if seen.command else ""
-            since = f", on it since {moment(seen.started, now)}" if seen.started else ""
-            told.append([(f"Process {pid}: ", palette.text), (plain(seen.user or "somebody"), palette.stranger + BOLD),
-                         (f"{command}{since}.", palette.text)])  # fmt: skip
-    return told
+            sentences.append([(f"Process {pid} is of #{job}.", palette.text)])
+        elif (process := _seen(pid, picture)) is not None:
+            command = f", {plain(process.command)}" if process.command else ""
+            since = f", on it since {moment(process.started, now)}" if process.started else ""
+            who = (plain(process.user or "somebody"), palette.stranger + BOLD)
+            sentences.append([(f"Process {pid}: ", palette.text), who, (f"{command}{since}.", palette.text)])
+    return sentences
 
 
 def _seen(pid: int, picture: DevicesPicture) -> ProcessSample | None:
-    return next((one for device in picture.devices for one in device.sample.processes or () if one.pid == pid), None)
+    return next(
+        (process for device in picture.devices for process in device.sample.processes or () if process.pid == pid), None
+    )
 
 
 def _once_more(job: Job) -> str | None:

@@ -37,17 +37,17 @@ def group_rows(
     """With the rows that the cursor is on. `airy`: a blank line after each."""
     counts = max((len(f"{group.count:,}") for group in groups), default=1)
     rows: list[ViewRow] = [blank_row()] if airy else []
-    seen = (0, 0)
+    cursor_rows = (0, 0)
     for number, group in enumerate(groups):
         chosen = number == selected
         if chosen:
-            seen = (len(rows), len(rows) + 1)
+            cursor_rows = (len(rows), len(rows) + 1)
         rows += [
             ViewRow(parts, selected=chosen, marked=chosen and focused, value=number)
             for parts in (_message(group, counts, palette, chosen), _facts(group, counts, now, palette))
         ]
         rows += [blank_row()] if airy else []
-    return rows, seen
+    return rows, cursor_rows
 
 
 def _message(group: FailureGroup, counts: int, palette: Palette, chosen: bool) -> list[BandPart]:

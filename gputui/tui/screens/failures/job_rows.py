@@ -66,25 +66,25 @@ def job_table(
     gpu = max((len(_gpus(job)) for job in jobs[:200]), default=0)
     fixed_after = [TableColumn("gpu", max(3, min(gpu, 8)), True, _gpus)] if gpu else []
     fixed_after.append(TableColumn("ran", DURATION_CELLS, True, lambda job: duration_cell(seconds_of_last(job))))
-    left = room - 1 - sum(column.width + len(GAP) for column in (*fixed_before, *fixed_after))
-    between = _parameters(parameters, left)
-    if not between and left > len(GAP) + 2:
+    remaining = room - 1 - sum(column.width + len(GAP) for column in (*fixed_before, *fixed_after))
+    between = _parameters(parameters, remaining)
+    if not between and remaining > len(GAP) + 2:
         longest = max((cell_len(plain(name_of(job))) for job in jobs[:200]), default=LEAST_NAME)
-        width = min(left - len(GAP), max(LEAST_NAME, longest))
+        width = min(remaining - len(GAP), max(LEAST_NAME, longest))
         between = [TableColumn("job", width, False, lambda job: plain(name_of(job)))]
     return FailedTable((*fixed_before, *between, *fixed_after))
 
 
 def _parameters(parameters: Parameters, room: int) -> list[TableColumn]:
-    made: list[TableColumn] = []
+    columns: list[TableColumn] = []
     for column in parameters.columns():
         title = plain(column.title)
         width = min(MOST_VALUE, max(cell_len(title), column.width))
         if width + len(GAP) > room:
             break
         room -= width + len(GAP)
-        made.append(TableColumn(title, width, column.is_number, _value(parameters, column.name)))
-    return made
+        columns.append(TableColumn(title, width, column.is_number, _value(parameters, column.name)))
+    return columns
 
 
 def _value(parameters: Parameters, name: str) -> Callable[[Job], str]:

@@ -55,6 +55,6 @@ def hold_alike(view: FailuresView) -> None:
         main.send(events, done, keeps_marks=True)
 
 
-def log_at_error(view: FailuresView, job: JobId, found: Excerpt) -> None:
+def log_at_error(view: FailuresView, job: JobId, crash: Excerpt) -> None:
     """The log on the whole screen, at the line that names the error."""
-    show_log(view.main, job, found.needle, stream=found.stream)
+    show_log(view.main, job, crash.needle, stream=crash.stream)

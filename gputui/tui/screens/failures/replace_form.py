@@ -63,27 +63,27 @@ class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
     @on(Input.Changed)
     def _check(self) -> None:
         try:
-            found = replaced(self._jobs, self._sought.value, self._instead.value)
+            replacement = replaced(self._jobs, self._sought.value, self._instead.value)
         except BadReplacement as bad:
             self._show(None, str(bad))
         else:
-            self._show(found, "")
+            self._show(replacement, "")
 
-    def _show(self, found: Replacement | None, complaint: str) -> None:
+    def _show(self, replacement: Replacement | None, complaint: str) -> None:
         self._complaint.update(Text(plain(complaint)), layout=False)
-        self._preview.update(self._text(found), layout=False)
-        changing = [job for job in self._jobs if found is not None and job.id in found.changed]
+        self._preview.update(self._text(replacement), layout=False)
+        changing = [job for job in self._jobs if replacement is not None and job.id in replacement.changed]
         go = f"enter reruns {len(changing):,}{self._manner(changing)}" if changing else "enter reruns them"
         self._hint.update(Text(f"{go} · tab next field · esc goes back"), layout=False)
 
-    def _text(self, found: Replacement | None) -> Text:
+    def _text(self, replacement: Replacement | None) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis")
-        if found is None:
+        if replacement is None:
             for job in self._jobs[:SHOWN]:
                 text.append(f"#{job.id} ", "bold").append(f"{plain(job.spec.command)}\n")
             return text
-        changing = [job for job in self._jobs if job.id in found.changed]
-        left_out = f"; {found.unchanged:,} do not hold it and stay as they are" if found.unchanged else ""
+        changing = [job for job in self._jobs if job.id in replacement.changed]
+        left_out = f"; {replacement.unchanged:,} do not hold it and stay as they are" if replacement.unchanged else ""
         text.append(f"{len(changing):,} of {len(self._jobs):,} change{left_out}\n")
         for job in changing[:SHOWN]:
             self._line(text, job)
@@ -103,12 +103,12 @@ class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
     @on(Input.Submitted)
     def _take(self) -> None:
         try:
-            found = replaced(self._jobs, self._sought.value, self._instead.value)
-            would_run(self._jobs, found)
+            replacement = replaced(self._jobs, self._sought.value, self._instead.value)
+            would_run(self._jobs, replacement)
         except BadReplacement as bad:
             self._show(None, str(bad))
         else:
-            self.dismiss(found.changed)
+            self.dismiss(replacement.changed)
 
     def action_cancel(self) -> None:
         self.dismiss(None)

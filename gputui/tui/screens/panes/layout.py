@@ -42,7 +42,7 @@ class Arranger:
     def arrange(self) -> None:
         main = self._main
         height = main.size.height - self.lines - main.banner.lines
-        made = arrange(
+        arrangement = arrange(
             main.size.width,
             height,
             self._gpu_rows(),
@@ -52,12 +52,12 @@ class Arranger:
             queue_needs=main.table.columns_needed(),
             dragged=Dragged(self.habits.queue_rows, self.habits.queue_columns),
         )
-        top = main.banner.lines + made.gpus
-        if made != self._made:
-            if self._made is not None and made.queue and self._made.queue and main.banner.lines != self._banner:
+        top = main.banner.lines + arrangement.gpus
+        if arrangement != self._made:
+            if self._made is not None and arrangement.queue and self._made.queue and main.banner.lines != self._banner:
                 main.table.moved_down(top - self._top)
-            self._made = made
-            self._apply(made)
+            self._made = arrangement
+            self._apply(arrangement)
         self._top, self._banner = top, main.banner.lines
 
     def focus_on(self, pane: Pane) -> None:
@@ -95,14 +95,18 @@ class Arranger:
         size = self._main.size
         return rows_wanted(self._main.bridge.picture, size.width, size.height, unfolded=self.focus is Pane.GPUS)
 
-    def _apply(self, made: Arrangement) -> None:
+    def _apply(self, arrangement: Arrangement) -> None:
         main = self._main
-        frames = ((main.gpu_frame, made.gpus), (main.queue_frame, made.queue), (main.log_frame, made.log))
+        frames = (
+            (main.gpu_frame, arrangement.gpus),
+            (main.queue_frame, arrangement.queue),
+            (main.log_frame, arrangement.log),
+        )
         for widget, height in frames:
             widget.display = height > 0
             widget.styles.height = height
-        main.work.display = bool(made.queue or made.log)
-        main.divider.display = made.side_by_side
-        main.work.styles.layout = "horizontal" if made.side_by_side else "vertical"
-        main.queue_frame.styles.width = made.queue_width if made.side_by_side else "100%"
-        main.log_frame.styles.width = "1fr" if made.side_by_side else "100%"
+        main.work.display = bool(arrangement.queue or arrangement.log)
+        main.divider.display = arrangement.side_by_side
+        main.work.styles.layout = "horizontal" if arrangement.side_by_side else "vertical"
+        main.queue_frame.styles.width = arrangement.queue_width if arrangement.side_by_side else "100%"
+        main.log_frame.styles.width = "1fr" if arrangement.side_by_side else "100%"

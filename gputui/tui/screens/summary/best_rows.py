@@ -29,15 +29,15 @@ Cell = tuple[str, bool]
 """A text, and whether it stands to the right."""
 
 
-def best_rows(told: Summary, cursor: JobId | None, width: int, palette: Palette) -> list[ViewRow]:
-    metric = told.table.metric
-    without = [ViewRow([(f" {plain(line.strip())}", palette.past)]) for line in not_finite_lines(told)]
-    if metric is None or not told.best:
-        hint = "no results yet: jobs print them as val_loss=0.41" if not told.table.rows else ""
+def best_rows(summary: Summary, cursor: JobId | None, width: int, palette: Palette) -> list[ViewRow]:
+    metric = summary.table.metric
+    without = [ViewRow([(f" {plain(line.strip())}", palette.past)]) for line in not_finite_lines(summary)]
+    if metric is None or not summary.best:
+        hint = "no results yet: jobs print them as val_loss=0.41" if not summary.table.rows else ""
         said = [ViewRow([(f" {hint}", palette.past)])] if hint else without
         return [*said, blank_row()] if said else []
     better = {Direction.DOWN: "lower is better", Direction.UP: "higher is better"}.get(metric.direction, "")
-    others = _others(told, width)
+    others = _others(summary, width)
     beside = f"; {', '.join(map(plain, others))} at the same checkpoint" if others else ""
     left: list[BandPart] = [
         (" Best by ", palette.text),
@@ -45,9 +45,11 @@ def best_rows(told: Summary, cursor: JobId | None, width: int, palette: Palette)
         (f"  {better}{beside}", palette.past),
     ]
     band = ViewRow(left, [("m  another metric", palette.past)], band=True)
-    head, *lines = _aligned([_head(told, others), *(_cells(row, told, others, n) for n, row in enumerate(told.best))])
+    head, *lines = _aligned(
+        [_head(summary, others), *(_cells(row, summary, others, n) for n, row in enumerate(summary.best))]
+    )
     rows = [band, ViewRow([(" " + head, palette.past)])]
-    for number, (row, line) in enumerate(zip(told.best, lines, strict=True)):
+    for number, (row, line) in enumerate(zip(summary.best, lines, strict=True)):
         style = palette.best if not number else palette.text
         trend = f"{trend_of(row.trend):8}"
         rest = (
@@ -58,26 +60,26 @@ def best_rows(told: Summary, cursor: JobId | None, width: int, palette: Palette)
     return [*rows, *without, blank_row()]
 
 
-def _others(told: Summary, width: int) -> list[str]:
+def _others(summary: Summary, width: int) -> list[str]:
     """Two more metrics, if they are of the same phase; on a wide screen."""
-    return list(told.table.others[:2]) if width >= 110 else list(told.table.others[:1]) if width >= 90 else []
+    return list(summary.table.others[:2]) if width >= 110 else list(summary.table.others[:1]) if width >= 90 else []
 
 
-def _head(told: Summary, others: Sequence[str]) -> list[Cell]:
-    metric = told.table.metric
-    columns: list[Cell] = [(column.title, column.is_number) for column in told.table.columns] or [("job", False)]
+def _head(summary: Summary, others: Sequence[str]) -> list[Cell]:
+    metric = summary.table.metric
+    columns: list[Cell] = [(column.title, column.is_number) for column in summary.table.columns] or [("job", False)]
     values = [(metric.name if metric is not None else "", True), *((name, True) for name in others), ("at", True)]
     return [(" ", False), ("id", True), *columns, *values, ("second half", False)]
 
 
-def _cells(row: ResultsRow, told: Summary, others: Sequence[str], number: int) -> list[Cell]:
-    columns: list[Cell] = [(row.params.get(one.name, ""), one.is_number) for one in told.table.columns]
+def _cells(row: ResultsRow, summary: Summary, others: Sequence[str], number: int) -> list[Cell]:
+    columns: list[Cell] = [(row.params.get(column.name, ""), column.is_number) for column in summary.table.columns]
     beside = [row.beside.get(name) for name in others]
     return [
         ("★" if not number else str(number + 1), False),
         (str(row.job), True),
         *(columns or [(row.name, False)]),
-        (told_value(row.best, told.table), True),
+        (told_value(row.best, summary.table), True),
         *(("" if value is None else f"{value:.4g}", True) for value in beside),
         ("" if row.step is None else f"{row.step:g}", True),
         ("", False),

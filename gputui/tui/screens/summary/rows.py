@@ -28,16 +28,16 @@ Line = list[BandPart]
 
 
 def summary_rows(
-    told: Summary, cursor: JobId | None, size: tuple[int, int], now: float, palette: Palette, page: str
+    summary: Summary, cursor: JobId | None, size: tuple[int, int], now: float, palette: Palette, page: str
 ) -> list[ViewRow]:
     """`size`: columns and rows that are seen; `page`: the name under which a report would be written."""
     width, height = size
     half = width // 2 if width >= TWO_COLUMNS else width
-    first = [blank_row(), *facts(told, width, now, palette), blank_row()]
-    rest = best_rows(told, cursor, width, palette)
-    rest += _effects(told, half, width, palette)
-    rest += _ends(told, half, width, palette)
-    since = _since(told, now, palette)
+    first = [blank_row(), *facts(summary, width, now, palette), blank_row()]
+    rest = best_rows(summary, cursor, width, palette)
+    rest += _effects(summary, half, width, palette)
+    rest += _ends(summary, half, width, palette)
+    since = _since(summary, now, palette)
     ways = ("as text: gputui summary", f"as a page: gputui report -o {page}", "as a table: gputui results --csv")
     rows = [*first, *rest, *since] if len(first + rest + since) <= height else [*first, *_parted(since), *rest]
     return [*rows, blank_row(), ViewRow([(" " + "     ".join(ways), palette.past)])]
@@ -48,20 +48,22 @@ def _parted(since: list[ViewRow]) -> list[ViewRow]:
     return [*since, blank_row()] if since else []
 
 
-def facts(told: Summary, width: int, now: float, palette: Palette) -> list[ViewRow]:
+def facts(summary: Summary, width: int, now: float, palette: Palette) -> list[ViewRow]:
     """Two rows: what it is, and what it is of."""
-    cells: list[tuple[str, Style, str]] = [(f"{told.succeeded:,} ok", palette.running, f"of {told.total:,}")]
-    if told.failed:
-        cells.append((f"{told.failed:,} failed", palette.failure, f"in {counted(len(told.failures), 'kind', 'kinds')}"))
-    if told.began is not None:
-        cells.append((duration_words(told.wall), palette.text, ended_at(told, now)))
-    if told.gpu_seconds:
-        cells.append((gpu_time(told.gpu_seconds), palette.text, counted(len(told.devices), "GPU", "GPUs")))
-        cells.append((f"{(told.busy or 0) * 100:.0f} % busy", palette.text, ", ".join(_held(told)) or " "))
-    if told.best and told.table.metric is not None:
-        best = told.best[0]
-        value = told_value(best.best, told.table)
-        cells.append((f"★ {value}", palette.best, f"{plain(told.table.metric.name)} of #{best.job}"))
+    cells: list[tuple[str, Style, str]] = [(f"{summary.succeeded:,} ok", palette.running, f"of {summary.total:,}")]
+    if summary.failed:
+        cells.append(
+            (f"{summary.failed:,} failed", palette.failure, f"in {counted(len(summary.failures), 'kind', 'kinds')}")
+        )
+    if summary.began is not None:
+        cells.append((duration_words(summary.wall), palette.text, ended_at(summary, now)))
+    if summary.gpu_seconds:
+        cells.append((gpu_time(summary.gpu_seconds), palette.text, counted(len(summary.devices), "GPU", "GPUs")))
+        cells.append((f"{(summary.busy or 0) * 100:.0f} % busy", palette.text, ", ".join(_held(summary)) or " "))
+    if summary.best and summary.table.metric is not None:
+        best = summary.best[0]
+        value = told_value(best.best, summary.table)
+        cells.append((f"★ {value}", palette.best, f"{plain(summary.table.metric.name)} of #{best.job}"))
     while len(cells) > 2 and sum(max(cell_len(large), cell_len(small)) + 4 for large, _, small in cells) > width + 2:
         del cells[-2]  # the first and the last tell most
     above: Line = [(" ", palette.text)]
@@ -73,17 +75,17 @@ def facts(told: Summary, width: int, now: float, palette: Palette) -> list[ViewR
     return [ViewRow(above), ViewRow(below)]
 
 
-def _held(told: Summary) -> list[str]:
-    held = [f"{duration_words(seconds)} {plain(user)}" for user, seconds in told.strangers[:2]]
-    return held + ([f"{duration_words(told.paused)} paused"] if told.paused >= 60 else [])
+def _held(summary: Summary) -> list[str]:
+    held = [f"{duration_words(seconds)} {plain(user)}" for user, seconds in summary.strangers[:2]]
+    return held + ([f"{duration_words(summary.paused)} paused"] if summary.paused >= 60 else [])
 
 
-def _effects(told: Summary, half: int, width: int, palette: Palette) -> list[ViewRow]:
-    blocks = effect_blocks(told, half - 1, palette)
+def _effects(summary: Summary, half: int, width: int, palette: Palette) -> list[ViewRow]:
+    blocks = effect_blocks(summary, half - 1, palette)
     if not blocks:
         return []
-    metric = plain(told.table.metric.name) if told.table.metric is not None else ""
-    ranked = sum(row.counts and row.best is not None for row in told.table.rows)
+    metric = plain(summary.table.metric.name) if summary.table.metric is not None else ""
+    ranked = sum(row.counts and row.best is not None for row in summary.table.rows)
     band = ViewRow(
         [(" By parameter", palette.text), (f"   {metric} of {counted(ranked, 'job', 'jobs')}", palette.past)], band=True
     )
@@ -96,7 +98,7 @@ def _dealt(blocks: Sequence[Sequence[Line]], count: int) -> list[list[Sequence[L
     """Each block into the column that is shortest by then."""
     columns: list[list[Sequence[Line]]] = [[] for _ in range(count)]
     for block in blocks:
-        min(columns, key=lambda column: sum(len(one) + 1 for one in column)).append(block)
+        min(columns, key=lambda column: sum(len(block_lines) + 1 for block_lines in column)).append(block)
     return [column for column in columns if column]
 
 
@@ -112,8 +114,8 @@ def _beside(columns: Sequence[Sequence[Line]], half: int, palette: Palette) -> l
     return rows
 
 
-def _ends(told: Summary, half: int, width: int, palette: Palette) -> list[ViewRow]:
-    failed, times = _failed(told, half, palette), _times(told, half, palette)
+def _ends(summary: Summary, half: int, width: int, palette: Palette) -> list[ViewRow]:
+    failed, times = _failed(summary, half, palette), _times(summary, half, palette)
     if not failed:
         return [_band("Time", palette), *_beside([times], half, palette), blank_row()] if times else []
     if half == width:
@@ -128,35 +130,35 @@ def _band(title: str, palette: Palette) -> ViewRow:
     return ViewRow([(f" {title}", palette.text)], band=True)
 
 
-def _failed(told: Summary, half: int, palette: Palette) -> list[Line]:
+def _failed(summary: Summary, half: int, palette: Palette) -> list[Line]:
     lines: list[Line] = []
-    for group in told.failures[:4]:
+    for group in summary.failures[:4]:
         message = set_cell_size(plain(group.message), half - 10).rstrip()
         lines.append([(f"{group.count:>5}", palette.failure + BOLD), (" × ", palette.past), (message, palette.failure)])
         jobs = " ".join(f"#{job}" for job in group.jobs[:4]) + (" …" if group.count > 4 else "")
         shared = f"all {group.common.told}" if group.common.told else ""
         text = "  ·  ".join(part for part in (jobs, plain(shared), group.common.where) if part)
         lines.append([(" " * 8 + set_cell_size(text, half - 10).rstrip(), palette.past)])
-    if len(told.failures) > 4:
+    if len(summary.failures) > 4:
         lines.append(
-            [(f"        and {counted(len(told.failures) - 4, 'kind', 'kinds')} more: F shows them", palette.past)]
+            [(f"        and {counted(len(summary.failures) - 4, 'kind', 'kinds')} more: F shows them", palette.past)]
         )
     return lines
 
 
-def _times(told: Summary, half: int, palette: Palette) -> list[Line]:
-    if told.median is None or told.longest is None or told.shortest is None:
+def _times(summary: Summary, half: int, palette: Palette) -> list[Line]:
+    if summary.median is None or summary.longest is None or summary.shortest is None:
         return []
     lines: list[Line] = [
         [
             (" per job   ", palette.past),
-            ("median ", palette.past), (duration_cell(told.median), palette.text),
-            ("   longest ", palette.past), (duration_cell(told.longest[1]), palette.text),
-            (f" #{told.longest[0]}   shortest ", palette.past), (duration_cell(told.shortest[1]), palette.text),
+            ("median ", palette.past), (duration_cell(summary.median), palette.text),
+            ("   longest ", palette.past), (duration_cell(summary.longest[1]), palette.text),
+            (f" #{summary.longest[0]}   shortest ", palette.past), (duration_cell(summary.shortest[1]), palette.text),
         ]
     ]  # fmt: skip
     room = min(24, max(8, half - 34))
-    for device in told.devices[:8]:
+    for device in summary.devices[:8]:
         full = round(device.share * room)
         lines.append(
             [
@@ -166,31 +168,31 @@ def _times(told: Summary, half: int, palette: Palette) -> list[Line]:
                 (f"   {counted(device.jobs, 'job', 'jobs')}", palette.past),
             ]
         )  # fmt: skip
-    if len(told.devices) > 8:
-        lines.append([(f" and {len(told.devices) - 8} more", palette.past)])
+    if len(summary.devices) > 8:
+        lines.append([(f" and {len(summary.devices) - 8} more", palette.past)])
     return lines
 
 
-def _since(told: Summary, now: float, palette: Palette) -> list[ViewRow]:
-    since = told.since
+def _since(summary: Summary, now: float, palette: Palette) -> list[ViewRow]:
+    since = summary.since
     if since is None:
         return []
-    left = f"   {moment(since.left, now)}, {duration_words(now - since.left)} ago"
-    band = ViewRow([(" Since you left", palette.text), (left, palette.past)], band=True)
+    left_at = f"   {moment(since.left, now)}, {duration_words(now - since.left)} ago"
+    band = ViewRow([(" Since you left", palette.text), (left_at, palette.past)], band=True)
     line: Line = [(f"  {since.succeeded:,} ok", palette.text)]
     if since.failed:
         line += [("   ·   ", palette.past), (f"{since.failed:,} failed", palette.failure)]
-    if told.best:
-        best = told.best[0]
+    if summary.best:
+        best = summary.best[0]
         line.append(("   ·   ", palette.past))
         if since.best_before is not None and since.best_before[0] != best.job:
             line += [
-                ("best went from ", palette.past), (told_value(since.best_before[1], told.table), palette.text),
+                ("best went from ", palette.past), (told_value(since.best_before[1], summary.table), palette.text),
                 (f" #{since.best_before[0]} to ", palette.past),
             ]  # fmt: skip
         else:
             line.append(("best ", palette.past))
-        line += [(told_value(best.best, told.table), palette.best), (f" #{best.job}", palette.past)]
+        line += [(told_value(best.best, summary.table), palette.best), (f" #{best.job}", palette.past)]
     for user, device, seconds in since.strangers[:1]:
         line += [
             ("   ·   ", palette.past),

@@ -76,12 +76,12 @@ class SummaryView(FullView):
         """In another thread."""
         began, snapshot = time.monotonic(), self._of
         assert snapshot is not None
-        told = summarize(snapshot, self.main.now(), self._spans, self._left)
+        summary = summarize(snapshot, self.main.now(), self._spans, self._left)
         common = learnt_parameters(snapshot).common()
-        self.app.call_from_thread(self._summed_up, told, common, time.monotonic() - began)
+        self.app.call_from_thread(self._summed_up, summary, common, time.monotonic() - began)
 
-    def _summed_up(self, told: Summary, common: str, seconds: float) -> None:
-        self.told, self._common, self._at_work = told, common, False
+    def _summed_up(self, summary: Summary, common: str, seconds: float) -> None:
+        self.told, self._common, self._at_work = summary, common, False
         self._busy_until = time.monotonic() + seconds * AGAIN
         self._show()
         self.paint_footer()

@@ -47,6 +47,6 @@ def choices(device: DevicePicture, snapshot: Snapshot | None) -> Iterator[tuple[
         yield DeviceChoice.REQUEUE, f"requeue {named}; checkpoints are kept"
         yield DeviceChoice.KILL, f"kill {named}"
     if device.leftovers:
-        left = ", ".join(f"#{job}" for job in dict.fromkeys(each.job for each in device.leftovers))
+        left_by = ", ".join(f"#{job}" for job in dict.fromkeys(each.job for each in device.leftovers))
         pids = ", ".join(str(each.pid) for each in device.leftovers)
-        yield DeviceChoice.KILL_LEFTOVERS, f"kill what {left} left behind (pid {pids})"
+        yield DeviceChoice.KILL_LEFTOVERS, f"kill what {left_by} left behind (pid {pids})"

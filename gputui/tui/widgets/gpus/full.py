@@ -49,10 +49,10 @@ class FullFields(Struct, frozen=True, kw_only=True):
         else:
             head, graph, now, memory = 15 + more, 64 + (width - 200) // 2, 7, 33 + (width - 200) // 4
         memory_part = 4 + memory + 9 if memory else 0
-        taken = head + graph + now + memory_part + (1 if width < _NARROW else 2 + 2 * bool(memory))
+        used = head + graph + now + memory_part + (1 if width < _NARROW else 2 + 2 * bool(memory))
         narrow = width < _NARROW
         return cls(head=head, graph=graph, now=now, memory_graph=memory,
-                   listing=ListingFields.of(max(0, width - taken), narrow=narrow), narrow=narrow)  # fmt: skip
+                   listing=ListingFields.of(max(0, width - used), narrow=narrow), narrow=narrow)  # fmt: skip
 
 
 def full(view: View, room: Room) -> Page:
@@ -153,15 +153,15 @@ def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> 
     sample, room = card.sample, fields.head - 2
     lost = sample.status is not Status.OK
     name = left(device_name(sample), fields.head - number - 2, Ink.FAILURE if lost else Ink.PAST)
-    made = [[*_number(card, number), name]]
+    heads = [[*_number(card, number), name]]
     if lost:
-        made.append([gap(number + 2), left(sample.status.value, fields.head - number - 2, Ink.FAILURE, bold=True)])
+        heads.append([gap(number + 2), left(sample.status.value, fields.head - number - 2, Ink.FAILURE, bold=True)])
     else:
         watts = figures.watts(sample.power, sample.power_limit)
-        made.append([_degrees(sample, room - 1), gap(fields.head - room + 1)])
+        heads.append([_degrees(sample, room - 1), gap(fields.head - room + 1)])
         if watts != figures.UNKNOWN:
-            made.append([right(watts, room - 1), InkPiece(" W", Ink.PAST), gap(fields.head - room - 1)])
-    return [*made, *([[gap(fields.head)]] * lines)][:lines]
+            heads.append([right(watts, room - 1), InkPiece(" W", Ink.PAST), gap(fields.head - room - 1)])
+    return [*heads, *([[gap(fields.head)]] * lines)][:lines]
 
 
 def _degrees(sample: DeviceSample, cells: int, *, brief: bool = False) -> InkPiece:
@@ -177,11 +177,11 @@ def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[InkPi
     if sample.status is not Status.OK:
         return [[gap(fields.now)]] * lines
     ink = load_ink(sample.utilization, card)
-    made = [[right(figures.percent(sample.utilization), fields.now, ink, bold=ink is not Ink.PAST)]]
+    figure_lines = [[right(figures.percent(sample.utilization), fields.now, ink, bold=ink is not Ink.PAST)]]
     if not fields.memory_graph:
-        made.append([right(figures.memory(sample.memory_used, sample.memory_total), fields.now)])
-        made.append([gap(2), *device_bar(card, sample, fields.now - 2)])
-    return [*made, *([[gap(fields.now)]] * lines)][:lines]
+        figure_lines.append([right(figures.memory(sample.memory_used, sample.memory_total), fields.now)])
+        figure_lines.append([gap(2), *device_bar(card, sample, fields.now - 2)])
+    return [*figure_lines, *([[gap(fields.now)]] * lines)][:lines]
 
 
 def _number(card: DevicePicture, number: int) -> list[InkPiece]:

@@ -100,9 +100,9 @@ def memory_bar(ours: int, others: int, used: int | None, total: int | None, cell
     own = _cells(ours, total, cells)
     theirs = min(cells - own, _cells(others, total, cells))
     rest = min(cells - own - theirs, max(0, round(cells * used / total) - own - theirs))
-    made = [InkPiece("━" * own, Ink.MEMORY), InkPiece("━" * theirs, Ink.STRANGER), InkPiece("━" * rest, Ink.PAST),
+    pieces = [InkPiece("━" * own, Ink.MEMORY), InkPiece("━" * theirs, Ink.STRANGER), InkPiece("━" * rest, Ink.PAST),
             InkPiece("─" * (cells - own - theirs - rest), Ink.LINE)]  # fmt: skip
-    return [piece for piece in made if piece.text]
+    return [piece for piece in pieces if piece.text]
 
 
 def _cells(part: int, total: int, cells: int) -> int:

@@ -109,11 +109,11 @@ class Fields(Struct, frozen=True, kw_only=True):
         memory_at = self.head + self.load + len(self.wide_gap)
         temperature_at = memory_at + self.bar + bool(self.bar) + self.memory + len(self.gap)
         power_at = temperature_at + self.temperature + len(self.gap)
-        made = [(self.head, "util, 30 min" if self.spark >= 12 else "util")]
-        made += [(memory_at, "memory")] if self.memory else []
-        made += [(temperature_at, "temp")] if self.temperature >= 4 else []
-        made += [(power_at, f"{'power W':>{self.power}}")] if self.power else []
-        return [*made, (self.head + self.figures + len(self.wide_gap), "job")]
+        labels = [(self.head, "util, 30 min" if self.spark >= 12 else "util")]
+        labels += [(memory_at, "memory")] if self.memory else []
+        labels += [(temperature_at, "temp")] if self.temperature >= 4 else []
+        labels += [(power_at, f"{'power W':>{self.power}}")] if self.power else []
+        return [*labels, (self.head + self.figures + len(self.wide_gap), "job")]
 
 
 class _Plan(Struct, frozen=True):
@@ -205,5 +205,5 @@ def _fields(plan: _Plan, shapes: _Shapes, width: int) -> Fields:
         brief=plan.brief,
         coarse=plan.coarse,
     )
-    taken = shaped.head + shaped.figures + len(shaped.wide_gap)
-    return replace(shaped, occupant=max(0, width - taken))
+    used = shaped.head + shaped.figures + len(shaped.wide_gap)
+    return replace(shaped, occupant=max(0, width - used))

@@ -63,23 +63,23 @@ def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -
         return _filled(wrong, lines)
     on_it = sorted(card.sample.processes, key=lambda each: (not each.compute, -(each.memory or 0)))
     room = max(1, lines - len(wrong))
-    told: list[Line] = []
+    listed_lines: list[Line] = []
     for at, process in enumerate(on_it):
         rest = len(on_it) - at
-        if rest > 1 and len(told) == room - 1:
-            told.append([InkPiece(f"+{counted(rest, 'process', 'processes')}: Enter lists them", Ink.PAST)])
+        if rest > 1 and len(listed_lines) == room - 1:
+            listed_lines.append([InkPiece(f"+{counted(rest, 'process', 'processes')}: Enter lists them", Ink.PAST)])
             break
-        told.append(_process(view, card, process, fields))
-        if fields.width >= _WITH_COMMANDS and len(told) + 2 * (rest - 1) + 1 <= room and process.command:
-            told.append([gap(6), InkPiece(plain(process.command), Ink.PAST)])
+        listed_lines.append(_process(view, card, process, fields))
+        if fields.width >= _WITH_COMMANDS and len(listed_lines) + 2 * (rest - 1) + 1 <= room and process.command:
+            listed_lines.append([gap(6), InkPiece(plain(process.command), Ink.PAST)])
     if not on_it:
-        told = [occupant_pieces(view, _without_warnings(card))]
+        listed_lines = [occupant_pieces(view, _without_warnings(card))]
         time = occupant(view, card).time
-        told[0] += [InkPiece(f"   {time}", Ink.PAST)] if time else []
-    told += wrong
-    if counters(card.sample) and len(told) < lines:
-        told.append([InkPiece(counters(card.sample), Ink.PAST)])
-    return _filled(told, lines)
+        listed_lines[0] += [InkPiece(f"   {time}", Ink.PAST)] if time else []
+    listed_lines += wrong
+    if counters(card.sample) and len(listed_lines) < lines:
+        listed_lines.append([InkPiece(counters(card.sample), Ink.PAST)])
+    return _filled(listed_lines, lines)
 
 
 def _filled(lines: list[Line], count: int) -> list[Line]:
@@ -91,13 +91,15 @@ def _without_warnings(card: DevicePicture) -> DevicePicture:
 
 
 def _warnings(card: DevicePicture) -> list[Line]:
-    made: list[Line] = []
+    warning_lines: list[Line] = []
     for warning in card.warnings:
         sign = "✗" if card.sample.status is Status.LOST else "!"
-        made.append([InkPiece(f"{sign} {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)])
+        warning_lines.append(
+            [InkPiece(f"{sign} {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)]
+        )
         if warning.advice:
-            made.append([InkPiece(plain(warning.advice[0].upper() + warning.advice[1:] + "."))])
-    return made
+            warning_lines.append([InkPiece(plain(warning.advice[0].upper() + warning.advice[1:] + "."))])
+    return warning_lines
 
 
 def counters(sample: DeviceSample) -> str:

@@ -26,8 +26,8 @@ def short(name: str) -> str:
 def device_name(device: DeviceSample) -> str:
     """A MIG instance is named by its slice, below its parent."""
     if device.mig is not None:
-        found = _SLICE.search(device.name)
-        return f"└ {plain(found[1]) if found else f'{device.mig.gpu_instance}/{device.mig.compute_instance}'}"
+        slice_name = _SLICE.search(device.name)
+        return f"└ {plain(slice_name[1]) if slice_name else f'{device.mig.gpu_instance}/{device.mig.compute_instance}'}"
     if device.uuid.startswith("CPU-"):
         return "lane"
     return "simulated" if device.uuid.startswith("SIM-") else short(device.name)

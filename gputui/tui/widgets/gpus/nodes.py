@@ -51,15 +51,15 @@ class NodeDrawing:
         groups = grouped(view.picture)
         notice = _notice(view)
         rows = 2 if room.full or _line_count(groups, room.width, CELL, 2) + len(notice) <= room.height else 1
-        made: list[PageLine] = [(spot(line, room.width),) for line in notice]
+        page_lines: list[PageLine] = [(spot(line, room.width),) for line in notice]
         for group in groups:
-            made += _lines(group, view, room.width, rows)
-        if not made:
+            page_lines += _lines(group, view, room.width, rows)
+        if not page_lines:
             words = " looking at the cluster …" if view.picture.looking else " no node has a GPU"
-            made = [(spot([InkPiece(words, Ink.PAST)], room.width),)]
+            page_lines = [(spot([InkPiece(words, Ink.PAST)], room.width),)]
         tail = _tail(view.picture)
         left_over = room.width - room.title - sum(len(piece.text) for piece in tail)
-        return Page(tuple(made), head=_head(view, left_over), tail=tail)
+        return Page(tuple(page_lines), head=_head(view, left_over), tail=tail)
 
 
 def grouped(picture: DevicesPicture) -> list[NodeGroup]:
@@ -117,8 +117,8 @@ def _tail(picture: DevicesPicture) -> tuple[InkPiece, ...]:
 
 
 def _used(group: NodeGroup) -> int:
-    seen = sum(bool(gpu.jobs or gpu.sample.processes) for gpu in group.gpus)
-    return min(len(group.gpus), seen + group.node.unplaced)
+    in_use = sum(bool(gpu.jobs or gpu.sample.processes) for gpu in group.gpus)
+    return min(len(group.gpus), in_use + group.node.unplaced)
 
 
 def _notice(view: View) -> list[Pieces]:
@@ -141,10 +141,10 @@ def _lines(group: NodeGroup, view: View, width: int, rows: int) -> list[PageLine
     beside = _beside(width, CELL if rows == 2 else SHORT_CELL)
     wide = (width - NAME) // beside
     open_gpus, closed = _parted(group)
-    made: list[PageLine] = []
+    node_lines: list[PageLine] = []
     for start in range(0, max(1, len(group.gpus)), beside):
         shown = open_gpus[start : start + beside]
-        first = not made
+        first = not node_lines
         blocks = [_cell(gpu, group, view, wide, rows) for gpu in shown]
         if closed and len(shown) < beside and start + len(shown) == len(open_gpus):
             room = width - NAME - wide * len(shown)
@@ -153,18 +153,18 @@ def _lines(group: NodeGroup, view: View, width: int, rows: int) -> list[PageLine
             name = _name(group.node, row, rows) if first else []
             line = [spot(name, NAME), *(block[row] for block in blocks)]
             used = sum(part.width for part in line)
-            made.append((*line, spot([], max(0, width - used))) if used < width else tuple(line))
+            node_lines.append((*line, spot([], max(0, width - used))) if used < width else tuple(line))
         if closed and start + beside >= len(open_gpus) and len(shown) < beside:
             break
-    return made
+    return node_lines
 
 
 def _parted(group: NodeGroup) -> tuple[list[DevicePicture], list[DevicePicture]]:
     """Of a closed node, those that somebody has still, and the others, which nobody can get."""
     if not group.node.standing.closed:
         return list(group.gpus), []
-    taken = [gpu for gpu in group.gpus if gpu.jobs or gpu.sample.processes]
-    return taken, [gpu for gpu in group.gpus if not (gpu.jobs or gpu.sample.processes)]
+    in_use = [gpu for gpu in group.gpus if gpu.jobs or gpu.sample.processes]
+    return in_use, [gpu for gpu in group.gpus if not (gpu.jobs or gpu.sample.processes)]
 
 
 def _name(node: NodeSample, row: int, rows: int) -> Pieces:
@@ -179,11 +179,13 @@ def _closed_cell(gpus: list[DevicePicture], node: NodeSample, view: View, room: 
     indices = " " + " ".join(str(gpu.sample.index) for gpu in gpus)
     by = "closed by the admin" if node.standing is not NodeStanding.DOWN else "down"
     key = gpus[0].sample.key
-    told = _told(node, view.now)
+    reason = _told(node, view.now)
     if rows == 1:
-        return [spot([InkPiece(f"{indices} ", Ink.PAST), InkPiece(f"{by}: {told}" if told else by, ink)], room, key)]
+        return [
+            spot([InkPiece(f"{indices} ", Ink.PAST), InkPiece(f"{by}: {reason}" if reason else by, ink)], room, key)
+        ]
     first = [InkPiece(f"{indices} ", Ink.PAST), InkPiece(by, ink, True)]
-    return [spot(first, room, key), spot([gap(len(indices) + 1), InkPiece(told, ink)], room, key)]
+    return [spot(first, room, key), spot([gap(len(indices) + 1), InkPiece(reason, ink)], room, key)]
 
 
 def _told(node: NodeSample, now: float) -> str:

@@ -92,8 +92,8 @@ def _job(view: View, job: JobId, *, alone: bool) -> str:
 
 def _led(job: JobId, state: str, name: str) -> str:
     """`#12 lr=0.1`, and `#12 stopping · lr=0.1`."""
-    told = " · ".join(part for part in (state, name) if part)
-    return f"#{job} {told}".rstrip()
+    words = " · ".join(part for part in (state, name) if part)
+    return f"#{job} {words}".rstrip()
 
 
 def _strangers(device: DevicePicture, now: float) -> str:

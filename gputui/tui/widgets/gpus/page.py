@@ -77,7 +77,7 @@ class Page(Struct, frozen=True):
         """The devices, in the order in which the cursor goes over them."""
         spots = sorted(
             ((column, row, spot.key) for row, line in enumerate(self.lines) for column, spot in enumerate(line)
-             if spot.key is not None), key=lambda found: found[:2]
+             if spot.key is not None), key=lambda place: place[:2]
         )  # fmt: skip
         return list(dict.fromkeys(key for _, _, key in spots))
 

@@ -84,9 +84,14 @@ class GpuPane(ScrollView, can_focus=True):
         machine: MachineFacts | None = None,
     ) -> None:
         """Repaints the lines that changed; the same again within a second costs nothing."""
-        seen = self._view
-        same = seen is not None and seen.picture is picture and seen.snapshot is snapshot and seen.machine is machine
-        if same and seen is not None and int(seen.now) == int(now) and self._room.full is self.full:
+        before = self._view
+        same = (
+            before is not None
+            and before.picture is picture
+            and before.snapshot is snapshot
+            and before.machine is machine
+        )
+        if same and before is not None and int(before.now) == int(now) and self._room.full is self.full:
             return
         self._view = View(picture, snapshot, name_of, now, machine)
         self._draw()

@@ -33,9 +33,9 @@ def owner_of(view: View, device: DevicePicture, process: ProcessSample) -> str:
     job = view.picture.pids.get(process.pid)
     if job is not None:
         return f"#{job}"
-    left = left_over(device, process)
-    if left is not None:
-        return f"left by #{left}"
+    former_job = left_over(device, process)
+    if former_job is not None:
+        return f"left by #{former_job}"
     user = plain(process.user or "?")
     return user if device.state is None else f"{clipped(user, 7)}, not ours"
 

@@ -74,12 +74,12 @@ def compact(view: View, room: Room) -> Page:
 
 def _beside(blocks: list[list[Spot]], many: int) -> tuple[PageLine, ...]:
     rows = -(-len(blocks) // many) if blocks else 0
-    made: list[PageLine] = []
+    page_lines: list[PageLine] = []
     for row in range(rows):
         group = blocks[row::rows]
         for line in range(len(group[0])):
-            made.append(tuple(part for at, each in enumerate(group) for part in _parted(each[line], at)))
-    return tuple(made)
+            page_lines.append(tuple(part for at, each in enumerate(group) for part in _parted(each[line], at)))
+    return tuple(page_lines)
 
 
 def _parted(part: Spot, at: int) -> list[Spot]:

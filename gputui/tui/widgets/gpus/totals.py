@@ -40,11 +40,11 @@ def totals(picture: DevicesPicture) -> Totals:
             keys, sofar = used.get((name, ours), (set(), 0))
             used[name, ours] = keys | {device.sample.key}, sofar + memory
     users = [UserTotal(name, len(keys), memory, ours) for (name, ours), (keys, memory) in used.items()]
-    taken = set().union(*(keys for keys, _ in used.values())) if used else set()
+    in_use = set().union(*(keys for keys, _ in used.values())) if used else set()
     cards = [device.sample for device in picture.devices if not device.sample.mig_enabled]
     return Totals(
         users=tuple(sorted(users, key=lambda user: (not user.ours, -user.memory))),
-        free=sum(card.status is Status.OK and card.key not in taken for card in cards),
+        free=sum(card.status is Status.OK and card.key not in in_use for card in cards),
         lost=sum(card.status is Status.LOST for card in cards),
         memory=sum(card.memory_total or 0 for card in cards if not card.memory_shared),
     )
@@ -74,26 +74,26 @@ def below(view: View, room: Room) -> list[PageLine]:
     half = room.width // 2
     users, machine = _users_table(view, half), _machine_table(view, room.width - half)
     rows = max(len(users), len(machine))
-    made: list[PageLine] = []
+    page_lines: list[PageLine] = []
     for row in range(rows):
-        one = users[row] if row < len(users) else []
+        users_row = users[row] if row < len(users) else []
         two = machine[row] if row < len(machine) else []
-        made.append((spot(one, half, band=not row), spot(two, room.width - half, band=not row)))
-    return made
+        page_lines.append((spot(users_row, half, band=not row), spot(two, room.width - half, band=not row)))
+    return page_lines
 
 
 def _users_line(view: View, width: int) -> PageLine:
-    found = totals(view.picture)
+    all_totals = totals(view.picture)
     pieces = [InkPiece(" Users  ")]
-    for user in found.users:
+    for user in all_totals.users:
         ink = Ink.TEXT if user.ours else Ink.STRANGER
         pieces += [
             InkPiece(f"{user.name} ", ink, True),
             InkPiece(f"{_cards(user.gpus, view)} {user.memory / _GIB:.0f} G   "),
         ]
-    pieces.append(InkPiece(f"{found.free} free   ", Ink.PAST))
-    if found.lost:
-        pieces.append(InkPiece(f"{found.lost} lost", Ink.FAILURE, True))
+    pieces.append(InkPiece(f"{all_totals.free} free   ", Ink.PAST))
+    if all_totals.lost:
+        pieces.append(InkPiece(f"{all_totals.lost} lost", Ink.FAILURE, True))
     return (spot(pieces, width, band=True),)
 
 
@@ -104,20 +104,20 @@ def _cards(count: int, view: View) -> str:
 
 
 def _users_table(view: View, width: int) -> list[list[InkPiece]]:
-    found = totals(view.picture)
+    all_totals = totals(view.picture)
     bar = max(8, min(24, width - 34))
     lines = [[InkPiece(" Users")]]
-    for user in found.users[:3]:
+    for user in all_totals.users[:3]:
         ink = Ink.TEXT if user.ours else Ink.STRANGER
         lines.append([gap(3), left(user.name, 10, ink), gap(1), left(_cards(user.gpus, view), 8), gap(1),
-                      *_part(user.memory, found.memory, bar, Ink.MEMORY if user.ours else Ink.STRANGER),
+                      *_part(user.memory, all_totals.memory, bar, Ink.MEMORY if user.ours else Ink.STRANGER),
                       right(f"{user.memory / _GIB:.1f} G", 11)])  # fmt: skip
-    if len(found.users) > 3:
-        rest = found.users[3:]
+    if len(all_totals.users) > 3:
+        rest = all_totals.users[3:]
         lines[-1].append(InkPiece(f"  +{counted(len(rest), 'user', 'users')}", Ink.PAST))
-    last = [gap(3), left("free", 10, Ink.PAST), gap(1), left(_cards(found.free, view), 8, Ink.PAST)]
-    if found.lost:
-        last += [gap(1), InkPiece(f"{found.lost} lost", Ink.FAILURE, True)]
+    last = [gap(3), left("free", 10, Ink.PAST), gap(1), left(_cards(all_totals.free, view), 8, Ink.PAST)]
+    if all_totals.lost:
+        last += [gap(1), InkPiece(f"{all_totals.lost} lost", Ink.FAILURE, True)]
     return [*lines, last]
 
 
@@ -127,38 +127,38 @@ def _part(used: float, total: float, cells: int, ink: Ink) -> list[InkPiece]:
 
 
 def _machine_line(view: View, width: int) -> PageLine:
-    seen = view.machine
+    machine = view.machine
     pieces = [InkPiece(" Host   ")]
-    if seen is None:
+    if machine is None:
         return (spot([*pieces, InkPiece("being looked at", Ink.PAST)], width, band=True),)
-    busy = "–" if seen.busy is None else f"{seen.busy:.0f} %"
-    for name, text in (("CPU", busy), ("RAM", _of(seen.memory_used, seen.memory_total, "/")),
-                       ("disk", _of(seen.disk_used, seen.disk_total, "/")), ("load", _load(view))):  # fmt: skip
+    busy = "–" if machine.busy is None else f"{machine.busy:.0f} %"
+    for name, text in (("CPU", busy), ("RAM", _of(machine.memory_used, machine.memory_total, "/")),
+                       ("disk", _of(machine.disk_used, machine.disk_total, "/")), ("load", _load(view))):  # fmt: skip
         pieces += [InkPiece(f"{name} ", Ink.PAST), InkPiece(f"{text}   ")]
     return (spot(pieces, width, band=True),)
 
 
 def _machine_table(view: View, width: int) -> list[list[InkPiece]]:
-    seen, sample = view.machine, view.picture.sample
+    machine, sample = view.machine, view.picture.sample
     driver = f"driver {plain(sample.driver)}" if sample is not None and sample.driver else ""
-    if seen is None:
+    if machine is None:
         return [[InkPiece(" Host  "), InkPiece("being looked at", Ink.PAST)]]
-    up = f"up {duration_words(seen.up)}" if seen.up is not None else ""
-    about = ", ".join(word for word in (counted(seen.cores, "core", "cores"), up, driver) if word)
+    up = f"up {duration_words(machine.up)}" if machine.up is not None else ""
+    about = ", ".join(word for word in (counted(machine.cores, "core", "cores"), up, driver) if word)
     bar = max(8, min(14, width - 40))
-    busy = "–" if seen.busy is None else f"{seen.busy:.0f} % of {counted(seen.cores, 'core', 'cores')}"
-    swap = f"swap {_size(seen.swap_used)}" if seen.swap_used is not None else ""
+    busy = "–" if machine.busy is None else f"{machine.busy:.0f} % of {counted(machine.cores, 'core', 'cores')}"
+    swap = f"swap {_size(machine.swap_used)}" if machine.swap_used is not None else ""
     lines = [
-        ("CPU", seen.busy or 0.0, 100.0, busy, f"load {_load(view)}"),
-        ("RAM", seen.memory_used or 0, seen.memory_total or 0, _of(seen.memory_used, seen.memory_total), swap),
-        ("disk", seen.disk_used or 0, seen.disk_total or 0, _of(seen.disk_used, seen.disk_total),
-         plain(seen.disk_folder)),
+        ("CPU", machine.busy or 0.0, 100.0, busy, f"load {_load(view)}"),
+        ("RAM", machine.memory_used or 0, machine.memory_total or 0, _of(machine.memory_used, machine.memory_total), swap),
+        ("disk", machine.disk_used or 0, machine.disk_total or 0, _of(machine.disk_used, machine.disk_total),
+         plain(machine.disk_folder)),
     ]  # fmt: skip
-    made = [[InkPiece(" Host  "), InkPiece(about, Ink.PAST)]]
+    table_lines = [[InkPiece(" Host  "), InkPiece(about, Ink.PAST)]]
     for name, used, total, text, more in lines:
-        made.append([gap(1), left(name, 6, Ink.PAST), *_part(used, total, bar, Ink.MEMORY), gap(2), left(text, 18),
+        table_lines.append([gap(1), left(name, 6, Ink.PAST), *_part(used, total, bar, Ink.MEMORY), gap(2), left(text, 18),
                      gap(1), InkPiece(more, Ink.PAST)])  # fmt: skip
-    return made
+    return table_lines
 
 
 def _load(view: View) -> str:

@@ -44,9 +44,9 @@ def _taken(picture: DevicesPicture) -> list[str]:
     untold = sum(node.unplaced for node in cluster.nodes if node.name not in names)
     parts = [f"{ours} run your jobs", *(f"{count} of {user}" for user, count in others.most_common(3))]
     free = len(open_gpus) - ours - others.total() - untold
-    told = ", ".join([*parts, f"{max(0, free)} free"])
+    shares = ", ".join([*parts, f"{max(0, free)} free"])
     shut = f"; {', '.join(f'{node.name} is {node.standing}' for node in closed[:3])}" if closed else ""
-    return [f"Of {counted(len(open_gpus), 'GPU', 'GPUs')} in service {told}{shut}."]
+    return [f"Of {counted(len(open_gpus), 'GPU', 'GPUs')} in service {shares}{shut}."]
 
 
 def _asked(picture: DevicesPicture, now: float) -> list[str]:

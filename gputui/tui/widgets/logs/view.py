@@ -165,9 +165,9 @@ class DocumentView(ScrollView, can_focus=True):
         if self._wrapped:
             return
         widest = max((cell_len(self._text(key)) for key, _ in self._visible), default=0)
-        left = max(0, min(self._left + cells, widest - self.width))
-        if left != self._left:
-            self._left = left
+        first_column = max(0, min(self._left + cells, widest - self.width))
+        if first_column != self._left:
+            self._left = first_column
             self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -252,8 +252,8 @@ class DocumentView(ScrollView, can_focus=True):
         return f"── {stream} ".ljust(width, "─")
 
     def _instead_line(self, y: int, base: Style, width: int) -> Strip:
-        room, told = max(1, width - 2), "" if self._visible else self._instead
-        lines = [line for written in told.split("\n") for line in textwrap.wrap(plain(written), room) or [""]]
+        room, text_instead = max(1, width - 2), "" if self._visible else self._instead
+        lines = [line for written in text_instead.split("\n") for line in textwrap.wrap(plain(written), room) or [""]]
         text = f" {lines[y]}" if y < len(lines) else ""
         style = self.get_component_rich_style("log--note")
         return strip_of((Run(text, PLAIN),), 0, width, [], width, style if text else base)

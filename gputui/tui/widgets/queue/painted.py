@@ -63,8 +63,8 @@ class PaintedRows(ScrollView, can_focus=True):
     def visible_jobs(self) -> list[Job]:
         top = self.scroll_offset.y
         last = min(len(self.rows), top + self._room())
-        found = (self.rows.job_at(row) for row in range(top, last))
-        return [self.snapshot[job] for job in found if job is not None]
+        job_ids = (self.rows.job_at(row) for row in range(top, last))
+        return [self.snapshot[job] for job in job_ids if job is not None]
 
     # What tells jobs apart
 
@@ -117,13 +117,13 @@ class PaintedRows(ScrollView, can_focus=True):
         pids: Mapping[JobId, int] | None = None,
     ) -> None:
         """What rows say besides what their jobs know; only what changed is repainted."""
-        told = self.told
-        before = told.whys
-        told.now = now
-        told.progress = progress if progress is not None else told.progress
-        told.pids = pids if pids is not None else told.pids
-        told.whys = whys if whys is not None else told.whys
-        changed = {job for job in before.keys() | told.whys.keys() if before.get(job) != told.whys.get(job)}
+        row_words = self.told
+        before = row_words.whys
+        row_words.now = now
+        row_words.progress = progress if progress is not None else row_words.progress
+        row_words.pids = pids if pids is not None else row_words.pids
+        row_words.whys = whys if whys is not None else row_words.whys
+        changed = {job for job in before.keys() | row_words.whys.keys() if before.get(job) != row_words.whys.get(job)}
         if self._shape.changed():
             self._lay_out_anew()
         self.repaint_jobs([*changed, *(job.id for job in self.visible_jobs() if isinstance(job.state, Active))])

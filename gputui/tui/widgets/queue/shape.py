@@ -89,5 +89,5 @@ class ShapeMemory:
 
     def _seen(self) -> JobResults | None:
         results = self._table.snapshot.results
-        found = (results.get(job.id) for job in self._table.visible_jobs())
-        return next((each for each in found if each is not None), None)
+        results_in_sight = (results.get(job.id) for job in self._table.visible_jobs())
+        return next((each for each in results_in_sight if each is not None), None)

@@ -64,13 +64,13 @@ def bar_line(scene: LaneScene) -> MarkedLine:
 
 
 def joined(paper: Iterable[Inked]) -> MarkedLine:
-    made: list[Inked] = []
+    marks: list[Inked] = []
     for mark in paper:
-        if made and made[-1].stroke is mark.stroke:
-            made[-1] = Inked(made[-1].text + mark.text, mark.stroke)
+        if marks and marks[-1].stroke is mark.stroke:
+            marks[-1] = Inked(marks[-1].text + mark.text, mark.stroke)
         else:
-            made.append(mark)
-    return tuple(made)
+            marks.append(mark)
+    return tuple(marks)
 
 
 def _bar(run: Sequence[Cell], scene: LaneScene) -> list[Inked]:

@@ -68,22 +68,22 @@ def lines(scene: TimelineScene) -> list[MarkedLine]:
     per = _lines_each(scene.height, len(places))
     room = max(1, (scene.height - 2 - min(_LEAST_BELOW, scene.height // 4)) // per)
     shown = _in_sight(places, scene.place, room)
-    made = [_ticks(scene)]
+    page_lines = [_ticks(scene)]
     active, ends, to_come = _now(scene)
     worked = scene.timeline.worked(scene.snapshot, scene.now)
     for place in shown:
         lane = _scene(scene, place, active.get(place), ends, to_come.get(place, ()))
-        made += _lane(scene, place, lane, per, worked)
-    made.append(cursor_line(scene.snapshot, scene.cursor, scene.place, scene.name_of, scene.now, scene.width))
-    made += below(scene, places, active, scene.height - len(made))
-    return [_fitted(line, scene.width) for line in [*made, *([()] * scene.height)][: scene.height]]
+        page_lines += _lane(scene, place, lane, per, worked)
+    page_lines.append(cursor_line(scene.snapshot, scene.cursor, scene.place, scene.name_of, scene.now, scene.width))
+    page_lines += below(scene, places, active, scene.height - len(page_lines))
+    return [_fitted(line, scene.width) for line in [*page_lines, *([()] * scene.height)][: scene.height]]
 
 
 def _now(scene: TimelineScene) -> tuple[dict[LanePlace, Bar], dict[JobId, float], dict[LanePlace, list[Expected]]]:
     snapshot = scene.snapshot
     active = dict(running(snapshot))
-    found = ((bar.job, job_eta(snapshot[bar.job], snapshot.results.get(bar.job))) for bar in active.values())
-    ends = {job: end for job, end in found if end is not None}
+    etas = ((bar.job, job_eta(snapshot[bar.job], snapshot.results.get(bar.job))) for bar in active.values())
+    ends = {job: end for job, end in etas if end is not None}
     return active, ends, expected(scene.timeline, snapshot, scene.now, scene.window.end, ends)
 
 
@@ -111,19 +111,20 @@ def _scene(
         span for span in scene.spans
         if span.device in ("", place.slot) and span.lasts_until(scene.now) > window.start and span.since < window.end
     ]  # fmt: skip
-    known = ends.get(active.job) if active is not None else None
-    if active is not None and known is None and active.job in scene.snapshot:
+    active_ends = ends.get(active.job) if active is not None else None
+    if active is not None and active_ends is None and active.job in scene.snapshot:
         length = scene.timeline.typical(scene.snapshot[active.job].spec.group)
-        known = max(scene.now, active.start + length) if length is not None else None
-    return LaneScene(row=scene.timeline.row(place), active=active, active_ends=known, spans=spans, expected=to_come,
-                     window=window, now=scene.now, cursor=scene.cursor, lined=scene.lined)  # fmt: skip
+        active_ends = max(scene.now, active.start + length) if length is not None else None
+    return LaneScene(row=scene.timeline.row(place), active=active, active_ends=active_ends, spans=spans,
+                     expected=to_come, window=window, now=scene.now, cursor=scene.cursor,
+                     lined=scene.lined)  # fmt: skip
 
 
 def _lane(
     scene: TimelineScene, place: LanePlace, lane: LaneScene, per: int, worked: tuple[float, float]
 ) -> list[MarkedLine]:
     device = device_at(scene.picture, place)
-    made = [(*_label(scene, place, device), *bar_line(lane), *_figures(scene, lane, worked))]
+    lane_lines = [(*_label(scene, place, device), *bar_line(lane), *_figures(scene, lane, worked))]
     graph_rows = min(2, per - 1) if per < 3 else per - 2
     if graph_rows:
         histories = scene.picture.history
@@ -132,8 +133,8 @@ def _lane(
         dots = between(histories, key, window.start, window.step / 2, 2 * window.columns)
         for at, line in enumerate(load_lines(dots, graph_rows, lane)):
             word = "   load" if not at and per > 2 and scene.width >= WIDE and device is not None else ""
-            made.append((Inked(word.ljust(scene.left), Stroke.PAST), *line))
-    return made + [()] * (per - len(made))
+            lane_lines.append((Inked(word.ljust(scene.left), Stroke.PAST), *line))
+    return lane_lines + [()] * (per - len(lane_lines))
 
 
 def device_at(picture: DevicesPicture, place: LanePlace) -> DeviceSample | None:
@@ -189,14 +190,14 @@ def _put(paper: list[Inked], at: int, text: str, stroke: Stroke) -> None:
 
 
 def _fitted(line: MarkedLine, cells: int) -> MarkedLine:
-    made: list[Inked] = []
+    marks: list[Inked] = []
     room = cells
     for mark in line:
         text = mark.text.rstrip() if width(mark.text) > room else mark.text
         text = cut(text, room).ljust(min(room, width(mark.text)) if text is not mark.text else 0)
         room -= width(text)
-        if made and made[-1].stroke is mark.stroke:
-            made[-1] = Inked(made[-1].text + text, mark.stroke)
+        if marks and marks[-1].stroke is mark.stroke:
+            marks[-1] = Inked(marks[-1].text + text, mark.stroke)
         elif text:
-            made.append(Inked(text, mark.stroke))
-    return (*made, Inked(" " * room)) if room > 0 else tuple(made)
+            marks.append(Inked(text, mark.stroke))
+    return (*marks, Inked(" " * room)) if room > 0 else tuple(marks)

@@ -95,9 +95,12 @@ def _grounds(palette: Palette) -> dict[Stroke, Style]:
     }
 
 
-def _between(one: Color | None, two: Color | None) -> Color | None:
+def _between(first_colour: Color | None, second_colour: Color | None) -> Color | None:
     """Halfway to the page."""
-    if one is None or two is None or one.triplet is None or two.triplet is None:
-        return one
-    mixed = [round(0.65 * first + 0.35 * second) for first, second in zip(one.triplet, two.triplet, strict=True)]
+    if first_colour is None or second_colour is None or first_colour.triplet is None or second_colour.triplet is None:
+        return first_colour
+    mixed = [
+        round(0.65 * first + 0.35 * second)
+        for first, second in zip(first_colour.triplet, second_colour.triplet, strict=True)
+    ]
     return Color.from_rgb(*mixed)
