@@ -56,11 +56,10 @@ from .lanes import Board, Lane
 from .mode import Cause, Mode
 from .record import Moment, Record
 from .results import JobResults
-from .snapshot import Snapshot
+from .snapshot import Snapshot, take_snapshot
 from .states import predicate
 from .taking_back import TakenBack
 from .views import eta
-from .views.caution import caution
 
 __all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
 
@@ -284,21 +283,4 @@ class Scheduler:
     def snapshot(self) -> Snapshot:
         """The newest picture; costs what changed since the last one, not what there is."""
         self._version += 1
-        changed = frozenset(self.book.changed)
-        self.book.changed.clear()
-        return Snapshot(
-            version=self._version,
-            changed=changed,
-            first_id=self.book.first_id,
-            jobs=self.book.jobs,
-            counts={name: count for name, count in self.book.counts.items() if count},
-            active=frozenset(self.book.active),
-            mode=self.mode,
-            cause=self.cause,
-            cautions=tuple(caution(self, scope) for scope in self.breaker.cautious),
-            settings=self.settings,
-            lanes=self.board.lanes,
-            leaving=tuple(self.board.leaving()),
-            holders=dict(self.board.holders),
-            submitted=dict(self.submitted),
-        )
+        return take_snapshot(self, self._version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -14,7 +15,10 @@ from .job import Active, Job, JobId, LaneId, StateName, Waiting
 from .lanes import Lane
 from .mode import Cause, Mode
 from .results import JobResults, MainMetric
-from .views.caution import Caution
+from .views.caution import Caution, caution
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
 
 NO_RESULTS: Mapping[JobId, JobResults] = PackedMap(JobResults)
 
@@ -73,3 +77,26 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     @property
     def running(self) -> int:
         return self.count(*(state.name for state in Active.__subclasses__()))
+
+
+def take_snapshot(scheduler: Scheduler, version: int) -> Snapshot:
+    """Costs what changed since the last one, not what there is; what changed counts as told."""
+    book, board = scheduler.book, scheduler.board
+    changed = frozenset(book.changed)
+    book.changed.clear()
+    return Snapshot(
+        version=version,
+        changed=changed,
+        first_id=book.first_id,
+        jobs=book.jobs,
+        counts={name: count for name, count in book.counts.items() if count},
+        active=frozenset(book.active),
+        mode=scheduler.mode,
+        cause=scheduler.cause,
+        cautions=tuple(caution(scheduler, scope) for scope in scheduler.breaker.cautious),
+        settings=scheduler.settings,
+        lanes=board.lanes,
+        leaving=tuple(board.leaving()),
+        holders=dict(board.holders),
+        submitted=dict(scheduler.submitted),
+    )

@@ -1,4 +1,4 @@
-"""The table of transitions: what may happen to a job in which state, and what an attempt's end makes of it."""
+"""The table of transitions: what may happen to a job in which state, and who answers it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gputui.core.attempts import cluster, hanging, retries
+from gputui.core.attempts import cluster, hanging, reports
 from gputui.core.structures.timers import due
 
 from . import commands, moving
@@ -18,18 +18,12 @@ from .events import (
     Edit,
     EngineReport,
     Event,
-    Exited,
     Hold,
     IllegalTransition,
     JobCommand,
     Kill,
     Move,
-    NeverRan,
-    NodeFailed,
-    NoRoom,
     Notify,
-    NotStarted,
-    Outcome,
     Refusal,
     Release,
     Remove,
@@ -40,22 +34,17 @@ from .events import (
     Spawned,
     Submitted,
     Suspend,
-    Vanished,
 )
-from .instructions import Instruction, KillTree, Terminate
+from .instructions import Instruction, KillTree
 from .job import (
-    Active,
-    Attempt,
     Blocked,
     Crashed,
     Delayed,
-    End,
     Failed,
     Held,
     Job,
     Killed,
     Lost,
-    Placed,
     Purpose,
     Queued,
     Refused,
@@ -67,173 +56,12 @@ from .job import (
     Suspended,
     TimedOut,
 )
-from .pausing import check_drained
 from .states import predicate
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 Handler = Callable[["Scheduler", Job, Any, float], list[Instruction]]
-
-NO_ROOM_DELAY = 5.0
-
-
-def spawned(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
-    assert isinstance(job.state, Starting)
-    scheduler.submitted.pop(job.id, None)
-    running = scheduler.change(job, now, "running", state=Running(_begun(job.state.placed, event, now), event.pid))
-    return commands.stop(scheduler, running, now, event.asked) if event.asked is not None else []
-
-
-def _begun(placed: Placed, report: Spawned | AttemptEnded, now: float) -> Placed:
-    """With what is known only since it has begun; the clock of another machine may be ahead of ours."""
-    since = placed.since if report.started is None else min(report.started, now)
-    gpus = placed.gpus if report.gpus is None else report.gpus
-    return replace(placed, since=since, gpus=gpus, slurm_job=report.slurm_job or placed.slurm_job)
-
-
-def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
-    """A new owner found it alive: nothing changes but, if an earlier owner was stopping it, that goes on."""
-    state = job.state
-    assert isinstance(state, Running | Suspended | Stopping)
-    scheduler.submitted.pop(job.id, None)
-    state = replace(state, placed=_begun(state.placed, event, now))
-    if isinstance(state, Stopping):
-        state = replace(state, purpose=_final_purpose(state, event.asked))
-    if state != job.state or state.pid != event.pid:
-        scheduler.change(job, now, "seen alive", state=replace(state, pid=event.pid))
-    if isinstance(state, Stopping) and event.adopted:
-        return [(KillTree if state.hard else Terminate)(job.id, state.placed.attempt)]
-    if event.asked is not None and not isinstance(state, Stopping):
-        return commands.stop(scheduler, scheduler.book[job.id], now, event.asked)
-    return []
-
-
-def late(scheduler: Scheduler, job: Job, event: Submitted | Silence, now: float) -> list[Instruction]:
-    """Queues, logs and devices are looked at now and then: it has begun, or is dealt with, meanwhile."""
-    return []
-
-
-def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> list[Instruction]:
-    state = job.state
-    assert isinstance(state, Active)
-    scheduler.free(job)
-    scope = scheduler.breaker.trying(job.id)
-    purpose = _final_purpose(state, event.asked)
-    if purpose is not None:
-        _ended_as_asked(scheduler, job, purpose, event, now)
-    elif isinstance(event.outcome, NeverRan):
-        commands.settle(scheduler, job, now, "its attempt was revoked before it ran")
-    elif isinstance(event.outcome, NoRoom):
-        scheduler.starts_again_at = now + NO_ROOM_DELAY
-        scheduler.delay(job, now, NO_ROOM_DELAY, event.outcome.why)
-    else:
-        _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
-    if scope is not None:
-        table.probe_ended(scheduler, scope, event, now)
-    for leftover in event.left:
-        scheduler.tell(job.id, now, leftover.words, keep=True)
-    check_drained(scheduler, now)
-    return []
-
-
-def _final_purpose(state: Active, asked: Purpose | None) -> Purpose | None:
-    """What it was being ended for; whatever else had been asked, a kill was asked last."""
-    stopping_for = state.purpose if isinstance(state, Stopping) else None
-    return Purpose.KILL if Purpose.KILL in (stopping_for, asked) else stopping_for or asked
-
-
-def _end_of(outcome: Outcome) -> End:
-    match outcome:
-        case Exited(code=0):
-            return Succeeded()
-        case Exited(code=code):
-            return Crashed(code - 128) if 129 <= code <= 192 else Failed(code)
-        case Vanished(why=why) | NodeFailed(why=why):
-            return Lost(why)
-        case NotStarted(why=why):
-            return Refused(why)
-    raise AssertionError(outcome)
-
-
-def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: AttemptEnded, now: float) -> None:
-    ran = not isinstance(event.outcome, NeverRan | NoRoom)
-    attempts = _with_attempt(job, event, Killed(), now) if ran else job.attempts
-    if purpose is Purpose.KILL:
-        scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
-    elif purpose is Purpose.TIMEOUT and ran:
-        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout or 0.0), now)
-    elif purpose is Purpose.HANG and ran:
-        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.hang_after, silent=True), now)
-    elif event.left:
-        # What lives on would have a second copy beside it.
-        held = Held(f"{event.left[0].words}; end it, then release the job")
-        scheduler.change(job, now, "held: the attempt before lives on", keep=True, state=held, attempts=attempts)
-    else:
-        commands.settle(scheduler, job, now, "waits again", attempts=attempts)
-
-
-def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
-    attempts = _with_attempt(job, event, end, now)
-    after_oom = retries.after_oom(scheduler, job, end, event)
-    retry = retries.retry(job, end, event)
-    if after_oom is not None:
-        commands.settle(scheduler, job, now, retries.told(after_oom), attempts=attempts, after_oom=after_oom)
-    elif retry is not None:
-        scheduler.delay(job, now, retry.seconds, retry.why, failures=job.failures + 1, attempts=attempts)
-    else:
-        scheduler.finish(job, end, now, end.name, attempts=attempts)
-
-
-def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[Attempt, ...]:
-    assert job.active is not None
-    placed = _begun(job.active, event, now)
-    attempt = Attempt(
-        number=placed.attempt,
-        gpus=placed.gpus,
-        started=placed.since,
-        ended=max(min(event.at, now), placed.since),  # it may be known by a clock that was set since
-        end=end,
-        exit_code=event.outcome.code if isinstance(event.outcome, Exited) else None,
-        signature=_signature(event, end),
-        environment=placed.environment,
-        pid=getattr(job.state, "pid", None),
-        usage=event.usage,
-        message=event.message if event.message != event.signature and isinstance(end, Failed | Crashed) else None,
-        kind=event.kind if isinstance(end, Failed | Crashed) else None,
-        left=event.left,
-        engine=placed.engine,
-        slurm_job=placed.slurm_job,
-        lanes=placed.lanes,
-    )
-    return (*job.attempts, attempt)
-
-
-def _signature(event: AttemptEnded, end: End) -> str | None:
-    match end:
-        case Failed() | Crashed():
-            return event.signature or words(end)
-        case TimedOut() | Refused() | Lost():
-            return words(end)
-    return None
-
-
-def words(end: End) -> str:
-    """An end in words, for stories and for failures whose log says nothing."""
-    match end:
-        case Failed(code=code):
-            return f"exit code {code}"
-        case Crashed(signal=signal):
-            return f"killed by signal {signal}"
-        case TimedOut(limit=limit, silent=True):
-            return f"did nothing for {limit:g} s and was ended"
-        case TimedOut(limit=limit):
-            return f"timed out after {limit:g} s"
-        case Lost(why=why) | Refused(why=why):
-            return why
-        case Skipped(because=because):
-            return f"skipped: #{because} did not succeed"
-    return end.name
 
 
 def tick(scheduler: Scheduler, now: float) -> list[Instruction]:
@@ -282,12 +110,12 @@ TRANSITIONS: dict[tuple[type, type], Handler] = {
     **{(state, Remove): commands.remove_waiting for state in WAITING},
     **{(state, Remove): commands.remove_ended for state in ENDS},
     **{(state, Submitted): cluster.submitted for state in (Starting, Stopping)},
-    **{(state, Submitted): late for state in (Running, Suspended)},
-    (Starting, Spawned): spawned,
-    **{(state, Spawned): seen_alive for state in (Running, Suspended, Stopping)},
-    **{(state, AttemptEnded): ended for state in ACTIVE},
+    **{(state, Submitted): reports.late for state in (Running, Suspended)},
+    (Starting, Spawned): reports.spawned,
+    **{(state, Spawned): reports.seen_alive for state in (Running, Suspended, Stopping)},
+    **{(state, AttemptEnded): reports.ended for state in ACTIVE},
     (Running, Silence): hanging.heard,
-    **{(state, Silence): late for state in (Starting, Suspended, Stopping)},
+    **{(state, Silence): reports.late for state in (Starting, Suspended, Stopping)},
 }
 
 ADVICE: dict[type, str] = {

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from support.core_world import World, is_sentence, spec
 
+from gputui.core.attempts.end_words import words
 from gputui.core.events import (
     AddJobs,
     Continue,
@@ -41,7 +42,7 @@ from gputui.core.job import (
 )
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.states import predicate
-from gputui.core.transitions import ADVICE, ENDS, TRANSITIONS, words
+from gputui.core.transitions import ADVICE, ENDS, TRANSITIONS
 
 STATES: tuple[type, ...] = get_args(State)
 JOB_COMMANDS = [kind for kind in get_args(UserCommand) if issubclass(kind, JobCommand)]

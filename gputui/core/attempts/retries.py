@@ -11,6 +11,7 @@ from gputui.core.crash_kind import CrashKind
 from gputui.core.events import AttemptEnded, NodeFailed
 from gputui.core.job import AfterOom, Crashed, End, Failed, Job, Lost, TimedOut
 
+from .end_words import words
 from .policies import OnHang, OnOom
 
 if TYPE_CHECKING:
@@ -93,6 +94,4 @@ def _words(end: End, event: AttemptEnded) -> set[str]:
 
 
 def _why(number: int, most: int, end: End, addition: str) -> str:
-    from gputui.core.transitions import words
-
     return f"retry {number} of {most} after {words(end)}" + (f": {addition}" if addition else "")

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gputui.core.attempts.end_words import words
 from gputui.core.crash_kind import CrashKind
 from gputui.core.job import Ended, Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
-from gputui.core.transitions import words
 
 from .in_common import InCommon, Sharing, devices_of, learnt_parameters
 from .parameter_columns import Parameters

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import Any
 
+from gputui.core.attempts.end_words import words
 from gputui.core.job import Attempt, Crashed, Job, JobId, Running, StateName, Stopping, Suspended
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES, WORDS
-from gputui.core.transitions import words
 from gputui.core.views.caution import Caution
 from gputui.core.views.parameter_columns import parameters_of
 from gputui.core.views.standing import standing

@@ -82,7 +82,9 @@ class Owner:
         """`places`: False for a client that looks or changes the queue, but starts nothing."""
         self.paths, self.lock, self.kind, self.places, self.since = paths, lock, kind, places, time.time()
         opening = partial(open_session, paths, layout or Layout(), made_folder=made_folder, adopt=adopt)
-        self.parts = parts = Parts(paths, opening, make_engine, self._take_turn, looked_at=kind is OwnerKind.APP)
+        self.parts = parts = Parts(
+            paths, opening, make_engine, lambda: self._turn.take(), looked_at=kind is OwnerKind.APP
+        )
         self.journal, self.ground, self.folders, self.loop = parts.journal, parts.ground, parts.folders, parts.loop
         self.scheduler, self.engine, self.devices = parts.scheduler, parts.engine, parts.devices
         self.notices = parts.opened.notices
@@ -248,9 +250,6 @@ class Owner:
             self._fail()
         finally:
             self._let_go()
-
-    def _take_turn(self) -> None:
-        self._turn.take()
 
     def _recover(self, since: Since) -> None:
         reached(Step.RECOVERY_BEGUN)

@@ -6,9 +6,9 @@ import time
 
 from rich.cells import cell_len, set_cell_size
 
+from gputui.core.attempts.end_words import words as end_words
 from gputui.core.job import Delayed, Ended, Job, StateName, Stopping, Suspended
 from gputui.core.states import WORDS
-from gputui.core.transitions import words as end_words
 from gputui.core.views import submission
 from gputui.core.views.signs import SIGNS
 from gputui.logs.plain import plain

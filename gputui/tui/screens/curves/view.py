@@ -48,13 +48,13 @@ class CurvesView(FullView):
     """
 
     def __init__(self, main: MainScreen, jobs: Sequence[JobId], which_jobs: str, metric: str) -> None:
-        """`told`: which jobs these are, in words."""
+        """`which_jobs`: in words."""
         super().__init__(main, "m", "Curves")
         self.jobs = list(jobs)
         self.metric = metric
         self.by_time = False
         self.cursor = 0
-        self._told = which_jobs
+        self._which_jobs = which_jobs
         self._curves: dict[JobId, tuple[Curve, ...]] = {}
         self._parameters: Parameters | None = None
         self.chart = ViewRows(id="chart")
@@ -87,7 +87,7 @@ class CurvesView(FullView):
         rows, by_time = self.rows(), self._by_time()
         self.cursor = max(0, min(self.cursor, len(rows) - 1))
         x_name = "time" if by_time else "step"
-        about = f"  of {self._told}, by {x_name}"
+        about = f"  of {self._which_jobs}, by {x_name}"
         left = [("   ", palette.text), (plain(self.metric), palette.best), (about, palette.past)]
         self.band.show(left, [(WAYS[self.direction], palette.past)])
         table = curve_table(rows, self._learnt(), self.cursor, self.size.width, palette)
@@ -167,7 +167,7 @@ class CurvesView(FullView):
         chosen = self.chosen()
         if chosen and len(self.jobs) > 1:
             self.jobs.remove(chosen[0].id)
-            self._told = counted(len(self.jobs), "job", "jobs")
+            self._which_jobs = counted(len(self.jobs), "job", "jobs")
             self._parameters = None
             self.paint()
         else:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rich.style import Style
 
+from gputui.core.attempts.end_words import words
 from gputui.core.job import Attempt, Ended, Succeeded
 from gputui.core.results import JobResults
-from gputui.core.transitions import words
 from gputui.core.views.amounts import duration_cell, memory, moment
 from gputui.core.views.cells import cut
 from gputui.core.views.result_values import value_text

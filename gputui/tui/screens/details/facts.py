@@ -8,11 +8,11 @@ from textwrap import wrap
 
 from rich.style import Style
 
+from gputui.core.attempts.end_words import words
 from gputui.core.job import Delayed, Ended, Job, Running, Succeeded, Waiting
 from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import WORDS
-from gputui.core.transitions import words
 from gputui.core.views.alerts import is_wanted
 from gputui.core.views.amounts import duration_exact, duration_words, memory, memory_words, moment
 from gputui.core.views.eta import job_eta

@@ -139,26 +139,26 @@ def _machine_line(view: View, width: int) -> PageLine:
 
 
 def _machine_table(view: View, width: int) -> list[list[InkPiece]]:
-    machine, sample = view.machine, view.picture.sample
+    host, sample = view.machine, view.picture.sample
     driver = f"driver {plain(sample.driver)}" if sample is not None and sample.driver else ""
-    if machine is None:
+    if host is None:
         return [[InkPiece(" Host  "), InkPiece("being looked at", Ink.PAST)]]
-    up = f"up {duration_words(machine.up)}" if machine.up is not None else ""
-    about = ", ".join(word for word in (counted(machine.cores, "core", "cores"), up, driver) if word)
+    up = f"up {duration_words(host.up)}" if host.up is not None else ""
+    about = ", ".join(word for word in (counted(host.cores, "core", "cores"), up, driver) if word)
     bar = max(8, min(14, width - 40))
-    busy = "–" if machine.busy is None else f"{machine.busy:.0f} % of {counted(machine.cores, 'core', 'cores')}"
-    swap = f"swap {_size(machine.swap_used)}" if machine.swap_used is not None else ""
+    busy = "–" if host.busy is None else f"{host.busy:.0f} % of {counted(host.cores, 'core', 'cores')}"
+    swap = f"swap {_size(host.swap_used)}" if host.swap_used is not None else ""
     lines = [
-        ("CPU", machine.busy or 0.0, 100.0, busy, f"load {_load(view)}"),
-        ("RAM", machine.memory_used or 0, machine.memory_total or 0, _of(machine.memory_used, machine.memory_total), swap),
-        ("disk", machine.disk_used or 0, machine.disk_total or 0, _of(machine.disk_used, machine.disk_total),
-         plain(machine.disk_folder)),
+        ("CPU", host.busy or 0.0, 100.0, busy, f"load {_load(view)}"),
+        ("RAM", host.memory_used or 0, host.memory_total or 0, _of(host.memory_used, host.memory_total), swap),
+        ("disk", host.disk_used or 0, host.disk_total or 0, _of(host.disk_used, host.disk_total),
+         plain(host.disk_folder)),
     ]  # fmt: skip
-    table_lines = [[InkPiece(" Host  "), InkPiece(about, Ink.PAST)]]
+    table = [[InkPiece(" Host  "), InkPiece(about, Ink.PAST)]]
     for name, used, total, text, more in lines:
-        table_lines.append([gap(1), left(name, 6, Ink.PAST), *_part(used, total, bar, Ink.MEMORY), gap(2), left(text, 18),
+        table.append([gap(1), left(name, 6, Ink.PAST), *_part(used, total, bar, Ink.MEMORY), gap(2), left(text, 18),
                      gap(1), InkPiece(more, Ink.PAST)])  # fmt: skip
-    return table_lines
+    return table
 
 
 def _load(view: View) -> str:
