@@ -66,12 +66,12 @@ def estimate(scheduler: Scheduler, now: float, results: Mapping[JobId, JobResult
 
     Those that run tell how long one takes as well as those that have ended: the first to end are the short ones.
     """
-    lengths = _ends_by_progress(scheduler, results)
-    typical = _typical(scheduler, lengths, now)
+    ends_by_job = _ends_by_progress(scheduler, results)
+    typical = _typical(scheduler, ends_by_job, now)
     if not typical or scheduler.cannot_start:
         return None
     usual = median(typical.values())
-    lanes = _lanes_free_at(scheduler, now, typical, usual, lengths)
+    lanes = _lanes_free_at(scheduler, now, typical, usual, ends_by_job)
     if not lanes:
         return None
     for group, waiting in sorted(scheduler.book.waiting_in_group.items()):
@@ -88,7 +88,7 @@ def _ends_by_progress(scheduler: Scheduler, results: Mapping[JobId, JobResults])
 def _typical(scheduler: Scheduler, ends: dict[JobId, float], now: float) -> dict[str, float]:
     """Of each group, the median of how long its jobs take in all; one that runs longer than any says so much."""
     lengths = scheduler.durations.of_groups()
-    longest = {group: max(known) for group, known in lengths.items()}
+    longest = {group: max(group_lengths) for group, group_lengths in lengths.items()}
     for job_id in scheduler.book.active:
         job = scheduler.book[job_id]
         assert job.active is not None

@@ -54,30 +54,30 @@ class LineFindings:
         self.coordinates.append((rank_of(name), value))
 
     def step(self) -> float | None:
-        return max(self.coordinates, key=lambda one: one[0])[1] if self.coordinates else None
+        return max(self.coordinates, key=lambda coordinate: coordinate[0])[1] if self.coordinates else None
 
     def judged(self, step: float | None) -> list[MetricReading]:
         """The results among the named numbers; company decides about names that tell nothing."""
-        kinds = [kind_of(one.name) for one in self.named]
-        if not self.coordinates and sum(is_setting(one.name) for one in self.named) >= (
+        kinds = [kind_of(named.name) for named in self.named]
+        if not self.coordinates and sum(is_setting(named.name) for named in self.named) >= (
             1 if NameKind.METRIC not in kinds else 2
         ):
             return []
         company = self.structured or NameKind.METRIC in kinds or bool(self.coordinates)
         readings: dict[str, MetricReading] = {}
-        for one, kind in zip(self.named, kinds, strict=True):
-            if kind is NameKind.METRIC or (company and (kind is NameKind.RATE or self._counts(one, kind))):
-                name = _in_phase(one, one.phase or (self.phase if eval_phase(self.phase) else None), kind)
+        for named, kind in zip(self.named, kinds, strict=True):
+            if kind is NameKind.METRIC or (company and (kind is NameKind.RATE or self._counts(named, kind))):
+                name = _in_phase(named, named.phase or (self.phase if eval_phase(self.phase) else None), kind)
                 if name.isprintable() and UNDECODED not in name:
-                    readings.setdefault(name, MetricReading(name, one.value, step, unit=one.unit))
+                    readings.setdefault(name, MetricReading(name, named.value, step, unit=named.unit))
         return list(readings.values())
 
-    def _counts(self, one: NamedNumber, kind: NameKind) -> bool:
-        return one.signed and not one.whole and kind in (NameKind.UNKNOWN, NameKind.PHASE)
+    def _counts(self, named: NamedNumber, kind: NameKind) -> bool:
+        return named.signed and not named.whole and kind in (NameKind.UNKNOWN, NameKind.PHASE)
 
 
-def _in_phase(one: NamedNumber, phase: str | None, kind: NameKind) -> str:
-    name = cleaned(one.name)
-    if phase is None or kind is NameKind.RATE or phase_in(words_of(one.name)) is not None:
+def _in_phase(named: NamedNumber, phase: str | None, kind: NameKind) -> str:
+    name = cleaned(named.name)
+    if phase is None or kind is NameKind.RATE or phase_in(words_of(named.name)) is not None:
         return name
     return f"{phase}_{name}"

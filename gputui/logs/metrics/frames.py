@@ -47,8 +47,8 @@ class Frames:
             del pieces[0]
             self.dropping = False
         for piece in thinned([piece for piece in pieces if not _is_junk(piece)], most, always):
-            if len(left := self._bars(piece, lines)) <= LONGEST:
-                lines += _texts(left)
+            if len(rest := self._bars(piece, lines)) <= LONGEST:
+                lines += _texts(rest)
         if not self.dropping:
             self.rest = self._bars(self.rest, lines)
         if self.dropping or len(self.rest) > LONGEST:

@@ -42,24 +42,24 @@ _AFTER = re.compile(r"\s{0,2}\w*")
 _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
 
 
-def read_line(line: str, found: LineFindings) -> None:
+def read_line(line: str, findings: LineFindings) -> None:
     """Adds what the line says."""
     narrow = _WIDE.sub("  ", line if line.isascii() else line.translate(_FULL_WIDTH))
-    text = _WIDE.sub("  ", _QUOTED.sub(lambda one: " " * len(one[0]), _CALL.sub(_blank_call, narrow)))
-    _phase_of_line(text, found)
+    text = _WIDE.sub("  ", _QUOTED.sub(lambda match: " " * len(match[0]), _CALL.sub(_blank_call, narrow)))
+    _phase_of_line(text, findings)
     begin = 0
     opening = _OPENING_STEP.match(text)
     for token in tokens_in(text):
         gap = text[begin : token.start]
         if opening is not None and token.start <= opening.end() and not begin and not gap.strip(" ["):
             if token.kind == "number" and text[opening.end() :].strip():
-                found.coordinates.append((3, float(opening["in"] or opening["out"])))
+                findings.coordinates.append((3, float(opening["in"] or opening["out"])))
         elif token.kind == "counter":
-            _counter(gap, token, text, found)
+            _counter(gap, token, text, findings)
         elif token.kind == "number":
             if gap.endswith((" on the ", " of the ")):
                 continue
-            _number(gap, token, text, found)
+            _number(gap, token, text, findings)
         begin = token.end
 
 
@@ -68,10 +68,10 @@ def _blank_call(call: re.Match[str]) -> str:
     return call[0] if kind_of(name) in (NameKind.METRIC, NameKind.RATE, NameKind.COORDINATE) else " " * len(call[0])
 
 
-def _phase_of_line(text: str, found: LineFindings) -> None:
+def _phase_of_line(text: str, findings: LineFindings) -> None:
     lead = _PHASE_LEAD.search(text[:120])
-    if lead is not None and found.phase is None:
-        found.phase = lead["phase"].lower()
+    if lead is not None and findings.phase is None:
+        findings.phase = lead["phase"].lower()
 
 
 def _name_in(gap: str) -> tuple[str, bool, str]:
@@ -87,11 +87,11 @@ def _name_in(gap: str) -> tuple[str, bool, str]:
     return _MARKS.sub("", body[cut:].strip(" '\"([{:=-*#>")), signed, body[:cut]
 
 
-def _number(gap: str, token: Token, text: str, found: LineFindings) -> None:
+def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     value = number_of(token.text)
-    name, signed, left = _name_in(gap)
-    if (phase := phase_in(words_of(left[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", left):
-        found.phase = phase
+    name, signed, before = _name_in(gap)
+    if (phase := phase_in(words_of(before[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", before):
+        findings.phase = phase
     if not name or value is None:
         return
     printed, name = name, _shortened(name)
@@ -100,21 +100,26 @@ def _number(gap: str, token: Token, text: str, found: LineFindings) -> None:
     kind = kind_of(name)
     if kind is NameKind.COORDINATE:
         if token.unit in ("", ".") and value >= 0:
-            found.coordinate(name, value)
+            findings.coordinate(name, value)
         return
     if token.unit not in ("", "%") or _OLD_BEFORE.search(gap) or not _readable(name, signed, token, text):
         return
-    if kind is NameKind.PHASE and found.named and (base := _base(found.named[-1].name)):
+    if kind is NameKind.PHASE and findings.named and (base := _base(findings.named[-1].name)):
         name = f"{name} {base}"
-    found.named.append(
+    findings.named.append(
         NamedNumber(
-            name, value, signed, token.text.lstrip("+-").isdigit() and not token.unit, _spoken(found.phase), token.unit
+            name,
+            value,
+            signed,
+            token.text.lstrip("+-").isdigit() and not token.unit,
+            _spoken(findings.phase),
+            token.unit,
         )
     )
     first, _, others = name.partition(" ")
     if others and phase_in(words_of(first)) is not None:
-        found.phase = first.lower().removesuffix("'s").strip(".:")
-        found.named[-1].name, found.named[-1].phase = others.strip(), found.phase
+        findings.phase = first.lower().removesuffix("'s").strip(".:")
+        findings.named[-1].name, findings.named[-1].phase = others.strip(), findings.phase
 
 
 def _spoken(phase: str | None) -> str | None:
@@ -146,20 +151,20 @@ def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
     return _PROSE_AFTER.match(after) is None and token.text.strip("+-") != token.text.strip("+-.") + "."
 
 
-def _counter(gap: str, token: Token, text: str, found: LineFindings) -> None:
+def _counter(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     name, signed, _ = _name_in(gap)
     done, total = number_of(token.text), number_of(token.total)
     if done is None or total is None or total < 1:
         return
     if name and kind_of(name) is NameKind.METRIC:
         if signed and done <= total:
-            found.named.append(NamedNumber(name, done / total, True, False, found.phase))
+            findings.named.append(NamedNumber(name, done / total, True, False, findings.phase))
         return
     after = text[token.end : token.end + 24]
     if name and kind_of(name) is NameKind.COORDINATE:
-        found.coordinate(name, done)
+        findings.coordinate(name, done)
     if done <= total and total > 1 and token.unit == "" and not after.startswith("/"):
         noun = _AFTER.match(after)
-        found.counters.append(
+        findings.counters.append(
             Counter(f"{gap[-40:]}|{noun[0] if noun else ''}", done, total, opens=not text[: token.start].strip(" [(>"))
         )

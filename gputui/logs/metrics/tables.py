@@ -58,22 +58,26 @@ def header_of(line: str) -> Table | None:
         names = line.strip().split(",")
         return _table(names, [0] * len(names), [0] * len(names), "commas")
     wide = list(_WIDE.finditer(line)) if "  " in line.strip() else []
-    loose = any(kind_of(one[0]) is NameKind.UNKNOWN and " " in one[0] for one in wide)
-    glued = any(" " in one[0] and all(kind_of(word) is NameKind.METRIC for word in one[0].split()) for one in wide)
-    if not wide or glued or (loose and (len(wide) < 3 or any(one[0].count(" ") > 1 for one in wide))):
+    loose = any(kind_of(title[0]) is NameKind.UNKNOWN and " " in title[0] for title in wide)
+    glued = any(
+        " " in title[0] and all(kind_of(word) is NameKind.METRIC for word in title[0].split()) for title in wide
+    )
+    if not wide or glued or (loose and (len(wide) < 3 or any(title[0].count(" ") > 1 for title in wide))):
         wide = list(_WORD.finditer(line))
-    return _table([one[0] for one in wide], [one.start() for one in wide], [one.end() for one in wide], "blanks")
+    return _table(
+        [title[0] for title in wide], [title.start() for title in wide], [title.end() for title in wide], "blanks"
+    )
 
 
 def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> Table | None:
-    given = [name for name in names if name]
-    if len(given) < 2 or not all(_NAME.match(name) for name in given) or any(map(_has_value, given)):
+    written = [name for name in names if name]
+    if len(written) < 2 or not all(_NAME.match(name) for name in written) or any(map(_has_value, written)):
         return None
-    metrics = sum(kind_of(name) is NameKind.METRIC for name in given)
-    if not metrics and not (len(given) >= 4 and kind_of(given[0]) is NameKind.COORDINATE and form == "blanks"):
+    metrics = sum(kind_of(name) is NameKind.METRIC for name in written)
+    if not metrics and not (len(written) >= 4 and kind_of(written[0]) is NameKind.COORDINATE and form == "blanks"):
         return None
-    short = sum(kind_of(name) is NameKind.UNKNOWN and len(name) <= 2 for name in given)
-    if form == "blanks" and short and (metrics < 2 or short * 3 > len(given)):
+    short = sum(kind_of(name) is NameKind.UNKNOWN and len(name) <= 2 for name in written)
+    if form == "blanks" and short and (metrics < 2 or short * 3 > len(written)):
         return None
     return Table(names, starts, ends, form)
 
@@ -93,8 +97,8 @@ def _cells(line: str, table: Table) -> list[str] | None:
     if table.form == "commas":
         cells = line.strip().split(",")
         return cells if len(cells) == len(table.names) else None
-    wide = [one[0] for one in _WIDE.finditer(line)]
-    words = [one[0] for one in _WORD.finditer(line)]
+    wide = [match[0] for match in _WIDE.finditer(line)]
+    words = [match[0] for match in _WORD.finditer(line)]
     return next((cells for cells in (wide, words) if len(cells) == len(table.names)), None) or _aligned(line, table)
 
 
@@ -102,18 +106,22 @@ def _aligned(line: str, table: Table) -> list[str] | None:
     """Each cell belongs to the column that it touches; a label stands left of them all."""
     cells = [""] * len(table.names)
     label = ""
-    for one in _WIDE.finditer(line):
-        if one.end() < table.starts[0] or (not label and not _NUMBER.match(one[0]) and one.start() < table.starts[0]):
-            label = one[0]
+    for match in _WIDE.finditer(line):
+        if match.end() < table.starts[0] or (
+            not label and not _NUMBER.match(match[0]) and match.start() < table.starts[0]
+        ):
+            label = match[0]
             continue
-        touched = [i for i in range(len(cells)) if one.start() < table.ends[i] + 2 and one.end() > table.starts[i] - 2]
+        touched = [
+            i for i in range(len(cells)) if match.start() < table.ends[i] + 2 and match.end() > table.starts[i] - 2
+        ]
         if len(touched) != 1 or cells[touched[0]]:
             return None
-        cells[touched[0]] = one[0]
+        cells[touched[0]] = match[0]
     return [*cells, label] if label else cells
 
 
-def read_row(line: str, table: Table, found: LineFindings) -> bool:
+def read_row(line: str, table: Table, findings: LineFindings) -> bool:
     """Adds what the row says; False when it is no row of this table."""
     cells = _cells(line, table)
     if cells is None or not any(_NUMBER.match(cell) for cell in cells):
@@ -123,23 +131,23 @@ def read_row(line: str, table: Table, found: LineFindings) -> bool:
         label = cells[0]
     if label and not _RESULT_ROWS.intersection(words_of(label)):
         return True
-    _add_row(table, cells, label if words_of(label) and words_of(label)[0] != "all" else "", found)
+    _add_row(table, cells, label if words_of(label) and words_of(label)[0] != "all" else "", findings)
     return True
 
 
-def _add_row(table: Table, cells: list[str], label: str, found: LineFindings) -> None:
+def _add_row(table: Table, cells: list[str], label: str, findings: LineFindings) -> None:
     for name, cell in zip(table.names, cells, strict=True):
         value = number_of(cell) if _NUMBER.match(cell) else None
         first = number_of(cell.split()[0].split("/")[0]) if cell else None
         if kind_of(name) is NameKind.COORDINATE or name in ("#", "E") or name.lower().startswith("step"):
             if first is not None:
-                found.coordinate(name if kind_of(name) is NameKind.COORDINATE else "step", first)
+                findings.coordinate(name if kind_of(name) is NameKind.COORDINATE else "step", first)
         elif value is not None and name:
-            given = label if label.lower() == "accuracy" else f"{label} {name}" if label else name
-            found.named.append(NamedNumber(given, value, True, cell.isdigit(), None, "%" * cell.endswith("%")))
+            full_name = label if label.lower() == "accuracy" else f"{label} {name}" if label else name
+            findings.named.append(NamedNumber(full_name, value, True, cell.isdigit(), None, "%" * cell.endswith("%")))
 
 
-def read_boxed(line: str, table: Table | None, found: LineFindings) -> str | None:
+def read_boxed(line: str, table: Table | None, findings: LineFindings) -> str | None:
     """A box of two columns: a name and its value; the heading that holds for the rows below, None when it is no row."""
     cells = cells_of(line)
     group = table.group if table is not None else ""
@@ -147,14 +155,14 @@ def read_boxed(line: str, table: Table | None, found: LineFindings) -> str | Non
         return None
     if not cells[1]:
         return cells[0] if cells[0].endswith("/") else group
-    found.structured = bool(group)
+    findings.structured = bool(group)
     value = number_of(cells[1]) if _NUMBER.match(cells[1]) else None
     if value is not None:
         indented = group and line.partition(cells[0])[0].endswith("  ")
         if kind_of(cells[0]) is NameKind.COORDINATE:
-            found.coordinate(cells[0], value)
+            findings.coordinate(cells[0], value)
         else:
-            found.named.append(
+            findings.named.append(
                 NamedNumber(f"{group}{cells[0]}" if indented else cells[0], value, True, cells[1].isdigit(), None)
             )
     return group

@@ -94,10 +94,10 @@ class BestResult:
 
 def best_result(snapshot: Snapshot) -> BestResult | None:
     results = snapshot.results.get(snapshot.best) if snapshot.best is not None else None
-    found = results.get(snapshot.metric.name) if results is not None and snapshot.metric is not None else None
-    if found is None or snapshot.best is None:
+    metric_result = results.get(snapshot.metric.name) if results is not None and snapshot.metric is not None else None
+    if metric_result is None or snapshot.best is None:
         return None
-    return BestResult(snapshot.best, NumberShape.of(found.best).text(found.best))
+    return BestResult(snapshot.best, NumberShape.of(metric_result.best).text(metric_result.best))
 
 
 def result_shape(snapshot: Snapshot, seen: JobResults | None, before: ResultShape) -> ResultShape:
@@ -106,13 +106,13 @@ def result_shape(snapshot: Snapshot, seen: JobResults | None, before: ResultShap
     if metric is None:
         return ResultShape()
     best = snapshot.results.get(snapshot.best) if snapshot.best is not None else None
-    told = best or seen
-    main = told.get(metric.name) if told is not None else None
-    if told is None or main is None:
+    results = best or seen
+    main = results.get(metric.name) if results is not None else None
+    if results is None or main is None:
         return ResultShape(metric.name)
     keeps = before.main == metric.name and before.second is not None
-    second = before.second if keeps else second_metric(told, metric.name, metric.direction)
-    beside = told.get(second) if second is not None else None
+    second = before.second if keeps else second_metric(results, metric.name, metric.direction)
+    beside = results.get(second) if second is not None else None
     other = _second_shape(beside.last) if beside is not None else before.second_number
     second_unit = beside.unit if beside is not None else before.second_unit
     return ResultShape(metric.name, second, NumberShape.of(main.best), other, main.unit, second_unit)
@@ -127,8 +127,8 @@ def second_metric(results: JobResults, main: str, direction: Direction) -> str |
         return good is Direction.UNKNOWN, good is direction, bool(phase) and not phase & set(words_of(metric.name))
 
     others = [metric for metric in results.metrics if metric.name != main]
-    told = [metric for metric in others if direction_of(metric.name) is not Direction.UNKNOWN]
-    return min(told, key=rank).name if told else None
+    telling = [metric for metric in others if direction_of(metric.name) is not Direction.UNKNOWN]
+    return min(telling, key=rank).name if telling else None
 
 
 def _second_shape(value: float) -> NumberShape:

@@ -78,8 +78,8 @@ class Rows:
         return None if place is None else self._job(self._turned(place))
 
     def _job(self, place: int) -> JobId:
-        found: JobId = self._rows[place][-1]
-        return found
+        job_id: JobId = self._rows[place][-1]
+        return job_id
 
     def row_of(self, job: JobId) -> int | None:
         """None: it is not in this view, or folded."""
@@ -110,8 +110,8 @@ class Rows:
         """From a place in the order to its row, and back: what has nothing to be sorted by is last both ways."""
         if not self.reverse:
             return place
-        told = len(self._rows) if self.sort == QUEUE_ORDER else bisect_left(self._rows, (NOTHING,))
-        return told - 1 - place if place < told else place
+        sortable = len(self._rows) if self.sort == QUEUE_ORDER else bisect_left(self._rows, (NOTHING,))
+        return sortable - 1 - place if place < sortable else place
 
     def jobs(self) -> Iterable[JobId]:
         """All of this view, also those that are folded."""
@@ -158,8 +158,8 @@ class Rows:
             states = states & self.filter.states
         rows = self._order
         if len(states) < len(StateName):
-            known = self._states
-            rows = [key for key in rows if known[key[-1]] in states]
+            states_of = self._states
+            rows = [key for key in rows if states_of[key[-1]] in states]
         if self.filter.needles or self.filter.pairs:
             self.read_texts(snapshot)
             texts = self._texts

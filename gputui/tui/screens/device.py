@@ -146,8 +146,8 @@ def about(view: View, device: DevicePicture) -> list[str]:
     )
     lines += [f"! {plain(warning.words)}" for warning in device.warnings if sample.status is Status.OK]
     clocks = f"{sample.clock:,} of {sample.clock_limit:,} MHz" if sample.clock and sample.clock_limit else ""
-    known = [part for part in (clocks, *counted_errors(sample)) if part]
-    return [*lines, *([" · ".join(known)] if known else []), plain(sample.uuid)]
+    figures_known = [part for part in (clocks, *counted_errors(sample)) if part]
+    return [*lines, *([" · ".join(figures_known)] if figures_known else []), plain(sample.uuid)]
 
 
 def counted_errors(sample: DeviceSample) -> list[str]:

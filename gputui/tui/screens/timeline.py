@@ -134,8 +134,8 @@ class TimelineView(FullView):
         column = duration_words(window.step, tenths=True)
         times = f"{moment(window.start, now)} – {moment(window.end, now)}"
         wide = self.size.width >= 100
-        told = f"   {times}   a column is {column}" if wide else f"   {times}"
-        self.band.show([(told, palette.past)], [("busy  runs" if wide else "busy", palette.past)])
+        title = f"   {times}   a column is {column}" if wide else f"   {times}"
+        self.band.show([(title, palette.past)], [("busy  runs" if wide else "busy", palette.past)])
 
     # The cursor
 
@@ -218,9 +218,9 @@ class TimelineView(FullView):
         index = places.index(self._place) + by if self._place in places else 0
         at = self._bar.start if self._bar is not None else self.main.now()
         while 0 <= index < len(places):
-            found = self._bar_at(places[index], at)
-            if found is not None:
-                self._go(places[index], found)
+            bar = self._bar_at(places[index], at)
+            if bar is not None:
+                self._go(places[index], bar)
                 return
             index += by
 

@@ -55,9 +55,9 @@ class Band(Widget):
 
     def show(self, left: Sequence[BandPart], right: Sequence[BandPart] = (), *, title: str | None = None) -> None:
         """What follows the title, and what ends the line; repainted when it is other than before."""
-        told = (list(left), list(right))
-        if told != self._parts or (title is not None and title != self.title):
-            self._parts, self.title = told, title if title is not None else self.title
+        parts = (list(left), list(right))
+        if parts != self._parts or (title is not None and title != self.title):
+            self._parts, self.title = parts, title if title is not None else self.title
             self.refresh()
 
     def head(self, number: int | str, title: str) -> None:
@@ -127,31 +127,31 @@ def band_line(
 
 def _shortened(parts: Sequence[BandPart], room: int) -> list[BandPart]:
     """With a sign that there is more, so that no word runs into what ends the line."""
-    made = []
+    shortened_parts = []
     for text, style in parts:
         short = cut(text, max(0, room))
         room -= cell_len(short)
-        made.append((short, style))
+        shortened_parts.append((short, style))
         if short != text:
             break
-    return made
+    return shortened_parts
 
 
 def _fitted(parts: Sequence[BandPart], room: int, blank: Style) -> list[Segment]:
-    made = []
+    fitted = []
     for text, style in parts:
         cells = min(cell_len(text), room)
         if cells:
-            made.append(Segment(set_cell_size(text, cells), style))
+            fitted.append(Segment(set_cell_size(text, cells), style))
         room -= cells
     if room:
-        made.append(Segment(" " * room, blank))
-    return made
+        fitted.append(Segment(" " * room, blank))
+    return fitted
 
 
 def _ruled(segments: list[Segment], line: Style) -> list[Segment]:
     """Three blanks and more become a rule with a blank at either end."""
-    made: list[Segment] = []
+    ruled: list[Segment] = []
     text = "".join(segment.text for segment in segments)
     rules = [(match.start() + 1, match.end() - (match.end() < len(text))) for match in _BLANKS.finditer(text)]
     place = 0
@@ -161,12 +161,12 @@ def _ruled(segments: list[Segment], line: Style) -> list[Segment]:
         for start, stop in rules:
             first, last = max(start, place), min(stop, end)
             if first < last:
-                made.append(Segment(text[cursor:first], segment.style))
-                made.append(Segment("─" * (last - first), line))
+                ruled.append(Segment(text[cursor:first], segment.style))
+                ruled.append(Segment("─" * (last - first), line))
                 cursor = last
-        made.append(Segment(text[cursor:end], segment.style))
+        ruled.append(Segment(text[cursor:end], segment.style))
         place = end
-    return [segment for segment in made if segment.text]
+    return [segment for segment in ruled if segment.text]
 
 
 def _places(start: int, parts: Sequence[BandPart]) -> list[tuple[int, int]]:

@@ -125,9 +125,9 @@ def _told(
     if failed and stands.word is not Word.DONE:
         parts += [gap, (f"{failed:,} ✗", palette.failure + Style(bold=True))]
     parts += _end(snapshot, stands, now, gap, palette, brief=brief)
-    left = room - _cells(parts) - len(gap[0]) - CLOCK
-    if stands.awaits and stands.word is not Word.TRYING and left >= LEAST_SENTENCE:
-        parts += [gap, (cut(plain(stands.awaits), left), palette.warning)]
+    remaining = room - _cells(parts) - len(gap[0]) - CLOCK
+    if stands.awaits and stands.word is not Word.TRYING and remaining >= LEAST_SENTENCE:
+        parts += [gap, (cut(plain(stands.awaits), remaining), palette.warning)]
     return parts
 
 
@@ -149,9 +149,11 @@ def _end(
 ) -> list[BandPart]:  # fmt: skip
     """When all will be done; of one that is paused, what still runs and what waits."""
     if stands.word in (Word.RUNNING, Word.WAITING) and snapshot.eta is not None and snapshot.eta > now:
-        told = [gap, (f"done ≈ {moment(snapshot.eta, now)}", palette.text + Style(bold=True))]
+        parts = [gap, (f"done ≈ {moment(snapshot.eta, now)}", palette.text + Style(bold=True))]
         return (
-            told if brief else [*told, ("  ", palette.text), (f"in {duration_words(snapshot.eta - now)}", palette.past)]
+            parts
+            if brief
+            else [*parts, ("  ", palette.text), (f"in {duration_words(snapshot.eta - now)}", palette.past)]
         )
     if stands.word in (Word.RUNNING, Word.DONE, Word.IDLE):
         return []

@@ -48,23 +48,27 @@ def attempt_rows(
     subject: Subject, results: Mapping[int, JobResults], metric: str | None, width: int, palette: Palette
 ) -> list[ViewRow]:
     """`results` by attempt; `metric` has a column where any attempt printed it."""
-    told = _all(subject, results, metric, palette)
-    if not told:
+    shown_attempts = _all(subject, results, metric, palette)
+    if not shown_attempts:
         return [ViewRow([(" It has not run yet.", palette.past)])]
     heads = list(_HEADS)
-    if metric is not None and any(one.result for one in told):
+    if metric is not None and any(shown.result for shown in shown_attempts):
         heads.insert(-1, plain(metric))
-        told = [one._replace(cells=(*one.cells[:-1], one.result, one.cells[-1])) for one in told]
-    used = [at for at, head in enumerate(heads) if head in ("n", "end") or any(one.cells[at] for one in told)]
-    widths = {at: max(len(heads[at]), *(len(one.cells[at]) for one in told)) for at in used}
+        shown_attempts = [
+            shown._replace(cells=(*shown.cells[:-1], shown.result, shown.cells[-1])) for shown in shown_attempts
+        ]
+    used = [
+        at for at, head in enumerate(heads) if head in ("n", "end") or any(shown.cells[at] for shown in shown_attempts)
+    ]
+    widths = {at: max(len(heads[at]), *(len(shown.cells[at]) for shown in shown_attempts)) for at in used}
     for least_needed in ("commit", "peak"):
         if _left(used, widths, width) < LEAST_END:
             used = [at for at in used if heads[at] != least_needed]
     widths[used[-1]] = max(4, _left(used, widths, width))
     rows = [ViewRow([(_line(heads, used, widths), palette.past)])]
-    for one in told:
-        rows.append(ViewRow([(_line(one.cells, used, widths), one.style)]))
-        rows += [ViewRow([(f"     {cut(line, max(10, width - 6))}", palette.past)]) for line in one.below]
+    for shown in shown_attempts:
+        rows.append(ViewRow([(_line(shown.cells, used, widths), shown.style)]))
+        rows += [ViewRow([(f"     {cut(line, max(10, width - 6))}", palette.past)]) for line in shown.below]
     return rows
 
 
@@ -74,17 +78,17 @@ def _left(used: list[int], widths: dict[int, int], width: int) -> int:
 
 
 def _line(cells: tuple[str, ...] | list[str], used: list[int], widths: dict[int, int]) -> str:
-    made = []
+    padded = []
     for at in used:
         text = cut(cells[at], widths[at])
         blanks = " " * (widths[at] - len(text))
-        made.append(text + blanks if at in (0, 1, used[-1]) else blanks + text)
-    return " " + "  ".join(made)
+        padded.append(text + blanks if at in (0, 1, used[-1]) else blanks + text)
+    return " " + "  ".join(padded)
 
 
 def _all(subject: Subject, results: Mapping[int, JobResults], metric: str | None, palette: Palette) -> list[_Told]:
     job, now = subject.job, subject.now
-    made: list[_Told] = []
+    shown_attempts: list[_Told] = []
     before: _Ran | None = None
     for attempt in job.attempts:
         peak = attempt.usage.gpu_peak_memory if attempt.usage is not None else None
@@ -95,7 +99,9 @@ def _all(subject: Subject, results: Mapping[int, JobResults], metric: str | None
         )  # fmt: skip
         ran = _Ran(attempt.command or job.spec.command, attempt.environment, _commit(subject, attempt.number))
         style = palette.past if isinstance(attempt.end, Succeeded) else palette.failure
-        made.append(_Told(cells, _value(results, attempt.number, metric), style, _differs(subject, before, ran)))
+        shown_attempts.append(
+            _Told(cells, _value(results, attempt.number, metric), style, _differs(subject, before, ran))
+        )
         before = ran
     if job.active is not None:
         placed = job.active
@@ -104,9 +110,11 @@ def _all(subject: Subject, results: Mapping[int, JobResults], metric: str | None
             "", _commit(subject, placed.attempt), state_words(job),
         )  # fmt: skip
         ran = _Ran(job.spec.command, placed.environment, _commit(subject, placed.attempt))
-        told = _Told(cells, _value(results, placed.attempt, metric), palette.running, _differs(subject, before, ran))
-        made.append(told)
-    return made
+        under_way = _Told(
+            cells, _value(results, placed.attempt, metric), palette.running, _differs(subject, before, ran)
+        )
+        shown_attempts.append(under_way)
+    return shown_attempts
 
 
 def _commit(subject: Subject, attempt: int) -> str:
@@ -121,26 +129,26 @@ def _end(attempt: Attempt) -> str:
 
 
 def _value(results: Mapping[int, JobResults], attempt: int, metric: str | None) -> str:
-    found = results[attempt].get(metric) if metric is not None and attempt in results else None
-    return value_text(found.best) if found is not None else ""
+    metric_result = results[attempt].get(metric) if metric is not None and attempt in results else None
+    return value_text(metric_result.best) if metric_result is not None else ""
 
 
 def _differs(subject: Subject, before: _Ran | None, ran: _Ran) -> list[str]:
     """In its command, its commit and its environment, if anything."""
     if before is None:
         return []
-    told = []
+    changes = []
     if before.command != ran.command:
-        told.append(f"command  {_changed_words(before.command, ran.command)}")
+        changes.append(f"command  {_changed_words(before.command, ran.command)}")
     if before.commit and ran.commit and before.commit != ran.commit:
-        told.append(f"commit  {before.commit} → {ran.commit}")
+        changes.append(f"commit  {before.commit} → {ran.commit}")
     if before.environment != ran.environment:
-        known = subject.details.environments
-        found = differences(known.get(before.environment, {}), known.get(ran.environment, {}))
-        more = f" and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
-        if found:
-            told.append(f"environment  {' '.join(found[:MOST_DIFFERENCES])}{more}")
-    return told
+        environments = subject.details.environments
+        variables = differences(environments.get(before.environment, {}), environments.get(ran.environment, {}))
+        more = f" and {len(variables) - MOST_DIFFERENCES} more" if len(variables) > MOST_DIFFERENCES else ""
+        if variables:
+            changes.append(f"environment  {' '.join(variables[:MOST_DIFFERENCES])}{more}")
+    return changes
 
 
 def _changed_words(before: str, after: str) -> str:

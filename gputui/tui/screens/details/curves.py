@@ -26,7 +26,7 @@ NEWEST, EARLIER = 0, 1
 
 def metric_names(curves: Mapping[int, Sequence[Curve]], main: str | None) -> list[str]:
     """What was printed more than once: the main metric, then those of which one knows what is good."""
-    names = [curve.name for found in curves.values() for curve in found if len(curve.points) > 1]
+    names = [curve.name for attempt_curves in curves.values() for curve in attempt_curves if len(curve.points) > 1]
     ordered = list(dict.fromkeys(names))
     return sorted(ordered, key=lambda name: (name != main, direction_of(name) is Direction.UNKNOWN))
 
@@ -80,14 +80,16 @@ def _silence(subject: Subject, drawn: Sequence[ChartCurve], by_time: bool) -> fl
 
 
 def _figures(results: JobResults | None, name: str, palette: Palette) -> list[BandPart]:
-    found = results.get(name) if results is not None else None
-    if found is None:
+    metric_result = results.get(name) if results is not None else None
+    if metric_result is None:
         return []
-    made = [("last ", palette.past), (value_text(found.last), palette.best)]
+    parts = [("last ", palette.past), (value_text(metric_result.last), palette.best)]
     if direction_of(name) is not Direction.UNKNOWN:
-        made += [("   best ", palette.past), (value_text(found.best), palette.best)]
-        made += [(f" at {step_told(found.best_step)}", palette.past)] if found.best_step is not None else []
-    return made
+        parts += [("   best ", palette.past), (value_text(metric_result.best), palette.best)]
+        parts += (
+            [(f" at {step_told(metric_result.best_step)}", palette.past)] if metric_result.best_step is not None else []
+        )
+    return parts
 
 
 def _legend(attempts: Sequence[int], palette: Palette) -> list[ViewRow]:

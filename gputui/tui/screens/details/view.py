@@ -93,20 +93,20 @@ class DetailsView(FullView):
         if key == self._asked and job.active is None:
             return
         self._asked = key
-        asked = self.job
-        self.main.bridge.details(asked, lambda found: self._found(asked, found))
+        job_id = self.job
+        self.main.bridge.details(job_id, lambda details: self._found(job_id, details))
         numbers = [attempt.number for attempt in job.attempts] + ([job.active.attempt] if job.active else [])
         for number in numbers[-2:]:
-            self.main.bridge.curves(asked, number, lambda found, number=number: self._drawn(asked, number, found))  # type: ignore[misc]
+            self.main.bridge.curves(job_id, number, lambda curves, number=number: self._drawn(job_id, number, curves))  # type: ignore[misc]
 
-    def _found(self, job: JobId, found: Details) -> None:
-        if job == self.job and self.is_attached and found != self.details:
-            self.details = found
+    def _found(self, job: JobId, details: Details) -> None:
+        if job == self.job and self.is_attached and details != self.details:
+            self.details = details
             self.paint()
 
-    def _drawn(self, job: JobId, attempt: int, found: tuple[Curve, ...]) -> None:
-        if job == self.job and self.is_attached and found and found != self.curves.get(attempt):
-            self.curves[attempt] = found
+    def _drawn(self, job: JobId, attempt: int, curves: tuple[Curve, ...]) -> None:
+        if job == self.job and self.is_attached and curves and curves != self.curves.get(attempt):
+            self.curves[attempt] = curves
             self.paint()
 
     # What is shown
@@ -245,8 +245,8 @@ class DetailsView(FullView):
         if has_failed(job) and job.attempts:
             files = self.main.bridge.files(job, job.attempts[-1].number)
             if files is not None:
-                found = excerpt(files.out, files.err, said_of(job), job.spec.cwd)
-                needle, stream = found.needle, found.stream
+                crash = excerpt(files.out, files.err, said_of(job), job.spec.cwd)
+                needle, stream = crash.needle, crash.stream
         show_log(self.main, job.id, needle, stream)
 
     @on(ViewRows.Wheel)

@@ -122,8 +122,8 @@ class FailuresView(FullView):
 
     @property
     def group(self) -> FailureGroup | None:
-        known = (group for group in self.groups if group.signature == self._signature)
-        return next(known, self.groups[0] if self.groups else None)
+        matching = (group for group in self.groups if group.signature == self._signature)
+        return next(matching, self.groups[0] if self.groups else None)
 
     @property
     def _narrow(self) -> bool:
@@ -133,10 +133,10 @@ class FailuresView(FullView):
         airy = self.size.height >= AIRY
         now, group = self.main.now(), self.group
         selected = self.groups.index(group) if group is not None else 0
-        rows, seen = group_rows(self.groups, selected, now, palette, airy=airy, focused=not self.on_jobs)
+        rows, cursor_rows = group_rows(self.groups, selected, now, palette, airy=airy, focused=not self.on_jobs)
         room = max(4, (self.size.height - 4) * 2 // 5)
         self.kinds.styles.height = max(1, min(len(rows), room))
-        self.kinds.show(rows, seen)
+        self.kinds.show(rows, cursor_rows)
 
     def _show_lower(self, palette: Palette) -> None:
         group = self.group
@@ -170,10 +170,10 @@ class FailuresView(FullView):
 
     def _show_crash(self, group: FailureGroup, job: Job, table: FailedTable, palette: Palette) -> int:
         """How many rows it has."""
-        found = self._excerpt(job)
+        crash = self._excerpt(job)
         beyond = beyond_the_log(job, self.snapshot, self.main.bridge.picture, self.main.now(), palette)
         width = self.size.width if self._narrow else self.size.width - table.width - 2
-        rows = crash_rows(found, job, beyond, width, palette)
+        rows = crash_rows(crash, job, beyond, width, palette)
         self.crash.show(rows)
         jobs = counted(group.count, "job", "jobs")
         left = [(f" {jobs}", palette.text + BOLD)]
@@ -184,7 +184,7 @@ class FailuresView(FullView):
         else:
             used = sum(len(text) for text, _ in left)
             left += [(" " * max(1, table.width + 2 - used), palette.text), *title]
-        self.strip.show([ViewRow(left, [(f"  {excerpt_title(found)}", palette.past)], band=True)])
+        self.strip.show([ViewRow(left, [(f"  {excerpt_title(crash)}", palette.past)], band=True)])
         return len(rows)
 
     def _excerpt(self, job: Job) -> Excerpt:

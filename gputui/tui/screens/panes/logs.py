@@ -57,12 +57,12 @@ class LogPresenter:
         )
 
     def _attempts(self, job: Job) -> tuple[AttemptLog, ...]:
-        made = [
+        logs = [
             self._log(job, attempt.number, failed=not isinstance(attempt.end, Succeeded)) for attempt in job.attempts
         ]
         if job.active is not None:
-            made.append(self._log(job, job.active.attempt, live=True))
-        return tuple(log for log in made if log is not None)
+            logs.append(self._log(job, job.active.attempt, live=True))
+        return tuple(log for log in logs if log is not None)
 
     def _log(self, job: Job, number: int, *, live: bool = False, failed: bool = False) -> AttemptLog | None:
         files = self._main.bridge.files(job, number)

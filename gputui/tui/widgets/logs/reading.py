@@ -129,7 +129,7 @@ class LogReading:
     def _wanted_attempt(self) -> AttemptLog | None:
         if self.log is None or not self.log.attempts:
             return None
-        chosen = [one for one in self.log.attempts if one.number == self._attempt_number]
+        chosen = [attempt for attempt in self.log.attempts if attempt.number == self._attempt_number]
         return chosen[0] if chosen else self.log.attempts[-1]
 
     def _wanted_stream(self, attempt: AttemptLog) -> Stream:

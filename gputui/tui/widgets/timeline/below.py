@@ -68,8 +68,8 @@ def cursor_line(
 
 
 def _results(snapshot: Snapshot, job: JobId) -> list[str]:
-    metric, found = snapshot.metric, snapshot.results.get(job)
-    result = found.get(metric.name) if metric is not None and found is not None else None
+    metric, results = snapshot.metric, snapshot.results.get(job)
+    result = results.get(metric.name) if metric is not None and results is not None else None
     if result is None:
         return []
     return [f"{'★ ' if snapshot.best == job else ''}{plain(result.name)} {value_text(result.best)}"]
@@ -91,22 +91,22 @@ def below(
     room = height - len(blank) - (2 if legend else 0)
     left = _gap_lines(scene, places, active, room, left_cells - wide)
     right = _happened_lines(scene, room, scene.width - left_cells) if wide else []
-    made: list[MarkedLine] = []
+    page_lines: list[MarkedLine] = []
     for row in range(max(len(left), len(right), room if legend else 0)):
         one = left[row] if row < len(left) else ()
         two = right[row] if row < len(right) else ()
-        made.append((*_padded(one, left_cells - wide), Inked(" " * wide), *two))
-    return [*blank, *made, *([(), legend] if legend else [])][:height]
+        page_lines.append((*_padded(one, left_cells - wide), Inked(" " * wide), *two))
+    return [*blank, *page_lines, *([(), legend] if legend else [])][:height]
 
 
 def _padded(line: MarkedLine, cells: int) -> MarkedLine:
-    used, made = 0, []
+    used, marks = 0, []
     for mark in line:
         text = mark.text[: cells - used] if mark.text.isspace() or mark.stroke is Stroke.HEAD_PAST else mark.text
         text = cut(text, cells - used)
         used += width(text)
-        made.append(Inked(text, mark.stroke))
-    return (*made, Inked(" " * (cells - used)))
+        marks.append(Inked(text, mark.stroke))
+    return (*marks, Inked(" " * (cells - used)))
 
 
 def _gap_lines(
@@ -117,22 +117,22 @@ def _gap_lines(
     if began is None or room < 2:
         return []
     shortest = max(SHORTEST_IDLE, window.step / 4)
-    found = [gap for place in places for gap in gaps(
+    idle_gaps = [gap for place in places for gap in gaps(
         scene.timeline, place, scene.spans, max(window.start, began), window.end, now=scene.now, shortest=shortest,
         active=active.get(place),
     )]  # fmt: skip
-    found.sort(key=lambda gap: -gap.seconds)
-    total = duration_words(sum(gap.seconds for gap in found))
-    about = f"  {len(found)}, together {total}" if found else f"  none of {duration_words(shortest)} or longer"
-    if len(found) > room - 2:
-        about = f"  {len(found)}, together {total}, longest first"
-    times = _time_cells(scene, (gap.since for gap in found[: room - 2]))
+    idle_gaps.sort(key=lambda gap: -gap.seconds)
+    total = duration_words(sum(gap.seconds for gap in idle_gaps))
+    about = f"  {len(idle_gaps)}, together {total}" if idle_gaps else f"  none of {duration_words(shortest)} or longer"
+    if len(idle_gaps) > room - 2:
+        about = f"  {len(idle_gaps)}, together {total}, longest first"
+    times = _time_cells(scene, (gap.since for gap in idle_gaps[: room - 2]))
     head = f" gpu  {'from':>{times}}  {'to':>{times}} {'idle':>9}  why"
     lines: list[MarkedLine] = [
         (Inked(" Idle gaps", Stroke.HEAD), Inked(about.ljust(cells), Stroke.HEAD_PAST)),
         (Inked(head, Stroke.PAST),),
     ]
-    return [*lines, *(_gap_line(gap, scene, times) for gap in found[: max(0, room - 2)])]
+    return [*lines, *(_gap_line(gap, scene, times) for gap in idle_gaps[: max(0, room - 2)])]
 
 
 def _time_cells(scene: TimelineScene, moments: Iterable[float]) -> int:
@@ -161,9 +161,9 @@ def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[MarkedL
     if room < 2:
         return []
     window = scene.window
-    found = happened(scene.timeline, scene.snapshot, scene.spans, window.start, window.end, scene.now)
-    shown = found[-(room - 2) :] if room > 2 else []
-    more = f"  {len(found) - len(shown)} earlier" if len(found) > len(shown) else ""
+    events = happened(scene.timeline, scene.snapshot, scene.spans, window.start, window.end, scene.now)
+    shown = events[-(room - 2) :] if room > 2 else []
+    more = f"  {len(events) - len(shown)} earlier" if len(events) > len(shown) else ""
     times = _time_cells(scene, (each.at for each in shown))
     lines: list[MarkedLine] = [
         (Inked("What happened", Stroke.HEAD), Inked(more.ljust(cells), Stroke.HEAD_PAST)),
