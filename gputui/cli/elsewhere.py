@@ -110,7 +110,7 @@ def _any_place(rest: list[str], config: Config) -> HostPlace:
 
 def _bytes(memory: str | None) -> int | None:
     """None: a free card is enough, for a share of it or for what is yet to be learned too."""
-    from gputui.sources.policy_values import LEARN
+    from gputui.sources.settings.policy_values import LEARN
     from gputui.sources.values import bytes_or_share
 
     return None if memory is None or memory == LEARN else bytes_or_share(memory)[0]

@@ -1,7 +1,6 @@
 """The effective settings and where each comes from: GPUTUI_* variables, the project's file, the user's own file.
 
-Flags stand above all of them and are laid over by whoever reads flags. Light, for verbs load it too: what reads
-values is imported when there is one.
+Flags stand above all of them and are laid over by whoever reads flags.
 """
 
 from __future__ import annotations
@@ -10,6 +9,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from gputui.sources.settings.table import JobSettings
+
+from .config_keys import HOST_KEYS, JOB_SETTINGS, KEYS, OWN_KEYS, VARIABLES, WITHOUT_WORD, text_value
 from .errors import ConfigError as ConfigError
 
 PROJECT_FILE = "gputui.toml"
@@ -17,156 +19,6 @@ KEYMAP = "keys."
 DEFAULT = "default"
 LANES_IN_SLURM = 8
 """Jobs in flight where only the engine is named."""
-
-
-def _listed(written: Any) -> str:
-    if isinstance(written, list):
-        return ",".join(map(str, written))
-    return str(written)
-
-
-def _names(written: Any) -> list[str]:
-    names = written.split(",") if isinstance(written, str) else written
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f'{written!r} is no list of names; write ["lab7", "lab8"]')
-    return [name.strip() for name in names if name.strip()]
-
-
-def _seconds(written: Any) -> float:
-    from gputui.sources.values import duration
-
-    return duration(str(written))
-
-
-def _some_seconds(written: Any) -> float:
-    seconds = _seconds(written)
-    if seconds <= 0:
-        raise ValueError("must be more than 0; leave it out for no limit")
-    return seconds
-
-
-def _probe(written: Any) -> float | str:
-    """Seconds, or `off`."""
-    from gputui.sources.values import probe_wait
-
-    return probe_wait("off" if written is False else str(written))
-
-
-def _whole(written: Any) -> int:
-    from gputui.sources.values import count
-
-    return count(str(written))
-
-
-def _bool(written: Any) -> bool:
-    from gputui.sources.values import boolean
-
-    return boolean(str(written))
-
-
-def _text(written: Any) -> str:
-    if not isinstance(written, str):
-        raise ValueError(f"{written!r} is no text; put it in quotes")
-    from gputui.sources.values import text
-
-    return text(written)
-
-
-def _engine(written: Any) -> str:
-    if written not in ("local", "slurm"):
-        raise ValueError(f"{written!r} is no engine; write local or slurm")
-    return str(written)
-
-
-def _time_limit(written: Any) -> float:
-    from gputui.sources.values import time_limit
-
-    return time_limit(str(written))
-
-
-def _options(written: Any) -> tuple[str, ...]:
-    """A list, or words as on a command line."""
-    import shlex
-
-    return tuple(map(str, written)) if isinstance(written, list) else tuple(shlex.split(_text(written)))
-
-
-def _job_setting(key: str) -> Callable[[Any], Any]:
-    def read(written: Any) -> Any:
-        from gputui.sources.settings import SETTINGS
-
-        return SETTINGS[key].of(written)
-
-    return read
-
-
-JOB_SETTINGS = ("retries", "retry_on", "on_oom", "hang_after", "on_hang", "timeout", "metric", "shell", "login_shell")
-"""Those of a job that may be said for all of them."""
-Reader = tuple[Callable[[Any], Any], Any]
-KEYS: dict[str, Reader] = {
-    "gpus": (_listed, None),
-    "output_dir": (_text, "gputui_run"),
-    "prefix": (_text, "job_"),
-    "job_dir": (_text, ""),
-    "pause_after": (_whole, None),
-    "probe": (_probe, None),
-    "grace": (_seconds, None),
-    **{key: (_job_setting(key), None) for key in JOB_SETTINGS},
-    "keep_free": (_whole, None),
-    "at_most": (_whole, None),
-    "ignore_strangers": (_bool, None),
-    "ignore": (_listed, None),
-    "keeper": (_bool, True),
-    "theme": (_text, None),
-    "bell": (_bool, True),
-    "notify": (_text, None),
-    "hosts": (_names, None),
-    "ssh": (_text, "ssh"),
-    "engine.kind": (_engine, None),
-    "engine.lanes": (_listed, None),
-    "engine.partition": (_text, None),
-    "engine.account": (_text, None),
-    "engine.qos": (_text, None),
-    "engine.time": (_time_limit, None),
-    "engine.constraint": (_text, None),
-    "engine.sbatch_opt": (_options, None),
-    "hooks.on_job_start": (_text, None),
-    "hooks.on_job_end": (_text, None),
-    "hooks.on_hang": (_text, None),
-    "hooks.on_pause": (_text, None),
-    "hooks.on_drained": (_text, None),
-    "hooks.timeout": (_some_seconds, 60.0),
-}
-"""Each key, how its value is read, and what it is when nobody says."""
-
-WITHOUT_WORD = {
-    "gpus": "all",
-    "pause_after": 3,
-    "probe": "600 (10 min); run: 0",
-    "grace": 30.0,
-    "retries": 0,
-    "on_oom": "alone",
-    "hang_after": 1800.0,
-    "on_hang": "notify",
-    "shell": "bash",
-    "login_shell": False,
-    "keep_free": 0,
-    "ignore_strangers": False,
-    "theme": "dark",
-}
-"""What a new session takes where nobody says anything; one that is there keeps what it has."""
-
-OWN_KEYS = ("hooks", "host", "hosts", "ssh", "keys", "notify")
-"""Read from the user's own file alone: what a colleague's file says there would be run."""
-HOST_KEYS = ("gputui", "folder")
-"""In a part `[host."lab7"]`: how `--host lab7` finds its way. What else stands there counts on that machine."""
-
-VARIABLES = {
-    key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper().replace(".", "_"))
-    for key in KEYS
-    if not key.startswith("hooks.") and key != "notify"
-}
-"""GPUTUI_JOB_DIR is taken: it tells a job its own folder."""
 
 Found = dict[str, tuple[Any, str]]
 
@@ -177,6 +29,10 @@ class Config:
     def __init__(self, said: Found, hosts: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._found = said
         self._hosts = hosts or {}
+
+    def job_settings(self) -> JobSettings:
+        """What it says for all jobs."""
+        return JobSettings(**{setting.field: self.get(key)[0] for key, setting in JOB_SETTINGS.items()})
 
     def host(self, alias: str) -> Mapping[str, str]:
         """Which gputui and which folder, where it was said for this machine."""
@@ -258,7 +114,9 @@ def _from_user_file(file: str) -> tuple[Found, dict[str, dict[str, str]]]:
 
 def _way(file: str, name: str, part: dict[str, Any]) -> dict[str, str]:
     """Takes out of the part what tells how to get there."""
-    return {key: _checked(f'{file}: host."{name}".{key}', _text, part.pop(key)) for key in HOST_KEYS if key in part}
+    return {
+        key: _checked(f'{file}: host."{name}".{key}', text_value, part.pop(key)) for key in HOST_KEYS if key in part
+    }
 
 
 def _from_project_file(file: str) -> Found:
@@ -309,7 +167,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
 def _value(origin: str, key: str, written: Any) -> Any:
     if isinstance(written, dict):
         raise ConfigError(f"{origin} is a table; write a value instead: {key} = …")
-    return _checked(origin, KEYS[key][0] if key in KEYS else _text, written)
+    return _checked(origin, KEYS[key][0] if key in KEYS else text_value, written)
 
 
 def _checked(origin: str, read: Callable[[Any], Any], written: Any) -> Any:

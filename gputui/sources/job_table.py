@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from .command_list import LONGEST_COMMAND
 from .documents import Place
-from .settings import NO_SETTINGS, SETTINGS, JobSettings, Setting, known_setting
+from .settings.setting import Setting
+from .settings.table import NO_SETTINGS, SETTINGS, JobSettings, known_setting
 from .tables import BadTable, converted, no_setting
 from .values import BadValue
 

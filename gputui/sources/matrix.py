@@ -14,7 +14,8 @@ from .documents import Place
 from .job_table import JobTable, checked_command, read_table, table_schema
 from .pattern import CommandPattern
 from .ranges import values_of
-from .settings import JobSettings, Scalar, written
+from .settings.setting import Scalar, written
+from .settings.table import JobSettings
 from .source import BadInput, Draft
 from .sweep import Sampling, Sweep
 from .tables import BadTable, converted

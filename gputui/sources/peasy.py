@@ -11,7 +11,7 @@ from gputui.core.views.amounts import counted
 
 from .command_list import unreadable
 from .job_table import checked_command
-from .settings import JobSettings
+from .settings.table import JobSettings
 from .source import BadInput, Draft, shown
 from .tables import BadTable
 from .values import BadValue, text

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from gputui.core.job import JobSpec, Request
 from gputui.core.views.parameters import following
 
-from .policy_values import LEARN
-from .settings import NO_SETTINGS, JobSettings
+from .settings.policy_values import LEARN
+from .settings.table import NO_SETTINGS, JobSettings
 from .values import bytes_or_share, memory_text
 
 __all__ = ["BadInput", "Draft", "Occurrences", "changed_spec", "has_identity", "settings_of", "specs"]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from .pattern import CommandPattern
 from .ranges import values_of
-from .settings import NO_SETTINGS
+from .settings.table import NO_SETTINGS
 from .source import BadInput, Draft, shown
 from .values import BadValue
 

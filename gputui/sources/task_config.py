@@ -19,7 +19,7 @@ from gputui.python.user_code.scheduler_log import SchedulerLog
 
 from .guarded import advice
 from .python_file import PythonFile, door_of
-from .settings import NO_SETTINGS, JobSettings
+from .settings.table import NO_SETTINGS, JobSettings
 from .source import BadInput, Draft, Occurrences, shown, specs
 
 __all__ = ["Before", "TaskConfig", "TaskInstance", "bundled", "read_task_config"]

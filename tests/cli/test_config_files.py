@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.calling import Gputui
 
 from gputui.cli.run.run import parser
 from gputui.cli.run.settled import settle
+from gputui.cli.run.wishes import job_settings
 from gputui.core.events import Settings
 from gputui.core.job import JobSpec
 from gputui.gpus.wanted import NamedDevices
 from gputui.session import config
-from gputui.session.config import KEYS, VARIABLES, ConfigError, load
+from gputui.session.config import ConfigError, load
+from gputui.session.config_keys import JOB_SETTINGS, KEYS, VARIABLES
 
 
 def user_config(text: str) -> Path:
@@ -152,6 +155,19 @@ def test_a_flag_of_run_counts_more_than_any_setting() -> None:
     assert options.gpus == NamedDevices((("0",), ("1",)))
     assert options.login_shell
     assert options.no_keeper
+
+
+def test_what_a_file_says_for_all_jobs_counts_for_run_and_the_app_as_for_add() -> None:
+    examples = {
+        "retries": "3", "retry_on": '["oom"]', "on_oom": '"bigger"', "hang_after": '"10m"', "on_hang": '"kill"',
+        "metric": '"val_acc max"', "timeout": '"2h"', "shell": '"zsh"', "login_shell": "true",
+    }  # fmt: skip
+    assert set(examples) == set(JOB_SETTINGS)
+    project_config("".join(f"{key} = {value}\n" for key, value in examples.items()))
+    options = parser("run").parse_args(["jobs.txt", "--timeout", "1h"])
+    settle(options)
+    assert job_settings(options) == replace(load().job_settings(), timeout=3600.0)
+    assert None not in (getattr(load().job_settings(), setting.field) for setting in JOB_SETTINGS.values())
 
 
 def test_wrong_gpus_in_a_file_end_run_with_its_name(gputui: Gputui) -> None:

@@ -111,7 +111,7 @@ def test_a_project_is_a_column_and_a_filter(session: Session) -> None:
     assert session.run(session.write("echo a", name="a.txt"), "--project", "alpha").returncode == 0
     assert session.run(session.write("echo b", name="b.txt"), "--project", "beta").returncode == 0
     both, one = listed(session), listed(session, "--project", "beta")
-    assert " project " in both
+    assert " group " in both
     assert "alpha" in both
     assert "echo b" in one
     assert "echo a" not in one

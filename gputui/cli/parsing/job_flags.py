@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gputui.cli.output.words import refuse
 from gputui.core.job import URGENT_PRIORITY
-from gputui.sources.settings import SETTINGS, JobSettings, Setting
+from gputui.sources.settings.setting import Setting
+from gputui.sources.settings.table import SETTINGS, JobSettings
 from gputui.sources.values import BadValue
 
 from .parser import Options, Parser, checked

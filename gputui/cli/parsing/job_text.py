@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from gputui.core.job import JobSpec
 from gputui.session.messages.replies import ShownJob
 from gputui.sources.job_table import checked_command, read_table
-from gputui.sources.settings import SETTINGS, Setting
+from gputui.sources.settings.setting import Setting
+from gputui.sources.settings.table import SETTINGS
 from gputui.sources.source import changed_spec, settings_of
 from gputui.sources.tables import BadTable
 

@@ -18,7 +18,7 @@ from gputui.session.owner.requests import Load
 from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
 from gputui.sources.mark import end_of
-from gputui.sources.settings import JobSettings
+from gputui.sources.settings.table import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
 

@@ -40,6 +40,7 @@ def settle(options: argparse.Namespace, probe: float = APP_PROBE) -> None:
     """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
     config = load([*options.jobs, *(file for file in (options.job_file, options.job_yielder) if file)])
     folder_given = options.output_dir is not None
+    options.job_defaults = config.job_settings()
     _settle_layout(options)
     options.named = frozenset(key for key in OF_THE_SESSION if _is_given(getattr(options, key)))
     for key in TAKEN:

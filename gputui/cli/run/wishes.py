@@ -20,7 +20,7 @@ from gputui.session.files.layouts import Layout
 from gputui.session.owner.load_plan import Again
 from gputui.session.owner.requests import Begin, Begun
 from gputui.sources.kinds import Kind
-from gputui.sources.settings import JobSettings
+from gputui.sources.settings.table import JobSettings
 
 from .driver import refuse_broken_driver
 from .inputs import Named
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 def job_settings(options: argparse.Namespace) -> JobSettings:
     if options.timeout == 0:
         refuse("--timeout 0 would end every job at once; leave it out for no limit")
-    return JobSettings(
+    said = JobSettings(
         retries=options.retries,
         timeout=options.timeout,
         shell=options.shell,
         login_shell=options.login_shell or None,
         group=options.project,
     )
+    defaults: JobSettings = options.job_defaults
+    return said.over(defaults)
 
 
 def named_inputs(options: argparse.Namespace, again: Again) -> Named:

@@ -12,14 +12,14 @@ from gputui.cli.output.words import out, refuse, say
 from gputui.cli.parsing.job_flags import add_job_flags, job_settings
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.cli.pause_words import pause_words
-from gputui.session.config import JOB_SETTINGS, Config, load
+from gputui.session.config import Config, load
 from gputui.session.control.client import Client, ClientError, NoSession
 from gputui.session.locate import chosen
 from gputui.session.login import captured
 from gputui.session.messages.socket_requests import StatusQuestion
 from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND
-from gputui.sources.settings import JobSettings
+from gputui.sources.settings.table import JobSettings
 from gputui.sources.source import Draft, specs
 
 
@@ -57,7 +57,7 @@ def work(options: Options) -> int:
 def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = "") -> list[int]:
     """Adds jobs that have all but their own settings in common; their ids. `group`: when the user named none."""
     config = load()
-    settings = common.over(_defaults(config))
+    settings = common.over(config.job_settings())
     jobs = specs(drafts, cwd=os.getcwd(), environment="", group=group, defaults=settings)
     for folder in {job.cwd for job in jobs}:
         _check_folder(folder)
@@ -82,10 +82,6 @@ def _say_if_paused(client: Client, options: Options, jobs: set[int], groups: set
         words = pause_words(client.ask(StatusQuestion()).scheduler, jobs, groups, again(options, "gputui resume"))
         if words:
             say(words)
-
-
-def _defaults(config: Config) -> JobSettings:
-    return JobSettings(**{key: config.get(key)[0] for key in JOB_SETTINGS})
 
 
 def _check_folder(folder: str) -> None:

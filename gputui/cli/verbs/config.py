@@ -6,7 +6,8 @@ from gputui.cli.calling import carry_out, print_json
 from gputui.cli.output.table import Column, Paper, table
 from gputui.cli.output.words import out
 from gputui.cli.parsing.parser import Options, Parser
-from gputui.session.config import VARIABLES, load, user_file
+from gputui.session.config import load, user_file
+from gputui.session.config_keys import VARIABLES
 
 COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), Column("variable"))
 

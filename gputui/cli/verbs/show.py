@@ -21,29 +21,10 @@ from gputui.session.messages.socket_requests import PickJobs, Show
 
 from .ls import ending, took
 
-SETTINGS = (
-    "retries",
-    "retry_on",
-    "on_oom",
-    "hang_after",
-    "on_hang",
-    "metric",
-    "notify",
-    "checkpoint",
-    "preempt",
-    "timeout",
-    "after",
-    "after_any",
-    "not_before",
-    "shell",
-    "login_shell",
-    "wrap",
-    "task",
-    "variables",
-    "params",
-)
-
-
+TOLD_OTHERWISE = (
+    "command", "cwd", "environment", "name", "group", "request", "priority", "hold", "outfile", "occurrence",
+)  # fmt: skip
+"""What has a line of its own, or is no setting of the user's."""
 UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
@@ -104,7 +85,8 @@ def described(shown: ShownJob, paper: Paper, now: float) -> list[str]:
 
 def facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
     request = shown.spec.request
-    settings = [f"{key}={_written(key, value)}" for key in SETTINGS if (value := getattr(shown.spec, key))]
+    keys = (key for key in shown.spec.__struct_fields__ if key not in TOLD_OTHERWISE)
+    settings = [f"{key}={_written(key, value)}" for key in keys if (value := getattr(shown.spec, key))]
     settings += [f"gpus={request.gpus}"] if request.gpus is not None else []
     settings += [f"devices={','.join(request.devices)}"] if request.devices else []
     return [

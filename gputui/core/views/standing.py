@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gputui.core.job import Delayed, StateName
 from gputui.core.mode import Mode
-from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 
 from .caution import Caution
 from .why import why
+
+if TYPE_CHECKING:
+    from gputui.core.scheduler import Scheduler
 
 NOBODY = "nobody schedules it; gputui resume starts a keeper"
 

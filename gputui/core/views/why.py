@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from heapq import nsmallest
+from typing import TYPE_CHECKING
 
 from gputui.core.attempts.cluster import not_on_cluster
 from gputui.core.job import Blocked, Delayed, Held, Job, JobId, Purpose, Queued, Request, Starting, Stopping
 from gputui.core.mode import Mode
-from gputui.core.scheduler import Scheduler
 from gputui.core.states import WORDS
 from gputui.core.structures.order import place_of
 from gputui.core.views.amounts import memory_words
 
 from .caution import goes_on_by
+
+if TYPE_CHECKING:
+    from gputui.core.scheduler import Scheduler
 
 SHOWN = 3
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from gputui.core.job import JobSpec
 from gputui.sources.job_table import read_table
-from gputui.sources.settings import SETTINGS, JobSettings
+from gputui.sources.settings.table import SETTINGS, JobSettings
 from gputui.sources.source import Draft, specs
 from gputui.sources.tables import BadTable
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gputui.core.mode import Cause, Mode
 from gputui.session.owner.load_plan import Again
 from gputui.sources.mark import Mark
-from gputui.sources.settings import NO_SETTINGS, JobSettings
+from gputui.sources.settings.table import NO_SETTINGS, JobSettings
 
 
 class SourceKind(StrEnum):

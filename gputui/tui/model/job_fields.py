@@ -10,7 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.core.job import DEFAULT_PRIORITY, JobSpec
-from gputui.sources.settings import SETTINGS, Setting
+from gputui.sources.settings.setting import Setting
+from gputui.sources.settings.table import SETTINGS
 from gputui.sources.source import changed_spec, settings_of
 
 

@@ -5,7 +5,7 @@ A new setting is a field here; core's JobSpec says what it means to a job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any, get_type_hints
 
 from msgspec import Meta, Struct
@@ -13,60 +13,14 @@ from msgspec.structs import replace
 
 from gputui.core.attempts.policies import OnHang, OnOom
 from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY, JobId
+from gputui.sources import values
+from gputui.sources.values import BadValue
 
-from . import policy_values, values
-from .values import BadValue
-
-__all__ = [
-    "NO_SETTINGS",
-    "SETTINGS",
-    "JobSettings",
-    "Setting",
-    "known_setting",
-    "parse_setting",
-    "settings_in",
-    "written",
-]
+from . import policy_values
+from .setting import Scalar, Setting, written
 
 MOST_GPUS = 1024
 MOST_RETRIES = 1000
-
-Scalar = str | int | float | bool
-
-
-def written(value: Scalar) -> str:
-    """A value of a file as words have it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-class Setting(Struct, frozen=True, kw_only=True):
-    """One thing that can be said of a job: how it is written and read, what it is for, and where it may stand."""
-
-    help: str
-    metavar: str = ""
-    """What stands for its value behind a flag; empty: yes or no."""
-    read: Callable[[str], Any] = values.text
-    """Its value from words: in a `#:` line, behind a flag, in a form."""
-    in_file: Any = str
-    """What it may be in spec files, mappings and Python."""
-    from_file: Callable[[Any], Any] | None = None
-    """Its value from that; None: as if it had been written as words."""
-    write: Callable[[Any], str] = str
-    """Words that are read as just this value."""
-    key: str = ""
-    """How users call it, if not by its field's name."""
-    also: tuple[str, ...] = ()
-    """What else they may call it."""
-    label: str = ""
-    hint: str | None = None
-    """In a form; None: forms do not ask for it."""
-    in_config: bool = False
-    """`gputui.toml` may say it for all jobs."""
-    field: str = ""
-
-    def of(self, value: Any) -> Any:
-        """From a value that fits `in_file`; BadValue says why it cannot be."""
-        return self.read(written(value)) if self.from_file is None else self.from_file(value)
 
 
 def _gpus(written: str) -> int:
@@ -337,54 +291,3 @@ def known_setting(written_key: str) -> Setting | None:
     """The setting that is called so; `after-any` and `after_any` are the same."""
     key = written_key.replace("-", "_")
     return SETTINGS.get(key) or _ALSO.get(key)
-
-
-def settings_in(line: str) -> dict[str, Any]:
-    """The settings in words such as `name="lr 0.1" gpus=2 hold`, by field; BadValue says what is wrong."""
-    said: dict[str, Any] = {}
-    for word in _split(line):
-        field, value = parse_setting(word)
-        if field in said:
-            raise BadValue(f"{field} is given twice; keep one")
-        said[field] = value
-    return said
-
-
-def parse_setting(word: str) -> tuple[str, object]:
-    """One `key=value` word; a yes-or-no setting may stand alone."""
-    written_key, equals, value = word.partition("=")
-    setting = known_setting(written_key)
-    if setting is None:
-        raise BadValue(_unknown(written_key, bool(equals)))
-    if not equals:
-        if setting.metavar:
-            raise BadValue(f"{setting.key} has no value; write {setting.key}=…")
-        return setting.field, True
-    try:
-        return setting.field, setting.read(value)
-    except BadValue as bad:
-        raise BadValue(f"{setting.key}: {bad}") from None
-
-
-def _split(line: str) -> list[str]:
-    """As the shell would; its slow splitter only where there is something to unquote."""
-    if not any(mark in line for mark in "'\"\\"):
-        return line.split()
-    from shlex import split
-
-    try:
-        return split(line)
-    except ValueError as error:
-        reason = "a quote is not closed" if "quotation" in str(error) else "it ends in a backslash"
-        raise BadValue(f"{reason}; close it on the same line (several #: lines add up)") from None
-
-
-def _unknown(key: str, has_value: bool) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key.lower().replace("-", "_"), SETTINGS, n=1)
-    if near:
-        return f"{key!r} is no setting; did you mean {near[0]}?"
-    if not has_value:
-        return f"{key!r} is no key=value; write a comment as '# …', not '#: …'"
-    return f"{key!r} is no setting; known are {', '.join(SETTINGS)}"

@@ -7,9 +7,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from gputui.core.results.wanted import wanted_of
-
-from . import values
-from .values import BadValue
+from gputui.sources import values
+from gputui.sources.values import BadValue
 
 __all__ = ["LEARN", "choice", "hang_after", "hang_after_in_file", "memory", "metric", "retry_on", "retry_on_in_file"]
 
