@@ -115,7 +115,7 @@ def test_the_estimate_is_the_typical_time_of_what_is_left_over_the_lanes() -> No
     world.start()
     assert world.scheduler.eta(world.now) == world.now + 200, "#1 is due, #2 needs 100 s, then #3 to #5 on two lanes"
     world.now += 50
-    assert world.scheduler.eta(world.now) == world.now + 200, "#1 is late, and all behind it"
+    assert world.scheduler.eta(world.now) == world.now + 250, "#1 is late: 125 s are typical by now, for all behind it"
 
 
 def test_the_estimate_knows_groups_and_leaves_held_jobs_out() -> None:
