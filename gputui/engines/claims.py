@@ -23,6 +23,7 @@ REVOKED_LINE = b"revoked"
 FOLDER_GONE_LINE = b"nocwd"
 LOG_FAILED_LINE = b"nolog"
 EXIT_WORD = b"exit"
+SIGNALLED_LINE = b"signalled"
 ASKED_WORD = b"asked"
 SLURM_WORD = "slurm"
 _LONGEST = 1024
@@ -66,6 +67,8 @@ class WrittenExit(Struct, frozen=True):
     code: int
     at: float
     """When it was written."""
+    signalled: bool = False
+    """It had been told to end, by whomever."""
 
 
 class FolderGone(Struct, frozen=True):
@@ -218,6 +221,8 @@ def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
     lines = content.split(b"\n")[:-1]
     for line in lines:
         end = _end(line, written_at)
+        if isinstance(end, WrittenExit) and SIGNALLED_LINE in lines:
+            return WrittenExit(end.code, end.at, signalled=True)
         if end is not None:
             return end
     pids = [int(line) for line in lines if line.isdigit()]

@@ -11,7 +11,6 @@ from support.slurm_cluster import Cluster
 from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
-from gputui.core.crash_kind import CrashKind
 from gputui.core.events import EngineTrouble, Exited, NeverRan, NodesSeen, NotStarted, Submitted
 from gputui.core.lanes import NodeSize
 from gputui.engines.claims import BatchBegun, Revoked
@@ -51,15 +50,6 @@ def test_a_job_that_others_cancel_says_so(machine: SlurmMachine, slurm: Cluster)
     slurm.ask("scancel", number_of(machine))
     assert machine.end_of() == Exited(128 + signal.SIGTERM)
     assert machine.ends()[0].signature == "it was cancelled in Slurm, not by gputui"
-
-
-def test_a_job_at_its_time_limit_says_so(machine: SlurmMachine, slurm: Cluster) -> None:
-    machine.start(FOREVER)
-    machine.pid_in("ready")
-    slurm.ask("scontrol", "update", f"job={number_of(machine)}", "TimeLimit=1")
-    slurm.ask("scontrol", "update", f"job={number_of(machine)}", "EndTime=now")
-    machine.until(machine.has_ended, seconds=120)
-    assert machine.ends()[0].kind is CrashKind.TIME_LIMIT
 
 
 def test_what_it_waits_for_is_said_and_what_has_not_begun_can_be_taken_back(machine: SlurmMachine) -> None:

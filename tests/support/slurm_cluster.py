@@ -178,8 +178,9 @@ class Cluster:
     def start_controller(self) -> None:
         self._start("slurmctld", "-D", "-f", str(self.conf))
 
-    def start_node(self, name: str) -> None:
-        self._start("slurmd", "-D", "-f", str(self.conf), "-N", name, called=name)
+    def start_node(self, name: str, *, rebooted: bool = False) -> None:
+        """`rebooted`: it says that its machine was started with it."""
+        self._start("slurmd", "-D", "-f", str(self.conf), "-N", name, *(["-b"] if rebooted else []), called=name)
 
     def kill_controller(self, number: int = signal.SIGKILL) -> None:
         self._end("slurmctld", number)
@@ -221,6 +222,11 @@ class Cluster:
         """A daemon that does not listen yet is nothing unusual."""
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout if done.returncode == 0 else ""
+
+    def fill(self, partition: str) -> None:
+        """All GPUs of all nodes are wanted by others."""
+        for node in self.nodes:
+            self.submit("sleep 1000", "-p", partition, "-w", node.name, "--exclusive", f"--gres=gpu:{node.gpus}")
 
     def submit(self, command: str, *options: str) -> str:
         """A plain job of a GPU; returns its number."""

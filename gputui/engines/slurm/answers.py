@@ -114,6 +114,8 @@ class SlurmNode(Struct, frozen=True, kw_only=True):
     memory: int = 0
     """Bytes of main memory."""
     partitions: tuple[str, ...] = ()
+    booted: float | None = None
+    """By the controller's clock, as all times here."""
     reason: str | None = None
     by: str | None = None
     """Who closed it, and when."""
@@ -236,6 +238,7 @@ def _node(line: str) -> SlurmNode:
         used_at=_used_at(used or "", in_use),
         memory=int(facts.get("RealMemory", "0")) * 1024**2,
         partitions=tuple(name for name in facts.get("Partitions", "").split(",") if name),
+        booted=time_of(facts.get("BootTime", "")),
         reason=reason,
         by=by,
         since=since,

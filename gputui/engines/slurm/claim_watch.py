@@ -1,34 +1,27 @@
-"""What the disk tells of attempts in Slurm: that they began, how they ended, and what it means where it is silent."""
+"""What the disk tells of attempts in Slurm: that they began, and how they ended."""
 
 from __future__ import annotations
-
-import time
 
 from gputui.core.events import Exited, NeverRan, NotStarted
 from gputui.core.steps import Step, reached
 from gputui.engines.claims import Absent, BatchBegun, FolderGone, LogFailed, Revoked, Unreadable, WrittenExit
 
+from .inquiry import EndInquiry
 from .live import BatchAttempt, BatchOrder
-from .outcomes import after_exit, without_record
 from .parts import SlurmParts
 from .records import ClaimReading
 from .stop import BatchStopper
-from .supervisor import KILLED
 from .withdrawal import Withdrawal
-
-RECORD_PATIENCE = 60.0
-"""Seconds in which an exit record may come late: another machine's files are not seen at once."""
-WORD_PATIENCE = 12.0
-"""Seconds in which Slurm may say why it ended an attempt."""
 
 
 class ClaimWatch:
     """In the owner's thread."""
 
-    def __init__(self, parts: SlurmParts, stopper: BatchStopper, withdrawal: Withdrawal) -> None:
+    def __init__(self, parts: SlurmParts, stopper: BatchStopper, withdrawal: Withdrawal, inquiry: EndInquiry) -> None:
         self._parts = parts
         self._stopper = stopper
         self._withdrawal = withdrawal
+        self._inquiry = inquiry
 
     def take(self, readings: list[ClaimReading]) -> None:
         for reading in readings:
@@ -55,7 +48,7 @@ class ClaimWatch:
                 self._parts.revoked.add(attempt.key)
                 self._parts.end(attempt, NeverRan())
             case BatchBegun() as begun if attempt.over:
-                self._without_record(attempt, begun)
+                self._inquiry.without_record(attempt, begun)
             case Absent() if attempt.over or (attempt.order is not BatchOrder.NONE and attempt.submitted_at):
                 self._withdrawal.withdraw(attempt)
             case Unreadable() if attempt.over:
@@ -73,43 +66,11 @@ class ClaimWatch:
             attempt.order = BatchOrder.NONE  # it was too late
 
     def _exited(self, attempt: BatchAttempt, record: WrittenExit) -> None:
-        """A signal that nobody here sent: Slurm knows why."""
         if attempt.exit is not None:
             return
         reached(Step.END_SEEN)
-        if record.code <= 128 or attempt.order is not BatchOrder.NONE or attempt.survived:
+        by_itself = record.code <= 128 and not record.signalled
+        if by_itself or attempt.order is not BatchOrder.NONE or attempt.asked is not None:
             self._parts.end(attempt, Exited(record.code), record.at)
-            return
-        attempt.exit = record
-        self._parts.questions.poke()
-        self._parts.loop.call_later(WORD_PATIENCE, lambda: self.explain_exit(attempt))
-
-    def explain_exit(self, attempt: BatchAttempt) -> None:
-        if attempt.key in self._parts.attempts and attempt.exit is not None:
-            state = attempt.row.state if attempt.row is not None else None
-            self._parts.end_by(attempt, after_exit(attempt.exit.code, state), attempt.exit.at)
-
-    def _without_record(self, attempt: BatchAttempt, begun: BatchBegun) -> None:
-        now = time.monotonic()
-        if attempt.over_since is None:
-            attempt.over_since = now
-        if attempt.killed or attempt.order is BatchOrder.KILL:
-            self._parts.end(attempt, Exited(KILLED))
-        elif now - attempt.over_since < _patience(attempt):
-            self._parts.read_again(attempt)
-        elif not attempt.asking:
-            attempt.asking = True
-            self._ask_slurm(attempt, begun)
-
-    def _ask_slurm(self, attempt: BatchAttempt, begun: BatchBegun) -> None:
-        end = self._parts.in_loop(lambda verdict: self._parts.end_by(attempt, verdict))
-
-        def work() -> None:
-            end(without_record(self._withdrawal.last_words(attempt), begun.node))
-
-        self._parts.orders.errands.add(work)
-
-
-def _patience(attempt: BatchAttempt) -> float:
-    says_why = attempt.row is not None and attempt.row.state not in ("NODE_FAIL", "BOOT_FAIL", "COMPLETED", "FAILED")
-    return WORD_PATIENCE if says_why else RECORD_PATIENCE
+        else:
+            self._inquiry.begin(attempt, record)

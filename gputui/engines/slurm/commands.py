@@ -139,6 +139,13 @@ class SlurmCommands:
             return None
         return next((end for end in ends if _bears(end, token)), None)
 
+    def node(self, name: str) -> SlurmNode | None:
+        """None: it cannot be said."""
+        try:
+            return next(iter(nodes(self.run("scontrol", "-o", "show", "node", "-d", name))), None)
+        except SlurmError:
+            return None
+
     def default_partition(self) -> str | None:
         """The one that a job gets which names none."""
         names = self.run("sinfo", "-h", "-o", "%P").split()

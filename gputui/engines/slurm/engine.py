@@ -17,6 +17,7 @@ from gputui.engines.protocol import LEFT_BEHIND, Abilities, Launch, Report, Sinc
 from gputui.process.event_loop import EventLoop
 
 from .claim_watch import ClaimWatch
+from .inquiry import EndInquiry
 from .live import BatchAttempt, BatchOrder
 from .parts import SlurmParts
 from .queue_watch import QueueWatch
@@ -38,9 +39,10 @@ class SlurmEngine(ClaimedAttempts):
         )  # fmt: skip
         self._revoked = parts.revoked
         withdrawal = Withdrawal(parts)
+        inquiry = EndInquiry(parts, withdrawal)
         self._stopper = BatchStopper(parts)
-        self._claim_watch = ClaimWatch(parts, self._stopper, withdrawal)
-        self._queue_watch = QueueWatch(parts, self._stopper, self._claim_watch)
+        self._claim_watch = ClaimWatch(parts, self._stopper, withdrawal, inquiry)
+        self._queue_watch = QueueWatch(parts, self._stopper, inquiry)
         self._submitter = Submitter(parts, self._stopper, withdrawal, self._queue_watch)
 
     def start(self, launches: Iterable[Launch]) -> None:

@@ -45,7 +45,7 @@ class BatchAttempt(Struct, eq=False):
     exit: WrittenExit | None = None
     """Written, but Slurm may have more to say of it."""
     over_since: float | None = None
-    """Since when Slurm counts it as over although it left no exit record, on the monotonic clock."""
+    """Since when it is over and it is asked why, on the monotonic clock."""
     asking: bool = False
     """Slurm, or the disk, is being asked about its end."""
     order: BatchOrder = BatchOrder.NONE
@@ -54,6 +54,10 @@ class BatchAttempt(Struct, eq=False):
     asked: Purpose | None = None
     killed: bool = False
     """Its supervisor itself was killed."""
+    requeued: bool = False
+    """It was put back into Slurm's queue after it had begun."""
+    node_seen_at: float = float("-inf")
+    """When Slurm was last asked about its failed node."""
 
     @property
     def over(self) -> bool:

@@ -9,7 +9,7 @@ from gputui.core.events import EngineTrouble, NodesSeen
 from gputui.core.lanes import NodeSize
 
 from .answers import Phase, SlurmJob, SlurmNode, largest
-from .claim_watch import ClaimWatch
+from .inquiry import EndInquiry
 from .live import BatchAttempt, BatchOrder
 from .parts import SlurmParts
 from .questions import QueueAnswer
@@ -21,10 +21,10 @@ from .submission import token_of
 class QueueWatch:
     """In the owner's thread."""
 
-    def __init__(self, parts: SlurmParts, stopper: BatchStopper, claim_watch: ClaimWatch) -> None:
+    def __init__(self, parts: SlurmParts, stopper: BatchStopper, inquiry: EndInquiry) -> None:
         self._parts = parts
         self._stopper = stopper
-        self._claim_watch = claim_watch
+        self._inquiry = inquiry
         self.has_gpus = True
         """Some node has."""
         self.trouble = ""
@@ -67,7 +67,7 @@ class QueueWatch:
             attempt.number = int(row.id)
         if attempt.exit is not None:
             if attempt.over:
-                self._claim_watch.explain_exit(attempt)
+                self._inquiry.explain(attempt)
         elif row is not None and row.phase is Phase.WAITING and attempt.begun is None:
             self._parts.attempts.tell_waiting(attempt, waits(row, time.time()))
             if attempt.order is not BatchOrder.NONE:

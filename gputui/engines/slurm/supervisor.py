@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE, LOG_FAILED_LINE, SLURM_WORD
+from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE, LOG_FAILED_LINE, SIGNALLED_LINE, SLURM_WORD
 from gputui.engines.local import wrapper
 from gputui.engines.protocol import Launch
 from gputui.process.processes import TOKEN_VARIABLE
@@ -36,7 +36,8 @@ _SIGNALS = "HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ RTMIN+6"
 TEXT = f"""\
 #!/bin/bash
 gputui_folder=${_GIVEN}FOLDER gputui_key=${_GIVEN}KEY gputui_token=${_GIVEN}TOKEN gputui_cwd=${_GIVEN}CWD
-gputui_out=${_GIVEN}OUT gputui_err=${_GIVEN}ERR gputui_words=${_GIVEN}WORDS gputui_rang= gputui_asked= gputui_ordered=
+gputui_out=${_GIVEN}OUT gputui_err=${_GIVEN}ERR gputui_words=${_GIVEN}WORDS
+gputui_rang= gputui_asked= gputui_heard= gputui_ordered=
 unset ${{!{_GIVEN}@}}
 gputui_claim=$gputui_folder/claims/$gputui_key gputui_news=$gputui_folder/news/$gputui_key
 cd /
@@ -114,7 +115,7 @@ gputui_sample() {{
 }}
 gputui_obey() {{
     local gputui_name gputui_asked_now=$gputui_asked
-    gputui_asked=
+    gputui_asked= gputui_heard+=$gputui_asked_now
     for gputui_name in $gputui_asked_now; do
         case $gputui_name in
             TERM) gputui_terminate ;;
@@ -183,6 +184,7 @@ while [ ${{#gputui_found[@]}} != 0 ]; do
     gputui_obey
     gputui_tree
 done
+case $gputui_heard$gputui_asked in *TERM*) {{ echo {SIGNALLED_LINE.decode()} >>"$gputui_claim"; }} 2>/dev/null ;; esac
 gputui_over "{EXIT_WORD.decode()} $gputui_code" "$gputui_code"
 """
 

@@ -1,0 +1,159 @@
+"""What Slurm takes back from a job that runs: its node, its place, its GPUs. Its end is named, and only one that was
+seen may be run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.slurm_cluster import Cluster
+from support.slurm_conf import SCAVENGE, URGENT
+from support.slurm_machine import SlurmMachine
+from support.waiting import until
+
+from gputui.core.crash_kind import CrashKind
+from gputui.core.events import Exited, NodeFailed, Outcome, Vanished
+from gputui.engines.claims import BatchBegun, Claims
+from gputui.engines.protocol import ClusterWishes
+from gputui.engines.slurm import inquiry
+from gputui.process import processes
+
+FOREVER = "echo $$ >ready; exec sleep 600"
+SAVES = "trap 'echo saved; exit 0' TERM; echo $$ >ready; while :; do sleep 0.1; done"
+"""As trainings do that are told to end: they save, and call it a success."""
+
+
+@pytest.fixture
+def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
+    machine = SlurmMachine(tmp_path)
+    yield machine
+    machine.clear_away()
+
+
+def begun(machine: SlurmMachine) -> BatchBegun:
+    claim = Claims(str(machine.folder / "claims")).begun(0, 1)
+    assert claim is not None
+    return claim
+
+
+def words(outcome: Outcome) -> str:
+    assert isinstance(outcome, NodeFailed | Vanished), outcome
+    return outcome.why
+
+
+def slurm_says(slurm: Cluster, number: int) -> str:
+    return slurm.ask("scontrol", "-o", "show", "job", str(number))
+
+
+def step_daemon(machine: SlurmMachine) -> int:
+    supervisor = processes.stat_of(int((machine.folder / "claims/0.1").read_text().split()[3]))
+    assert supervisor is not None
+    return supervisor.parent
+
+
+@pytest.mark.parametrize("command", [FOREVER, SAVES])
+def test_a_preempted_job_is_no_success_and_its_end_was_seen(
+    machine: SlurmMachine, slurm: Cluster, command: str
+) -> None:
+    machine.start(command)
+    machine.pid_in("ready")
+    slurm.fill(URGENT)
+    assert "preempted" in words(machine.end_of())
+    assert isinstance(machine.end_of(), NodeFailed)
+
+
+def requeue(machine: SlurmMachine, slurm: Cluster, how: str = "requeue") -> None:
+    """As the admin may, who can lift what the user said at submission."""
+    number = str(begun(machine).slurm_job)
+    slurm.ask("scontrol", "update", f"job={number}", "Requeue=1")
+    slurm.ask("scontrol", how, number)
+
+
+@pytest.mark.parametrize("how", ["requeue", "requeuehold"])
+def test_a_job_put_back_into_slurms_queue_is_cancelled_there_before_its_end_is_told(
+    machine: SlurmMachine, slurm: Cluster, how: str
+) -> None:
+    machine.start("echo ran >>runs; exec sleep 600")
+    machine.until((machine.work / "runs").exists)
+    requeue(machine, slurm, how)
+    outcome = machine.end_of()
+    assert isinstance(outcome, NodeFailed)
+    assert "put back into Slurm's queue" in outcome.why
+    assert "JobState=CANCELLED" in slurm_says(slurm, begun(machine).slurm_job)
+    assert (machine.work / "runs").read_text() == "ran\n"
+
+
+def test_the_next_owner_too_cancels_what_was_put_back_and_tells_it_so(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(FOREVER, wishes=ClusterWishes(partition=SCAVENGE))
+    machine.pid_in("ready")
+    machine.engine.close()
+    requeue(machine, slurm)
+    machine.next_owner()
+    machine.recover()
+    assert "put back into Slurm's queue" in words(machine.end_of())
+    assert "JobState=CANCELLED" in slurm_says(slurm, begun(machine).slurm_job)
+
+
+def test_a_node_that_is_set_down_while_it_answers_ends_the_job_in_sight(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(FOREVER)
+    command, node = machine.pid_in("ready"), begun(machine).node
+    slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
+    outcome = machine.end_of()
+    assert isinstance(outcome, NodeFailed)
+    assert f"node {node} failed or was closed" in outcome.why
+    assert not os.path.exists(f"/proc/{command}")
+
+
+def test_a_node_that_is_only_called_dead_may_run_it_still_so_it_is_lost(
+    machine: SlurmMachine, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inquiry, "NODE_PATIENCE", 3.0)
+    machine.start(FOREVER)
+    command, node = machine.pid_in("ready"), begun(machine).node
+    slurm.kill_node(node)
+    slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=no answer")
+    outcome = machine.end_of()
+    assert isinstance(outcome, Vanished)
+    assert f"node {node} failed (Slurm: NODE_FAIL); it may go on there" in outcome.why
+    assert os.path.exists(f"/proc/{command}")
+
+
+def test_a_node_that_was_restarted_has_ended_what_ran_there(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(FOREVER)
+    machine.pid_in("ready")
+    node = begun(machine).node
+    slurm.kill_node(node)
+    os.kill(step_daemon(machine), signal.SIGKILL)  # which would tell, as on no machine that is gone
+    machine.kill_everything()
+    until(lambda: time.time() > begun(machine).started + 7, "a later second than Slurm may confuse it with")
+    slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=no answer")
+    slurm.start_node(node, rebooted=True)
+    outcome = machine.end_of()
+    assert isinstance(outcome, NodeFailed)
+    assert f"node {node} failed" in outcome.why
+    assert "restarted since" in outcome.why
+
+
+def test_what_slurm_ends_at_its_time_limit_is_no_success_though_it_left_with_0(
+    machine: SlurmMachine, slurm: Cluster
+) -> None:
+    machine.start(SAVES)
+    machine.pid_in("ready")
+    number = begun(machine).slurm_job
+    slurm.ask("scontrol", "update", f"job={number}", "TimeLimit=1")
+    slurm.ask("scontrol", "update", f"job={number}", "EndTime=now")
+    machine.until(machine.has_ended, seconds=120)
+    assert machine.end_of() == Exited(143)
+    assert machine.ends()[0].kind is CrashKind.TIME_LIMIT
+    assert machine.ends()[0].signature == "Slurm ended it at its time limit"
+
+
+def test_a_job_that_its_user_tells_to_end_ends_as_it_says(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(SAVES)
+    machine.pid_in("ready")
+    slurm.ask("scancel", "--batch", "-s", "TERM", str(begun(machine).slurm_job))
+    assert machine.end_of() == Exited(0)
