@@ -7,11 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+from support.sessions import Session
 from support.slurm_cluster import Cluster
 from support.slurm_drill import SlurmDrill, SlurmTally
 from support.waiting import until
 
+from gputui.core.job import Lost, Succeeded
 from gputui.core.steps import Step
+from gputui.engines.claims import Claims
 
 
 def test_an_owner_killed_at_every_step_loses_and_doubles_nothing(slurm: Cluster, tmp_path: Path) -> None:
@@ -56,3 +59,27 @@ def test_three_hundred_jobs_outlive_the_controller_a_node_and_five_owners(slurm:
     print(tally)
     assert tally.wrong == []
     assert tally.owners_killed == 5
+
+
+def test_only_who_asked_for_it_is_run_again_after_a_node_went_and_only_once_it_is_known_to_have_ended(
+    slurm: Cluster, tmp_path: Path
+) -> None:
+    session = Session(tmp_path)
+    first_stays = '[ "$GPUTUI_ATTEMPT" != 1 ] || exec sleep 600'
+    session.write("#: retry_on=node", session.told("asked", first_stays), "#:", session.told("did-not", first_stays))
+    owner = session.start("jobs.txt", gpus="slurm:2")
+    until(lambda: sum(session.runs().values()) == 2, "both run")
+    owner.kill()
+    owner.communicate()
+    # The owner is gone when the node goes, as is likely: it may well be the node that fails.
+    nodes = {begun.node for job in (0, 1) if (begun := Claims(str(session.claims_folder)).begun(job, 1)) is not None}
+    for node in nodes:
+        slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
+    done = session.run(gpus="slurm:2")
+    assert done.returncode == 1, done.stderr
+    assert session.runs() == {"asked": 2, "did-not": 1}
+    asked, did_not = session.jobs()
+    assert isinstance(asked.state, Succeeded)
+    assert isinstance(did_not.state, Lost)
+    assert "failed or was closed" in did_not.state.why
+    assert "failed or was closed" in str(asked.attempts[0].end)
