@@ -67,7 +67,7 @@ def run_there(place: HostPlace, words: list[str], ssh: str) -> int:
     except OSError as error:
         _no_ssh(ssh, error)
     if status == FAILED:
-        say(f"{place.alias} was not reached, or the link broke; what runs there goes on. Try: ssh {place.alias}")
+        say(f"{place.alias} was not reached, or the link broke (jobs do not need it). Try: ssh {place.alias}")
         return 1
     if status == NOT_THERE and not place.gputui:
         say(f'install gputui on {place.alias} (pipx install gputui), or say where it is: [host."{place.alias}"] '

@@ -54,12 +54,12 @@ def _ids(book: Book, names: Mapping[str, list[JobId]], spec: JobSpec, batch: ran
         if isinstance(wanted, str):
             matching = names.get(wanted) or _listed(book, wanted)
             if not matching:
-                raise Refusal(f"no job is called {wanted!r}, so nothing can wait for it")
+                raise Refusal(f"after: no job is called {wanted!r}; give the name of a job before it, or an id")
             ids += matching
         elif wanted in book or wanted in batch:
             ids.append(wanted)
         else:
-            raise Refusal(f"there is no job #{wanted} to wait for")
+            raise Refusal(f"after: there is no job #{wanted}; gputui ls lists them")
     return tuple(dict.fromkeys(ids))
 
 

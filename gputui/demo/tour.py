@@ -101,6 +101,5 @@ class Tour:
         self.seen.crashed = self.seen.crashed or paused
 
     def _follow_cursor(self, cursor: int | None) -> None:
-        """The screen itself goes to a crash; that is not the user's doing."""
-        if cursor not in (None, FIRST_JOB) and not self.seen.paused:
+        if cursor not in (None, FIRST_JOB):
             self.seen.moved = True

@@ -152,7 +152,7 @@ def test_new_does_not_move_a_session_whose_jobs_run(session: Session) -> None:
         owner.wait()
         done = session.run(jobs, "--new")
         assert done.returncode == 2
-        assert "1 jobs of" in done.stderr
+        assert "1 job runs in" in done.stderr
         assert session.processes()
 
 

@@ -279,7 +279,7 @@ def test_an_edited_job_runs_as_edited() -> None:
 @pytest.mark.parametrize(
     ("asked", "state"), [(Purpose.KILL, "killed"), (Purpose.REQUEUE, "queued"), (Purpose.TIMEOUT, "timed_out")]
 )
-@pytest.mark.parametrize("outcome", [Exited(137), Exited(0), Vanished("its wrapper was killed")])
+@pytest.mark.parametrize("outcome", [Exited(137), Exited(0), Vanished("the shell around it was killed")])
 def test_an_end_that_an_earlier_owner_had_ordered_is_what_it_was_ordered_for(
     asked: Purpose, state: str, outcome: Outcome
 ) -> None:

@@ -19,8 +19,8 @@ from .recovery_table import Decision, Wrapper, decide
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds between looks at an attempt that cannot be decided yet; doubled each time."""
-UNSEEN = "its wrapper was killed while nobody watched"
-UNKNOWN = "its claim was taken away or damaged"
+UNSEEN = "the shell around it was killed while nobody watched"
+UNKNOWN = "the record of its run was taken away or damaged"
 _TO_SEEK = Empty | Missing | Garbled | Revoked
 """Claims that do not tell whether a wrapper lives."""
 

@@ -45,7 +45,7 @@ def outcome_of(claim: Claim, status: WaitStatus | None, folder: str | None, log_
         case Revoked():
             return NeverRan()
         case Absent() | Empty() | Missing() if code == CLAIM_FAILED:
-            return NoRoom("its claim could not be written: is the disk full or read-only?")
+            return NoRoom("the record of its run could not be written: is the disk full or read-only?")
         case Claimed() | Absent() | Empty() | Missing() if code not in (None, CLAIM_FAILED):
             return _without_exit_record(code, log_tail)
         case Unreadable() if code not in (None, CLAIM_FAILED, FOLDER_FAILED):
@@ -71,7 +71,7 @@ def _without_exit_record(code: int, log_tail: bytes) -> Outcome:
 
 def _how_it_died(status: WaitStatus | None) -> str:
     if status is None:
-        return "its wrapper was killed"
+        return "the shell around it was killed"
     if status.signal is not None:
-        return f"its wrapper was killed by signal {status.signal}"
+        return f"the shell around it was killed by signal {status.signal}"
     return STARTED_BEFORE

@@ -29,7 +29,7 @@ class Withdrawal:
         try:
             revoked = claims.revoke(*key)
         except OSError as error:
-            return NoRoom(f"its claim cannot be written: {error.strerror}")
+            return NoRoom(f"the record of its run cannot be written: {error.strerror}")
         if not revoked and not isinstance(claims.read(*key), Revoked):
             return None
         self._parts.revoked.add(key)

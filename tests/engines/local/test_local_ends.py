@@ -67,7 +67,7 @@ def test_a_job_that_only_speaks_of_forks_has_failed() -> None:
 
 def test_the_sentence_names_the_folder_and_the_signal() -> None:
     assert outcome_of(FolderGone(1.0), None, "/data/x") == NotStarted("the folder /data/x is gone")
-    assert outcome_of(Claimed(7), KILLED, None) == Vanished("its wrapper was killed by signal 9")
+    assert outcome_of(Claimed(7), KILLED, None) == Vanished("the shell around it was killed by signal 9")
 
 
 @pytest.mark.parametrize(("status", "orphaned"), [(KILLED, True), (None, True), (WaitStatus(code=125), False)])

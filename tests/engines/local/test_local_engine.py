@@ -171,7 +171,7 @@ def test_a_wrapper_killed_from_outside_takes_its_command_along(machine: Machine)
     machine.start("sleep 60 & echo $! >escaped; wait")
     child = machine.pid_in("escaped")
     os.kill(machine.wrapper(), signal.SIGKILL)
-    assert machine.end_of() == Vanished("its wrapper was killed by signal 9")
+    assert machine.end_of() == Vanished("the shell around it was killed by signal 9")
     assert not alive(child)
     assert machine.tree() == {}
 

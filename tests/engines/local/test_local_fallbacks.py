@@ -56,7 +56,7 @@ def test_a_kill_reaches_the_whole_tree(poor: Machine) -> None:
 def test_a_killed_wrapper_is_noticed(poor: Machine) -> None:
     poor.start("sleep 60")
     os.kill(poor.wrapper(), signal.SIGKILL)
-    assert poor.end_of() == Vanished("its wrapper was killed by signal 9")
+    assert poor.end_of() == Vanished("the shell around it was killed by signal 9")
 
 
 def test_a_running_attempt_is_adopted(poor: Machine) -> None:

@@ -62,7 +62,7 @@ def test_a_job_whose_wrapper_was_killed_while_nobody_watched_is_swept_and_lost(m
     machine.bury(pid)
     assert alive(command)
     machine.recover()
-    assert machine.end_of() == Vanished("its wrapper was killed while nobody watched")
+    assert machine.end_of() == Vanished("the shell around it was killed while nobody watched")
     assert not alive(command)
 
 
@@ -298,7 +298,7 @@ def test_an_ended_attempt_whose_claim_is_gone_or_damaged_is_lost(machine: Machin
         Path(machine.claims.path(0, 1)).write_bytes(damage)
     machine.next_owner()
     machine.recover()
-    assert machine.end_of() == Vanished("its claim was taken away or damaged")
+    assert machine.end_of() == Vanished("the record of its run was taken away or damaged")
 
 
 def test_a_claim_that_cannot_be_read_is_waited_for_and_nobody_harmed(machine: Machine) -> None:
@@ -331,7 +331,7 @@ def test_an_order_that_only_the_claim_knows_is_told_with_a_wrapper_that_was_kill
     os.kill(pid, signal.SIGKILL)
     machine.bury(pid)
     machine.recover()
-    assert machine.end_of() == Vanished("its wrapper was killed while nobody watched")
+    assert machine.end_of() == Vanished("the shell around it was killed while nobody watched")
     assert machine.ends()[0].asked is Purpose.KILL
 
 

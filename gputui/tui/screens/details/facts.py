@@ -14,7 +14,7 @@ from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import WORDS
 from gputui.core.views.alerts import is_wanted
-from gputui.core.views.amounts import duration_exact, duration_words, memory, memory_words, moment
+from gputui.core.views.amounts import DAY, duration_exact, duration_words, memory, memory_words, moment
 from gputui.core.views.eta import job_eta
 from gputui.core.views.failures import said_of
 from gputui.core.views.in_common import places_told
@@ -26,6 +26,9 @@ from gputui.tui.looks.palette import Palette
 from gputui.tui.model.words import counted, state_words
 from gputui.tui.widgets.band import BandPart
 from gputui.tui.widgets.view_rows import ViewRow
+
+SHORT_STORY = 3600
+"""Seconds that minutes alone would not tell apart."""
 
 __all__ = ["Subject", "fact_rows", "state_style", "story_rows", "warning_rows"]
 
@@ -209,8 +212,10 @@ def _state_of(snapshot: Snapshot, job: int) -> str:
 
 def story_rows(subject: Subject, width: int, palette: Palette) -> list[ViewRow]:
     rows: list[ViewRow] = []
+    times = [at for at, _ in subject.details.story]
+    brief = bool(times) and max(times) - min(times) < SHORT_STORY and subject.now - min(times) < DAY / 2
     for at, sentence in subject.details.story:
-        when = f" {moment(at, subject.now):<9} "
+        when = f" {moment(at, subject.now, seconds=brief):<9} "
         bad = any(word in sentence for word in (" failed", " lost", " refused", " timed out"))
         style = palette.failure if bad else palette.text
         lines = wrap(plain(sentence), max(20, width - len(when) - 1)) or [""]
