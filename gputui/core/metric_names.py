@@ -18,12 +18,14 @@ _DOWN = _set(
     """loss losses nll cost err error errors mse rmse mae mape smape msle rmsle ppl perplexity wer cer ter der eer
     fid kid lpips hd hd95 brier ece regret xent bpc bpb l1 l2 nmse logloss mlogloss crossentropy rmspe mpe mase crps
     objective energy residual divergence aic bic distortion inertia violations mcd fvd epe ate rpe chamfer
+    pae ade fde mpjpe bce kld
     verlust fehler perte erreur pérdida perda perdita errore потери ошибка 损失 損失 误差 誤差 困惑度 손실 오차"""
 )
 _UP = _set(
     """acc accuracy prec precision recall f1 fscore fbeta auc auroc auprc roc ap map iou miou giou dice bleu sacrebleu
     rouge rouge1 rouge2 rougel meteor psnr ssim r2 ndcg mrr hit hits top1 top5 reward rewards rew return returns ret
     score success elo elbo variance correct kappa mcc jaccard specificity sensitivity pck pq likelihood loglik em mfu
+    plddt ptm iptm mota hota idf1 sdr sisdr pesq stoi concordance qwk
     winrate lddt gdt ar pass cider spice bertscore pearson spearman corr correlation silhouette margins
     genauigkeit trefferquote précision exactitude rappel justesse precisión exactitud precisão acurácia precisione
     accuratezza точность полнота 精度 准确率 準確率 正确率 正解率 精确率 召回率 奖励 報酬 정확도 재현율 보상"""
@@ -36,8 +38,8 @@ _DECIDES_AT_THE_END = frozenset({"rate", "std", "epoch", "step", "iter", "weight
 """They tell nothing beside a word that does: `error_rate`, `train_loss_step`."""
 _OPPOSITE = frozenset({"neg", "negative"})
 _GLUED = ("loss", "error", "accuracy", "reward", "score", "acc", "rmse", "precision", "recall", "entropy",
-          "verlust", "损失", "損失", "误差", "誤差", "精度", "准确率", "正确率", "正解率", "召回率",
-          "奖励", "손실", "정확도")  # fmt: skip
+          "verlust", "fehler", "genauigkeit", "损失", "損失", "误差", "誤差", "精度", "准确率", "正确率", "正解率",
+          "召回率", "奖励", "손실", "정확도")  # fmt: skip
 
 _LETTERS = re.compile(r"(?<=[a-z]{3})\d")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")

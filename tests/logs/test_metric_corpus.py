@@ -21,9 +21,12 @@ from hypothesis import strategies as st
 from gputui.logs.metrics import MetricReader, MetricReading
 
 Sample = dict[str, Any]
-SAMPLES: list[Sample] = [
-    json.loads(line) for line in (Path(__file__).parent / "corpus" / "metrics.jsonl").read_bytes().split(b"\n") if line
-]
+CORPUS = Path(__file__).parent / "corpus"
+CORPORA: dict[str, list[Sample]] = {
+    name: [json.loads(line) for line in (CORPUS / name).read_bytes().split(b"\n") if line]
+    for name in ("metrics.jsonl", "unseen_metrics.jsonl")
+}
+SAMPLES = [sample for samples in CORPORA.values() for sample in samples]
 PHASES = re.compile("train|val|test|eval|dev|pred")
 
 
@@ -57,9 +60,10 @@ def read(sample: Sample) -> tuple[list[MetricReading], float | None]:
     return readings + reader.finish(), reader.progress
 
 
-def test_named_numbers_and_progress_are_right_on_the_corpus() -> None:
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_named_numbers_and_progress_are_right_on_the_corpus(corpus: str) -> None:
     labelled = found = reported = false = right = 0
-    for sample in SAMPLES:
+    for sample in CORPORA[corpus]:
         readings, progress = read(sample)
         labelled += len(sample["metrics"])
         found += sum(any(fits(label, one) for one in readings) for label in sample["metrics"])
@@ -69,14 +73,14 @@ def test_named_numbers_and_progress_are_right_on_the_corpus() -> None:
         right += progress == wanted or (
             None not in (progress, wanted) and abs(progress - wanted) <= sample["progress_tol"] + 1e-3
         )
-    print(f"found {found}/{labelled}, false {false}/{reported}, progress {right}/{len(SAMPLES)}")
+    print(f"found {found}/{labelled}, false {false}/{reported}, progress {right}/{len(CORPORA[corpus])}")
     assert found >= 0.92 * labelled
     assert false <= 0.04 * reported
-    assert right >= 0.95 * len(SAMPLES)
+    assert right >= 0.95 * len(CORPORA[corpus])
 
 
 def test_programs_that_the_rules_were_not_written_for_are_read_too() -> None:
-    lines = (Path(__file__).parent / "corpus" / "other_frameworks.jsonl").read_bytes().split(b"\n")
+    lines = (CORPUS / "other_frameworks.jsonl").read_bytes().split(b"\n")
     missed: list[str] = []
     labelled = 0
     for sample in (json.loads(line) for line in lines if line):
@@ -117,8 +121,15 @@ def test_a_state_that_is_none_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [" " * 380 + "x 0.5", "{" + " " * 15_000, "/" * 590 + " 0.5", "a-" * 290 + "=0.5", "loss " + "is " * 180 + "x 0.5"],
-    ids=["blanks", "an open brace", "slashes", "dashes", "words"],
+    [
+        *(" " * 380 + "x 0.5", "{" + " " * 15_000, "/" * 590 + " 0.5", "a-" * 290 + "=0.5"),
+        *("loss " + "is " * 180 + "x 0.5", "a[" * 290 + "=0.5", "| loss " * 80 + "|", "run_1_of_many " * 40 + "x=0.5"),
+        *("loss 0,5 " * 60, "1.5 loss, " * 55, "epoch " * 90 + "5%", "a=1" * 190 + " 5%|#| 1/2 [1]"),
+    ],
+    ids=[
+        *("blanks", "an open brace", "slashes", "dashes", "words", "open brackets", "cells", "names of runs"),
+        *("decimal commas", "numbers first", "epochs", "pairs before a bar"),
+    ],
 )
 def test_no_line_keeps_its_reader_busy(line: str) -> None:
     """A search that goes over the same blanks again and again held up the whole owner for a minute."""

@@ -17,11 +17,16 @@ _NO_PROGRESS = re.compile(
     r"sampling|build|copy|upload|unpack|[KMG]i?B\b|B/s|tok/s|images|correct|saved|layers|accuracy|model|files",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"(?:epochs?|\bep)\W{0,6}$", re.IGNORECASE)
+_EPOCH = re.compile(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|\bep)\W{0,6}$", re.IGNORECASE)
 _STEP = re.compile(
     r"(?:steps?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation)(?:\(train\))?\W{0,6}$", re.IGNORECASE
 )
-_PART = re.compile(r"(?:batch\w*|epoch\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
+_NOUN = re.compile(r"\s*(?:steps?|iter(?:ation)?s?|updates?|episodes?|rounds?|timesteps?)$", re.IGNORECASE)
+"""`4200 of 10000 steps`"""
+_TRAINS = re.compile(r"\W*train\w*\W*$", re.IGNORECASE)
+_BATCH = re.compile(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
+_RANK = re.compile(r"\s*\(\|")
+_PART = re.compile(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
 
 
 class Course(Struct):
@@ -48,7 +53,7 @@ class Course(Struct):
         if eval_phase(findings.phase):
             return
         known_epoch = any(rank == 1 for rank, _ in findings.coordinates)
-        counters = [counter for counter in findings.counters if _NO_PROGRESS.search(counter.words) is None]
+        counters = [counter for counter in findings.counters if _is_progress(counter, known_epoch)]
         for number, counter in enumerate(counters):
             before = counter.words.partition("|")[0] if not counter.bar else counter.words
             doubled = number == 0 and len(counters) > 1 and counter.opens and not _STEP.search(before)
@@ -73,12 +78,20 @@ class Course(Struct):
         fraction = counter.done / counter.total
         if known_epoch:
             self.part = fraction
-        elif _STEP.search(before):
+        elif _STEP.search(before) or _NOUN.match(counter.words.rpartition("|")[2]):
             self.job = fraction
-        elif counter.opens or counter.bar:
+        elif _BATCH.search(before):
+            self.part = fraction
+        elif counter.opens or counter.bar or _TRAINS.match(before):
             if self.epochs:
                 self.part = fraction
             else:
                 self.job = fraction
         elif counter.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(before):
             self.part = fraction
+
+
+def _is_progress(counter: Counter, known_epoch: bool) -> bool:
+    """`(0/4) Epoch 3` is a rank."""
+    is_rank = counter.opens and known_epoch and _RANK.match(counter.words) is not None
+    return not is_rank and _NO_PROGRESS.search(counter.words) is None

@@ -56,8 +56,9 @@ class LineFindings:
     def step(self) -> float | None:
         return max(self.coordinates, key=lambda coordinate: coordinate[0])[1] if self.coordinates else None
 
-    def judged(self, step: float | None) -> list[MetricReading]:
-        """The results among the named numbers; company decides about names that tell nothing."""
+    def judged(self, step: float | None, goes_on: bool = False) -> list[MetricReading]:
+        """The results among the named numbers; company decides about names that tell nothing, and a rate of learning
+        alone is a result where the work goes on."""
         kinds = [kind_of(named.name) for named in self.named]
         if not self.coordinates and sum(is_setting(named.name) for named in self.named) >= (
             1 if NameKind.METRIC not in kinds else 2
@@ -66,7 +67,8 @@ class LineFindings:
         company = self.structured or NameKind.METRIC in kinds or bool(self.coordinates)
         readings: dict[str, MetricReading] = {}
         for named, kind in zip(self.named, kinds, strict=True):
-            if kind is NameKind.METRIC or (company and (kind is NameKind.RATE or self._counts(named, kind))):
+            rate = kind is NameKind.RATE and (company or goes_on)
+            if kind is NameKind.METRIC or rate or (company and self._counts(named, kind)):
                 name = _in_phase(named, named.phase or (self.phase if eval_phase(self.phase) else None), kind)
                 if name.isprintable() and UNDECODED not in name:
                     readings.setdefault(name, MetricReading(name, named.value, step, unit=named.unit))

@@ -14,7 +14,8 @@ from .mappings import mapping_in, read_mapping
 from .names import eval_phase
 from .prefixes import peeled
 from .reading import MetricReading
-from .tables import Table, header_of, is_border, is_model_summary, read_boxed, read_row
+from .row_tables import header_of_rows, read_named_row
+from .tables import Table, cells_of, header_of, is_border, is_model_summary, read_boxed, read_row
 from .tokens import number_of
 
 __all__ = ["Context", "read"]
@@ -22,6 +23,8 @@ __all__ = ["Context", "read"]
 MOST_PENDING = 64
 LONGEST_TABLE = 2000
 LONGEST_HEADING = 300
+FEWEST_COLUMNS = 3
+"""Of a table whose header may have several lines."""
 _TELLING = re.compile(r"\d|\bnan\b|\binf\b", re.IGNORECASE)
 _BAR = re.compile(
     r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?\s*\[(?P<inside>.*)\]\s*$"
@@ -37,6 +40,8 @@ _SENTENCE_OF_CHANGE = re.compile(
 _PART_DONE = re.compile(
     r"\s*(?:(?:step\s*)?[\d,]{1,12} \(|progress\s*[:=]?\s*)(?P<percent>\d{1,3}(?:\.\d+)?)%", re.IGNORECASE
 )
+_PART_OF_EPOCH = re.compile(r".{0,40}\bepoch\W{0,3}\d{1,9}\W{1,4}(?P<percent>\d{1,3}(?:\.\d+)?)%", re.IGNORECASE)
+_PAIRS = re.compile(r"[\w/@.-]{1,60}[:=]\s{0,4}[-+\d.e]+%?")
 _SHORT = {"ev": "eval", "va": "val", "te": "test", "tr": "train"}
 _HEADING = re.compile(
     r"\W*(?:running |begin(?:ning)? |start(?:ing)? )?(?P<phase>eval\w*|valid\w*|test\w*|train\w*)\b"
@@ -53,6 +58,8 @@ class Context(Struct):
 
     table: Table | None = None
     rows: int = 0
+    heading: list[str] = field(default_factory=list)
+    """The cells of the lines just above, if they are words: a header may have several lines."""
     step: float | None = None
     rank: int = 0
     traceback: bool = False
@@ -88,6 +95,8 @@ def read(line: str, context: Context) -> list[MetricReading]:
         context.course.take(findings)
     if (part := _PART_DONE.match(body)) is not None and not eval_phase(findings.phase):
         context.course.job = min(1.0, float(part["percent"]) / 100)
+    elif "%" in body and (part := _PART_OF_EPOCH.match(body)) is not None and not eval_phase(findings.phase):
+        context.course.part = min(1.0, float(part["percent"]) / 100)
     return _placed(findings, context)
 
 
@@ -100,7 +109,9 @@ def _placed(findings: LineFindings, context: Context) -> list[MetricReading]:
     step = findings.step()
     if step is not None:
         context.step = step
-    return _under_heading(findings.judged(context.step), context)
+    return _under_heading(
+        findings.judged(context.step, goes_on=context.step is not None or bool(context.bare)), context
+    )
 
 
 def _under_heading(readings: list[MetricReading], context: Context) -> list[MetricReading]:
@@ -145,16 +156,35 @@ def _read_table(body: str, context: Context, findings: LineFindings) -> bool:
         if "|" in body:
             return True
         context.table = None
-    if context.table is not None and context.table.names and read_row(body, context.table, findings):
+    if context.table is not None and context.table.names and _read_row(body, context.table, findings):
         return True
+    body = _with_heading(body, context)
     group = read_boxed(body, context.table, findings)
     if group is not None:
         context.table = Table([], [], [], "box", group)
         return True
-    header = header_of(body) if not _TELLING.search(body) or "," in body or "  " in body or "|" in body else None
+    header = header_of_rows(body)
+    if header is None and (not _TELLING.search(body) or "," in body or "  " in body or "|" in body):
+        header = header_of(body)
     if header is not None:
         context.table = header
     return header is not None
+
+
+def _read_row(body: str, table: Table, findings: LineFindings) -> bool:
+    return read_named_row(body, table, findings) if table.form == "rows" else read_row(body, table, findings)
+
+
+def _with_heading(body: str, context: Context) -> str:
+    """The line with the words that stand above its own in the same columns."""
+    cells = cells_of(body)
+    if cells is None or len(cells) < FEWEST_COLUMNS or _TELLING.search(body) is not None:
+        context.heading = []
+        return body
+    if len(context.heading) == len(cells) and context.table is None:
+        cells = [f"{above} {cell}".strip() for above, cell in zip(context.heading, cells, strict=True)]
+    context.heading = cells
+    return f"|{'|'.join(cells)}|"
 
 
 def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> None:
@@ -164,7 +194,7 @@ def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> N
         return
     if not (context.table is not None and context.table.names and read_row(desc, context.table, findings)):
         read_line(desc, findings)
-        words = desc
+        words = _PAIRS.sub("", desc).strip(" |,")
     else:
         words = ""
         first = re.match(r"\s*(\d+)/(\d+)\s", desc)

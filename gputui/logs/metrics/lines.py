@@ -13,14 +13,19 @@ from .tokens import Token, number_of, tokens_in
 __all__ = ["read_line"]
 
 _BREAK = re.compile(
-    r"[,;|│┃║•\t>→]|\s{2,}| -+ |:(?=\s)|[\])](?=\s|\[|\w)|(?<=\w{4})\.\s|^\s*[-*#=.]+\s|\.{3,}|(?<!\w)\("
+    r"[,;|│┃║•\t>→]|\s{2,}| -+ |:(?=\s)|[\])](?=\s|\[|\w)|(?<=\w)\[(?=[^\]]*$)"
+    r"|(?<=\w{4})\.\s|^\s*[-*#=.]+\s|\.{3,}|(?<!\w)\("
 )
 _SIGN = re.compile(r"(?:\s*(?::=|[:=])|\s+(?:is|reached|to|-+>)|[:=]?\s*)\s*[\[({'\"<]*\s*(?:tensor\(|array\(\[?)?$")
 _SIGNED = re.compile(r"[:=]|\s(?:is|reached)\s")
 _STOP = re.compile(
-    r".*\b(?:with|from|the|a|an|in|at|by|than|for|after|and|was|value of|using|to|on|set)\s+(?=\S)", re.IGNORECASE
+    r".*\b(?:with|from|the|a|an|in|at|by|than|for|after|and|was|value of|using|to|on)\s+(?=\S)", re.IGNORECASE
 )
-_HEAD = re.compile(r"(?P<head>\w[\w@ -]*?)\s+(?:of|on|for|over)\s+(?:the|all|\d)", re.IGNORECASE)
+_HEAD = re.compile(r"(?P<head>\w[\w@ -]*?)\s+(?:of|on|for|over)\s+(?:the|all|\d|['\"])", re.IGNORECASE)
+_IDENTIFIER = re.compile(r".*(?<!\S)(?=\S{0,60}\d)(?=\S{0,60}_)\S{12,60}\s+(?=\S)")
+"""The name of a run or a file before the name of the number."""
+LONGEST_NAME = 60
+_DOING = re.compile(r"(?:updating|setting|adjusting|reducing|decreasing|changing)\s+(?=\S)", re.IGNORECASE)
 _VALUE_WORD = re.compile(r"[\s_](?:values?|results?|=)$", re.IGNORECASE)
 _PHASE_LEAD = re.compile(
     r"(?:^|[\[|]|\bEpoch\(|\bIter\(|\bon\s|\bEvaluating\s)\s*(?P<phase>train\w*|val\w*|eval\w*|test\w*|dev|predict\w*|infer\w*|sanity)\b(?=[\s\]):|\-\[]|$)",
@@ -30,7 +35,7 @@ _OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*
 _ARROW = re.compile(r"\s*(?:-+>|→|=>|\bto\b)\s*")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
 _QUOTED = re.compile(
-    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1|(?<!\S)[^\s/]*/[^\s=]*=\S*|(?<!\S)\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
+    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1|(?<!\S)[^\s/]*/[^\s=]*=(?![-+]?[\d.]+(?:e[-+]?\d+)?[,;)\]]*(?:\s|$))\S*|(?<!\S)\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
 )
 _OPENING_STEP = re.compile(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
 _WIDE = re.compile(r"\s{3,}")
@@ -39,12 +44,17 @@ _FULL_WIDTH = str.maketrans("：，；＝（）％", ":,;=()%")
 """Signs as Chinese and Japanese are written with."""
 _MARKS = re.compile(r"^[^\w(]+")
 _AFTER = re.compile(r"\s{0,2}\w*")
+_NAME_AFTER = re.compile(r"(?P<equals>\s*=)?\s*(?P<name>[^\W\d][\w@ ()-]{1,40}?)\s*(?:[,;|]|$)")
+"""Some write the number first: `6.66 avg loss, 0.001 rate`."""
+_DECIMAL_COMMA = re.compile(r"(?<=[:= ])(?P<whole>\d{1,9}),(?P<part>\d{1,12})(?=\s|[%;]|$)")
+_DECIMAL_POINT = re.compile(r"\d\.\d")
+_UNIT_ALONE = frozenset({"s", "ms", "sec", "seconds", "gb", "mb"})
 _PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
 
 
 def read_line(line: str, findings: LineFindings) -> None:
     """Adds what the line says."""
-    narrow = _WIDE.sub("  ", line if line.isascii() else line.translate(_FULL_WIDTH))
+    narrow = _with_points(_WIDE.sub("  ", line if line.isascii() else line.translate(_FULL_WIDTH)))
     text = _WIDE.sub("  ", _QUOTED.sub(lambda match: " " * len(match[0]), _CALL.sub(_blank_call, narrow)))
     _phase_of_line(text, findings)
     begin = 0
@@ -61,6 +71,18 @@ def read_line(line: str, findings: LineFindings) -> None:
                 continue
             _number(gap, token, text, findings)
         begin = token.end
+
+
+def _with_points(line: str) -> str:
+    """A program that writes decimal commas writes no decimal points."""
+    if "," not in line or _DECIMAL_POINT.search(line) is not None:
+        return line
+    return _DECIMAL_COMMA.sub(_with_point, line)
+
+
+def _with_point(number: re.Match[str]) -> str:
+    thousands = len(number["part"]) == 3 and number["whole"] != "0"
+    return number[0] if thousands else f"{number['whole']}.{number['part']}"
 
 
 def _blank_call(call: re.Match[str]) -> str:
@@ -92,12 +114,16 @@ def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     name, signed, before = _name_in(gap)
     if (phase := phase_in(words_of(before[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", before):
         findings.phase = phase
+    if not name and value is not None:
+        _number_first(token, value, text, findings)
     if not name or value is None:
         return
     printed, name = name, _shortened(name)
-    if not signed and name != printed:
+    if name != printed and (not signed or name.lower() in _UNIT_ALONE):
         return
     kind = kind_of(name)
+    if kind is NameKind.UNKNOWN and gap.rstrip().endswith(" is"):
+        return
     if kind is NameKind.COORDINATE:
         if token.unit in ("", ".") and value >= 0:
             findings.coordinate(name, value)
@@ -122,6 +148,14 @@ def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
         findings.named[-1].name, findings.named[-1].phase = others.strip(), findings.phase
 
 
+def _number_first(token: Token, value: float, text: str, findings: LineFindings) -> None:
+    after = _NAME_AFTER.match(text, token.end, token.end + 60)
+    if after is None or token.unit or "." not in token.text or kind_of(after["name"]) is not NameKind.METRIC:
+        return
+    if after["equals"] or text[: token.start].rstrip().endswith((",", ";", "|")):
+        findings.named.append(NamedNumber(after["name"].partition(" (")[0].strip(), value))
+
+
 def _spoken(phase: str | None) -> str | None:
     """That a number was measured in training need not be said."""
     return phase if eval_phase(phase) or phase == "train" else None
@@ -134,19 +168,22 @@ def _base(name: str) -> str:
 
 
 def _shortened(name: str) -> str:
+    if len(name) <= 2 * LONGEST_NAME:
+        name = _IDENTIFIER.sub("", name)
     head = _HEAD.match(name)
     if head is not None and kind_of(head["head"]) is NameKind.METRIC:
         return head["head"]
-    return _VALUE_WORD.sub("", _STOP.sub("", name)).strip(" '\"")
+    return _VALUE_WORD.sub("", _DOING.sub("", _STOP.sub("", name))).strip(" '\"")
 
 
 def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
     after = text[token.end : token.end + 40]
-    if len(name) > 60 or len(name.split()) > 6 or (after[:1] in "/:" and after[1:2].strip()):
+    if len(name) > LONGEST_NAME or len(name.split()) > 6 or (after[:1] in "/:" and after[1:2].strip()):
         return False
     if signed:
         return True
-    if kind_of(name) not in (NameKind.METRIC, NameKind.RATE) or len(name.split()) > 3:
+    most_words = 5 if text[: token.start].endswith("  ") else 3
+    if kind_of(name) not in (NameKind.METRIC, NameKind.RATE) or len(name.split()) > most_words:
         return False
     return _PROSE_AFTER.match(after) is None and token.text.strip("+-") != token.text.strip("+-.") + "."
 

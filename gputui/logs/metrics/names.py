@@ -58,7 +58,7 @@ _COUNTED = _set(
     length len"""
 )
 _COORDINATES = {
-    **dict.fromkeys(("epoch", "epoches", "ep", "fold"), 1),
+    **dict.fromkeys(("epoch", "epoches", "ep", "fold", "epoche", "époque", "época", "epoca", "эпоха", "轮", "轮次"), 1),
     **dict.fromkeys(
         ("iter", "iteration", "iterations", "it", "itr", "round", "generation", "gen", "tick", "update"), 2
     ),
@@ -68,11 +68,15 @@ _COORDINATES = {
 _BESIDE_COORDINATES = PHASE_WORDS | _set(
     "global total num n trainer current cur env optimizer opt learning boosting at the no number"
 )
-_NEUTRAL = _set("norm gnorm kl entropy fraction advantage adv logps logits margin margins bpd wmape purity lpd elbo")
+_NEUTRAL = _set(
+    "norm gnorm kl entropy fraction advantage adv logps logits margin margins bpd wmape purity lpd elbo objf"
+)
 _LENGTH_OF = _set("ep episode response completion mean eplen")
 _TIMED = _set("batch reader data time iter train")
 _UNIT_IN_BRACKETS = re.compile(r"\((?:m?s|sec|[GM]i?B|%|[^)]*/[^)]*)\)", re.IGNORECASE)
-_RATE = re.compile(r"lrs?\d*$")
+_RATE = re.compile(r"(?:lrs?\d*|lernrate|学习率)$")
+_RANKED = re.compile(r"[A-Za-z-]{1,12}@\d{1,5}(?:\.\d+)?$")
+"""`P@1`: what is right among the first so many."""
 _QUOTES = re.compile(r"[\"'`*]+")
 _BLANKS = re.compile(r"[.\s]*\s+")
 
@@ -113,13 +117,13 @@ def _is_other(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _is_rate(words: tuple[str, ...]) -> bool:
-    return any(_RATE.match(word) for word in words) or ("learning" in words and "rate" in words)
+    return any(_RATE.match(word) for word in (*words, "".join(words))) or ("learning" in words and "rate" in words)
 
 
 def _is_metric(name: str, words: tuple[str, ...]) -> bool:
     if "cost" in words and _TIMED.intersection(words):
         return False
-    if direction_of(name) is not Direction.UNKNOWN or _NEUTRAL.intersection(words):
+    if direction_of(name) is not Direction.UNKNOWN or _NEUTRAL.intersection(words) or _RANKED.match(name):
         return True
     if words[0] in ("mean", "avg", "average") and len(words) > 1:
         return True

@@ -14,6 +14,7 @@ _PREFIX = re.compile(
   | [IWEF]\d{4}[ ][\d:.]+[ ]+\d+[ ][\w./-]+:\d+\]
   | \[(?:INFO|DEBUG|WARNING|WARN|ERROR)(?:\|[^\]]*)?\](?:[ ][\w.]+:\d+)?
   | (?:INFO|DEBUG|WARNING|WARN)\b(?::\w+(?=:))?
+  | \[[^\[\]\d]{0,20}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\[\]]{0,60}:\d+\]
   | wandb(?=:)
   | \(\w+[ ]pid=[^)]*\)(?:\x20)?
   | \[rank:?[ ]?\d+\] | \[Rank[ ]\d+\] | \[node\w*\]

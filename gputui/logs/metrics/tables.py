@@ -19,7 +19,7 @@ _BORDER = re.compile(r"[\s|+:=\-_─━═┄│┃║┌┐└┘├┤┬┴�
 _WIDE = re.compile(r"\S+(?: \S+)*")
 _WORD = re.compile(r"\S+")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN)%?$")
-_NAME = re.compile(r"[A-Za-z#][\w@#%/().:+-]*(?<!:)(?: [\w@#%/().+-]+){0,3}$")
+_NAME = re.compile(r"[A-Za-z#][\w@#%/().:+-]*(?<!:)(?: [\w@#%/().:+-]+(?<!:)){0,3}$")
 _MODEL_WORDS = frozenset({"params", "param", "layer", "shape", "type", "parameters", "mem", "memory", "pid", "process"})
 _RESULT_ROWS = frozenset(
     {"all", "mean", "macro", "micro", "weighted", "accuracy", "miou", "overall", "avg", "average", "total"}
