@@ -19,13 +19,19 @@ from gputui.sources.yielder import Yielder, draft_of
 Begin = Callable[[str], Yielder]
 
 
+def written(path: Path, text: str) -> Path:
+    """All in the same second."""
+    path.write_text(text)
+    os.utime(path, (1e9, 1e9))
+    return path
+
+
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
     begun: list[Yielder] = []
 
     def made(text: str) -> Yielder:
-        path = tmp_path / "gen.py"
-        path.write_text(text)
+        path = written(tmp_path / "gen.py", text)
         log = str(tmp_path / "log")
         begun.append(
             Yielder(str(path), python=sys.executable, cwd=str(tmp_path), environment=dict(os.environ), log=log)
@@ -67,6 +73,15 @@ def test_it_sees_no_gpu_and_its_prints_are_no_jobs(begin: Begin, tmp_path: Path)
     text = "import os\ndef yielder():\n print('hello')\n yield repr(os.environ['CUDA_VISIBLE_DEVICES'])"
     assert commands(everything(begin(text))[0]) == ["''"]
     assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_a_file_edited_twice_within_a_second_is_read_as_it_is_now(begin: Begin, tmp_path: Path) -> None:
+    """Python tells whose its bytecode is by the second and the size."""
+    for name in ("a", "b"):
+        written(tmp_path / "helper.py", f"name = '{name}'")
+        yielder = begin(f"import helper\ndef yielder():\n yield helper.name + '{name}'")
+        assert commands(everything(yielder)[0]) == [name * 2]
+    assert {path.name for path in tmp_path.iterdir()} == {"gen.py", "helper.py", "log"}
 
 
 def test_modules_beside_it_can_be_imported_whatever_they_are_called(begin: Begin, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def main(path: str) -> int:
     os.dup2(2, 1)  # what the yielder itself prints goes where its complaints go
     requests = os.dup(0)  # not inherited by what the yielder starts, nor is the output above
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.dont_write_bytecode = True  # a file edited twice within a second would be read as it was before
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     sys.argv[:] = [path]
     allowance = Allowance(requests)
