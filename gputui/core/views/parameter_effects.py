@@ -7,12 +7,13 @@ from math import floor, log10
 
 from msgspec import Struct
 
+from gputui.core.job import StateName
 from gputui.core.results import Direction
 
 from .parameter_columns import sort_key
 from .results_table import ResultsRow, ResultsTable
 
-__all__ = ["ParameterEffect", "ValueEffect", "effects", "noise_of_seeds", "scale_of"]
+__all__ = ["ParameterEffect", "ValueEffect", "compared", "effects", "noise_of_seeds", "scale_of"]
 
 MOST_VALUES = 8
 SEEDS = ("seed", "random_seed", "rng_seed", "seed_everything", "random_state")
@@ -29,7 +30,7 @@ class ValueEffect(Struct, frozen=True):
     upper: float
     high: float
     has_best: bool
-    """The best job of all has this value."""
+    """The best of these jobs has this value."""
 
 
 class ParameterEffect(Struct, frozen=True):
@@ -42,8 +43,8 @@ class ParameterEffect(Struct, frozen=True):
 
 
 def effects(table: ResultsTable) -> tuple[ParameterEffect, ...]:
-    """Of every parameter in which jobs with a result differ; what moves the median most comes first, seeds last."""
-    rows = _ranked(table)
+    """Of every parameter in which jobs that succeeded differ; what moves the median most comes first, seeds last."""
+    rows = compared(table)
     if table.metric is None or table.metric.direction is Direction.UNKNOWN or not rows:
         return ()
     is_down = table.metric.direction is Direction.DOWN
@@ -86,7 +87,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 def noise_of_seeds(table: ResultsTable) -> float | None:
     """The median distance between jobs that differ in nothing but their seed; None: there are no such jobs."""
     groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
-    for row in _ranked(table):
+    for row in compared(table):
         if any(is_seed(name) for name in row.params) and row.best is not None:
             rest = tuple(sorted((name, value) for name, value in row.params.items() if not is_seed(name)))
             groups.setdefault(rest, []).append(row.best)
@@ -117,8 +118,9 @@ def _round_unit(size: float) -> float:
     return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= size)
 
 
-def _ranked(table: ResultsTable) -> list[ResultsRow]:
-    return [row for row in table.rows if row.counts and row.best is not None]
+def compared(table: ResultsTable) -> list[ResultsRow]:
+    """Jobs that came to their end: what one has reached that runs or was killed says little of its parameters."""
+    return [row for row in table.rows if row.state is StateName.SUCCEEDED and row.best is not None]
 
 
 def _spread(effect: ParameterEffect) -> float:

@@ -10,6 +10,7 @@ from rich.style import Style
 
 from gputui.core.job import JobId
 from gputui.core.views.amounts import counted, duration_cell, duration_words, gpu_time, moment
+from gputui.core.views.parameter_effects import compared
 from gputui.core.views.summary import Summary
 from gputui.core.views.summary_text import ended_at, told_value
 from gputui.logs.plain import plain
@@ -85,10 +86,8 @@ def _effects(summary: Summary, half: int, width: int, palette: Palette) -> list[
     if not blocks:
         return []
     metric = plain(summary.table.metric.name) if summary.table.metric is not None else ""
-    ranked = sum(row.counts and row.best is not None for row in summary.table.rows)
-    band = ViewRow(
-        [(" By parameter", palette.text), (f"   {metric} of {counted(ranked, 'job', 'jobs')}", palette.past)], band=True
-    )
+    jobs = counted(len(compared(summary.table)), "job that succeeded", "jobs that succeeded")
+    band = ViewRow([(" By parameter", palette.text), (f"   {metric} of {jobs}", palette.past)], band=True)
     columns = _dealt(blocks, 2 if half < width else 1)
     lines = [[line for block in column for line in (*block, [])][:-1] for column in columns]
     return [band, *_beside(lines, half, palette), blank_row()]

@@ -23,6 +23,8 @@ from .page import Ink, InkPiece, Page, PageLine, Room, gap, left, right, spot
 from .rows import GRAPH_SECONDS, DeviceNote, device_bar, entries, history_columns, load_ink
 
 _MOST_LINES = 9
+_FEW, _FEW_LINES = 2, 20
+"""So few cards may be taller, or most of the screen would be empty."""
 _WITH_MEMORY_HISTORY = 160
 _NARROW = 100
 
@@ -73,7 +75,13 @@ def full(view: View, room: Room) -> Page:
     filling = room.height - len(middle) - len(below)
     blank: PageLine = (spot([], room.width),)
     lines_made = (*middle, *([blank] * max(0, min(1, filling) if not fields.narrow else 0)), *below)
-    return Page(tuple(lines_made), head=(InkPiece(_heading(fields, room.title), Ink.PAST),), barred=True)
+    beside = fields.listing.heading() if _lists_processes(view) else "job" if view.picture.devices else ""
+    return Page(tuple(lines_made), head=(InkPiece(_heading(fields, room.title, beside), Ink.PAST),), barred=True)
+
+
+def _lists_processes(view: View) -> bool:
+    """Of lanes on processors and of simulated cards none are known."""
+    return any(not device.sample.uuid.startswith(("CPU-", "SIM-")) for device in view.picture.devices)
 
 
 def host_card(host: HostSample) -> DevicePicture:
@@ -86,7 +94,8 @@ def host_card(host: HostSample) -> DevicePicture:
 
 
 def _lines_each(room: int, cards: int, *, narrow: bool) -> int:
-    return max(2, min(5 if narrow else _MOST_LINES, room // max(1, cards)))
+    most = _FEW_LINES if cards <= _FEW else 5 if narrow else _MOST_LINES
+    return max(2, min(most, room // max(1, cards)))
 
 
 def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, width: int, number: int) -> list[PageLine]:
@@ -197,7 +206,7 @@ def _scale(fields: FullFields, width: int) -> PageLine:
     return (spot(pieces, width),)
 
 
-def _heading(fields: FullFields, title: int) -> str:
+def _heading(fields: FullFields, title: int, beside: str) -> str:
     """The names of the columns, from where the title ends."""
     after = fields.head + fields.graph + fields.now
     text = " " * (fields.head - title) + "util, last 30 min" if not fields.narrow else ""
@@ -207,4 +216,4 @@ def _heading(fields: FullFields, title: int) -> str:
     elif not fields.narrow:
         text = text.ljust(after - 3 - title) + "now"
         after += 2
-    return text.ljust(max(0, after - title)) + fields.listing.heading()
+    return text.ljust(max(0, after - title)) + beside

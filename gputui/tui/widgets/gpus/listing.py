@@ -56,8 +56,7 @@ class ListingFields(Struct, frozen=True, kw_only=True):
 def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -> list[Line]:
     """Exactly so many lines; warnings are never left out for processes."""
     if card.sample.key == HOST:
-        host = view.picture.host
-        return _filled([[InkPiece(short(host.name) if host is not None else "", Ink.PAST)]], lines)
+        return _filled([[InkPiece(_machine(view), Ink.PAST)]], lines)
     wrong = _warnings(card)
     if card.sample.status is Status.LOST:
         return _filled(wrong, lines)
@@ -80,6 +79,12 @@ def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -
     if counters(card.sample) and len(listed_lines) < lines:
         listed_lines.append([InkPiece(counters(card.sample), Ink.PAST)])
     return _filled(listed_lines, lines)
+
+
+def _machine(view: View) -> str:
+    host = view.picture.host
+    name = short(host.name) if host is not None else ""
+    return name if view.picture.devices else f"{name}; no NVIDIA GPU was found".removeprefix("; ")
 
 
 def _filled(lines: list[Line], count: int) -> list[Line]:

@@ -91,7 +91,8 @@ def _users_line(view: View, width: int) -> PageLine:
             InkPiece(f"{user.name} ", ink, True),
             InkPiece(f"{_cards(user.gpus, view)} {user.memory / _GIB:.0f} G   "),
         ]
-    pieces.append(InkPiece(f"{all_totals.free} free   ", Ink.PAST))
+    if view.picture.devices:
+        pieces.append(InkPiece(f"{all_totals.free} free   ", Ink.PAST))
     if all_totals.lost:
         pieces.append(InkPiece(f"{all_totals.lost} lost", Ink.FAILURE, True))
     return (spot(pieces, width, band=True),)
@@ -118,7 +119,9 @@ def _users_table(view: View, width: int) -> list[list[InkPiece]]:
     last = [gap(3), left("free", 10, Ink.PAST), gap(1), left(_cards(all_totals.free, view), 8, Ink.PAST)]
     if all_totals.lost:
         last += [gap(1), InkPiece(f"{all_totals.lost} lost", Ink.FAILURE, True)]
-    return [*lines, last]
+    return (
+        [*lines, last] if view.picture.devices else [*lines, [gap(3), InkPiece("there is no card to have", Ink.PAST)]]
+    )
 
 
 def _part(used: float, total: float, cells: int, ink: Ink) -> list[InkPiece]:
