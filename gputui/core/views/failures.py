@@ -21,6 +21,7 @@ from .parameter_columns import Parameters
 __all__ = ["FailureGroup", "Failures", "failure_groups", "has_failed", "said_of", "seconds_of_last", "signature_of"]
 
 _FAILED = frozenset(FAILURES)
+VERY_MANY = 2000
 
 
 class FailureGroup(Struct, frozen=True):
@@ -78,23 +79,26 @@ def _ended(job: Job) -> float:
 class _Kind:
     """The jobs of one signature."""
 
-    __slots__ = ("_made", "_sharing", "_unlearnt", "jobs")
+    __slots__ = ("_made", "_sharing", "jobs")
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
         self._sharing: Sharing | None = Sharing()
         """None: somebody left, so what the others share may be more than was known."""
-        self._unlearnt: list[Job] = []
         self._made: tuple[object, FailureGroup] | None = None
 
     def add(self, job: Job) -> None:
         self.jobs[job.id] = job
-        self._unlearnt.append(job)
+        if self._sharing is not None:
+            self._sharing.learn(job)
         self._made = None
 
     def drop(self, job: JobId) -> None:
+        """What all of very many share, those that stay share as well: it is not learnt anew for each that leaves."""
         del self.jobs[job]
-        self._sharing = self._made = None
+        self._made = None
+        if len(self.jobs) < VERY_MANY:
+            self._sharing = None
 
     def group(self, signature: str, parameters: Parameters, devices: int) -> FailureGroup:
         key = (parameters.columns(), devices)
@@ -104,10 +108,9 @@ class _Kind:
 
     def _shared(self) -> Sharing:
         if self._sharing is None:
-            self._sharing, self._unlearnt = Sharing(), list(self.jobs.values())
-        for job in self._unlearnt:
-            self._sharing.learn(job)
-        self._unlearnt = []
+            self._sharing = Sharing()
+            for job in self.jobs.values():
+                self._sharing.learn(job)
         return self._sharing
 
     def _group(self, signature: str, common: InCommon) -> FailureGroup:

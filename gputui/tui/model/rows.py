@@ -6,13 +6,14 @@ A change costs a search in the order, not a new order; a filter costs a pass ove
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from enum import StrEnum
 from typing import Any
 
 from gputui.core import states
 from gputui.core.job import Ended, Job, JobId, StateName
 from gputui.core.snapshot import Snapshot
+from gputui.core.structures.vector import Vector
 from gputui.core.views.parameter_columns import Parameters
 
 from .filtering import Filter, text_of
@@ -22,6 +23,8 @@ from .words import seconds_of
 
 BAD_ENDS = frozenset(states.BAD_ENDS)
 ENDS = frozenset(states.ENDS)
+KEYS_AT_ONCE = 100
+"""Jobs whose place in another order is worked out without a look at anything else."""
 
 
 class Tab(StrEnum):
@@ -142,13 +145,36 @@ class Rows:
 
     def rebuild(self, snapshot: Snapshot) -> None:
         """All rows anew, in the order wanted."""
+        key_of = self._key_of(self.sort)
+        self._take_keys(snapshot, {job.id: key_of(job) for job in snapshot.jobs if not job.archived})
+
+    def _take_keys(self, snapshot: Snapshot, keys: dict[JobId, Key]) -> None:
         self._out_of_place = False
-        key_of = self._key_of()
-        jobs = [job for job in snapshot.jobs if not job.archived]
-        self._keys = {job.id: key_of(job) for job in jobs}
-        self._states = {job.id: job.state.name for job in jobs}
-        self._order = sorted(self._keys.values())
+        self._keys = keys
+        self._states = {job.id: job.state.name for job in snapshot.jobs if not job.archived}
+        self._order = sorted(keys.values())
         self.restrict(snapshot)
+
+    def keys_in_turns(self, snapshot: Snapshot, sort: str) -> Generator[None, None, dict[JobId, Key]]:
+        """The keys of another order, a few jobs at a time; nothing changes by it."""
+        key_of, keys = self._key_of(sort), {}
+        for number, job in enumerate(snapshot.jobs):
+            if not job.archived:
+                keys[job.id] = key_of(job)
+            if not number % KEYS_AT_ONCE:
+                yield
+        return keys
+
+    def take_order(self, snapshot: Snapshot, sort: str, keys: dict[JobId, Key], jobs: Vector[Job]) -> None:
+        """The order that was worked out for these jobs, some of which have changed meanwhile."""
+        key_of = self._key_of(sort)
+        for place in snapshot.jobs.changed_since(jobs):
+            job = snapshot.jobs[place]
+            keys.pop(job.id, None)
+            if not job.archived:
+                keys[job.id] = key_of(job)
+        self.sort = sort
+        self._take_keys(snapshot, keys)
 
     def restrict(self, snapshot: Snapshot) -> None:
         """Those of the tab that the filter lets through; the order stays."""
@@ -188,7 +214,7 @@ class Rows:
 
     def update(self, snapshot: Snapshot, changed: Iterable[JobId]) -> bool:
         """Only these jobs differ; True if rows came, went or moved."""
-        key_of = self._key_of()
+        key_of = self._key_of(self.sort)
         moved = False
         for job_id in changed:
             job = snapshot[job_id]
@@ -217,7 +243,7 @@ class Rows:
         late, self._out_of_place = self._out_of_place, False
         if not late or self.pinned is None or self.pinned not in snapshot:
             return False
-        return self._place(snapshot[self.pinned], self._key_of())
+        return self._place(snapshot[self.pinned], self._key_of(self.sort))
 
     def _place(self, job: Job, key_of: Callable[[Job], Key]) -> bool:
         """Where the job belongs now; True if a row came, went or moved."""
@@ -245,21 +271,21 @@ class Rows:
             return False
         return self._rows is self._order or not self.filter or self.filter.matches(job, text_of(job))
 
-    def _key_of(self) -> Callable[[Job], Key]:
-        if self.sort == QUEUE_ORDER:
+    def _key_of(self, sort: str) -> Callable[[Job], Key]:
+        if sort == QUEUE_ORDER:
             return queue_key
-        value_of = self._value_of()
+        value_of = self._value_of(sort)
         return lambda job: (*comparable(value_of(job)), job.id)
 
-    def _value_of(self) -> Callable[[Job], Any]:
-        if self.sort == TIME:
+    def _value_of(self, sort: str) -> Callable[[Job], Any]:
+        if sort == TIME:
             return lambda job: seconds_of(job, self.now)
-        if self.sort in (METRIC, SECOND):
-            return lambda job: self.values(self.sort, job)
-        if self.sort.startswith(PARAMETER):
-            name = self.sort.removeprefix(PARAMETER)
+        if sort in (METRIC, SECOND):
+            return lambda job: self.values(sort, job)
+        if sort.startswith(PARAMETER):
+            name = sort.removeprefix(PARAMETER)
             return lambda job: self._parameters.value(job, name)
-        return SORTS[self.sort]
+        return SORTS[sort]
 
 
 def _take_out(rows: list[Key], key: Key) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from hypothesis import given, settings
@@ -213,3 +214,20 @@ def test_no_row_stays_empty_below_jobs_that_are_folded_away() -> None:
     assert rows.refold()
     assert len(rows) == 40
     assert rows.number_of(29) == (30, 50), "folded or not"
+
+
+def test_an_order_that_was_worked_out_in_turns_is_the_one_of_a_fresh_look_whatever_changed_meanwhile() -> None:
+    queue = Queue([job(number, params={"lr": str(number % 7)}) for number in range(300)])
+    rows, before = rows_of(queue), queue.snapshot
+    turns = rows.keys_in_turns(before, PARAMETER + "lr")
+    next(turns)
+    assert ids(rows) == list(range(300)), "nothing changes by it"
+    queue.jobs[40] = job(40, Succeeded(), params={"lr": "0.5"})
+    queue.jobs.append(job(300, params={"lr": "-1"}))
+
+    def whole() -> Generator[None, None, None]:
+        rows.take_order(queue.snapshot, PARAMETER + "lr", (yield from turns), before.jobs)
+
+    assert list(whole()) == [None, None], "a few at a time"
+    assert ids(rows) == ids(rows_of(queue, sort=PARAMETER + "lr"))
+    assert ids(rows)[0] == 300

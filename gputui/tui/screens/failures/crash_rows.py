@@ -12,7 +12,7 @@ from gputui.core.crash_kind import CrashKind
 from gputui.core.job import Attempt, Crashed, Job
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import WORDS
-from gputui.core.views.amounts import duration_exact, memory, moment
+from gputui.core.views.amounts import counted, duration_exact, memory, moment
 from gputui.core.views.failures import said_of
 from gputui.core.views.in_common import places_told
 from gputui.gpus.picture import DevicesPicture
@@ -23,7 +23,7 @@ from gputui.tui.looks.palette import Palette
 from gputui.tui.widgets.band import BandPart
 from gputui.tui.widgets.view_rows import ViewRow, blank_row
 
-__all__ = ["beyond_the_log", "crash_rows", "excerpt_title"]
+__all__ = ["beyond_the_log", "crash_rows", "excerpt_title", "strip_row"]
 
 BOLD = Style(bold=True)
 _NAMED = re.compile(r"[\w.]{1,80}(?:Error|Exception|Interrupt|Exit)\w*:")
@@ -37,6 +37,18 @@ def excerpt_title(crash: Excerpt) -> str:
     return (
         f"{crash.stream}, the lines around it" if crash.needle else f"{crash.stream}, its end" if crash.stream else ""
     )
+
+
+def strip_row(
+    count: int, marked: int, job: Job, name: str, title_at: int | None, told: str, palette: Palette
+) -> ViewRow:
+    """How many jobs the kind has, which one is looked at, from a cell on or right behind; what is seen of its log."""
+    left = [(f" {counted(count, 'job', 'jobs')}", palette.text + BOLD)]
+    left += [("  ", palette.text), (f"{marked} marked", palette.focus + BOLD)] if marked else []
+    used = sum(len(text) for text, _ in left)
+    left.append((" " * (3 if title_at is None else max(1, title_at - used)), palette.text))
+    left += [(f"#{job.id} ", palette.text + BOLD), (name, palette.text)]
+    return ViewRow(left, [(f"  {told}", palette.past)], band=True)
 
 
 def crash_rows(

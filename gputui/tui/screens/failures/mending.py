@@ -41,7 +41,7 @@ def edit_group(view: FailuresView) -> None:
 
 
 def hold_alike(view: FailuresView) -> None:
-    group, jobs = view.group, view.alike()
+    group, jobs = view.group, view.alike(fresh=True)
     if group is None:
         return
     if not group.common.parameters:

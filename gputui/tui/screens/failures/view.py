@@ -9,11 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
-from gputui.core.job import Held, Job, JobId, Waiting
-from gputui.core.views.amounts import counted
-from gputui.core.views.caution import rerun_manner
-from gputui.core.views.failures import FailureGroup, Failures, said_of
-from gputui.core.views.in_common import alike_waiting, devices_of
+from gputui.core.job import Job, JobId
+from gputui.core.views.failures import FailureGroup, said_of
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
 from gputui.tui.actions.table import view_bindings
@@ -22,9 +19,11 @@ from gputui.tui.screens.view import ALWAYS, FullView
 from gputui.tui.widgets.footer import Offer, OfferedKeys
 from gputui.tui.widgets.view_rows import ViewRow, ViewRows
 
-from .crash_rows import beyond_the_log, crash_rows, excerpt_title
-from .group_rows import BOLD, band_facts, group_rows
+from .crash_rows import beyond_the_log, crash_rows, excerpt_title, strip_row
+from .failure_reading import FailureReading
+from .group_rows import band_facts, group_rows
 from .job_rows import FailedTable, job_table
+from .kind_outlook import KindOutlook
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
@@ -33,6 +32,8 @@ NARROW = 100
 AIRY = 30
 """Rows of the screen from which groups have a blank line between them."""
 WIDEST_TABLE = 56
+LISTED = 200
+"""Jobs of a kind before and after those around the cursor that are rows."""
 OTHER_ROWS = 4
 """Header, band, strip and footer."""
 LEAST_LISTED = 4
@@ -62,8 +63,8 @@ class FailuresView(FullView):
 
     def __init__(self, main: MainScreen) -> None:
         super().__init__(main, "F", "Failures")
-        self._failures = Failures()
-        self._known: object = None
+        self._reading = FailureReading(main.snapshot)
+        self._outlook = KindOutlook()
         self.groups: list[FailureGroup] = []
         self._signature = ""
         """The kind that the cursor is on; it stays on it when others come before it."""
@@ -71,7 +72,6 @@ class FailuresView(FullView):
         self.marked: set[JobId] = set()
         self.on_jobs = False
         self._excerpts: dict[tuple[JobId, int], Excerpt] = {}
-        self._alike: tuple[object, list[JobId]] = (None, [])
         self.kinds = ViewRows(id="kinds")
         self.strip = ViewRows(classes="strip")
         self.head = ViewRows(classes="strip")
@@ -91,23 +91,29 @@ class FailuresView(FullView):
             yield self._between
             yield self.crash
 
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """With keys answered in between."""
+        if self._reading.read_on():
+            self.paint()
+        else:
+            self.set_timer(0.001, self._read_on)
+
     # What is shown
 
     def renew(self) -> None:
-        self._learn()
         palette = palette_of(self.app.theme)
+        if not self._reading.is_done:
+            self.band.show([(f"   reading {len(self.snapshot.jobs):,} jobs", palette.past)])
+            return
+        self.groups = self._reading.groups(self.snapshot, self.main.names)
+        self._settle()
         self.band.show(band_facts(self.groups, palette))
         self._show_groups(palette)
         self._show_lower(palette)
-
-    def _learn(self) -> None:
-        snapshot = self.snapshot
-        if snapshot.jobs is not self._known:
-            self._known = snapshot.jobs
-            for job in snapshot.jobs:
-                self._failures.learn(job)
-        self.groups = self._failures.groups(self.main.names, devices_of(snapshot))
-        self._settle()
 
     def _settle(self) -> None:
         """The cursor stays on its kind and its job; when they are gone, on the first."""
@@ -118,7 +124,8 @@ class FailuresView(FullView):
         self._signature = group.signature
         if self.job not in group.jobs:
             self.job = group.jobs[0]
-        self.marked &= set(group.jobs)
+        if self.marked:
+            self.marked &= set(group.jobs)
 
     @property
     def group(self) -> FailureGroup | None:
@@ -144,15 +151,16 @@ class FailuresView(FullView):
             for rows in (self.strip, self.head, self.jobs, self.crash, self._between):
                 rows.show([])
             return
-        jobs = [self.snapshot[job] for job in group.jobs]
+        cursor = group.jobs.index(self.job)
+        first = max(0, cursor // LISTED - 1) * LISTED
+        jobs = [self.snapshot[job] for job in group.jobs[first : first + 3 * LISTED]]
         room = self.size.width if self._narrow else min(WIDEST_TABLE, self.size.width // 2)
         table = job_table(jobs, self.main.names, self.main.names.of, room, len(self.snapshot.jobs))
         crash_height = self._show_crash(group, self.snapshot[self.job], table, palette)
         self._lay_out(table, crash_height, 1 + len(jobs))
         self.head.show([table.head(palette)])
-        cursor = group.jobs.index(self.job)
         listed = table.rows(jobs, self.job, self.marked, palette, focused=True)
-        self.jobs.show(listed, (cursor, cursor))
+        self.jobs.show(listed, (cursor - first, cursor - first))
         self._between.show([ViewRow([("│", palette.line)])] * self.size.height)
 
     def _lay_out(self, table: FailedTable, crash_height: int, listed: int) -> None:
@@ -175,16 +183,8 @@ class FailuresView(FullView):
         width = self.size.width if self._narrow else self.size.width - table.width - 2
         rows = crash_rows(crash, job, beyond, width, palette)
         self.crash.show(rows)
-        jobs = counted(group.count, "job", "jobs")
-        left = [(f" {jobs}", palette.text + BOLD)]
-        left += [("  ", palette.text), (f"{len(self.marked)} marked", palette.focus + BOLD)] if self.marked else []
-        title = [(f"#{job.id} ", palette.text + BOLD), (plain(self.main.names.of(job)), palette.text)]
-        if self._narrow:
-            left += [("   ", palette.text), *title]
-        else:
-            used = sum(len(text) for text, _ in left)
-            left += [(" " * max(1, table.width + 2 - used), palette.text), *title]
-        self.strip.show([ViewRow(left, [(f"  {excerpt_title(crash)}", palette.past)], band=True)])
+        title_at, name = None if self._narrow else table.width + 2, plain(self.main.names.of(job))
+        self.strip.show([strip_row(group.count, len(self.marked), job, name, title_at, excerpt_title(crash), palette)])
         return len(rows)
 
     def _excerpt(self, job: Job) -> Excerpt:
@@ -202,7 +202,7 @@ class FailuresView(FullView):
         if group is None:
             return OfferedKeys(always=ALWAYS)
         number, brief = len(self.marked) or group.count, self._narrow
-        manner = "" if brief else rerun_manner(self.snapshot, self.picked())
+        manner = "" if brief else self._outlook.manner(self.snapshot, group, self.marked, self.picked)
         rerun = f"Rerun {number:,}{manner}" if number > 1 else f"Rerun{manner}"
         row: list[Offer] = [("rerun_group", rerun), ("edit_group", "Edit" if brief else "Edit and rerun")]
         alike = self.alike()
@@ -211,16 +211,9 @@ class FailuresView(FullView):
         tab = ("failures_tab", "Kinds" if self.on_jobs else "Jobs")
         return OfferedKeys(row, [("mark_failed", "Mark")], [tab], always=ALWAYS)
 
-    def alike(self) -> list[JobId]:
+    def alike(self, *, fresh: bool = False) -> list[JobId]:
         """The waiting jobs that share what the kind shares, and are not held."""
-        group, snapshot = self.group, self.snapshot
-        if group is None or not group.common.parameters or not snapshot.waiting:
-            return []
-        key = (group.common.parameters, snapshot.jobs)
-        if self._alike[0] is None or self._alike[0] != key:
-            waiting = (job for job in snapshot if isinstance(job.state, Waiting) and not isinstance(job.state, Held))
-            self._alike = (key, alike_waiting(waiting, group.common))
-        return self._alike[1]
+        return self._outlook.alike(self.snapshot, self.group, fresh=fresh)
 
     def chosen(self) -> list[Job] | None:
         return [self.snapshot[self.job]] if self.job is not None and self.job in self.snapshot else []

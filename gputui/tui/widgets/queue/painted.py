@@ -117,6 +117,7 @@ class PaintedRows(ScrollView, can_focus=True):
         pids: Mapping[JobId, int] | None = None,
     ) -> None:
         """What rows say besides what their jobs know; only what changed is repainted."""
+        self._pass_time(now)
         row_words = self.told
         before = row_words.whys
         row_words.now = now
@@ -127,6 +128,9 @@ class PaintedRows(ScrollView, can_focus=True):
         if self._shape.changed():
             self._lay_out_anew()
         self.repaint_jobs([*changed, *(job.id for job in self.visible_jobs() if isinstance(job.state, Active))])
+
+    def _pass_time(self, now: float) -> None:
+        """For whoever sorts by it."""
 
     @property
     def shows_pids(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import events
@@ -18,6 +18,7 @@ from gputui.tui.model.rows import Tab
 from gputui.tui.model.sorting import QUEUE_ORDER
 
 from .painted import HEADER, PaintedRows
+from .resorting import Resorting
 
 MANY = 2_000
 """With more jobs changed at once, all rows anew cost less than each for itself."""
@@ -59,6 +60,7 @@ class QueueTable(PaintedRows):
         self._job: JobId | None = None
         self._range_from: JobId | None = None
         self._on_fold = False
+        self._resorting = Resorting(self)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -112,17 +114,9 @@ class QueueTable(PaintedRows):
         else:
             self.repaint_jobs(changed)
 
-    def tell(
-        self,
-        *,
-        now: float,
-        progress: Mapping[JobId, float] | None = None,
-        whys: Mapping[JobId, str] | None = None,
-        pids: Mapping[JobId, int] | None = None,
-    ) -> None:
+    def _pass_time(self, now: float) -> None:
         if self.rows.pass_time(self.snapshot, now):
             self._rows_moved(len(self.rows))
-        super().tell(now=now, progress=progress, whys=whys, pids=pids)
 
     def reset(self, snapshot: Snapshot) -> None:
         """All anew, as when another owner has the session."""
@@ -151,12 +145,16 @@ class QueueTable(PaintedRows):
         rows = self.rows
         rows.tab = tab if tab is not None else rows.tab
         rows.filter = filter if filter is not None else rows.filter
-        rows.reverse = reverse if reverse is not None else rows.reverse
-        if sort is not None and sort != rows.sort:
-            rows.sort = sort
-            rows.rebuild(self.snapshot)
-        else:
+        turned = reverse if reverse is not None else rows.reverse
+        self._resorting.stop()
+        if sort is None or sort == rows.sort:
+            rows.reverse = turned
             rows.restrict(self.snapshot)
+            self._view_turned()
+        else:
+            self._resorting.sort(sort, reverse=turned, then=self._view_turned)
+
+    def _view_turned(self) -> None:
         self._resize_rows()
         self._settle_cursor()
         self._into_sight()
@@ -169,7 +167,7 @@ class QueueTable(PaintedRows):
             self.set_view(sort=QUEUE_ORDER, reverse=False)
         else:
             self.set_view(sort=column, reverse=self.rows.sort == column and not self.rows.reverse)
-        self.action_edge(False)
+        self._resorting.afterwards(lambda: self.action_edge(False))
 
     # Marks
 
