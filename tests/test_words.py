@@ -96,6 +96,20 @@ def test_every_refusal_of_what_was_written_says_more_than_no() -> None:
     assert told(each for each in refusals if not WAY_ON.search(each.text)) == []
 
 
+def test_every_finding_of_the_doctor_that_is_not_well_says_what_helps() -> None:
+    findings = [(module, node) for module, node in nodes(ast.Call) if ast.unparse(node.func) == "Finding"]
+    unwell = [(module, node) for module, node in findings if ast.unparse(node.args[0]) == "False"]
+    assert len(unwell) > 25
+    without = [
+        f"{module}:{node.lineno}" for module, node in unwell if len(node.args) < 3 or text_in(node.args[2]) == ""
+    ]
+    assert without == []
+
+
+def text_in(node: ast.expr) -> str | None:
+    return str(node.value) if isinstance(node, ast.Constant) else None
+
+
 def nodes(kind: type[Node]) -> list[tuple[str, Node]]:
     return [(module, node) for module, tree in sources().items() for node in ast.walk(tree) if isinstance(node, kind)]
 

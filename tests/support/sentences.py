@@ -1,6 +1,6 @@
 """Every sentence the product can say, as its source has it: string literals and f-strings with more than one word.
 
-`python tests/support/sentences.py [MODULE]` prints them by module. Docstrings, and what is said to machines (SQL,
+`python -m support.sentences [MODULE]` in tests/ prints them by module. Docstrings, and what is said to machines (SQL,
 shell, patterns, styles), are left out; `{…}` stands for what is filled in.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from support.house import sources
+from .house import sources
 
 TO_MACHINES = re.compile(
     r"^gputui\.(inside|process|demo\.train|python\.user_code|logs\.(crashes|metrics|likeness|signatures|progress)"
