@@ -23,5 +23,5 @@ def __getattr__(name: str) -> object:
     """The interface is loaded when it is asked for: every verb imports this package, and must start at once."""
     if name not in _FROM_API:
         raise AttributeError(f"module 'gputui' has no attribute {name!r}")
-    found: object = getattr(__import__("gputui.python.api", fromlist=[name]), name)
-    return found
+    value: object = getattr(__import__("gputui.python.api", fromlist=[name]), name)
+    return value

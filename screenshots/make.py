@@ -106,7 +106,7 @@ class Photographer:
         await self._pilot.pause(7)  # until what was said has gone, and the bars have moved
 
     async def dialogs(self) -> None:
-        self._app.main.show_job(max(self._app.main.snapshot.active))
+        self._app.main.table.move_to(max(self._app.main.snapshot.active))
         await self.press("K")
         self.take("kill")
         await self.press("escape", "A")

@@ -130,7 +130,7 @@ class Demo:
         from gputui.demo.tour import Tour
         from gputui.tui.farewell import Way
 
-        guide(main, Tour(self._stage.mend), lambda: main.leave(Way.DETACH))
+        guide(main, Tour(self._stage.mend), lambda: main.on_leave(Way.DETACH))
         begin_jobs(main.bridge, self._stage, self._environment)
 
 

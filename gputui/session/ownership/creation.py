@@ -69,8 +69,8 @@ def _create(paths: Paths, layout: Layout) -> None:
         lock.release()
 
 
-def _of_a_cluster(config: Config, given: GivenLanes) -> dict[str, Any]:
-    if not any(lane.kind is DeviceKind.SLURM for lane in given.lanes):
+def _of_a_cluster(config: Config, given_lanes: GivenLanes) -> dict[str, Any]:
+    if not any(lane.kind is DeviceKind.SLURM for lane in given_lanes.lanes):
         return {}
     return {name: config.get(f"engine.{name}")[0] for name in CLUSTER_OPTIONS}
 

@@ -62,7 +62,8 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
         added = f"#{loaded.jobs[-1]}" if loaded.new == 1 else f"{loaded.new:,} jobs"
         main.say(f"added {added}")
         if loaded.jobs:
-            main.show_job(loaded.jobs[-1])
+            main.paint()
+            main.table.move_to(loaded.jobs[-1])
 
     main.bridge.do(Load(specs, main.environment(), origin), done, lambda why: main.say(why, grave=True))
 

@@ -122,7 +122,7 @@ def _picked(jobs: list[Job], named: set[int]) -> bool:
 def leave(main: MainScreen) -> None:
     snapshot = main.snapshot
     if main.bridge.only_looks or not main.bridge.has_session or not goes_on(snapshot):
-        main.leave(Way.DETACH)
+        main.on_leave(Way.DETACH)
         return
     running, waiting = snapshot.running, snapshot.waiting
     detach = Choice(Way.DETACH, "d", "detach: everything goes on without this screen", also=("q", "ctrl+c"))
@@ -133,7 +133,7 @@ def leave(main: MainScreen) -> None:
     body = f"{running:,} running · {waiting:,} waiting"
     main.ask(
         Ask("Leave", body, [detach] if main.read_only else [detach, *others], cancel="stay"),
-        lambda way: main.leave(Way(way)) if way else None,
+        lambda way: main.on_leave(Way(way)) if way else None,
     )
 
 

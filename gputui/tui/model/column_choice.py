@@ -209,19 +209,19 @@ def _result(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
     results = shape.results
     number = results.main_number.width
     most = max(number + 2, width(results.main_title))
-    made = [
+    columns = [
         QueueColumn(results.main_title, most, Group.RESULT, cells.main, METRIC, "m", right=True, look=cells.value_look)
     ]
     if detail.last:
-        made.append(QueueColumn("last", number, Group.RESULT, cells.last, None, right=True))
+        columns.append(QueueColumn("last", number, Group.RESULT, cells.last, None, right=True))
     if detail.trend == 1:
-        made.append(QueueColumn("", 1, Group.RESULT, cells.glyph, before=0, look=cells.trend_look))
+        columns.append(QueueColumn("", 1, Group.RESULT, cells.glyph, before=0, look=cells.trend_look))
     elif detail.trend:
-        made.append(QueueColumn("trend", detail.trend, Group.RESULT, cells.trend, look=cells.trend_look))
+        columns.append(QueueColumn("trend", detail.trend, Group.RESULT, cells.trend, look=cells.trend_look))
     if detail.second:
         most = max(results.second_number.width - 1, width(results.second_title))
-        made.append(QueueColumn(results.second_title, most, Group.RESULT, cells.second, SECOND, right=True,
+        columns.append(QueueColumn(results.second_title, most, Group.RESULT, cells.second, SECOND, right=True,
                                 look=cells.value_look))  # fmt: skip
     if detail.peak and shape.peaks:
-        made.append(QueueColumn("peak G", 6, Group.RESULT, cells.peak, "peak", right=True))
-    return made
+        columns.append(QueueColumn("peak G", 6, Group.RESULT, cells.peak, "peak", right=True))
+    return columns

@@ -186,13 +186,6 @@ class MainScreen(Screen[None]):
         self.reset()
         self.table.focus()
 
-    def show_job(self, job: JobId) -> None:
-        self.paint()
-        self.table.move_to(job)
-
-    def leave(self, way: Way) -> None:
-        self.on_leave(way)
-
     # Keys
 
     def action_act(self, name: str) -> None:

@@ -40,10 +40,10 @@ class QueuePresenter:
     def restore_order(self) -> None:
         """As the queue was sorted when it was last looked at."""
         owner, table = self._main.bridge.owner, self._main.table
-        if owner is not None and (kept := kept_order(owner.paths.private)) is not None:
-            self._order = kept
-            if kept[0] in (*SORTS, TIME, METRIC, SECOND) or kept[0].startswith(PARAMETER):
-                table.set_view(sort=kept[0], reverse=kept[1])
+        if owner is not None and (stored_order := kept_order(owner.paths.private)) is not None:
+            self._order = stored_order
+            if stored_order[0] in (*SORTS, TIME, METRIC, SECOND) or stored_order[0].startswith(PARAMETER):
+                table.set_view(sort=stored_order[0], reverse=stored_order[1])
 
     def keep_order(self) -> None:
         main, rows = self._main, self._main.table.rows
@@ -98,8 +98,8 @@ class QueuePresenter:
         progress = {job.id: far for job in running[:MOST_PROGRESS] if (far := self._progress_of(job)) is not None}
         pids = {job.id: pid for job in running if (pid := pid_of(job)) is not None} if table.shows_pids else {}
         table.tell(now=self._main.now(), progress=progress, pids=pids)
-        told = [job.id for job in jobs if isinstance(job.state, self._explained())]
-        self._main.bridge.whys(told, self._whys_came)
+        explained = [job.id for job in jobs if isinstance(job.state, self._explained())]
+        self._main.bridge.whys(explained, self._whys_came)
 
     def _explained(self) -> tuple[type, ...]:
         """While the scheduler is paused its banner says why the queue waits; a row need not repeat it."""
@@ -111,8 +111,8 @@ class QueuePresenter:
         files = self._main.bridge.files(job, job.active.attempt) if job.active is not None else None
         if files is None:
             return None
-        found = self._progress.read(Path(files.out), Path(files.err) if files.err else None)
-        return min(found.fraction, 1.0) if found is not None else None
+        progress = self._progress.read(Path(files.out), Path(files.err) if files.err else None)
+        return min(progress.fraction, 1.0) if progress is not None else None
 
     def _whys_came(self, whys: dict[JobId, str]) -> None:
         table = self._main.table
