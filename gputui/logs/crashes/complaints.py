@@ -70,12 +70,13 @@ _FORMS = re.compile(
     r"|forrtl: |Fortran runtime error|thread '.{1,80}' panicked|Uncaught |Unhandled |\s*what\(\): "
     r"|[^\s:]{1,100}: (?:[Cc]annot|[Cc]ould not|[Uu]nable to|[Cc]an't|[Ff]ailed to) \S|[^\s:]{1,60}: +cannot find"
     r"|(?:Cannot|Can't|Could not|Couldn't|Unable to|Failed to|Invalid) \S|.{0,30}ERR! |\*\*\* [A-Z]"
+    r"|(?:.{0,60}? )?\[[EF]\] \S"
 )
 _PLACE = re.compile(
     r"Error in \S{1,200} \(line \d+\)|Error termination|Error in startup|ERROR: script returned|error: called from"
 )
 _INCOMPLETE = re.compile(r"Error using\b|Error in .{1,300} : *$|.{0,300}:$")
-_BOX = re.compile(r"╭─ Error ─")
+_BOX = re.compile(r"╭─ (?:Error|Parsing error|(?:Unrecognized|Required|Missing|Invalid) \w{1,20}) ─")
 _USAGE = re.compile(r"\s{0,4}(?:usage|Usage|USAGE): ")
 _FARTHEST_USAGE_ABOVE, _FARTHEST_USAGE_BELOW = 60, 8
 

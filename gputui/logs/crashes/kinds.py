@@ -83,6 +83,7 @@ _WORDS = tuple(
          r"|NVIDIA-SMI has failed|NVRM: Xid|initialize NVML|nvml error|NVMLError|nvidia-container-cli|No CUDA GPUs"
          r"|CUDA-capable device|compiled with CUDA|on a CUDA device|device-side assert|\[\[gpu\]\]"
          r"|unable to find an engine|no kernel image|illegal memory access|No (?:visible )?GPU"
+         r"|[Mm]emory access fault by GPU"
          r"|\.cuh?:\d+:.{1,300}Assertion"),
         (CrashKind.NETWORK,
          r"resolve host|Name or service not known|[Nn]ame resolution|Max retries exceeded"

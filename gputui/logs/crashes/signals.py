@@ -30,6 +30,7 @@ _GASPS = (
     "Fatal Python error: ", "FATAL ERROR: ", "Fatal glibc error", "terminate called", "pure virtual method called",
     "free()", "malloc", "realloc()", "munmap_chunk", "double free", "corrupted ", "unaligned ", "invalid fastbin",
     "*** stack smashing", "*** buffer overflow", "*** Error in", "*** longjmp",
+    "Unhandled ", "Uncaught ", "Memory access fault", "Fatal error", "fatal error",
 )  # fmt: skip
 _WHAT = "what():"
 _CHECK_FAILED = re.compile(r"F\d{4} \d\d:\d\d|\d{4}-.{0,30}: F \w")

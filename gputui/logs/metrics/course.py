@@ -14,10 +14,10 @@ __all__ = ["Course"]
 _NO_PROGRESS = re.compile(
     r"patience|fold\b|download|loading|shards|map\b|tokeniz|sanity|valid|eval|test|infer|predict|channel|cache|hits|page|"
     r"correct|counter|early|rank|worker|gpu|mem|examples|extract|download|fetch|generat|resolv|cv\b|collect|preproc|filter|"
-    r"sampling|build|copy|upload|unpack|[KMG]i?B\b|B/s|tok/s|images|correct|saved|layers|accuracy|model|files",
+    r"sampling|build|copy|upload|unpack|[KMG]i?B\b|B/s|tok/s|images|correct|saved|layers|accuracy|model|files|linking|compil|install",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|\bep)\W{0,6}$", re.IGNORECASE)
+_EPOCH = re.compile(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|エポック|에포크|\bep)\W{0,6}$", re.IGNORECASE)
 _STEP = re.compile(
     r"(?:steps?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation)(?:\(train\))?\W{0,6}$", re.IGNORECASE
 )
@@ -50,8 +50,6 @@ class Course(Struct):
         return self.part
 
     def take(self, findings: LineFindings) -> None:
-        if eval_phase(findings.phase):
-            return
         known_epoch = any(rank == 1 for rank, _ in findings.coordinates)
         counters = [counter for counter in findings.counters if _is_progress(counter, known_epoch)]
         for number, counter in enumerate(counters):
@@ -94,4 +92,4 @@ class Course(Struct):
 def _is_progress(counter: Counter, known_epoch: bool) -> bool:
     """`(0/4) Epoch 3` is a rank."""
     is_rank = counter.opens and known_epoch and _RANK.match(counter.words) is not None
-    return not is_rank and _NO_PROGRESS.search(counter.words) is None
+    return not is_rank and not eval_phase(counter.phase) and _NO_PROGRESS.search(counter.words) is None

@@ -38,6 +38,8 @@ class Counter:
     bar: bool = False
     opens: bool = False
     """It stands at the beginning of the line."""
+    phase: str | None = None
+    """That the line had told before it."""
 
 
 @dataclass(slots=True)

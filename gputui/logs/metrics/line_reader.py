@@ -201,7 +201,7 @@ def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> N
         if first is not None:
             findings.counters.append(Counter("epoch ", float(first[1]), float(first[2])))
             findings.coordinate("epoch", float(first[1]))
-    inside = bar["inside"]
+    inside, phase = bar["inside"], findings.phase
     postfix = inside.split(", ", 1)[1] if ", " in inside else ""
     rate, _, rest = postfix.partition(", ")
     if "/s" in rate or "s/" in rate or "?" in rate:
@@ -210,6 +210,8 @@ def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> N
     total = number_of(bar["total"]) or 0.0
     done = number_of(bar["done"]) or 0.0
     if total > 0 and not bar["unit"] and "B/s" not in inside:
-        findings.counters.append(Counter(words.rstrip(" :"), done, total, bar=True, opens=not words.strip()))
+        findings.counters.append(
+            Counter(words.rstrip(" :"), done, total, bar=True, opens=not words.strip(), phase=phase)
+        )
         if not any(rank == 1 for rank, _ in findings.coordinates) and not eval_phase(findings.phase):
             findings.coordinates.append((0, done))

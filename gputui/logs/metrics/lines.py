@@ -28,7 +28,8 @@ LONGEST_NAME = 60
 _DOING = re.compile(r"(?:updating|setting|adjusting|reducing|decreasing|changing)\s+(?=\S)", re.IGNORECASE)
 _VALUE_WORD = re.compile(r"[\s_](?:values?|results?|=)$", re.IGNORECASE)
 _PHASE_LEAD = re.compile(
-    r"(?:^|[\[|]|\bEpoch\(|\bIter\(|\bon\s|\bEvaluating\s)\s*(?P<phase>train\w*|val\w*|eval\w*|test\w*|dev|predict\w*|infer\w*|sanity)\b(?=[\s\]):|\-\[]|$)",
+    r"(?:^|[\[|]|\bEpoch\(|\bIter\(|\bon\s|\bEvaluating\s)\s*"
+    r"(?P<phase>train\w*|val\w*|eval\w*|test\w*|dev|predict\w*|infer\w*|sanity|(?<!\[)cv(?=\s[a-z]))\b(?=[\s\]):|\-\[]|$)",
     re.IGNORECASE,
 )
 _OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*[:=]?\s*\(?$", re.IGNORECASE)
@@ -43,7 +44,7 @@ _WIDE = re.compile(r"\s{3,}")
 _FULL_WIDTH = str.maketrans("：，；＝（）％", ":,;=()%")
 """Signs as Chinese and Japanese are written with."""
 _MARKS = re.compile(r"^[^\w(]+")
-_AFTER = re.compile(r"\s{0,2}\w*")
+_AFTER = re.compile(r"(?:[\])]\s{0,2}(?=[A-Z]?[a-z]{2,12}ing\b))?\s{0,2}\w*")
 _NAME_AFTER = re.compile(r"(?P<equals>\s*=)?\s*(?P<name>[^\W\d][\w@ ()-]{1,40}?)\s*(?:[,;|]|$)")
 """Some write the number first: `6.66 avg loss, 0.001 rate`."""
 _DECIMAL_COMMA = re.compile(r"(?<=[:= ])(?P<whole>\d{1,9}),(?P<part>\d{1,12})(?=\s|[%;]|$)")
@@ -203,5 +204,11 @@ def _counter(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     if done <= total and total > 1 and token.unit == "" and not after.startswith("/"):
         noun = _AFTER.match(after)
         findings.counters.append(
-            Counter(f"{gap[-40:]}|{noun[0] if noun else ''}", done, total, opens=not text[: token.start].strip(" [(>"))
+            Counter(
+                f"{gap[-40:]}|{noun[0] if noun else ''}",
+                done,
+                total,
+                opens=not text[: token.start].strip(" [(>"),
+                phase=findings.phase,
+            )
         )

@@ -34,7 +34,7 @@ def _set(words: str) -> frozenset[str]:
 
 TRAIN_WORDS = _set("train training trn tr learn")
 EVAL_WORDS = _set("val valid validation validate validating vali dev eval evaluation evaluating evaluate test testing")
-EVAL_WORDS |= _set("predict prediction holdout heldout tst inference infer")
+EVAL_WORDS |= _set("predict prediction holdout heldout tst cv inference infer")
 PHASE_WORDS = TRAIN_WORDS | EVAL_WORDS
 _OLD = _set("best was previous prev old initial init initscore baseline lowest highest former")
 _SETTING = _set(
@@ -58,7 +58,9 @@ _COUNTED = _set(
     length len"""
 )
 _COORDINATES = {
-    **dict.fromkeys(("epoch", "epoches", "ep", "fold", "epoche", "époque", "época", "epoca", "эпоха", "轮", "轮次"), 1),
+    **dict.fromkeys(
+        ("epoch", "epoches", "ep", "fold", "epoche", "époque", "época", "epoca", "эпоха", "轮", "轮次", "エポック"), 1
+    ),
     **dict.fromkeys(
         ("iter", "iteration", "iterations", "it", "itr", "round", "generation", "gen", "tick", "update"), 2
     ),

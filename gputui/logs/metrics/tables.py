@@ -54,8 +54,8 @@ def header_of(line: str) -> Table | None:
     bars = cells_of(line)
     if bars is not None:
         return _table(bars, [0] * len(bars), [0] * len(bars), "bars")
-    if "," in line and " " not in line.strip():
-        names = line.strip().split(",")
+    names = [name.strip() for name in line.split(",")]
+    if len(names) > 1 and not any(" " in name for name in names):
         return _table(names, [0] * len(names), [0] * len(names), "commas")
     wide = list(_WIDE.finditer(line)) if "  " in line.strip() else []
     loose = any(kind_of(title[0]) is NameKind.UNKNOWN and " " in title[0] for title in wide)
@@ -95,7 +95,7 @@ def _cells(line: str, table: Table) -> list[str] | None:
         cells = cells_of(line)
         return cells if cells is not None and len(cells) == len(table.names) else None
     if table.form == "commas":
-        cells = line.strip().split(",")
+        cells = [cell.strip() for cell in line.split(",")]
         return cells if len(cells) == len(table.names) else None
     wide = [match[0] for match in _WIDE.finditer(line)]
     words = [match[0] for match in _WORD.finditer(line)]
@@ -121,9 +121,14 @@ def _aligned(line: str, table: Table) -> list[str] | None:
     return [*cells, label] if label else cells
 
 
+def _bare(cells: list[str] | None) -> list[str] | None:
+    """A list of one number is the number."""
+    return cells and [cell.strip("[ ]") if _NUMBER.match(cell.strip("[ ]")) else cell for cell in cells]
+
+
 def read_row(line: str, table: Table, findings: LineFindings) -> bool:
     """Adds what the row says; False when it is no row of this table."""
-    cells = _cells(line, table)
+    cells = _bare(_cells(line, table))
     if cells is None or not any(_NUMBER.match(cell) for cell in cells):
         return False
     label = cells.pop() if len(cells) > len(table.names) else ""
