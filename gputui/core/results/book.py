@@ -67,8 +67,9 @@ class ResultBook:
     def load(self, packed: Mapping[JobId, bytes], job_of: Callable[[JobId], Job]) -> None:
         """What is stored, at once."""
         self.results = self.results.with_packed(packed)
-        for results in packed.values():
-            self._jobs_with.update(metric.name for metric in _brief(results).metrics)
+        printed = Counter(tuple(metric.name for metric in _brief(results).metrics) for results in packed.values())
+        for names, jobs in printed.items():
+            self._jobs_with.update(dict.fromkeys(names, jobs))
         self._judge(job_of)
 
     def put(self, news: Mapping[JobId, JobResults], job_of: Callable[[JobId], Job]) -> None:

@@ -23,6 +23,8 @@ _GOES_ON = (StateName.QUEUED, StateName.DELAYED, StateName.BLOCKED)
 SHORTEST_IDLE = 5.0
 """Seconds between two attempts that are called a gap."""
 MOST_ARRIVALS = 1000
+_LOOKED_BACK = 2000
+"""Attempts of a row, for one of a certain job."""
 _REMEMBERED = 51
 """Durations of a group by which the next ones are estimated."""
 
@@ -241,6 +243,22 @@ def running(snapshot: Snapshot) -> Iterator[tuple[LanePlace, Bar]]:
             continue
         for place in places_of(lanes[lane_id]):
             yield place, Bar(job_id, placed.attempt, placed.since, None)
+
+
+def found_run(timeline: Timeline, snapshot: Snapshot, wanted: JobId | None) -> tuple[LanePlace, Bar] | None:
+    """Where this job runs or ran last, as far as one looks back; else what runs, or what ran last."""
+    active = dict(running(snapshot))
+    for place, bar in active.items():
+        if bar.job == wanted:
+            return place, bar
+    for place, row in timeline.rows.items():
+        for index in range(len(row) - 1, max(-1, len(row) - _LOOKED_BACK), -1):
+            if row.jobs[index] == wanted:
+                return place, row.bar(index)
+    if active:
+        return next(iter(active.items()))
+    newest = max(((row.starts[-1], place) for place, row in timeline.rows.items() if len(row)), default=None)
+    return (newest[1], timeline.row(newest[1]).bar(-1)) if newest is not None else None
 
 
 def queue_key(job: Job) -> tuple[float, float, JobId]:

@@ -15,6 +15,7 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.views.amounts import counted
 from gputui.engines.protocol import LEFT_BEHIND, Since
 from gputui.process.folder_id import FolderId
+from gputui.process.memory import collect_rarely
 from gputui.process.world import World, this_world
 from gputui.session.environment import captured, digest
 from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
@@ -50,6 +51,7 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
 
     `adopt`: the user says that nothing of it runs where it lived.
     """
+    collect_rarely()
     notices = list(paths.notices)
     world, folder = this_world(), FolderId.of(paths.private)
     if not adopt:

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from gputui.core.job import Job
 from gputui.core.timeline.cells import TICKS, Window, moved_to_show, panned, whole, zoomed
-from gputui.core.timeline.rows import Bar, LanePlace, Timeline, running
+from gputui.core.timeline.rows import Bar, LanePlace, Timeline, found_run, running
 from gputui.core.timeline.spans import RecordedSpan
 from gputui.core.views.amounts import duration_words, moment
 from gputui.tui.actions.looking import show_log
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 4000
 """Jobs that are read before keys are looked at again."""
+DRAWN_EVERY = 0.9
 SPANS_EVERY = 5.0
 """Seconds after which the owner is asked for its record again."""
 
@@ -46,6 +47,9 @@ class TimelineView(FullView):
         self._unread: Iterator[Job] | None = iter(self._jobs)
         self._spans: list[RecordedSpan] = []
         self._spans_at = float("-inf")
+        self._drawn: tuple[object, object, object] | None = None
+        """Of what the picture on the screen is."""
+        self._drawn_at = float("-inf")
         self._window: Window | None = None
         """None: all of the session, whatever comes."""
         self._place: LanePlace | None = None
@@ -79,7 +83,19 @@ class TimelineView(FullView):
         self._ask_for_spans()
         if self._unread is None:
             self._take_over()
-            self._draw()
+            if self._is_due():
+                self._draw()
+
+    def _is_due(self) -> bool:
+        """Once a second, and at once when something else is shown: that samples came is no reason to draw all again."""
+        shown = (self._window, self._place, self._bar, self.chart.size, self.app.theme)
+        drawn = (self._jobs, self._spans, shown)
+        before, self._drawn = self._drawn, drawn
+        same = before is not None and before[0] is drawn[0] and before[1] is drawn[1] and before[2] == shown
+        if same and time.monotonic() - self._drawn_at < DRAWN_EVERY:
+            return False
+        self._drawn_at = time.monotonic()
+        return True
 
     def _ask_for_spans(self) -> None:
         if time.monotonic() - self._spans_at >= SPANS_EVERY:
@@ -148,25 +164,9 @@ class TimelineView(FullView):
 
     def _choose_last(self) -> None:
         """What the queue's cursor is on, where that ran; else what runs, or ran last."""
-        active = dict(running(self.snapshot))
-        wanted = self.main.table.cursor
-        for place, bar in active.items():
-            if bar.job == wanted:
-                self._place, self._bar = place, bar
-                return
-        for place, row in self._timeline.rows.items():
-            for index in range(len(row) - 1, max(-1, len(row) - 2000), -1):
-                if row.jobs[index] == wanted:
-                    self._place, self._bar = place, row.bar(index)
-                    return
-        if active:
-            self._place, self._bar = next(iter(active.items()))
-            return
-        rows = [(row.starts[-1], place) for place, row in self._timeline.rows.items() if len(row)]
-        if rows:
-            self._place = max(rows)[1]
-            row = self._timeline.row(self._place)
-            self._bar = row.bar(len(row) - 1)
+        found = found_run(self._timeline, self.snapshot, self.main.table.cursor)
+        if found is not None:
+            self._place, self._bar = found
 
     def _same_bar(self) -> Bar | None:
         """A running one that has ended meanwhile."""
