@@ -56,6 +56,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """The job that is best by it."""
     trouble: str | None = None
     """What keeps the owner from working as it should, in one sentence."""
+    unavailable: str = ""
+    """Why its engine cannot be reached; the same as `trouble` where nothing else is."""
 
     def __getitem__(self, job_id: JobId) -> Job:
         return self.jobs[job_id - self.first_id]
@@ -99,4 +101,5 @@ def take_snapshot(scheduler: Scheduler, version: int) -> Snapshot:
         leaving=tuple(board.leaving()),
         holders=dict(board.holders),
         submitted=dict(scheduler.submitted),
+        unavailable=scheduler.unavailable,
     )

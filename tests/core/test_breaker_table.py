@@ -748,7 +748,7 @@ def test_the_cause_is_a_true_message_and_says_how_many_others_there_are() -> Non
 def test_a_waiting_job_says_which_one_is_tried_and_when() -> None:
     world = opened()
     paused = f"the scheduler is paused: 3 jobs: {SHAPES}"
-    assert world.why(5) == f"{paused}; tries #4 in 10:00"
+    assert world.why(5) == f"{paused}; tries #4 in 10:00 or at a success"
     world.wait(PROBE)
     assert world.why(5) == f"{paused}; #4 is tried as soon as it fits"
     world.start()

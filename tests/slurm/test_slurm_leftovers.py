@@ -62,6 +62,14 @@ def test_stop_says_that_nothing_is_left_when_slurm_has_nothing_left(pending: Hom
     assert ours(full) == []
 
 
+def test_stop_names_what_a_silent_slurm_could_not_be_told(pending: Home, full: Cluster) -> None:
+    full.kill_controller(signal.SIGTERM)
+    done = told(pending, "stop")
+    assert "nothing of gputui runs here any more; 1 job waits" in done.stdout
+    assert "Slurm did not answer: #0 may still stand in its queue." in done.stderr
+    assert done.returncode == 1
+
+
 def test_pause_counts_what_has_begun_and_takes_the_rest_back(pending: Home, full: Cluster) -> None:
     done = told(pending, "pause")
     assert "paused: nothing runs, 1 job waits" in done.stdout + done.stderr

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from gputui.cli.calling import INTERRUPTED, again, carry_out, session
 from gputui.cli.output.words import out, say
 from gputui.cli.parsing.parser import Options, Parser
 from gputui.core.events import Pause, PauseKind, Requeue
-from gputui.core.job import StateName
+from gputui.core.job import EngineName, JobId, StateName
 from gputui.core.mode import Mode
 from gputui.core.views.amounts import counted
 from gputui.core.views.standing import Word
@@ -26,9 +27,15 @@ Told = dict[tuple[int, int], float]
 """When the attempts began that were told to stop, by job and number."""
 
 NAP = 0.1
+HEARD_WITHIN = 10.0
+"""Seconds after which a job in a cluster that should have been killed was not heard of."""
 OWNERS_GO_WITHIN = 10.0
 GIVEN_UP = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOST)
 """What a job is of which something could not be ended."""
+
+
+class OutOfReach(Exception):
+    """Jobs that cannot be told to stop now; the message says which, and why."""
 
 
 def parser(verb: str) -> Parser:
@@ -54,6 +61,9 @@ def work(options: Options) -> int:
     except KeyboardInterrupt:
         say(f"the jobs are still being stopped; {again(options, 'gputui stop')} watches on")
         return INTERRUPTED
+    except OutOfReach as error:
+        say(plain(f"{error}; it is told again until it is heard, and {again(options, 'gputui stop')} watches on"))
+        return 1
     given_up = client.ask(Listing(states=list(GIVEN_UP))).jobs
     if status.owner is not None:
         dismiss(client)
@@ -83,6 +93,8 @@ def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
             jobs = client.ask(Listing(jobs=status.active)).jobs
             requeue(client, [job for job in jobs if (job.id, job.attempt) not in stopped_jobs])
             stopped_jobs |= {(job.id, job.attempt): job.started for job in jobs if job.started is not None}
+            if is_out_of_reach(status, jobs):
+                raise OutOfReach(f"{status.trouble}: {named([job.id for job in jobs])} could not be stopped there")
             progress.show(countdown(jobs, time.monotonic() - begun))
             time.sleep(NAP)
     finally:
@@ -103,8 +115,19 @@ def requeue(client: Client, jobs: list[ListedJob]) -> None:
         client.ask(Commands(events), work=True)
 
 
+def is_out_of_reach(status: SessionStatus, jobs: list[ListedJob]) -> bool:
+    """They run in a cluster that has not answered since they were to be killed."""
+    if status.engine is EngineName.LOCAL or not status.trouble or not jobs:
+        return False
+    return all(job.kill_at is not None and time.time() > job.kill_at + HEARD_WITHIN for job in jobs)
+
+
+def named(jobs: Sequence[JobId]) -> str:
+    return ", ".join(f"#{job}" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
+
+
 def countdown(jobs: list[ListedJob], waited: float) -> str:
-    names = ", ".join(f"#{job.id}" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
+    names = named([job.id for job in jobs])
     deadlines = [job.kill_at for job in jobs if job.kill_at is not None]
     until_then = f"killed in {max(0, int(max(deadlines) - time.time()))} s" if deadlines else f"for {int(waited)} s"
     return f"stopping {len(jobs)} running: {names} · {until_then}"
@@ -143,7 +166,18 @@ def verified(
         say("that it is stopped could not be stored: the next gputui goes on. With room on the disk: gputui stop")
         return 1
     out(f"nothing of gputui runs here any more; {wait}" + (f". To go on: {resume}" if to_go_on else ""))
-    return 0
+    return 0 if status.engine is EngineName.LOCAL else left_in_slurm(client)
+
+
+def left_in_slurm(client: Client) -> int:
+    """Places in its queue that could not be given back."""
+    from gputui.engines.slurm.leftovers import noted
+
+    jobs = noted(client.private)
+    if jobs:
+        say(f"Slurm did not answer: {named(jobs)} may still stand in its queue. Nothing of it will run there,")
+        say("and the next gputui that works on the session takes it out; squeue --me shows it")
+    return int(bool(jobs))
 
 
 def is_kept(client: Client) -> bool:

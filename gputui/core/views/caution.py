@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
     from gputui.core.snapshot import Snapshot
 
+AT_A_SUCCESS = " or at a success"
+"""What brings the next try forward, behind its time."""
+
 
 class Caution(Struct, frozen=True, kw_only=True):
     """A scope in which jobs do not just start, as a snapshot has it."""
@@ -148,4 +151,11 @@ def goes_on_by(scheduler: Scheduler, scope: Scope, now: float) -> str:
         return "resume or rerun goes on"
     if seen_caution.due or seen_caution.at <= now:
         return f"#{seen_caution.job} is tried as soon as it fits"
-    return f"tries #{seen_caution.job} in {duration_exact(seen_caution.at - now)}"
+    sooner = AT_A_SUCCESS if _something_runs(scheduler, seen_caution) else ""
+    return f"tries #{seen_caution.job} in {duration_exact(seen_caution.at - now)}{sooner}"
+
+
+def _something_runs(scheduler: Scheduler, caution: Caution) -> bool:
+    """What was started before the crashes, so that its success makes the next try due."""
+    jobs = (scheduler.book[job] for job in scheduler.book.active)
+    return any(isinstance(job.state, Running | Starting) and caution.covers(job) for job in jobs)

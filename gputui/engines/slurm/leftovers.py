@@ -1,6 +1,6 @@
 """Attempts that were taken back and may still stand in Slurm's queue: they never run, but hold a place of the user's.
 
-A file says that there may be some, until Slurm was asked after the last one and listed none: so whoever comes next
+A file names those that there may be, until Slurm was asked after the last one and listed none: so whoever comes next
 knows it too.
 """
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from gputui.core.job import JobId
 from gputui.engines.claims import Claims, Revoked
 
 from .answers import Phase, SlurmJob
@@ -36,11 +37,15 @@ class Leftovers:
         self._lock = threading.Lock()
         self._noted_at = float("-inf")
 
-    def note(self) -> None:
-        """One is about to be taken back, or just was."""
+    def note(self, job: JobId, attempt: int) -> None:
+        """It is about to be taken back, or just was."""
         with self._lock, suppress(OSError):
             self._noted_at = time.monotonic()
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            line = b"%d.%d\n" % (job, attempt)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "r+b", buffering=0) as file:
+                if line not in file.readlines():
+                    file.write(line)
 
     def none_at(self, asked_at: float) -> None:
         """Slurm, asked then, listed none."""
@@ -70,6 +75,16 @@ class Leftovers:
             return False
         key = _key(token.removeprefix(self._mine))
         return key is not None and isinstance(self._claims.read(*key), Revoked)
+
+
+def noted(private: str) -> list[JobId]:
+    """The jobs whose attempts may still stand in Slurm's queue, as the session's private folder tells."""
+    try:
+        with open(f"{private}/{MARK}", encoding="ascii", errors="replace") as file:
+            keys = [_key(line.strip()) for line in file]
+    except OSError:
+        return []
+    return sorted({key[0] for key in keys if key is not None})
 
 
 def _key(words: str) -> Key | None:

@@ -25,7 +25,7 @@ class Withdrawal:
     def take_back(self, key: Key) -> NeverRan | NoRoom | None:
         """None: it has begun. In any thread but the owner's."""
         claims, leftovers = self._parts.claims, self._parts.leftovers
-        leftovers.note()
+        leftovers.note(*key)
         try:
             revoked = claims.revoke(*key)
         except OSError as error:
@@ -33,7 +33,7 @@ class Withdrawal:
         if not revoked and not isinstance(claims.read(*key), Revoked):
             return None
         self._parts.revoked.add(key)
-        leftovers.note()
+        leftovers.note(*key)
         reached(Step.REVOKED)
         return NeverRan()
 

@@ -41,6 +41,9 @@ MONITOR = Notice(
 """For a screen without a session."""
 
 
+UNAVAILABLE_WAY_OUT = (
+    "it goes on by itself when the cluster answers · what runs there runs on · gputui doctor looks"
+)
 TROUBLE_WAY_OUT = "nothing is lost, it goes on by itself · K and B end jobs meanwhile, other changes are refused"
 
 
@@ -83,7 +86,9 @@ def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str |
     if unseen is not None:
         shown_notices.append(Notice("! LAST SEEN", unseen, "goes on by itself when an owner answers"))
     if snapshot.trouble is not None:
-        shown_notices.append(Notice("! TROUBLE", snapshot.trouble, TROUBLE_WAY_OUT, grave=True))
+        of_engine = snapshot.trouble == snapshot.unavailable
+        way_out = UNAVAILABLE_WAY_OUT if of_engine else TROUBLE_WAY_OUT
+        shown_notices.append(Notice("! TROUBLE", snapshot.trouble, way_out, grave=True))
     if snapshot.mode is Mode.DRAINING:
         runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
         what = f"nothing new starts; {runs}"

@@ -13,7 +13,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
 from gputui.core.views.amounts import counted, duration_exact, moment
 from gputui.core.views.arguments import FLAG
-from gputui.core.views.caution import Caution, crashed_alike, rerun_manner, rule, still_running, telling
+from gputui.core.views.caution import AT_A_SUCCESS, Caution, crashed_alike, rerun_manner, rule, still_running, telling
 from gputui.core.views.in_common import devices_of, place_of, places_told
 from gputui.core.views.parameter_columns import parameters_of, short_names
 from gputui.logs.plain import plain
@@ -25,7 +25,6 @@ SHOWN_JOBS = 8
 MOST_PARAMETERS = 3
 BAR = 26
 SHORTEST_BAR = 8
-AT_A_SUCCESS = " or at a success"
 LONGEST_NAME = 24
 EDGES = 3
 """Columns of a row that are not for words."""
