@@ -47,7 +47,9 @@ def test_where_and_when_it_began_is_told(machine: SlurmMachine) -> None:
 def test_a_job_that_others_cancel_says_so(machine: SlurmMachine, slurm: Cluster) -> None:
     machine.start(FOREVER)
     machine.pid_in("ready")
-    slurm.ask("scancel", number_of(machine))
+    with slurm.patience():
+        slurm.ask("scancel", number_of(machine))
+        machine.until(machine.has_ended)
     assert machine.end_of() == Exited(128 + signal.SIGTERM)
     assert machine.ends()[0].signature == "it was cancelled in Slurm, not by gputui"
 

@@ -73,9 +73,10 @@ def test_only_who_asked_for_it_is_run_again_after_a_node_went_and_only_once_it_i
     owner.communicate()
     # The owner is gone when the node goes, as is likely: it may well be the node that fails.
     nodes = {begun.node for job in (0, 1) if (begun := Claims(str(session.claims_folder)).begun(job, 1)) is not None}
-    for node in nodes:
-        slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
-    done = session.run(gpus="slurm:2")
+    with slurm.patience():
+        for node in nodes:
+            slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
+        done = session.run(gpus="slurm:2")
     assert done.returncode == 1, done.stderr
     assert session.runs() == {"asked": 2, "did-not": 1}
     asked, did_not = session.jobs()

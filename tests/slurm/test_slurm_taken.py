@@ -29,9 +29,10 @@ SAVES = "trap 'echo saved; exit 0' TERM; echo $$ >ready; while :; do sleep 0.1; 
 
 @pytest.fixture
 def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
-    machine = SlurmMachine(tmp_path)
-    yield machine
-    machine.clear_away()
+    with slurm.patience():
+        machine = SlurmMachine(tmp_path)
+        yield machine
+        machine.clear_away()
 
 
 def begun(machine: SlurmMachine) -> BatchBegun:

@@ -127,6 +127,21 @@ class Cluster:
         self.settings.update(settings)
         slurm_conf.write(self.folder, self._port, self.nodes, self.settings)
 
+    @contextmanager
+    def patience(self, seconds: int = 60) -> Iterator[None]:
+        """What Slurm tells to end has so much time before it is killed: a busy machine may need it."""
+        usual = slurm_conf.SETTINGS["KillWait"]
+        self._reconfigure(KillWait=str(seconds))
+        try:
+            yield
+        finally:
+            self._reconfigure(KillWait=usual)
+
+    def _reconfigure(self, **settings: str) -> None:
+        self.write_conf(**settings)
+        until(self.listening, "the controller answers")
+        self.ask("scontrol", "reconfigure")
+
     def _prove(self) -> None:
         """Idle is not ready: the scheduler begins some seconds after its daemon. A job over all nodes tells."""
         names = {node.name for node in self.nodes}

@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, str] = {
     "JobAcctGatherType": "jobacct_gather/none",
     "ReturnToService": "2",
     "JobRequeue": "0",
-    "KillWait": "30",  # a busy machine takes its time to end what is told to
+    "KillWait": "5",
     "MessageTimeout": "5",  # a dead controller is given up after about twice that
     "SlurmctldTimeout": "30",
     "SlurmdTimeout": "60",  # a busy machine is no dead node

@@ -52,7 +52,14 @@ class Orders:
         fresh = [number for number in numbers if number not in self._cancelled]
         self._cancelled = set(numbers)
         if fresh:
-            self.errands.add(partial(self._run, *fresh))
+            self.errands.add(partial(self._cancel, fresh))
+
+    def _cancel(self, numbers: list[str]) -> None:
+        """What was not heard is ordered again when it is listed again."""
+        try:
+            self._commands.cancel(*numbers)
+        except SlurmError:
+            self._cancelled = self._cancelled.difference(numbers)
 
     def _signal(self, attempt: BatchAttempt, reach: str, name: str) -> None:
         self.errands.add(partial(self._run, reach, "-s", name, "-u", self.user, "-n", job_name(attempt.token)))

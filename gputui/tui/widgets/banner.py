@@ -41,9 +41,7 @@ MONITOR = Notice(
 """For a screen without a session."""
 
 
-UNAVAILABLE_WAY_OUT = (
-    "it goes on by itself when the cluster answers · what runs there runs on · gputui doctor looks"
-)
+UNAVAILABLE_WAY_OUT = "it goes on by itself when the cluster answers · what runs there runs on · gputui doctor looks"
 TROUBLE_WAY_OUT = "nothing is lost, it goes on by itself · K and B end jobs meanwhile, other changes are refused"
 
 
