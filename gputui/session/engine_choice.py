@@ -12,12 +12,11 @@ from functools import partial
 from gputui.core.job import EngineName, JobId, Purpose
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Abilities, Engine, Launch, Report, Survivor
+from gputui.engines.queue_mark import MARK
 from gputui.process.event_loop import EventLoop
 
 _TRACE_OF_SLURM = "news"
 """A folder of the private one that only the engine of a cluster makes."""
-_LEFT_BY_SLURM = "news/withdrawn"
-"""Its mark that attempts which were taken back may still stand in the cluster's queue."""
 
 
 def engines(loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> Engine:
@@ -69,7 +68,7 @@ class ChosenEngine:
         there = [survivor for survivor in survivors if survivor.engine is not EngineName.LOCAL]
         self._there |= {(survivor.job, survivor.attempt) for survivor in there}
         self._local.recover([survivor for survivor in survivors if survivor.engine is EngineName.LOCAL])
-        if there or self._has(_LEFT_BY_SLURM):
+        if there or self._has(MARK):
             self._other().recover(there)
 
     def withdraw(self, job: JobId, attempt: int) -> None:

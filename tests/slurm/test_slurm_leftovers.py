@@ -16,8 +16,7 @@ from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
 from gputui.core.events import NeverRan, Submitted
-from gputui.engines.slurm.leftovers import MARK
-from gputui.session import engine_choice
+from gputui.engines.queue_mark import MARK
 
 
 @pytest.fixture
@@ -100,7 +99,3 @@ def test_what_a_lost_owner_took_back_is_cancelled_by_the_next(machine: SlurmMach
     machine.until(lambda: not mark.exists())
     assert ours(full) == []
     assert not os.path.exists(machine.folder / "ran")
-
-
-def test_the_next_owner_looks_for_the_mark_that_is_left() -> None:
-    assert engine_choice._LEFT_BY_SLURM == MARK

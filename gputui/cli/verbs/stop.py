@@ -171,9 +171,9 @@ def verified(
 
 def left_in_slurm(client: Client) -> int:
     """Places in its queue that could not be given back."""
-    from gputui.engines.slurm.leftovers import noted
+    from gputui.engines.queue_mark import jobs_in_queue
 
-    jobs = noted(client.private)
+    jobs = jobs_in_queue(client.private)
     if jobs:
         say(f"Slurm did not answer: {named(jobs)} may still stand in its queue. Nothing of it will run there,")
         say("and the next gputui that works on the session takes it out; squeue --me shows it")

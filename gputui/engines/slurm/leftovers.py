@@ -14,14 +14,12 @@ from contextlib import suppress
 
 from gputui.core.job import JobId
 from gputui.engines.claims import Claims, Revoked
+from gputui.engines.queue_mark import MARK, key_of
 
 from .answers import Phase, SlurmJob
 from .commands import SlurmCommands, SlurmError
-from .records import Key
 from .submission import token_of
 
-MARK = "news/withdrawn"
-"""In the session's private folder; `session.engine_choice` looks for it there."""
 OWN_PATIENCE, INHERITED_PATIENCE = 4.0, 2.0
 """Seconds that a leaving owner waits for Slurm: for what it took back itself, and for what others did."""
 
@@ -73,20 +71,5 @@ class Leftovers:
         token = token_of(job)
         if token is None or not token.startswith(self._mine):
             return False
-        key = _key(token.removeprefix(self._mine))
+        key = key_of(token.removeprefix(self._mine))
         return key is not None and isinstance(self._claims.read(*key), Revoked)
-
-
-def noted(private: str) -> list[JobId]:
-    """The jobs whose attempts may still stand in Slurm's queue, as the session's private folder tells."""
-    try:
-        with open(f"{private}/{MARK}", encoding="ascii", errors="replace") as file:
-            keys = [_key(line.strip()) for line in file]
-    except OSError:
-        return []
-    return sorted({key[0] for key in keys if key is not None})
-
-
-def _key(words: str) -> Key | None:
-    job, _, attempt = words.partition(".")
-    return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
