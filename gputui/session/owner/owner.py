@@ -19,18 +19,17 @@ from gputui.core.lanes import Lane
 from gputui.core.results import Curve, JobResults
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
-from gputui.core.steps import Step, reached
 from gputui.core.timeline.spans import RecordedSpan
 from gputui.core.views.outlook import goes_on
 from gputui.core.views.standing import standing
-from gputui.engines.protocol import EngineFactory, Since
+from gputui.engines.protocol import EngineFactory
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.threads import NoThread, begin
 from gputui.session.devices.gpu_file import GpuFile
 from gputui.session.engine_choice import engines
 from gputui.session.errors import SessionError
 from gputui.session.feeds.feeds import Feeds
-from gputui.session.files.last_look import LastLook, forget_look, leave_look
+from gputui.session.files.last_look import LastLook, leave_look
 from gputui.session.files.layouts import Layout
 from gputui.session.files.paths import Paths
 from gputui.session.messages.socket_requests import Commands
@@ -45,7 +44,7 @@ from .folder_check import FolderCheck
 from .hang_watch import watch_for_hangs
 from .parts import Parts
 from .publication import Publication
-from .survivors import survivors, unnoted_ends
+from .survivors import recover
 from .ticket import Ticket, Work
 from .turn import Turn
 
@@ -241,7 +240,7 @@ class Owner:
 
     def _run(self) -> None:
         try:
-            self._recover(self.parts.opened.since)
+            recover(self.parts)
             self.parts.news.kick()
             if self.places:
                 self._begin_placing()
@@ -250,16 +249,6 @@ class Owner:
             self._fail()
         finally:
             self._let_go()
-
-    def _recover(self, since: Since) -> None:
-        reached(Step.RECOVERY_BEGUN)
-        forget_look(self.ground.paths.private)
-        book = self.scheduler.book
-        self.engine.recover(survivors(book, self.folders, since=since))
-        self.engine.gc(all_dead=since is not Since.NOTHING)
-        for job, attempt in unnoted_ends(book, self.engine.claimed()):
-            self.parts.info_writer.note(job, over=attempt)
-        reached(Step.RECOVERED)
 
     def _begin_placing(self) -> None:
         self._backups = Backups(self.loop, self.parts.store, self.ground.paths, self.journal)

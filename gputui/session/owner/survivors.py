@@ -6,8 +6,24 @@ from collections.abc import Iterable
 
 from gputui.core.book import Book
 from gputui.core.job import Job, JobId
+from gputui.core.steps import Step, reached
 from gputui.engines.protocol import Since, Survivor
 from gputui.session.files.folders import Folders
+from gputui.session.files.last_look import forget_look
+
+from .parts import Parts
+
+
+def recover(parts: Parts) -> None:
+    """In the owner's thread, before its first turn."""
+    reached(Step.RECOVERY_BEGUN)
+    forget_look(parts.ground.paths.private)
+    book, since = parts.scheduler.book, parts.opened.since
+    parts.engine.recover(survivors(book, parts.folders, since=since))
+    parts.engine.gc(all_dead=since is not Since.NOTHING)
+    for job, attempt in unnoted_ends(book, parts.engine.claimed()):
+        parts.info_writer.note(job, over=attempt)
+    reached(Step.RECOVERED)
 
 
 def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:
