@@ -13,6 +13,8 @@ from .values import BadValue
 
 __all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list", "unreadable"]
 
+LARGEST = 64 << 20
+"""Bytes of a file that is read at once."""
 LONGEST_COMMAND = 128 * 1024 - 1024
 """Bytes. The kernel takes 128 KiB for one argument; the rest is left to whatever wraps the command."""
 
@@ -57,6 +59,18 @@ def unreadable(path: str, error: Exception) -> BadInput:
         return BadInput(f"{shown(path)} may not be read by you; check its permissions")
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return BadInput(f"{shown(path)} cannot be read: {reason}; check its name")
+
+
+def read_whole(path: str, meant: str) -> bytes:
+    """All of a file that is read at once; BadInput if it is too large to be `meant`."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if len(data) > LARGEST:
+        raise BadInput(f"{shown(path)} is larger than {LARGEST >> 20} MB; is it {meant}?")
+    return data
 
 
 class CommandLines:

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from .command_list import read_whole
 from .source import BadInput, shown
 
 __all__ = ["Place", "SpecDocument", "parse_toml", "parse_yaml", "read_document"]
 
-LARGEST = 64 << 20
 Place = tuple[str | int, ...]
 
 
@@ -30,15 +30,7 @@ class SpecDocument(Struct, frozen=True):
 
 
 def read_document(path: str) -> SpecDocument:
-    from .command_list import unreadable
-
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-    if len(data) > LARGEST:
-        raise BadInput(f"{shown(path)} is larger than {LARGEST >> 20} MB; is it a file of jobs?")
+    data = read_whole(path, "a file of jobs")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

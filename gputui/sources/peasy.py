@@ -9,7 +9,7 @@ import shlex
 
 from gputui.core.views.amounts import counted
 
-from .command_list import unreadable
+from .command_list import read_whole
 from .job_table import checked_command
 from .settings.table import JobSettings
 from .source import BadInput, Draft, shown
@@ -18,18 +18,9 @@ from .values import BadValue, text
 
 __all__ = ["parse_batch", "read_batch"]
 
-LARGEST = 64 << 20
-
 
 def read_batch(path: str) -> list[Draft]:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-    if len(data) > LARGEST:
-        raise BadInput(f"{shown(path)} is larger than {LARGEST >> 20} MB; is it a batch?")
-    return parse_batch(data, path)
+    return parse_batch(read_whole(path, "a batch"), path)
 
 
 def parse_batch(data: bytes, origin: str) -> list[Draft]:
