@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputui.logs.metrics import MetricReader, MetricReading
+from gputui.logs.metrics.names import NameKind, kind_of
 
 Sample = dict[str, Any]
 CORPUS = Path(__file__).parent / "corpus"
@@ -90,6 +91,52 @@ def test_programs_that_the_rules_were_not_written_for_are_read_too() -> None:
         wanted = sample["progress"]
         assert wanted == "any" or progress == wanted or abs((progress or 0) - (wanted or 0)) < 0.01, sample["id"]
     assert len(missed) <= 0.08 * labelled, "\n".join(missed)
+
+
+FORMS = {
+    "a number before its name": ("9: 6.5, 6.66 avg loss, 0.001 rate\n", {"avg_loss": 6.66}),
+    "decimal commas": ("Verlust: 0,412 · Genauigkeit: 91,2 %\n", {"Verlust": 0.412, "Genauigkeit": 91.2}),
+    "a rate alone, after an epoch": ("Epoch 3\nlr: 0.01\n", {"lr": 0.01}),
+    "a rate alone, before any": ("lr: 0.01\n", {}),
+    "rows that are results": ("     Train | Valid\nacc  | 0.8 | 0.7\n", {"Train_acc": 0.8, "Valid_acc": 0.7}),
+    "metric and value": (
+        "|Task|Metric|Value|\n|---|---|---|\n|arc|acc|0.4|\n| |f1|0.5|\n",
+        {"arc_acc": 0.4, "arc_f1": 0.5},
+    ),
+    "a header of two lines": (
+        "|Epoch|Batch|Batch|\n| |Loss|Accuracy|\n|1|2.3|14.0%|\n",
+        {"Batch_Loss": 2.3, "Batch_Accuracy": 14},
+    ),
+    "a list of one in a cell": ("| Epoch | time | recall |\n|   6   | 9.1  | [0.03] |\n", {"recall": 0.03}),
+    "blanks in CSV": ("Epoch ,LR ,RMSE\n   0 ,0.1 , 14.5\n", {"LR": 0.1, "RMSE": 14.5}),
+    "an open bracket": ("Epoch 3, loss[loss=0.2, over 9.0 frames. ]\n", {"loss": 0.2}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_gives_what_it_names(form: str) -> None:
+    printed, named = FORMS[form]
+    readings = MetricReader().feed(printed.encode())
+    assert {reading.name: reading.value for reading in readings if kind_of(reading.name) is not NameKind.OTHER} == named
+
+
+@pytest.mark.parametrize(
+    ("printed", "progress"),
+    [
+        ("[batch=120/4000]:", 0.03),
+        ("[ 42.0%] 4200 of 10000 steps done", 0.42),
+        ("Train Epoch: 12 [40%]", 0.4),
+        ("acc: 0.81, loss: 0.4 ||:  42%|####2     | 420/1000 [00:31<00:43, 13.41it/s]", 0.42),
+        ("Epoch 12/50  train: loss=0.4  |  valid: loss=0.5", 0.24),
+        ("INFO Train: [2/4][5/10] loss 3.4", 0.375),
+        ("(0/4) Epoch 3, loss 0.2", None),
+        ("[12/121] Building CUDA object a.cu.o", None),
+    ],
+)
+def test_a_counter_tells_how_far_it_is_unless_it_counts_something_else(printed: str, progress: float | None) -> None:
+    reader = MetricReader()
+    reader.feed(f"{printed}\n".encode())
+    assert reader.progress == pytest.approx(progress)
 
 
 @given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 2000), max_size=6))

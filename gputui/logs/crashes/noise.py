@@ -52,7 +52,8 @@ _AFTERMATH = re.compile(
     r"|.{0,120}(?:elastic/multiprocessing|elastic\.multiprocessing|Sending process \d+ closing signal)"
     r"|E\d{4} .{0,200}(?:failed \(exitcode|error_handler)|Set the environment variable HYDRA_FULL_ERROR"
     r"|Error executing job with|Node\.js v|tar: E(?:rror is not|xiting with)|Compilation (?:failed|terminated)"
-    r"|\d+ errors? (?:detected|generated)|.{0,10}Process completed with exit code|\[signal SIG[A-Z]{2,8}: "
+    r"|\d+ errors? (?:detected|generated)|.{0,10}Process completed with exit code"
+    r"|\[signal SIG[A-Z]{2,8}: |rsync error: "
 )
 
 

@@ -23,7 +23,7 @@ _STEP = re.compile(
 )
 _NOUN = re.compile(r"\s*(?:steps?|iter(?:ation)?s?|updates?|episodes?|rounds?|timesteps?)$", re.IGNORECASE)
 """`4200 of 10000 steps`"""
-_TRAINS = re.compile(r"\W*train\w*\W*$", re.IGNORECASE)
+_TRAINS = re.compile(r"(?:.*\bINFO\b)?\W*train\w*\W*$", re.IGNORECASE)
 _BATCH = re.compile(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
 _RANK = re.compile(r"\s*\(\|")
 _PART = re.compile(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
@@ -54,7 +54,7 @@ class Course(Struct):
         counters = [counter for counter in findings.counters if _is_progress(counter, known_epoch)]
         for number, counter in enumerate(counters):
             before = counter.words.partition("|")[0] if not counter.bar else counter.words
-            doubled = number == 0 and len(counters) > 1 and counter.opens and not _STEP.search(before)
+            doubled = number == 0 and _is_doubled(counters, before) and not _STEP.search(before)
             if _EPOCH.search(before) or doubled:
                 self._epoch(counter, finer=len(counters) > number + 1)
                 known_epoch = True
@@ -87,6 +87,13 @@ class Course(Struct):
                 self.job = fraction
         elif counter.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(before):
             self.part = fraction
+
+
+def _is_doubled(counters: list[Counter], before: str) -> bool:
+    """`[12/300][120/1251]`: the first of two counts epochs."""
+    if len(counters) == 1:
+        return False
+    return counters[0].opens or (counters[1].words.startswith("][") and _TRAINS.match(before) is not None)
 
 
 def _is_progress(counter: Counter, known_epoch: bool) -> bool:

@@ -14,7 +14,7 @@ __all__ = ["read_line"]
 
 _BREAK = re.compile(
     r"[,;|│┃║•\t>→]|\s{2,}| -+ |:(?=\s)|[\])](?=\s|\[|\w)|(?<=\w)\[(?=[^\]]*$)"
-    r"|(?<=\w{4})\.\s|^\s*[-*#=.]+\s|\.{3,}|(?<!\w)\("
+    r"|(?<=\w{4})\.\s|^\s*[-*#=.]+\s|\.{3,}|(?<!\w)\((?![^()]{1,20}\)\s?$)"
 )
 _SIGN = re.compile(r"(?:\s*(?::=|[:=])|\s+(?:is|reached|to|-+>)|[:=]?\s*)\s*[\[({'\"<]*\s*(?:tensor\(|array\(\[?)?$")
 _SIGNED = re.compile(r"[:=]|\s(?:is|reached)\s")
@@ -32,6 +32,8 @@ _PHASE_LEAD = re.compile(
     r"(?P<phase>train\w*|val\w*|eval\w*|test\w*|dev|predict\w*|infer\w*|sanity|(?<!\[)cv(?=\s[a-z]))\b(?=[\s\]):|\-\[]|$)",
     re.IGNORECASE,
 )
+_VALUE_BEFORE = re.compile(r"[^\W\d]\s?[:=]\s?-?\d+\.\d")
+"""A phase behind it holds for what follows, not for the line."""
 _OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*[:=]?\s*\(?$", re.IGNORECASE)
 _ARROW = re.compile(r"\s*(?:-+>|→|=>|\bto\b)\s*")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
@@ -93,7 +95,7 @@ def _blank_call(call: re.Match[str]) -> str:
 
 def _phase_of_line(text: str, findings: LineFindings) -> None:
     lead = _PHASE_LEAD.search(text[:120])
-    if lead is not None and findings.phase is None:
+    if lead is not None and findings.phase is None and _VALUE_BEFORE.search(text, 0, lead.start()) is None:
         findings.phase = lead["phase"].lower()
 
 
