@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from gputui.core.job import Job, JobId
+from gputui.core.views.amounts import counted
 from gputui.core.views.failures import FailureGroup, said_of
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
@@ -107,7 +108,7 @@ class FailuresView(FullView):
     def renew(self) -> None:
         palette = palette_of(self.app.theme)
         if not self._reading.is_done:
-            self.band.show([(f"   reading {len(self.snapshot.jobs):,} jobs", palette.past)])
+            self.band.show([(f"   reading {counted(len(self.snapshot.jobs), 'job', 'jobs')}", palette.past)])
             return
         self.groups = self._reading.groups(self.snapshot, self.main.names)
         self._settle()
