@@ -21,8 +21,9 @@ from typing import Any
 
 import pytest
 
-from . import slurm_conf
+from . import slurm_accounts, slurm_conf
 from .sessions import alive, all_pids
+from .slurm_accounts import Accounts
 from .slurm_conf import Node
 from .waiting import until
 
@@ -44,10 +45,11 @@ def missing() -> str | None:
 
 @contextmanager
 def cluster(
-    nodes: int = 3, gpus: int = 4, settings: Mapping[str, str] | None = None, tracker: str = "pgid"
-) -> Iterator[Cluster]:
+    nodes: int = 3, gpus: int = 4, settings: Mapping[str, str] | None = None, tracker: str = "pgid",
+    accounts: Accounts | None = None,
+) -> Iterator[Cluster]:  # fmt: skip
     """One that is proven to run jobs; it is gone with all its jobs afterwards."""
-    if (reason := missing()) is not None:
+    if (reason := missing() or (slurm_accounts.missing(_PATH) if accounts is not None else None)) is not None:
         raise SlurmUnavailable(reason)
     with ExitStack() as stack:
         if tracker == "cgroup":
@@ -56,7 +58,7 @@ def cluster(
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)
         chosen = {**(settings or {}), "ProctrackType": f"proctrack/{tracker}"}
-        made = Cluster(folder, [gpus] * nodes, chosen)
+        made = Cluster(folder, [gpus] * nodes, chosen, accounts)
         stack.callback(made.down)
         made.up()
         yield made
@@ -78,9 +80,12 @@ def lent(**wanted: Any) -> Iterator[Cluster]:
 class Cluster:
     """`conf` is what SLURM_CONF names; `environment` is what its commands need."""
 
-    def __init__(self, folder: Path, gpus: Sequence[int], settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, gpus: Sequence[int], settings: Mapping[str, str], accounts: Accounts | None = None
+    ) -> None:
         self.folder = folder
-        self.settings = dict(settings)
+        self.settings = {**settings, **(accounts.settings(folder) if accounts is not None else {})}
+        self._accounts = accounts
         self.conf = folder / "etc/slurm.conf"
         self._gpus = gpus
         self.nodes: list[Node] = []
@@ -118,6 +123,8 @@ class Cluster:
             f"--log-file={self.folder}/log/munged",
         )  # fmt: skip
         self._await(lambda: (self.folder / "munge.sock").exists(), "munged listens")
+        if self._accounts is not None:
+            self._accounts.begin(self, slurm_conf.user())
         self.start_controller()
         for node in self.nodes:
             self.start_node(node.name)
@@ -190,6 +197,9 @@ class Cluster:
 
     # Its daemons
 
+    def start_daemon(self, program: str, *words: str) -> None:
+        self._start(program, *words)
+
     def start_controller(self) -> None:
         self._start("slurmctld", "-D", "-f", str(self.conf))
 
@@ -232,6 +242,11 @@ class Cluster:
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False)
         assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
         return done.stdout
+
+    def answers(self, *words: str) -> bool:
+        """Whether the command does what it is told, once whom it asks is there."""
+        done = subprocess.run(words, env=self.environment, capture_output=True, timeout=60, check=False)
+        return done.returncode == 0
 
     def _try(self, *words: str) -> str:
         """A daemon that does not listen yet is nothing unusual."""

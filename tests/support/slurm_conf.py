@@ -32,7 +32,6 @@ SlurmctldLogFile={folder}/log/slurmctld
 SlurmdLogFile={folder}/log/slurmd-%n
 MailProg=/bin/true
 MpiDefault=none
-TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 GresTypes=gpu
@@ -44,12 +43,13 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/log/ended
-AccountingStorageType=accounting_storage/none
 AccountingStoreFlags=job_comment
 """
 
 SETTINGS: Mapping[str, str] = {
     "ProctrackType": "proctrack/pgid",
+    "TaskPlugin": "task/none",
+    "AccountingStorageType": "accounting_storage/none",
     "JobAcctGatherType": "jobacct_gather/none",
     "ReturnToService": "2",
     "JobRequeue": "0",
@@ -92,7 +92,8 @@ def write(folder: Path, port: int, nodes: Sequence[Node], settings: Mapping[str,
     lines += [f"PartitionName={name} Nodes=ALL MaxTime=INFINITE State=UP {rest}\n" for name, rest in PREEMPTION.items()]
     (folder / "etc/gres.conf").write_text("".join(_devices(folder, node) for node in nodes))
     # No ConstrainDevices: the GPUs are not there. Slurm's own folder, so that clusters side by side stay apart.
-    (folder / "etc/cgroup.conf").write_text("CgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n")
+    limits = "ConstrainRAMSpace=yes\n" if settings.get("TaskPlugin") == "task/cgroup" else ""
+    (folder / "etc/cgroup.conf").write_text(f"CgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n{limits}")
     conf = folder / "etc/slurm.conf"
     conf.write_text("".join(lines))
     return conf

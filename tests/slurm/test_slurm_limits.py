@@ -1,0 +1,86 @@
+"""A cluster that counts and limits: memory by control groups, accounts and QOS by its accounting. Takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.slurm_accounts import Accounts
+from support.slurm_cluster import Cluster, lent
+from support.slurm_machine import SlurmMachine
+
+from gputui.core.crash_kind import CrashKind
+from gputui.core.events import Exited, NotStarted, Submitted
+from gputui.engines.protocol import ClusterWishes
+from gputui.engines.slurm.commands import SlurmCommands
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[SlurmMachine]:
+    machine = SlurmMachine(tmp_path)
+    yield machine
+    machine.clear_away()
+
+
+def test_a_job_over_its_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lent(nodes=1, tracker="cgroup", settings={"TaskPlugin": "task/cgroup"}) as cluster:
+        monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+        machine = SlurmMachine(tmp_path)
+        outcome = machine.run("exec python3 -c 'bytearray(300 << 20)'", memory=100 << 20, gpus=1)
+        machine.clear_away()
+    assert outcome == Exited(137)
+    assert (machine.ends()[0].signature, machine.ends()[0].kind) == (
+        "Slurm ended it at its memory limit", CrashKind.OOM_HOST,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def counting() -> Iterator[Cluster]:
+    lines = (
+        "add account lab", "add user root account=lab", "add qos small", "modify qos small set MaxJobsPerUser=1",
+        "modify user root set qos=normal,small defaultqos=normal", "add account tiny GrpTRES=cpu=1",
+        "add user root account=tiny",
+    )  # fmt: skip
+    with lent(nodes=1, accounts=Accounts(*lines)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def accounts(counting: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("SLURM_CONF", str(counting.conf))
+    yield counting
+    counting.clear()
+
+
+@pytest.mark.parametrize(("wishes", "said"), [({"account": "nobody"}, "the account may not"), ({"qos": "none"}, "QOS")])
+def test_an_account_or_qos_that_may_not_be_used_refuses_the_job(
+    accounts: Cluster, machine: SlurmMachine, wishes: dict[str, str], said: str
+) -> None:
+    outcome = machine.run("true", wishes=ClusterWishes(**wishes))  # type: ignore[arg-type]
+    assert isinstance(outcome, NotStarted)
+    assert said in outcome.why
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"account": "lab", "qos": "small"}, "you may have no more jobs at once in this QOS (QOSMaxJobsPerUserLimit)"),
+        ({"account": "tiny"}, "your account may have no more CPUs at once (AssocGrpCpuLimit)"),
+    ],
+)
+def test_a_limit_that_keeps_a_job_waiting_is_told(
+    accounts: Cluster, machine: SlurmMachine, wishes: dict[str, str], said: str
+) -> None:
+    told = ClusterWishes(**wishes)  # type: ignore[arg-type]
+    machine.engine.start([machine.launch("sleep 600", job=job, gpus=1, wishes=told) for job in (0, 1)])
+    machine.until(lambda: any(isinstance(news, Submitted) and news.why == said for news in machine.reports))
+
+
+def test_the_accounting_knows_an_end(accounts: Cluster, machine: SlurmMachine) -> None:
+    assert machine.run("exit 7") == Exited(7)
+    begun = machine.claims.begun(0, 1)
+    assert begun is not None
+    machine.until(lambda: [end.code for end in SlurmCommands().ended([str(begun.slurm_job)])] == [7])
