@@ -164,7 +164,7 @@ def _times(summary: Summary, half: int, palette: Palette) -> list[Line]:
                 (f" {set_cell_size(plain(device.named), 9)} ", palette.past),
                 ("━" * full, palette.running), ("─" * (room - full), palette.line),
                 (f" {device.share * 100:4.0f}%", palette.text),
-                (f"   {counted(device.jobs, 'job', 'jobs')}", palette.past),
+                (f"   {counted(device.jobs, 'run', 'runs')}", palette.past),
             ]
         )  # fmt: skip
     if len(summary.devices) > 8:
