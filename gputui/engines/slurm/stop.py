@@ -8,6 +8,10 @@ from .live import BatchAttempt, BatchOrder
 from .parts import SlurmParts
 from .records import Key
 
+STILL_AT = (0.0, 2.0, 6.0)
+"""Seconds after which a job is told to stand still or go on: one that has only just begun does not hear it, and Slurm
+does not say so."""
+
 
 class BatchStopper:
     """In the owner's thread."""
@@ -30,6 +34,13 @@ class BatchStopper:
         attempt = self._parts.attempts.get(key)
         if attempt is not None and attempt.begun is not None and attempt.order is BatchOrder.NONE:
             attempt.suspended = suspended
+            for seconds in STILL_AT:
+                self._parts.loop.call_later(seconds, lambda: self._stand_still(attempt, suspended))
+
+    def _stand_still(self, attempt: BatchAttempt, suspended: bool) -> None:
+        """Or go on; unless something else was ordered since."""
+        is_meant = attempt.suspended is suspended and attempt.order is BatchOrder.NONE
+        if is_meant and attempt.key in self._parts.attempts and not self._parts.closed:
             self._orders.suspend(attempt) if suspended else self._orders.go_on(attempt)
 
     def carry_out(self, attempt: BatchAttempt) -> None:
