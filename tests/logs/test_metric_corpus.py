@@ -109,6 +109,12 @@ FORMS = {
     ),
     "a list of one in a cell": ("| Epoch | time | recall |\n|   6   | 9.1  | [0.03] |\n", {"recall": 0.03}),
     "blanks in CSV": ("Epoch ,LR ,RMSE\n   0 ,0.1 , 14.5\n", {"LR": 0.1, "RMSE": 14.5}),
+    "slashes in names": ("9.6it/s train/loss: 0.4 val/acc: 0.8\n", {"train/loss": 0.4, "val/acc": 0.8}),
+    "a dictionary over several lines": (
+        "{'Loss/box': 0.2,\n 'Loss/total_loss': 0.5}\n",
+        {"Loss/box": 0.2, "Loss/total_loss": 0.5},
+    ),
+    "a condition and weights": ("stops when val_loss < 0.1, loss weights: {'ce': 1.0, 'dice': 0.5}\n", {}),
     "an open bracket": ("Epoch 3, loss[loss=0.2, over 9.0 frames. ]\n", {"loss": 0.2}),
 }
 
@@ -129,6 +135,16 @@ def test_each_form_gives_what_it_names(form: str) -> None:
         ("acc: 0.81, loss: 0.4 ||:  42%|####2     | 420/1000 [00:31<00:43, 13.41it/s]", 0.42),
         ("Epoch 12/50  train: loss=0.4  |  valid: loss=0.5", 0.24),
         ("INFO Train: [2/4][5/10] loss 3.4", 0.375),
+        ("loss: 1.871002  [384/600]", 0.64),
+        ("Train: 12 [ 350/1250 ( 28%)]  Loss: 3.41", 0.28),
+        ("[=====>....]  Loss: 0.912 | Acc: 67.8% (135/200) 157/314", 0.5),
+        ("Training ━━━━━━━━╸━━━━ 45% 0:00:12", 0.45),
+        ('{"step": 300, "total_steps": 1000, "loss": 0.5}', 0.3),
+        ('{"epoch": 3, "epochs": 10, "loss": 0.5}', 0.3),
+        ("acc: 0.91 [910/1000]", None),
+        ("Step 7/12 : RUN make", None),
+        ("Downloading ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 31/100", None),
+        ("Validation [=====>....] 31/100", None),
         ("(0/4) Epoch 3, loss 0.2", None),
         ("[12/121] Building CUDA object a.cu.o", None),
     ],
@@ -172,10 +188,12 @@ def test_a_state_that_is_none_is_refused() -> None:
         *(" " * 380 + "x 0.5", "{" + " " * 15_000, "/" * 590 + " 0.5", "a-" * 290 + "=0.5"),
         *("loss " + "is " * 180 + "x 0.5", "a[" * 290 + "=0.5", "| loss " * 80 + "|", "run_1_of_many " * 40 + "x=0.5"),
         *("loss 0,5 " * 60, "1.5 loss, " * 55, "epoch " * 90 + "5%", "a=1" * 190 + " 5%|#| 1/2 [1]"),
+        *("0.5 a/b" * 80, "[" + "=" * 590, "[===== " * 85, "'a/b': 1, " * 58),
     ],
     ids=[
         *("blanks", "an open brace", "slashes", "dashes", "words", "open brackets", "cells", "names of runs"),
         *("decimal commas", "numbers first", "epochs", "pairs before a bar"),
+        *("rates", "a bar without end", "bars", "quoted names"),
     ],
 )
 def test_no_line_keeps_its_reader_busy(line: str) -> None:

@@ -22,6 +22,8 @@ _OF_THE_TRACE = re.compile(
     r"\b(?:fail\w*|error\w*|exception\w*|cannot|can't|could not|couldn't|unable|crash\w*|caught|above|see)\b",
     re.IGNORECASE,
 )
+_VALUES = re.compile(r"[{\[].*[}\]]\s*$")
+"""Some print the numbers they stop for below the reason."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS_OF_A_REASON = 3
 _RULE = re.compile(r"[-=*]{40,}$")
@@ -34,7 +36,7 @@ def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozense
         return said
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
-        if not line.text.strip() or is_aftermath(line.text):
+        if not line.text.strip() or is_aftermath(line.text) or _VALUES.match(line.text):
             continue
         if index in claimed or is_noise(line) or line.text[0] == " " or len(_WORD.findall(line.text[:200])) < 2:
             return None

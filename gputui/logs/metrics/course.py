@@ -19,7 +19,8 @@ _NO_PROGRESS = re.compile(
 )
 _EPOCH = re.compile(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|エポック|에포크|\bep)\W{0,6}$", re.IGNORECASE)
 _STEP = re.compile(
-    r"(?:steps?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation)(?:\(train\))?\W{0,6}$", re.IGNORECASE
+    r"(?:steps?|\bitr?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation)(?:\(train\))?\W{0,6}$",
+    re.IGNORECASE,
 )
 _NOUN = re.compile(r"\s*(?:steps?|iter(?:ation)?s?|updates?|episodes?|rounds?|timesteps?)$", re.IGNORECASE)
 """`4200 of 10000 steps`"""
@@ -78,7 +79,7 @@ class Course(Struct):
             self.part = fraction
         elif _STEP.search(before) or _NOUN.match(counter.words.rpartition("|")[2]):
             self.job = fraction
-        elif _BATCH.search(before):
+        elif counter.closes or _BATCH.search(before):
             self.part = fraction
         elif counter.opens or counter.bar or _TRAINS.match(before):
             if self.epochs:

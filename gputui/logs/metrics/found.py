@@ -38,6 +38,8 @@ class Counter:
     bar: bool = False
     opens: bool = False
     """It stands at the beginning of the line."""
+    closes: bool = False
+    """It stands in brackets at the end of the line, behind a loss."""
     phase: str | None = None
     """That the line had told before it."""
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .course import Course
+from .drawn_bars import count_drawn
 from .found import Counter, LineFindings, NamedNumber
 from .lines import read_line
 from .mappings import mapping_in, read_mapping
@@ -30,7 +31,8 @@ _BAR = re.compile(
     r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?\s*\[(?P<inside>.*)\]\s*$"
 )
 _CODE = re.compile(
-    r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$)|(?:^|\s)--[a-z][\w-]+[= ]|\[HYDRA\]|Namespace\(|^\s*\w+ \($"
+    r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$)|(?:^|\s)--[a-z][\w-]+[= ]"
+    r"|\[HYDRA\]|Namespace\(|^\s*\w+ \($|^Step \d+/\d+ : "
 )
 _SENTENCE_OF_CHANGE = re.compile(
     r"['\"]?(?P<name>[A-Za-z][\w/ @.-]*?)['\"]?\s+(?:has\s+)?(?:improved|decreased|increased|reduced)\s*(?:from|\()\s*"
@@ -92,6 +94,7 @@ def read(line: str, context: Context) -> list[MetricReading]:
     elif _tells_where(findings):
         context.phase = None
     if not eval_phase(context.phase):
+        count_drawn(body, findings)
         context.course.take(findings)
     if (part := _PART_DONE.match(body)) is not None and not eval_phase(findings.phase):
         context.course.job = min(1.0, float(part["percent"]) / 100)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gputui.core.metric_names import words_of
+from gputui.core.metric_names import direction_of, words_of
+from gputui.core.results import Direction
 
 from .found import Counter, LineFindings, NamedNumber
 from .names import NameKind, eval_phase, kind_of, phase_in
@@ -38,7 +39,8 @@ _OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*
 _ARROW = re.compile(r"\s*(?:-+>|→|=>|\bto\b)\s*")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
 _QUOTED = re.compile(
-    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1|(?<!\S)[^\s/]*/[^\s=]*=(?![-+]?[\d.]+(?:e[-+]?\d+)?[,;)\]]*(?:\s|$))\S*|(?<!\S)\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
+    r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1(?!: -?\d)"
+    r"|(?<!\S)[^\s/]*/[^\s=]*=(?![-+]?[\d.]+(?:e[-+]?\d+)?[,;)\]]*(?:\s|$))\S*|(?<!\S)\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
 )
 _OPENING_STEP = re.compile(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
 _WIDE = re.compile(r"\s{3,}")
@@ -104,7 +106,7 @@ def _name_in(gap: str) -> tuple[str, bool, str]:
     sign = _SIGN.search(gap)
     body, tail = (gap[: sign.start()], gap[sign.start() :]) if sign is not None else (gap, "")
     signed = _SIGNED.search(f"{tail} ") is not None
-    if "(" in tail and not signed:
+    if ("(" in tail or "<" in tail) and not signed:
         return "", False, ""
     cut = 0
     for broken in _BREAK.finditer(body.rstrip()):
@@ -130,6 +132,9 @@ def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     if kind is NameKind.COORDINATE:
         if token.unit in ("", ".") and value >= 0:
             findings.coordinate(name, value)
+        return
+    if kind is NameKind.PHASE and text.startswith(" [", token.end) and token.text.isdigit() and not eval_phase(name):
+        findings.coordinate("epoch", value)
         return
     if token.unit not in ("", "%") or _OLD_BEFORE.search(gap) or not _readable(name, signed, token, text):
         return
@@ -191,6 +196,12 @@ def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
     return _PROSE_AFTER.match(after) is None and token.text.strip("+-") != token.text.strip("+-.") + "."
 
 
+def _closes(text: str, token: Token, findings: LineFindings) -> bool:
+    """`loss: 1.87  [38464/60000]`, not `acc: 0.91 [910/1000]`."""
+    last = findings.named[-1].name if findings.named else ""
+    return text[token.end :].strip() == "]" and direction_of(last) is Direction.DOWN
+
+
 def _counter(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     name, signed, _ = _name_in(gap)
     done, total = number_of(token.text), number_of(token.total)
@@ -211,6 +222,7 @@ def _counter(gap: str, token: Token, text: str, findings: LineFindings) -> None:
                 done,
                 total,
                 opens=not text[: token.start].strip(" [(>"),
+                closes=_closes(text, token, findings),
                 phase=findings.phase,
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .found import LineFindings, NamedNumber
+from .found import Counter, LineFindings, NamedNumber
 from .names import NameKind, kind_of
 from .tokens import number_of
 
@@ -19,8 +19,9 @@ _PART = re.compile(
     re.VERBOSE,
 )
 _SETTINGS_BEFORE = re.compile(
-    r"(?:param\w*|config\w*|args|arguments|options|settings|hparams|kwargs)\W*$", re.IGNORECASE
+    r"(?:weights|param\w*|config\w*|args|arguments|options|settings|hparams|kwargs)\W*$", re.IGNORECASE
 )
+_TOTAL = re.compile(r"(?:(?:total|max|num|n)_)?(?:train_)?(?P<unit>step|iter|iteration|epoch)s$")
 _PLAIN_LEVELS = frozenset({"metrics", "metric", "results", "result", "scores", "logs", "data", "values", "summary"})
 
 
@@ -36,6 +37,7 @@ def read_mapping(line: str, start: int, end: int, findings: LineFindings) -> Non
     if _SETTINGS_BEFORE.search(line[:start]) is not None:
         return
     path: list[str] = []
+    numbers: dict[str, float] = {}
     for part in _PART.finditer(line, start + 1, end):
         if part["close"]:
             if not path:
@@ -46,7 +48,21 @@ def read_mapping(line: str, start: int, end: int, findings: LineFindings) -> Non
         if part["open"]:
             path.append(key)
         elif part["number"]:
+            numbers[key] = number_of(part["number"]) or 0.0
             _add("/".join([*(level for level in path if level not in _PLAIN_LEVELS), key]), part["number"], findings)
+    findings.counters += _counters(numbers)
+
+
+def _counters(numbers: dict[str, float]) -> list[Counter]:
+    """`{"step": 300, "total_steps": 1000}`"""
+    totals = [(total["unit"], number) for name, number in numbers.items() if (total := _TOTAL.match(name)) is not None]
+    counted = [
+        (unit, numbers[name], total)
+        for unit, total in totals
+        for name in (unit, f"global_{unit}", f"current_{unit}s")
+        if name in numbers and name != f"{unit}s"
+    ]
+    return [Counter(f"{unit} |", done, total) for unit, done, total in counted if 0 <= done <= total > 1]
 
 
 def _add(name: str, text: str, findings: LineFindings) -> None:

@@ -54,8 +54,8 @@ _COUNTED = _set(
     num number n class classes epochs steps iters layers nodes workers devices items files rows docs sents bsz wpb clip
     range lines data bins trees zeros job jobs worker used free left remaining channel nnzs t total max maximum page
     kimg reserved allocated skipped consumed tokens points features candidates fits positive negative v lines height
-    width depth tick maintenance augment trainable ratio hyp ref bias progress percent done trial fold attempts
-    length len"""
+    width depth tick maintenance augment trainable ratio hyp ref bias progress percent percentage done trial fold
+    attempts length len"""
 )
 _COORDINATES = {
     **dict.fromkeys(

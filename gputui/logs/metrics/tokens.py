@@ -13,6 +13,8 @@ __all__ = ["Token", "number_of", "tokens_in"]
 _INT = r"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,12}"
 _NUM = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d{1,30}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?"
 _RATES = r"[A-Za-z]{1,12}\.?/\s?[A-Za-z]{1,9}"
+_NO_NAME = r"(?![\w@.%/-]{0,60}[ ]?[:=])"
+"""`0.41 val/acc: 0.8`: what stands before a sign is a name."""
 _UNITS = (
     r"ms|s|secs?|seconds?|mins?|minutes?|hours?|hrs?|"
     r"[KMGT]i?B|bytes|[GMT]?FLOPs?|GMac|W|C|px|K|M|G|percent|million|dB(?=/)"
@@ -24,7 +26,9 @@ _TOKEN = re.compile(
   | (?P<chain>\d+(?:\.\d+){{2,}}\S*|{_NUM}(?:/{_NUM}){{2,}}|\d+[-:~]\d[\d:.-]*|0x[0-9a-fA-F]+)
   | (?P<done>{_INT})\s{{0,6}}(?:/|\bof\b|\bout\ of\b)\s{{0,6}}(?P<total>{_INT})(?![\w]|\.\d|,\d)
   | (?P<number>[-+]?(?:{_NUM}|(?:nan|inf|infinity)(?![\w'])))
-    )(?P<unit>\s?%(?!\w)|[ ]?(?:{_RATES})|\s?(?:{_UNITS})(?![\w=:(@]|[ ][=:])|[^\W\d]\S*|\.[^\W\d]\S*|[ ]?[*×][ ])?""",
+    )(?P<unit>
+    \s?%(?!\w)|{_RATES}|[ ]{_RATES}{_NO_NAME}
+  | \s?(?:{_UNITS})(?![\w=:(@]|[ ][=:])|[^\W\d]\S*|\.[^\W\d]\S*|[ ]?[*×][ ])?""",
     re.VERBOSE | re.IGNORECASE,
 )
 
