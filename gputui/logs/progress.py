@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from .metrics.prefixes import peeled
 from .plain import without_escapes
 
 __all__ = ["Progress", "progress_of"]
@@ -43,16 +44,26 @@ _PERCENTS = (
     _DRAWN_BAR,
 )
 
+_EVALUATES = ("valid", "test")
+_ASIDE = re.compile(
+    r"[\s\[(*|]{0,20}(?:valid|val\b|eval|test|sanity|infer|predict|download|loading|fetch|map\b|tokeniz|filter"
+    r"|receiving|resolving|extract|unpack|upload|copying|epoch\((?:val|test)\)|step \d{1,4}/\d{1,4} : "
+    r"|\d{1,4}/\d{1,4}\) epoch)",
+    re.IGNORECASE,
+)
+"""What is no part of the work that the job is there for, at the beginning of its line; `(0/4) Epoch 3` tells a rank."""
+
 
 def progress_of(tail: bytes) -> Progress | None:
     """From the last lines of a log; a bar redrawn with carriage returns counts as lines."""
     text = without_escapes(tail.decode("utf-8", "replace")).replace("\b", "")
     present: Progress | None = None
     for line in reversed(re.split(r"[\r\n]+", text)):
-        beginning = line[:LONGEST_LINE]
+        beginning, phase = peeled(line[:LONGEST_LINE])
         if (epoch := _epoch(beginning, present)) is not None:
             return epoch
-        present = present or _present(beginning)
+        if present is None and phase not in _EVALUATES and _ASIDE.match(beginning) is None:
+            present = _present(beginning)
     return present
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from gputui.logs.metrics import MetricReader, MetricReading
 from gputui.logs.metrics.names import NameKind, kind_of
+from gputui.logs.progress import progress_of
 
 Sample = dict[str, Any]
 CORPUS = Path(__file__).parent / "corpus"
@@ -78,6 +79,18 @@ def test_named_numbers_and_progress_are_right_on_the_corpus(corpus: str) -> None
     assert found >= 0.92 * labelled
     assert false <= 0.04 * reported
     assert right >= 0.95 * len(CORPORA[corpus])
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_where_results_tell_no_progress_the_end_of_the_log_tells_no_false_one(corpus: str) -> None:
+    """A row of the queue shows what the results tell, and else what the last lines tell."""
+    wrong = []
+    for sample in CORPORA[corpus]:
+        if read(sample)[1] is None and (told := progress_of(sample["raw"].encode())) is not None:
+            wanted = sample["progress"]
+            if wanted is None or abs(told.fraction - wanted) > sample["progress_tol"]:
+                wrong.append((sample["id"], told.text))
+    assert len(wrong) <= 0.05 * len(CORPORA[corpus]), wrong
 
 
 def test_programs_that_the_rules_were_not_written_for_are_read_too() -> None:

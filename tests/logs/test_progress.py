@@ -52,6 +52,12 @@ SILENT = [
     "epoch 1/1",
     "loss 1/0",
     "150/100 too many",
+    "[03/14 10:21:07 d2.utils.events]:  eta: 2:31:45  iter: 1259  total_loss: 0.91",
+    "03/14 10:21:07 - mmengine - INFO - Epoch(val) [3][40/625]",
+    "Test: [ 40/196]  Time 0.1",
+    "Validation DataLoader 0:  20%|██        | 10/50 [00:00<00:01, 31.2it/s]",
+    "Loading checkpoint shards:  50%|█████     | 2/4 [00:04<00:04,  2.11s/it]",
+    "Receiving objects:  71% (412/580), 3.12 MiB | 1.20 MiB/s",
     "\x00\xff\xfe",
 ]
 
