@@ -127,6 +127,7 @@ FORMS = {
         "{'Loss/box': 0.2,\n 'Loss/total_loss': 0.5}\n",
         {"Loss/box": 0.2, "Loss/total_loss": 0.5},
     ),
+    "a version": ("top_loss==0.1 is needed\n", {}),
     "a condition and weights": ("stops when val_loss < 0.1, loss weights: {'ce': 1.0, 'dice': 0.5}\n", {}),
     "an open bracket": ("Epoch 3, loss[loss=0.2, over 9.0 frames. ]\n", {"loss": 0.2}),
 }
@@ -154,6 +155,8 @@ def test_each_form_gives_what_it_names(form: str) -> None:
         ("Training ━━━━━━━━╸━━━━ 45% 0:00:12", 0.45),
         ('{"step": 300, "total_steps": 1000, "loss": 0.5}', 0.3),
         ('{"epoch": 3, "epochs": 10, "loss": 0.5}', 0.3),
+        ("{'loss': 0.5, 'global_step/max_steps': '120/400'}", 0.3),
+        ("Epochs:  20%|##   | 2/10 [1:12<4:48, 30.1s/it]\nBatches:  40%|####  | 160/400 [02:01<02:54, 1.3it/s]", 0.24),
         ("acc: 0.91 [910/1000]", None),
         ("Step 7/12 : RUN make", None),
         ("Downloading ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 31/100", None),
@@ -201,12 +204,12 @@ def test_a_state_that_is_none_is_refused() -> None:
         *(" " * 380 + "x 0.5", "{" + " " * 15_000, "/" * 590 + " 0.5", "a-" * 290 + "=0.5"),
         *("loss " + "is " * 180 + "x 0.5", "a[" * 290 + "=0.5", "| loss " * 80 + "|", "run_1_of_many " * 40 + "x=0.5"),
         *("loss 0,5 " * 60, "1.5 loss, " * 55, "epoch " * 90 + "5%", "a=1" * 190 + " 5%|#| 1/2 [1]"),
-        *("0.5 a/b" * 80, "[" + "=" * 590, "[===== " * 85, "'a/b': 1, " * 58),
+        *("0.5 a/b" * 80, "[" + "=" * 590, "[===== " * 85, "'a/b': 1, " * 58, "{" + "'step" * 120 + "}"),
     ],
     ids=[
         *("blanks", "an open brace", "slashes", "dashes", "words", "open brackets", "cells", "names of runs"),
         *("decimal commas", "numbers first", "epochs", "pairs before a bar"),
-        *("rates", "a bar without end", "bars", "quoted names"),
+        *("rates", "a bar without end", "bars", "quoted names", "steps"),
     ],
 )
 def test_no_line_keeps_its_reader_busy(line: str) -> None:

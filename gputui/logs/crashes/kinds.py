@@ -27,7 +27,8 @@ _CLASSES = {
     " RepositoryNotFoundError RevisionNotFoundError EntryNotFoundError GatedRepoError LocalEntryNotFoundError CommError"
     " OfflineModeIsEnabled DistNetworkError ContentDecodingError UnknownHostException ConnectException InvalidSchema"
     " ClientConnectorError AuthenticationError ConnectError RemoteProtocolError NameResolutionError"
-    " SocketTimeoutException NoRouteToHostException ServerDisconnectedError EndpointConnectionError NoCredentialsError",
+    " SocketTimeoutException NoRouteToHostException ServerDisconnectedError EndpointConnectionError NoCredentialsError"
+    " RendezvousConnectionError RendezvousTimeoutError APIConnectionError",
     CrashKind.NCCL: "DistBackendError DistStoreError",
     CrashKind.USAGE: "OverrideParseException ConfigCompositionException NoSuchOption BadParameter UsageError"
     " MissingConfigException",

@@ -63,15 +63,21 @@ class Course(Struct):
                 self._other(counter, before, known_epoch)
 
     def _epoch(self, counter: Counter, finer: bool) -> None:
+        if counter.bar:
+            self._ended_epochs(counter)
+            return
         if counter.done != self.epoch:
             self.part = None
-        if counter.bar:
-            self.job = counter.done / counter.total
-            return
         self.from_zero = self.from_zero or counter.done == 0
         self.epoch, self.epochs = counter.done, counter.total
         if not finer and self.job is not None and self.job < 0:
             self.job = None
+
+    def _ended_epochs(self, counter: Counter) -> None:
+        """A bar of epochs counts those that have ended; a bar below it may tell how far the next one is."""
+        if counter.done + 1 != self.epoch:
+            self.part = 0.0
+        self.epoch, self.epochs = counter.done + 1, counter.total
 
     def _other(self, counter: Counter, before: str, known_epoch: bool) -> None:
         fraction = counter.done / counter.total

@@ -103,6 +103,8 @@ def _phase_of_line(text: str, findings: LineFindings) -> None:
 
 def _name_in(gap: str) -> tuple[str, bool, str]:
     """The name that stands before a number, whether a sign parts them, and what is left of it."""
+    if gap.rstrip().endswith("=="):
+        return "", False, ""  # a version that is asked for, or a condition
     sign = _SIGN.search(gap)
     body, tail = (gap[: sign.start()], gap[sign.start() :]) if sign is not None else (gap, "")
     signed = _SIGNED.search(f"{tail} ") is not None

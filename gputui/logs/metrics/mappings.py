@@ -22,6 +22,10 @@ _SETTINGS_BEFORE = re.compile(
     r"(?:weights|param\w*|config\w*|args|arguments|options|settings|hparams|kwargs)\W*$", re.IGNORECASE
 )
 _TOTAL = re.compile(r"(?:(?:total|max|num|n)_)?(?:train_)?(?P<unit>step|iter|iteration|epoch)s$")
+_COUNT = re.compile(
+    r"['\"][\w/]{0,40}?(?P<unit>step|iter|epoch)[\w/]{0,40}['\"]:\s?['\"](?P<done>\d{1,9})/(?P<total>\d{1,9})['\"]"
+)
+"""`'global_step/max_steps': '120/870'`"""
 _PLAIN_LEVELS = frozenset({"metrics", "metric", "results", "result", "scores", "logs", "data", "values", "summary"})
 
 
@@ -51,6 +55,8 @@ def read_mapping(line: str, start: int, end: int, findings: LineFindings) -> Non
             numbers[key] = number_of(part["number"]) or 0.0
             _add("/".join([*(level for level in path if level not in _PLAIN_LEVELS), key]), part["number"], findings)
     findings.counters += _counters(numbers)
+    if (count := _COUNT.search(line, start, end)) is not None and int(count["done"]) <= int(count["total"]) > 1:
+        findings.counters.append(Counter(f"{count['unit']} |", float(count["done"]), float(count["total"])))
 
 
 def _counters(numbers: dict[str, float]) -> list[Counter]:
