@@ -31,8 +31,8 @@ _BAR = re.compile(
     r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?\s*\[(?P<inside>.*)\]\s*$"
 )
 _CODE = re.compile(
-    r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$)|(?:^|\s)--[a-z][\w-]+[= ]"
-    r"|\[HYDRA\]|Namespace\(|^\s*\w+ \($|^Step \d+/\d+ : "
+    r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$|Step \d+/\d+ : )|(?:^|\s)--[a-z][\w-]+[= ]"
+    r"|\[HYDRA\]|Namespace\(|^\s*\w+ \($"
 )
 _SENTENCE_OF_CHANGE = re.compile(
     r"['\"]?(?P<name>[A-Za-z][\w/ @.-]*?)['\"]?\s+(?:has\s+)?(?:improved|decreased|increased|reduced)\s*(?:from|\()\s*"
