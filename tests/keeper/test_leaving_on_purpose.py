@@ -54,6 +54,38 @@ def test_a_run_that_reads_a_pipe_which_stays_open_can_be_stopped(home: Home) -> 
         assert_paused(home, PauseKind.STOPPED, waiting=1)
 
 
+SEEN_LATE = """
+import sys, time
+if "run" in sys.orig_argv:
+    from gputui.session.owner.turn import Turn
+    publish = Turn._publish
+    def publish_late(self):
+        if any(job.active is not None for job in self.scheduler.book):
+            Turn._publish = publish
+            while not self._news.inbox:
+                time.sleep(0.01)
+        publish(self)
+    Turn._publish = publish_late
+"""
+"""A job has begun, and nobody is told before something else is asked for."""
+
+
+def test_a_job_that_begins_while_the_run_is_stopped_is_ended_too(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "sitecustomize.py").write_text(SEEN_LATE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "late"))
+    with home.running("-", stdin=subprocess.PIPE) as run:
+        assert run.stdin is not None
+        run.stdin.write(home.told("a", "exec sleep 600") + "\n")
+        run.stdin.flush()
+        until(home.runs, "the job runs")
+        run.terminate()
+        assert run.wait(60) == 143
+        assert_paused(home, PauseKind.STOPPED, waiting=1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGINT], ids=lambda number: signal.Signals(number).name)
 def test_a_drained_run_leaves_no_keeper(home: Home, tmp_path: Path, number: int) -> None:
     gate = f"until test -e {tmp_path}/go; do sleep 0.01; done"

@@ -121,17 +121,27 @@ def at_terminal() -> bool:
     return False
 
 
-def events_of(way: WayToLeave, snapshot: Snapshot) -> list[UserCommand]:
+def order_of(way: WayToLeave) -> UserCommand | None:
     """What must be durable before anything ends, so that nobody undoes it."""
     match way:
         case WayToLeave.DRAIN:
-            return [Drain()]
+            return Drain()
         case WayToLeave.KILL:
-            return [Pause(PauseKind.INTERRUPTED), *(Kill(job=job) for job in snapshot.active)]
+            return Pause(PauseKind.INTERRUPTED)
+        case WayToLeave.STOP:
+            return Pause(PauseKind.STOPPED)
+    return None
+
+
+def ends_of(way: WayToLeave, snapshot: Snapshot) -> tuple[UserCommand, ...]:
+    """What becomes of the jobs under way, in a snapshot taken after the order, when nothing begins any more."""
+    match way:
+        case WayToLeave.KILL:
+            return tuple(Kill(job=job) for job in snapshot.active)
         case WayToLeave.STOP:
             running = (job for job in snapshot.active if not isinstance(snapshot[job].state, Stopping))
-            return [Pause(PauseKind.STOPPED), *(Requeue(job=job) for job in running)]
-    return []
+            return tuple(Requeue(job=job) for job in running)
+    return ()
 
 
 def announced(way: WayToLeave, running: int) -> str | None:

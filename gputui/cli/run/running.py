@@ -32,7 +32,7 @@ from gputui.sources.source import Draft
 
 from .crash_notes import CrashNotes
 from .inputs import STDIN, Inputs, Named
-from .interrupts import Behind, Leaving, WayToLeave, announced, ask, events_of
+from .interrupts import Behind, Leaving, WayToLeave, announced, ask, ends_of, order_of
 from .lasting_sources import Lasting
 from .layouts import check_layout as check_layout
 from .run_jobs import Charges
@@ -260,13 +260,16 @@ class RunOfJobs:
         """Leaving on purpose is durable before anything ends, so that nobody undoes it."""
         self._way = way
         self._feeder.to_its_end.set()
-        snapshot = self._owner.snapshot
+        order = order_of(way)
+        if order is not None:
+            self._asked(Commands((order,)))
+        snapshot = self._owner.snapshot  # with what was just starting
         sentence = announced(way, snapshot.running)
         if sentence is not None:
             self._reporter.say(sentence)
-        events = events_of(way, snapshot)
-        if events:
-            self._asked(Commands(tuple(events)))
+        ends = ends_of(way, snapshot)
+        if ends:
+            self._asked(Commands(ends))
 
     def _status(self) -> int:
         if not self._owner.alive:
