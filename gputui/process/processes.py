@@ -87,19 +87,28 @@ def leads_attempt(pid: int, token: str) -> bool:
 
 
 def tree(marks: Marks, met: Callable[[int, Stat], None] | None = None) -> Members:
-    """The live processes of an attempt; without a wrapper only bearers of the token and their descendants.
+    """The live processes of an attempt, parents first; without a wrapper only bearers of the token and descendants.
 
+    Whoever is signalled in this order hears of it before it sees its children die.
     `met` is called for each bearer as soon as it is seen: one that forks and exits all the time is gone later.
     """
     living, bearers, writers = _look(marks, met)
     members = bearers | writers | _met_before(marks, living) | _session_of(marks, living, bearers)
     _add_kin(members, living)
     members.discard(os.getpid())
-    members_now = {pid: living[pid] for pid in members}
+    members_now = {pid: living[pid] for pid in sorted(members, key=lambda pid: _depth(pid, members, living))}
     if marks.known is not None:
         marks.known.clear()
         marks.known.update((pid, stat.started) for pid, stat in members_now.items())
     return members_now
+
+
+def _depth(pid: int, members: set[int], living: Members) -> int:
+    """How many of its ancestors are members; bounded, for pids are reused while one looks."""
+    depth = 0
+    while (pid := living[pid].parent) in members and depth < len(members):
+        depth += 1
+    return depth
 
 
 def _look(marks: Marks, met: Callable[[int, Stat], None] | None) -> tuple[Members, set[int], set[int]]:

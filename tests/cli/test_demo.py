@@ -65,7 +65,7 @@ def runs(terminal: RecordedTerminal, folder: Path) -> None:
 
 
 def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Path) -> None:
-    with demo(speed=8) as terminal:
+    with demo(speed=3) as terminal:
         terminal.shows("1/8")
         terminal.shows("● running")
         terminal.press("j")

@@ -51,8 +51,11 @@ def _carry_out(order: TreeOrder, marks: Marks, ended: bool) -> int:
 
 def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...]) -> int:
     members = tree(marks)
+    # Between fork and exec the wrapper's child is deaf as the wrapper is: it has not been met.
+    deaf = command_line(marks.wrapper) if marks.wrapper is not None else None
+    others = [pid for pid in members if pid != marks.wrapper and command_line(pid) != deaf]
     signal_members(members, signals)
-    return len(members.keys() - {marks.wrapper})
+    return len(others)
 
 
 def _kill(marks: Marks) -> Round:

@@ -33,6 +33,15 @@ def test_who_was_met_once_is_found_when_its_parent_and_its_environment_are_gone(
     assert not alive(escaped)
 
 
+def test_parents_hear_of_an_order_before_their_children(machine: Machine) -> None:
+    machine.start("for i in 1 2 3 4 5 6 7 8; do (sleep 60; :) & done; wait")
+    machine.until(lambda: len(machine.tree()) == 18)
+    members = machine.tree()
+    order = list(members)
+    children = ((pid, stat.parent) for pid, stat in members.items() if stat.parent in members)
+    assert all(order.index(parent) < order.index(pid) for pid, parent in children)
+
+
 def test_a_job_that_stopped_its_own_wrapper_ends_with_its_code(machine: Machine) -> None:
     machine.start("kill -STOP $PPID; exit 3")
     assert machine.end_of() == Exited(3)
