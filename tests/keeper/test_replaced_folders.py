@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.homes import Home, kill
 from support.sessions import alive
-from support.waiting import until
+from support.waiting import remove_under_its_owner, until
 
 from gputui.process.folder_id import FolderId, folders_held
 from gputui.session.files.paths import Paths
@@ -30,17 +30,11 @@ def detached(home: Home, *commands: str) -> int:
     return home.owner()
 
 
-def is_removed(folder: Path) -> bool:
-    """Its owner may write into it while it is being removed: as `rm -r` says too, and is called again."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return not folder.exists()
-
-
 @pytest.mark.parametrize("removed", [True, False], ids=["removed", "moved"])
 def test_a_new_session_in_the_old_ones_place_runs_every_job_of_its_own_once(home: Home, removed: bool) -> None:
     keeper = detached(home, gated(home, "old", "go"), *(home.told(f"old{number}") for number in range(8)))
     if removed:
-        until(lambda: is_removed(home.root), "the session is removed")
+        remove_under_its_owner(home.root)
     else:
         os.rename(home.root, home.folder / "elsewhere")
     new = (gated(home, "new0", "go on"), *(home.told(f"new{number}") for number in range(1, 8)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 PATIENCE = 120.0
 """Seconds; far more than anything needs, since the machine may be busy with other things."""
@@ -31,3 +33,13 @@ async def until_then(condition: Callable[[], object], what: str, seconds: float 
         if time.monotonic() - begun > seconds:
             raise AssertionError(f"waited {seconds:g} s in vain until {what}")
         await asyncio.sleep(0.01)
+
+
+def remove_under_its_owner(folder: Path) -> None:
+    """Who owns the session in it may write there meanwhile; as with `rm -r`, one does it again then."""
+
+    def is_removed() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    until(is_removed, f"{folder} is removed")
