@@ -24,7 +24,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {  # besides themselves; the longest na
     "session": _MIDDLE,
     "python.api": _SESSION,
     "tasks": ("python.user_code", "python.api"),
-    "inside": (),
     "hosts": _SESSION,
     "tui": (*_SESSION, "hosts"),
     "tui.model": ("core", "logs", "sources"),

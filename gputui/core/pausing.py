@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 
-def take_over(scheduler: Scheduler) -> None:
-    """A version that knew no scopes kept crashes as what people wanted."""
-    cause = scheduler.wanted_cause
-    if cause is not None and cause.kind is PauseKind.CRASHES:
-        scheduler.wanted_mode, scheduler.wanted_cause = Mode.RUNNING, None
-        table.take_over(scheduler, cause)
-
-
 def pause_as_asked(scheduler: Scheduler, kind: PauseKind, now: float) -> None:
     if kind is PauseKind.CRASHES:
         raise Refusal("only the scheduler itself pauses because of crashes")

@@ -97,7 +97,6 @@ class Scheduler:
         self._version = 0
         for job in self.book:
             self._restore(job)
-        pausing.take_over(self)
 
     def _restore(self, job: Job) -> None:
         self.durations.note(job)

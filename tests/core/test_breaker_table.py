@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from support.core_model import restored
 from support.core_world import World, lanes, spec
 
@@ -40,8 +39,7 @@ from gputui.core.events import (
     Vanished,
 )
 from gputui.core.job import Job, JobId, JobSpec
-from gputui.core.mode import Cause, Mode
-from gputui.core.scheduler import Record, Scheduler
+from gputui.core.mode import Mode
 from gputui.core.views.outlook import goes_on
 from gputui.core.views.standing import Standing, Word, standing
 
@@ -516,21 +514,6 @@ def test_a_new_owner_goes_on_where_the_last_one_was(begin: Any) -> None:
         assert world.start() == [4], "past its moment: due now"
     if begin is halved:
         assert scope(world).state is CLOSED, "adopted, and it lived"
-
-
-def test_a_session_of_a_version_without_scopes_is_tried_again_too() -> None:
-    world = opened()
-    cause = world.scheduler.cause
-    assert cause is not None
-    record = Record(mode=Mode.PAUSED, cause=cause, lanes=world.scheduler.board.lanes)
-    world.scheduler = Scheduler(record, list(world.scheduler.book))
-    assert (world.mode(), world.scheduler.cause) == (Mode.PAUSED, cause)
-    world.wait(PROBE)
-    assert world.start() == [4]
-    left: Cause = replace(cause, left=True)
-    world.scheduler = Scheduler(replace(record, cause=left), [job for job in world.scheduler.book if job.id != 4][:4])
-    world.wait(PROBE)
-    assert world.start() == []
 
 
 def test_the_clock_of_the_breaker_is_not_moved_by_the_wall_clock() -> None:

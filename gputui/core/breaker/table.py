@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gputui.core.events import AttemptEnded, NeverRan, NoRoom, Refusal, TryFirst
 from gputui.core.job import Crashed, End, Ended, Failed, Job, JobId, Refused, Running, Succeeded, TimedOut
-from gputui.core.mode import Cause, Mode
+from gputui.core.mode import Mode
 from gputui.core.views.amounts import duration_words
 from gputui.core.views.eta import median
 
@@ -251,13 +251,3 @@ def resume(scheduler: Scheduler, now: float) -> None:
         raise Refusal("the scheduler is not paused")
     scheduler.wanted_mode, scheduler.wanted_cause = Mode.RUNNING, None
     scheduler.breaker = replace(scheduler.breaker, scopes=(), streak=scheduler.breaker.streak.reset(now))
-
-
-def take_over(scheduler: Scheduler, cause: Cause) -> None:
-    """Of a session that was paused by a version without scopes."""
-    failures = _failures_of(scheduler, (job for job in cause.jobs if job in scheduler.book))
-    if not failures:
-        return
-    scope = _cautious(scheduler, None, failures, cause.since)
-    scope = replace(scope, cause=replace(cause, jobs=tuple(failure.job for failure in failures)), stopped=cause.left)
-    scheduler.breaker = scheduler.breaker.put(scope.opened(cause.since, scheduler.settings.probe))

@@ -40,12 +40,8 @@ CREATE TABLE job(id INTEGER PRIMARY KEY, data TEXT NOT NULL);
 CREATE TABLE story(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
 CREATE INDEX story_of_job ON story(job);
 CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NULL);
-"""
-SPANS = """
 CREATE TABLE span(number INTEGER PRIMARY KEY, open INTEGER NOT NULL, data TEXT NOT NULL);
 """
-MIGRATIONS: dict[int, str] = {1: SPANS, 2: result_rows.SCHEMA}
-"""From a version to the next, as SQL; data rows decode older shapes by their fields' defaults."""
 
 PAGES_AT_ONCE = 200
 """Of a copy: commits wait while so many are copied."""
@@ -128,9 +124,8 @@ class Store:
         _refuse_newer(self.path, version)
         if version == SCHEMA_VERSION:
             return
-        steps = SCHEMA if version == 0 else ""
-        steps += "".join(MIGRATIONS[at] for at in range(max(1, version), SCHEMA_VERSION))
-        self._db.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+        tables = SCHEMA + result_rows.SCHEMA
+        self._db.executescript(f"BEGIN IMMEDIATE; {tables} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
 
     def close(self) -> None:
         self._db.close()
@@ -280,6 +275,8 @@ def _version_in(path: str) -> int:
 def _refuse_newer(path: str, version: int) -> None:
     if version > SCHEMA_VERSION:
         raise NewerStore(f"{path} was written by a newer gputui; upgrade this one")
+    if 0 < version < SCHEMA_VERSION:
+        raise NewerStore(f"{path} was written by an unreleased gputui; start a new session with --new")
 
 
 def _without_gaps(first: int, jobs: Iterable[Job]) -> Iterable[Job]:

@@ -35,9 +35,10 @@ from gputui.core.job import (
     Waiting,
 )
 from gputui.core.views.alerts import is_wanted
+from gputui.core.views.amounts import counted
 from gputui.core.views.outlook import next_in_line
 from gputui.tui.model.arrangement import Pane
-from gputui.tui.model.words import clock, counted, stake
+from gputui.tui.model.words import clock, stake
 from gputui.tui.screens.ask import Ask, Choice
 
 from .scheduler import order_told

@@ -10,12 +10,12 @@ from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Re
 from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import FAILURES
+from gputui.core.views.amounts import counted
 from gputui.core.views.caution import crashed_jobs, over, rerun_manner, rule
 from gputui.core.views.failures import said_of, signature_of
 from gputui.core.views.outlook import goes_on, pauses, starts_jobs
 from gputui.tui.farewell import Way
 from gputui.tui.model.rows import BAD_ENDS
-from gputui.tui.model.words import counted
 from gputui.tui.screens.ask import Ask, Choice
 from gputui.tui.screens.help import help_screen
 from gputui.tui.screens.pick import Item, Pick

@@ -6,7 +6,7 @@ Widgets draw the signs themselves; the last filter before the terminal translate
 from __future__ import annotations
 
 from rich.segment import Segment
-from textual.color import Color
+from textual.color import Color as TextualColor
 from textual.filter import LineFilter
 
 __all__ = ["ASCII", "STEPS", "AsciiSigns"]
@@ -29,7 +29,7 @@ ASCII = {**{ord(sign): plain for sign, plain in _PAIRS.items()}, 0x2800: " ", **
 class AsciiSigns(LineFilter):
     """For terminals that would show three odd letters for every sign."""
 
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:
         return [segment if segment.text.isascii() else _translated(segment) for segment in segments]
 
 

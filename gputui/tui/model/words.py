@@ -126,7 +126,3 @@ def cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(set_cell_size(text, max(0, width - 1)).rstrip() + "…", max(0, width)).rstrip()
-
-
-def counted(number: int, single: str, many: str) -> str:
-    return f"{number:,} {single if number == 1 else many}"

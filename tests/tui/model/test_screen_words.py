@@ -6,8 +6,9 @@ import pytest
 from support.queues import NOW, STATES, job
 
 from gputui.core.job import Delayed, StateName
+from gputui.core.views.amounts import counted
 from gputui.core.views.signs import SIGNS
-from gputui.tui.model.words import clock, counted, moment, note_of, stake, state_words, time_of
+from gputui.tui.model.words import clock, moment, note_of, stake, state_words, time_of
 
 DAY = 86400
 

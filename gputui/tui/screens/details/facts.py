@@ -14,7 +14,7 @@ from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot
 from gputui.core.states import WORDS
 from gputui.core.views.alerts import is_wanted
-from gputui.core.views.amounts import DAY, duration_exact, duration_words, memory, memory_words, moment
+from gputui.core.views.amounts import DAY, counted, duration_exact, duration_words, memory, memory_words, moment
 from gputui.core.views.eta import job_eta
 from gputui.core.views.failures import said_of
 from gputui.core.views.in_common import places_told
@@ -23,7 +23,7 @@ from gputui.logs.plain import plain
 from gputui.session.control.job_details import Details
 from gputui.session.files.commits import Commit
 from gputui.tui.looks.palette import Palette
-from gputui.tui.model.words import counted, state_words
+from gputui.tui.model.words import state_words
 from gputui.tui.widgets.band import BandPart
 from gputui.tui.widgets.view_rows import ViewRow
 

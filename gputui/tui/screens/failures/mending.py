@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from gputui.core.events import Hold, UserCommand
 from gputui.core.job import JobId, JobSpec
+from gputui.core.views.amounts import counted
 from gputui.core.views.caution import rerun_manner
 from gputui.logs.crashes.excerpts import Excerpt
 from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.scheduler import rerun_and_resume
 from gputui.tui.model.replacing import likely_changed
-from gputui.tui.model.words import counted
 
 from .replace_form import ReplaceForm
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputui.core.job import JobId
-from gputui.core.views.amounts import duration_cell as duration
+from gputui.core.views.amounts import duration_cell
 from gputui.core.views.amounts import memory as size
 from gputui.core.views.cells import cut as clipped
 from gputui.core.views.cells import width
@@ -42,7 +42,7 @@ def owner_of(view: View, device: DevicePicture, process: ProcessSample) -> str:
 
 def process_line(process: ProcessSample, owner: str, now: float) -> str:
     memory = UNKNOWN if process.memory is None else size(process.memory)
-    age = UNKNOWN if process.started is None else duration(now - process.started)
+    age = UNKNOWN if process.started is None else duration_cell(now - process.started)
     command = process.command or ("not visible here" if process.alive else "no such process here")
     kind = "" if process.compute else "(graphics) "
     return f"{process.pid:>8}  {padded(owner, 17)} {memory:>7}  {age:>6}  {kind}{plain(command)}"
