@@ -6,7 +6,7 @@ import os
 import sys
 
 VERBS = {  # each verb, and the module that knows it
-    "app": "app.app",
+    "app": "app",
     "run": "run.run",
     "add": "verbs.add",
     "sweep": "verbs.sweep",
@@ -16,7 +16,7 @@ VERBS = {  # each verb, and the module that knows it
     "logs": "verbs.logs",
     "results": "verbs.results",
     "summary": "verbs.summary",
-    "report": "report.report",
+    "report": "verbs.report",
     "pause": "verbs.pause_resume_drain",
     "resume": "verbs.pause_resume_drain",
     "drain": "verbs.pause_resume_drain",
@@ -33,7 +33,7 @@ VERBS = {  # each verb, and the module that knows it
     "priority": "verbs.priority_move",
     "move": "verbs.priority_move",
     "edit": "verbs.edit",
-    "gpus": "devices.gpus",
+    "gpus": "verbs.gpus",
     "wait": "verbs.wait",
     "sessions": "verbs.sessions",
     "config": "verbs.config",
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         complete()
     words = _verb_first(sys.argv[1:] if arguments is None else arguments)
     if _names_a_host(words):
-        from gputui.cli.elsewhere import main as elsewhere
+        from gputui.cli.remote import main as elsewhere
 
         return elsewhere(words)
     if words and words[0] in VERBS:

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gputui.python.user_code import bundle
-from gputui.python.user_code.configs import ConfigManager, QuietConfigManager
-from gputui.python.user_code.gpu_task import GPUTask
+from gputui.python.user_code.bundle import ConfigManager, QuietConfigManager
 from gputui.python.user_code.modules import Loading, whereabouts
+from gputui.python.user_code.old_names import GPUTask
 
 __all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler", "NothingRan"]
 

@@ -21,20 +21,19 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from gputui.cli.verbs.demo import begin_jobs
+from gputui.core.events import Mode
 from gputui.core.job import StateName
-from gputui.core.mode import Mode
 from gputui.demo.broom import Broom
 from gputui.demo.stage import Stage, drafts
 from gputui.session.environment import captured
-from gputui.session.files.paths import Paths
-from gputui.session.ownership.holding import Holding
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
+from gputui.session.ownership.acquisition import Holding
+from gputui.session.session_dir import Paths
 from gputui.tui.app import GputuiApp, Setup
-from gputui.tui.bridge import Bridge
-from gputui.tui.farewell import Way
-from gputui.tui.screens.main import MainScreen
-from gputui.tui.themes import NAMES
-from gputui.tui.widgets.status import Where
+from gputui.tui.bridge import Bridge, Way
+from gputui.tui.chrome import Where
+from gputui.tui.main_screen import MainScreen
+from gputui.tui.theme import NAMES
 
 HERE = Path(__file__).parent
 WIDE, NARROW = (120, 40), (80, 24)

@@ -31,10 +31,9 @@ ONE_WORD = {
 }
 """What is never said, and the word for it."""
 SAYS_IT_ALL_THE_SAME = {
-    "gputui.engines.slurm.refusals": "Slurm's own sentences, by which its refusals are known",
-    "gputui.engines.slurm.commands": "Slurm's own sentences",
-    "gputui.engines.slurm.options": "Slurm's own sentences",
-    "gputui.python.api.options": "names of Python's",
+    "gputui.engines.slurm.messages": "Slurm's own sentences, by which its refusals are known",
+    "gputui.engines.slurm.client": "Slurm's own sentences",
+    "gputui.python.api.jobs": "names of Python's",
 }
 NOUNS = (
     "jobs|lanes|GPUs|files|hooks|lines|commands|kinds|devices|cores|items|folders|instances|attempts|nodes|processes"
@@ -116,5 +115,5 @@ def nodes(kind: type[Node]) -> list[tuple[str, Node]]:
 
 def test_the_list_is_the_products_own_words() -> None:
     modules = {each.module for each in sentences()}
-    assert {"gputui.cli.top", "gputui.core.views.why", "gputui.tui.actions.table", "gputui.demo.tour"} <= modules
+    assert {"gputui.cli.top", "gputui.views.waiting", "gputui.tui.action_table", "gputui.demo.tour"} <= modules
     assert len(sentences()) > 1000

@@ -16,13 +16,13 @@ from argcomplete import autocomplete
 from argcomplete.lexers import split_line
 
 from gputui.__main__ import VERBS
-from gputui.cli.parsing.parser import Parser
-from gputui.core.states import WORDS
-from gputui.session.config import ConfigError
-from gputui.session.control.client import ClientError, Connection, NoOwner
-from gputui.session.locate import PRIVATE, chosen
-from gputui.session.messages.socket_requests import Lanes, OwnerRequest, PickJobs
+from gputui.core.job import WORDS
+from gputui.session.control.client import PRIVATE, ClientError, Connection, NoOwner, chosen
+from gputui.session.errors import ConfigError
+from gputui.session.messages import Lanes, OwnerRequest, PickJobs
 from gputui.session.registry import known_here
+
+from .parser import Parser
 
 T = TypeVar("T")
 PATIENCE = 0.5
@@ -48,7 +48,7 @@ def complete() -> None:
 
 def _parser(verb: str, *, with_verbs: bool = False) -> Parser:
     # The app's own module would load the screen.
-    module = "app.options" if verb == "app" else VERBS[verb]
+    module = "app_options" if verb == "app" else VERBS[verb]
     parser: Parser = import_module(f"gputui.cli.{module}").parser(verb)
     for action in parser._actions:
         completer = _completer(action)

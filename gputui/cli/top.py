@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gputui import __version__
-from gputui.cli.output.words import USAGE, say
+
+from .output import USAGE, say
 
 HELP = """\
 usage: gputui [JOBS …] [options]        the screen: queue, GPUs, logs
@@ -72,7 +73,7 @@ def main(words: list[str]) -> int:
     if mistaken is not None:
         say(mistaken)
         return USAGE
-    from gputui.cli.app.app import main as app
+    from .app import main as app
 
     return app("app", words)
 
@@ -85,7 +86,7 @@ def _help(words: list[str]) -> int:
     if not words:
         print(HELP, end="")
     elif words[0] == "words":
-        from gputui.cli.output.glossary import GLOSSARY
+        from .output import GLOSSARY
 
         print(GLOSSARY, end="")
     elif words[0] in VERBS:
@@ -101,7 +102,8 @@ def _mistaken_verb(words: list[str]) -> str | None:
     import os
 
     from gputui.__main__ import VERBS
-    from gputui.cli.parsing.parser import nearest
+
+    from .parser import nearest
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None

@@ -1,15 +1,178 @@
-"""The book of all jobs and every index over it; `put` is the only way a job changes."""
+"""The book of all jobs with every index over it: the sorted queue and the timers."""
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from gputui.core.structures.order import Order, Place, place_of
-from gputui.core.structures.timers import Timers
-from gputui.core.structures.vector import Vector
+from .job import Blocked, Delayed, Ended, Held, Job, JobId, Queued, Request, Running, StateName, Stopping, Waiting
+from .structures import Vector
 
-from .job import Blocked, Ended, Held, Job, JobId, Queued, Request, StateName, Waiting
+# ---- A sorted line of jobs whose changes stay cheap when it is long ----
+
+
+BLOCK = 256
+FEW = 16
+"""Adding one place costs as much as sorting so many anew."""
+
+
+class Place(NamedTuple):
+    """Where a job stands: higher priority first, then the user's position."""
+
+    urgency: int
+    position: float
+    job: JobId
+
+
+def place_of(job: Job) -> Place:
+    return Place(-job.priority, job.position, job.id)
+
+
+class Order:
+    """Places in ascending order, kept in short blocks so that no operation moves the whole line."""
+
+    __slots__ = ("_blocks", "_ends", "_length")
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Place]] = []
+        self._ends: list[Place] = []
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Place]:
+        for block in self._blocks:
+            yield from block
+
+    def __contains__(self, place: Place) -> bool:
+        number = bisect_left(self._ends, place)
+        if number == len(self._blocks):
+            return False
+        block = self._blocks[number]
+        return block[bisect_left(block, place)] == place
+
+    def first(self) -> Place | None:
+        return self._blocks[0][0] if self._blocks else None
+
+    def last(self) -> Place | None:
+        return self._ends[-1] if self._ends else None
+
+    def add(self, place: Place) -> None:
+        self._length += 1
+        if not self._blocks:
+            self._blocks.append([place])
+            self._ends.append(place)
+            return
+        number = min(bisect_left(self._ends, place), len(self._blocks) - 1)
+        block = self._blocks[number]
+        insort(block, place)
+        if len(block) > 2 * BLOCK:
+            self._split(number)
+        else:
+            self._ends[number] = block[-1]
+
+    def extend(self, places: Sequence[Place]) -> None:
+        """Many at once: where they are not few beside those in line, sorting all anew is cheaper than adding each."""
+        if len(places) * FEW < self._length:
+            for place in places:
+                self.add(place)
+            return
+        ordered = sorted([*self, *places])
+        self._blocks = [ordered[start : start + BLOCK] for start in range(0, len(ordered), BLOCK)]
+        self._ends = [block[-1] for block in self._blocks]
+        self._length = len(ordered)
+
+    def remove(self, place: Place) -> None:
+        number = bisect_left(self._ends, place)
+        block = self._blocks[number]
+        at = bisect_left(block, place)
+        if block[at] != place:
+            raise KeyError(place)
+        del block[at]
+        self._length -= 1
+        if block:
+            self._ends[number] = block[-1]
+        else:
+            del self._blocks[number], self._ends[number]
+
+    def before(self, place: Place) -> Place | None:
+        """The greatest place below this one."""
+        number = bisect_left(self._ends, place)
+        if number < len(self._blocks):
+            block = self._blocks[number]
+            at = bisect_left(block, place)
+            if at:
+                return block[at - 1]
+        return self._ends[number - 1] if number else None
+
+    def after(self, place: Place) -> Place | None:
+        """The smallest place above this one."""
+        number = bisect_right(self._ends, place)
+        if number == len(self._blocks):
+            return None
+        block = self._blocks[number]
+        return block[bisect_right(block, place)]
+
+    def rank(self, place: Place) -> int:
+        """How many places are below this one."""
+        number = bisect_left(self._ends, place)
+        below = sum(map(len, self._blocks[:number]))
+        return below + (bisect_left(self._blocks[number], place) if number < len(self._blocks) else 0)
+
+    def _split(self, number: int) -> None:
+        block = self._blocks[number]
+        self._blocks[number : number + 1] = [block[:BLOCK], block[BLOCK:]]
+        self._ends[number : number + 1] = [block[BLOCK - 1], block[-1]]
+
+
+# ---- Moments at which a job must be looked at again ----
+
+
+def due(job: Job) -> float | None:
+    """When this job changes by itself: the end of a delay, of its time limit, or of its grace."""
+    match job.state:
+        case Delayed(until=until):
+            return until
+        case Stopping(deadline=deadline, hard=False):
+            return deadline
+        case Running(placed=placed, suspended_for=suspended_for) if job.spec.timeout is not None:
+            return placed.since + job.spec.timeout + suspended_for
+    return None
+
+
+class Timers:
+    """A heap of moments; one that no longer holds is noticed when it comes up, not when it becomes stale."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, JobId]] = []
+
+    def set(self, job: Job) -> None:
+        when = due(job)
+        if when is not None:
+            heapq.heappush(self._heap, (when, job.id))
+
+    def next(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def first(self) -> JobId | None:
+        """The job that comes up next, if its moment still holds."""
+        return self._heap[0][1] if self._heap else None
+
+    def pop(self, now: float) -> JobId | None:
+        """A job whose moment may have come; the caller checks `due`."""
+        if self._heap and self._heap[0][0] <= now:
+            return heapq.heappop(self._heap)[1]
+        return None
+
+    def __contains__(self, job: Job) -> bool:
+        return (due(job), job.id) in self._heap
+
+
+# ---- The book of all jobs and every index over it ----
 
 
 class Book:

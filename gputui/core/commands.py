@@ -1,4 +1,4 @@
-"""What users ask for: each function carries out one command on one job, or refuses it with a sentence."""
+"""Pausing, draining, rolling back what could not be stored, and steps of the wall clock."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gputui.core.attempts.cluster import check_request
-
-from .breaker import table
-from .dependencies import resolve, satisfied, unblocked_state, waiting_state
+from . import breaker_rules
+from .cluster import check_request
 from .events import (
+    LEFT_ON_PURPOSE,
     AddJobs,
+    Cause,
     Continue,
+    ContinueTree,
     Edit,
     Hold,
+    Instruction,
     Kill,
+    KillTree,
+    Mode,
     Notify,
+    PauseKind,
     Refusal,
     Release,
     Remove,
@@ -25,8 +30,10 @@ from .events import (
     SetPriority,
     Settings,
     Suspend,
+    SuspendTree,
+    Terminate,
+    cause_of,
 )
-from .instructions import ContinueTree, Instruction, KillTree, SuspendTree, Terminate
 from .job import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
@@ -48,9 +55,13 @@ from .job import (
     Stopping,
     Suspended,
 )
+from .queue_order import resolve, satisfied, unblocked_state, waiting_state
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
+
+
+# ---- What users ask for ----
 
 
 def add_jobs(scheduler: Scheduler, event: AddJobs, now: float) -> None:
@@ -194,7 +205,7 @@ def rerun(scheduler: Scheduler, job: Job, event: Rerun, now: float) -> list[Inst
         raise Refusal(f"#{job.id} would be skipped again: #{in_the_way.because} did not succeed; rerun that one")
     spec = job.spec if event.environment is None else replace(job.spec, environment=event.environment)
     settle(scheduler, job, now, "rerun by the user", spec=spec, failures=0, after_oom=None)
-    table.rerun(scheduler, job, now)
+    breaker_rules.rerun(scheduler, job, now)
     to_revive = [job.id]
     while to_revive:
         earlier = to_revive.pop()
@@ -289,3 +300,38 @@ def remove_waiting(scheduler: Scheduler, job: Job, event: Remove, now: float) ->
 def remove_ended(scheduler: Scheduler, job: Job, event: Remove, now: float) -> list[Instruction]:
     scheduler.change(job, now, "removed from the list by the user", keep=True, archived=True)
     return []
+
+
+# ---- What people ask of the scheduler as a whole ----
+
+
+def pause_as_asked(scheduler: Scheduler, kind: PauseKind, now: float) -> None:
+    if kind is PauseKind.CRASHES:
+        raise Refusal("only the scheduler itself pauses because of crashes")
+    crashes = scheduler.breaker.pause
+    tries = crashes is not None and not crashes.stopped
+    if scheduler.mode is Mode.PAUSED and kind is PauseKind.USER and not tries:
+        raise Refusal("the scheduler is paused already")
+    _pause(scheduler, cause_of(kind, now))
+
+
+def _pause(scheduler: Scheduler, cause: Cause) -> None:
+    """Crashes stay the cause, and nothing is tried any more."""
+    breaker_rules.halt(scheduler, left=cause.kind in LEFT_ON_PURPOSE)
+    if scheduler.breaker.pause is None:
+        scheduler.wanted_mode, scheduler.wanted_cause = Mode.PAUSED, cause
+
+
+def drain(scheduler: Scheduler, now: float) -> None:
+    cause = scheduler.cause
+    if scheduler.mode is Mode.RUNNING or (cause is not None and cause.kind is PauseKind.USER):
+        breaker_rules.halt(scheduler, left=True)
+        scheduler.wanted_mode, scheduler.wanted_cause = Mode.DRAINING, None
+    elif scheduler.mode is Mode.PAUSED:
+        _pause(scheduler, cause_of(PauseKind.DRAINED, now))
+    check_drained(scheduler, now)
+
+
+def check_drained(scheduler: Scheduler, now: float) -> None:
+    if scheduler.mode is Mode.DRAINING and not scheduler.book.active:
+        _pause(scheduler, cause_of(PauseKind.DRAINED, now))

@@ -1,4 +1,4 @@
-"""What can happen to the scheduler: what users ask for, and what engines and the clock report."""
+"""What can happen to the scheduler, what it answers with, and whether it starts jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gputui.core.attempts.traces import Left, Usage
+from .job import (
+    Crashed,
+    CrashKind,
+    End,
+    Failed,
+    Job,
+    JobId,
+    JobSpec,
+    Left,
+    Lost,
+    Purpose,
+    Refused,
+    Skipped,
+    StateName,
+    TimedOut,
+    Usage,
+)
+from .lanes import DeviceFacts, Lane, NodeSize
 
-from .cards import DeviceFacts
-from .crash_kind import CrashKind
-from .job import JobId, JobSpec, Purpose, StateName
-from .lanes import Lane, NodeSize
+# ---- What can happen to the scheduler ----
 
 
 class Refusal(Exception):
@@ -301,3 +315,113 @@ Event = (
     UserCommand | Submitted | Spawned | AttemptEnded | Silence | EngineTrouble | NodesSeen | DevicesSeen
     | ClockStepped | Tick
 )  # fmt: skip
+
+
+# ---- What the world must do about an event ----
+
+
+class Start(Struct, frozen=True):
+    """Run the attempt that `job.active` describes."""
+
+    job: Job
+
+
+class Terminate(Struct, frozen=True):
+    """SIGTERM and SIGCONT to the attempt's whole tree."""
+
+    job: JobId
+    attempt: int
+
+
+class KillTree(Struct, frozen=True):
+    """SIGKILL to the attempt's whole tree, its wrapper last."""
+
+    job: JobId
+    attempt: int
+
+
+class Withdraw(Struct, frozen=True):
+    """Take the attempt back if it has not begun; one that has goes on."""
+
+    job: JobId
+    attempt: int
+
+
+class SuspendTree(Struct, frozen=True):
+    job: JobId
+    attempt: int
+
+
+class ContinueTree(Struct, frozen=True):
+    job: JobId
+    attempt: int
+
+
+Instruction = Start | Terminate | KillTree | Withdraw | SuspendTree | ContinueTree
+
+
+# ---- Whether the scheduler starts jobs, and if not, why ----
+
+
+class Mode(StrEnum):
+    RUNNING = "running"
+    DRAINING = "draining"
+    PAUSED = "paused"
+
+
+class Cause(Struct, frozen=True):
+    """Why it is paused, in words."""
+
+    kind: PauseKind
+    message: str
+    since: float
+    jobs: tuple[JobId, ...] = ()
+    signature: str | None = None
+    left: bool = False
+    """Somebody left on purpose since: no source goes on by itself, though crashes stay the cause."""
+    more: int = 0
+    """So many more jobs crashed than are named."""
+
+    @property
+    def count(self) -> int:
+        """How many jobs crashed."""
+        return len(self.jobs) + self.more
+
+    @property
+    def on_purpose(self) -> bool:
+        """Whoever owned the session went and wants nothing to go on."""
+        return self.left or self.kind in LEFT_ON_PURPOSE
+
+
+LEFT_ON_PURPOSE = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED)
+SENTENCES = {
+    PauseKind.USER: "paused by you",
+    PauseKind.DRAINED: "drained: the jobs that ran have ended, nothing new was started",
+    PauseKind.STOPPED: "stopped by you: nothing new is started",
+    PauseKind.INTERRUPTED: "interrupted: nothing new was started",
+}
+
+
+def cause_of(kind: PauseKind, now: float) -> Cause:
+    """For every kind but crashes, whose cause the breaker words."""
+    return Cause(kind, SENTENCES[kind], now)
+
+
+# ---- An end in words, for stories and for failures whose log says nothing ----
+
+
+def words(end: End) -> str:
+    match end:
+        case Failed(code=code):
+            return f"exit code {code}"
+        case Crashed(signal=signal):
+            return f"killed by signal {signal}"
+        case TimedOut(limit=limit, silent=True):
+            return f"did nothing for {limit:g} s and was ended"
+        case TimedOut(limit=limit):
+            return f"timed out after {limit:g} s"
+        case Lost(why=why) | Refused(why=why):
+            return why
+        case Skipped(because=because):
+            return f"skipped: #{because} did not succeed"
+    return end.name

@@ -1,18 +1,125 @@
-"""What a job is: its spec, the states it can be in (each owns just its own data), and its attempts."""
+"""What a job is: its spec, its request, the states it can be in, and the kinds of crashes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gputui.core.attempts.policies import OnHang, OnOom
-from gputui.core.attempts.request import AfterOom as AfterOom
-from gputui.core.attempts.request import Request as Request
-from gputui.core.attempts.traces import Left, Usage
+# ---- The kinds of crashes ----
 
-from .crash_kind import CrashKind
+
+class CrashKind(StrEnum):
+    EXCEPTION = "exception"
+    """The program itself raised or printed an error, and nothing narrower fits."""
+    OOM_GPU = "oom-gpu"
+    OOM_HOST = "oom-host"
+    CUDA = "cuda"
+    """The driver, its libraries, assertions on the device."""
+    NCCL = "nccl"
+    """Collectives between processes."""
+    SIGNAL = "signal"
+    NOT_FOUND = "not-found"
+    NOT_EXECUTABLE = "not-executable"
+    SYNTAX = "syntax"
+    USAGE = "usage"
+    DISK = "disk"
+    PERMISSION = "permission"
+    LIMIT = "limit"
+    """Files, processes, threads, shared memory, file size, CPU seconds."""
+    NETWORK = "network"
+    INTERRUPTED = "interrupted"
+    TIME_LIMIT = "time-limit"
+    EXIT_ONLY = "exit-only"
+    """A code, and at most some last words without the form of an error."""
+    NONE = "none"
+    """It ended well, whatever the log says."""
+
+
+# ---- What a job asks of the machine, and what more after its card was full ----
+
+
+class Request(Struct, frozen=True, omit_defaults=True):
+    """What a job asks of the machine. Jobs with equal requests wait in one line."""
+
+    gpus: int | None = None
+    """None: one lane, whatever it holds. 0: a CPU job, no lane. n: n distinct devices."""
+    devices: tuple[str, ...] = ()
+    """Only these devices will do; empty: any."""
+    memory: int | None = None
+    """Bytes it will use on each of its devices."""
+    memory_share: float | None = None
+    """The same as a part of the device's memory, 0 to 1."""
+    learns: bool = False
+    """It will use what jobs of its group were seen to use, as soon as one of them has succeeded."""
+    alone: bool = False
+    """No other job of ours on its devices meanwhile."""
+    larger_than: int | None = None
+    """Only devices with more memory than this, in bytes."""
+
+
+class AfterOom(Struct, frozen=True, omit_defaults=True):
+    """How a job is run again whose card was full; said once, until the user asks for another run."""
+
+    attempt: int
+    """The one whose card was full."""
+    larger_than: int | None = None
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, alone=True, larger_than=self.larger_than)
+
+
+# ---- What is done about a job in trouble, by the user's wish ----
+
+
+class OnOom(StrEnum):
+    """What becomes of a job whose card was full."""
+
+    ALONE = "alone"
+    """Once more without others on its card, if there were any."""
+    BIGGER = "bigger"
+    """Once more on a card with more memory, or alone where there is none."""
+    FAIL = "fail"
+
+
+class OnHang(StrEnum):
+    """What becomes of a job that runs and does nothing."""
+
+    NOTIFY = "notify"
+    KILL = "kill"
+    REQUEUE = "requeue"
+
+
+# ---- What an attempt leaves of itself ----
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """What an attempt made of its devices; None where the driver could not say."""
+
+    gpu_mean: float | None = None
+    """Percent."""
+    gpu_peak: int | None = None
+    gpu_peak_memory: int | None = None
+    """Bytes, over all its devices at one moment."""
+    gpu_seconds: float = 0.0
+    gpu_peak_memory_each: int | None = None
+    """Bytes, on the one of its devices where it was most."""
+
+
+class Left(Struct, frozen=True, array_like=True):
+    """A process of an attempt that could not be ended: the attempt was given up, and it lives on."""
+
+    pid: int
+    started: int
+    """In clock ticks since boot; with the pid it names a process of this boot."""
+    words: str
+
+
+# ---- What a job is ----
+
 
 JobId = int
 LaneId = int
@@ -315,3 +422,45 @@ class Job(Struct, frozen=True, omit_defaults=True):
     def active(self) -> Placed | None:
         """Its attempt under way, if there is one."""
         return self.state.placed if isinstance(self.state, Active) else None
+
+
+# ---- Which states wait, are under way, have ended, have ended badly ----
+
+
+WAITING = (StateName.QUEUED, StateName.HELD, StateName.BLOCKED, StateName.DELAYED)
+ACTIVE = (StateName.STARTING, StateName.RUNNING, StateName.SUSPENDED, StateName.STOPPING)
+FAILURES = (StateName.FAILED, StateName.CRASHED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
+"""The job itself came to no good; `rerun --all-failed` means these."""
+BAD_ENDS = (*FAILURES, StateName.SKIPPED)
+ENDS = (StateName.SUCCEEDED, StateName.KILLED, *BAD_ENDS)
+ALL = (*WAITING, *ACTIVE, *ENDS)
+"""In the order of a job's life."""
+
+WORDS = {state: state.replace("_", " ") for state in ALL} | {StateName.CRASHED: "failed"}
+"""For people: a job that a signal ended has failed like any other; `crashed` is its word for programs."""
+
+_PREDICATES = {state: f"is {WORDS[state]}" for state in ALL} | {
+    StateName.BLOCKED: "waits for other jobs",
+    StateName.STOPPING: "is being stopped",
+    StateName.SUCCEEDED: "has succeeded",
+    StateName.FAILED: "has failed",
+    StateName.CRASHED: "has failed",
+    StateName.TIMED_OUT: "has timed out",
+    StateName.KILLED: "was killed",
+    StateName.REFUSED: "could not be started",
+    StateName.SKIPPED: "was skipped",
+}
+
+
+def by_word(counts: Mapping[StateName, int]) -> dict[str, int]:
+    """How many jobs each word tells of, in the order of a job's life."""
+    words: dict[str, int] = {}
+    for state in ALL:
+        if counts.get(state):
+            words[WORDS[state]] = words.get(WORDS[state], 0) + counts[state]
+    return words
+
+
+def predicate(state: StateName) -> str:
+    """In a sentence about a job: `has succeeded`, `is running`."""
+    return _PREDICATES[state]

@@ -1,8 +1,4 @@
-"""The scheduler: the pure state machine. Events in, instructions out; no I/O, no clock, no threads.
-
-It is never rolled back. Whoever runs it collects what changed, makes that durable, and only then carries out
-the instructions that came with it.
-"""
+"""The scheduler: a pure state machine. Events in, instructions out; no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -10,58 +6,126 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.attempts import cluster
-from gputui.core.attempts.learning import learn, with_learned
-
-from . import clock, commands, pausing, placement, preemption, taking_back, transitions
+from . import breaker_rules, cluster, commands, eta, placement, rollback, transitions
 from .book import Book
-from .breaker import table
-from .breaker.choice import Successes
-from .breaker.scope import Breaker, Scope
-from .dependencies import satisfied, waiting_state
+from .breaker import Breaker, Scope
+from .breaker_rules import Successes
 from .events import (
     AddJobs,
+    Cause,
     ClockStepped,
     DevicesSeen,
     Drain,
     EngineTrouble,
     Event,
-    IllegalTransition,
+    Instruction,
     JobCommand,
+    Mode,
     NodesSeen,
     Pause,
     Refusal,
     Resume,
     SetLanes,
     Settings,
+    Start,
     Submitted,
     Tick,
     TryFirst,
 )
-from .instructions import Instruction, Start
 from .job import (
+    Active,
     Blocked,
     Delayed,
     End,
     Job,
     JobId,
     LaneId,
+    Queued,
     Request,
+    Running,
     Skipped,
+    State,
+    Stopping,
     Succeeded,
+    Suspended,
+    predicate,
 )
 from .lanes import Board, Lane
-from .mode import Cause, Mode
-from .record import Moment, Record
+from .policies import learn, with_learned
+from .queue_order import satisfied, waiting_state
 from .results import JobResults
+from .rollback import TakenBack
 from .snapshot import Snapshot, take_snapshot
-from .states import predicate
-from .taking_back import TakenBack
-from .views import eta
 
-__all__ = ["IllegalTransition", "Moment", "Record", "Scheduler"]
+# ---- What the store keeps of a scheduler besides its jobs ----
+
+
+class Moment(Struct, frozen=True):
+    """One line of a job's story."""
+
+    job: JobId
+    at: float
+    text: str
+
+
+class Record(Struct, frozen=True):
+    """All of the scheduler that is not in its jobs; what the store keeps besides them."""
+
+    first_id: JobId = 0
+    mode: Mode = Mode.RUNNING
+    """As people want it; crashes are the breaker's."""
+    cause: Cause | None = None
+    settings: Settings = Settings()
+    lanes: tuple[Lane, ...] = ()
+    next_position: float = 0.0
+    leaving: tuple[Lane, ...] = ()
+    clock: float | None = None
+    """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
+    learned: dict[str, int] = {}
+    """The memory that jobs of each group were seen to use on a device, and a little more."""
+    breaker: Breaker = Breaker()
+
+
+# ---- What a step of the wall clock moves ----
+
+
+def step_clock(scheduler: Scheduler, by: float) -> None:
+    """Every duration goes on as if the clock had not been touched."""
+    book = scheduler.book
+    living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
+    book.put_all([replace(job, state=state) for job in living if (state := _moved_by(job, by)) is not job.state])
+    scheduler.breaker = scheduler.breaker.moved(by)
+    if scheduler.wanted_cause is not None:
+        scheduler.wanted_cause = replace(scheduler.wanted_cause, since=scheduler.wanted_cause.since + by)
+    scheduler.starts_again_at += by
+    if scheduler.clock is not None:
+        scheduler.clock += by
+
+
+def _moved_by(job: Job, by: float) -> State:
+    state = job.state
+    match state:
+        case Queued(since=since):
+            return Queued(since + by)
+        case Delayed(until=until) if until != job.spec.not_before:
+            return replace(state, until=until + by)
+    if not isinstance(state, Active):
+        return state
+    placed = replace(state.placed, since=state.placed.since + by)
+    match state:
+        case Stopping():
+            return replace(state, placed=placed, deadline=state.deadline + by)
+        case Suspended():
+            return replace(state, placed=placed, since=state.since + by)
+        case Running(silent_since=float(since)):
+            return replace(state, placed=placed, silent_since=since + by)
+    return replace(state, placed=placed)
+
+
+# ---- The scheduler ----
 
 
 class Scheduler:
@@ -121,18 +185,18 @@ class Scheduler:
             case AddJobs():
                 commands.add_jobs(self, event, now)
             case Pause(kind=kind):
-                pausing.pause_as_asked(self, kind, now)
+                commands.pause_as_asked(self, kind, now)
             case Drain():
-                pausing.drain(self, now)
+                commands.drain(self, now)
             case Resume():
-                table.resume(self, now)
+                breaker_rules.resume(self, now)
             case SetLanes(lanes=lanes, these=these):
                 cluster.check_lanes(self, lanes)
                 self.board.replace(lanes, these=these)
             case Settings():
                 self._set(event, now)
             case TryFirst():
-                table.try_first(self, event, now)
+                breaker_rules.try_first(self, event, now)
             case EngineTrouble(why=why):
                 self.unavailable = why
             case NodesSeen(largest=largest):
@@ -140,9 +204,9 @@ class Scheduler:
             case DevicesSeen(devices=devices):
                 self.board.cards.see(devices)
             case ClockStepped(by=by):
-                clock.step(self, by)
+                step_clock(self, by)
             case TakenBack():
-                taking_back.take_back(self, event, now)
+                rollback.take_back(self, event, now)
             case Tick():
                 return transitions.tick(self, now)
             case _:
@@ -154,11 +218,11 @@ class Scheduler:
 
     def preempt(self, now: float) -> list[Instruction]:
         """After placing: who goes back to the queue for an urgent job."""
-        return preemption.preempt(self, now)
+        return placement.preempt(self, now)
 
     def next_wakeup(self) -> float | None:
         """When a Tick is due; may be early, never late."""
-        moments = (self.book.timers.next(), table.next_moment(self) if self.breaker.scopes else None)
+        moments = (self.book.timers.next(), breaker_rules.next_moment(self) if self.breaker.scopes else None)
         return min((moment for moment in moments if moment is not None), default=None)
 
     # What transitions are made of
@@ -190,7 +254,7 @@ class Scheduler:
         finished = self.change(job, now, text, keep="attempts" not in changes, state=end, **changes)
         self.durations.note(finished)
         learn(self, finished, now)
-        table.ended(self, finished, end, now)
+        breaker_rules.ended(self, finished, end, now)
 
     def _go_on(self, dependent: JobId, earlier: JobId, now: float) -> bool:
         """A job that a blocked one waits for has ended; False: the blocked one has ended too, skipped."""
@@ -220,7 +284,7 @@ class Scheduler:
         commands.check_settings(settings)
         before, self.settings = self.settings, settings
         if settings.probe != before.probe:
-            table.probe_setting_changed(self, now)
+            breaker_rules.probe_setting_changed(self, now)
 
     def fit(self, request: Request, reserved: Collection[LaneId] = ()) -> tuple[Lane, ...] | None:
         """Lanes for the request that are free, fit, and within what we may use of a shared machine."""

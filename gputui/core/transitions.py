@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gputui.core.attempts import cluster, hanging, reports
-from gputui.core.structures.timers import due
-
-from . import commands, moving
-from .breaker import table
+from . import attempts, breaker_rules, cluster, commands, policies, queue_order
+from .book import due
 from .events import (
     AttemptEnded,
     Continue,
@@ -20,8 +17,10 @@ from .events import (
     Event,
     Hold,
     IllegalTransition,
+    Instruction,
     JobCommand,
     Kill,
+    KillTree,
     Move,
     Notify,
     Refusal,
@@ -35,7 +34,6 @@ from .events import (
     Submitted,
     Suspend,
 )
-from .instructions import Instruction, KillTree
 from .job import (
     Blocked,
     Crashed,
@@ -55,11 +53,12 @@ from .job import (
     Succeeded,
     Suspended,
     TimedOut,
+    predicate,
 )
-from .states import predicate
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
+
 
 Handler = Callable[["Scheduler", Job, Any, float], list[Instruction]]
 
@@ -72,7 +71,7 @@ def tick(scheduler: Scheduler, now: float) -> list[Instruction]:
         when = due(job)
         if when is not None and when <= now and not job.archived:
             instructions += _moment_came(scheduler, job, now)
-    table.tick(scheduler, now)
+    breaker_rules.tick(scheduler, now)
     return instructions
 
 
@@ -104,18 +103,18 @@ TRANSITIONS: dict[tuple[type, type], Handler] = {
     **{(state, Requeue): commands.requeue for state in (Starting, Running, Suspended)},
     **{(state, Rerun): commands.rerun for state in ENDS},
     **{(state, SetPriority): commands.set_priority for state in (*WAITING, *ACTIVE, *ENDS)},
-    **{(state, Move): moving.move for state in WAITING},
+    **{(state, Move): queue_order.move for state in WAITING},
     **{(state, Edit): commands.edit for state in WAITING},
     **{(state, Notify): commands.notify for state in (*WAITING, *ACTIVE)},
     **{(state, Remove): commands.remove_waiting for state in WAITING},
     **{(state, Remove): commands.remove_ended for state in ENDS},
     **{(state, Submitted): cluster.submitted for state in (Starting, Stopping)},
-    **{(state, Submitted): reports.late for state in (Running, Suspended)},
-    (Starting, Spawned): reports.spawned,
-    **{(state, Spawned): reports.seen_alive for state in (Running, Suspended, Stopping)},
-    **{(state, AttemptEnded): reports.ended for state in ACTIVE},
-    (Running, Silence): hanging.heard,
-    **{(state, Silence): reports.late for state in (Starting, Suspended, Stopping)},
+    **{(state, Submitted): attempts.late for state in (Running, Suspended)},
+    (Starting, Spawned): attempts.spawned,
+    **{(state, Spawned): attempts.seen_alive for state in (Running, Suspended, Stopping)},
+    **{(state, AttemptEnded): attempts.ended for state in ACTIVE},
+    (Running, Silence): policies.heard,
+    **{(state, Silence): attempts.late for state in (Starting, Suspended, Stopping)},
 }
 
 ADVICE: dict[type, str] = {

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gputui.core.structures.order import place_of
-from gputui.core.structures.timers import due
-
-from .breaker.scope import SHORTEST_LIFE, Scope, ScopeState
-from .events import PauseKind
+from .book import due, place_of
+from .breaker import SHORTEST_LIFE, Scope, ScopeState
+from .events import Mode, PauseKind
 from .job import Active, Blocked, Ended, Held, Job, Queued, Succeeded, Waiting
-from .mode import Mode
 from .scheduler import Scheduler
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from contextlib import suppress
 
-from gputui.session.ownership.remains import left_of
+from gputui.session.lock import left_of
 
 PATIENCE = 10.0
 NAP = 0.02

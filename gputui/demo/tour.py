@@ -1,16 +1,21 @@
-"""The tour through the keys: which hint comes next. Pure; each step is done when the user has done it, in any order.
-
-Hints are numbered by how many steps are done, so that the numbers only ever rise, whatever crashes in between.
-"""
+"""The tour through the keys, and the line that shows its hints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rich.text import Text
+from textual.widgets import Static
+
 from gputui.core.events import PauseKind
 from gputui.core.job import Active, Job, Waiting
 from gputui.core.snapshot import Snapshot
+from gputui.tui.dialogs.ask import Ask, Choice
+from gputui.tui.main_screen import MainScreen
+
+# ---- The tour through the keys ----
+
 
 FIRST_JOB = 0
 """Where the cursor is until the user moves it."""
@@ -103,3 +108,55 @@ class Tour:
     def _follow_cursor(self, cursor: int | None) -> None:
         if cursor not in (None, FIRST_JOB):
             self.seen.moved = True
+
+
+# ---- The line above the footer that only the demo has ----
+
+
+LOOK_EVERY = 0.3
+
+
+class HintLine(Static):
+    DEFAULT_CSS = "HintLine { height: 1; background: $primary 35%; color: $text; text-wrap: nowrap; }"
+
+    def __init__(self, main: MainScreen, tour: Tour) -> None:
+        super().__init__(markup=False)
+        self._main = main
+        self._tour = tour
+        self._shown = ""
+
+    def on_mount(self) -> None:
+        self.look()
+        self.set_interval(LOOK_EVERY, self.look)
+
+    def look(self) -> None:
+        hint = self._tour.look(self._main.snapshot, self._main.table.cursor)
+        if hint != self._shown:
+            self._shown = hint
+            self.update(Text(f" demo {hint}", no_wrap=True, overflow="ellipsis"), layout=False)
+
+
+def guide(main: MainScreen, tour: Tour, leave: Callable[[], None]) -> None:
+    """Gives a screen the line, and has the tour see every key that does something."""
+    for name, act in main.acts.items():
+        main.acts[name] = _watched(name, act, tour)
+    main.acts["leave"] = lambda _: _ask_to_leave(main, leave)
+    main.places.lines += 1
+    main.mount(HintLine(main, tour), before=main.footer)
+    main.app.add_class("-guided")
+    main.places.arrange()
+
+
+def _watched(name: str, act: Callable[[MainScreen], None], tour: Tour) -> Callable[[MainScreen], None]:
+    def watched(main: MainScreen) -> None:
+        tour.seen.acts.add(name)
+        act(main)
+
+    return watched
+
+
+def _ask_to_leave(main: MainScreen, leave: Callable[[], None]) -> None:
+    """A real session would go on without its screen; the demo does not."""
+    body = "Everything of it is ended and removed. Jobs of a real session go on when you leave."
+    choices = [Choice("end", "q", "end the demo", also=("y", "ctrl+c"))]
+    main.ask(Ask("Leave", body, choices, cancel="stay"), lambda answer: leave() if answer else None)

@@ -1,11 +1,4 @@
-"""The claim files: one per live attempt, created with O_EXCL by whoever decides about it.
-
-The wrapper creates it and writes its pid, or on a cluster `slurm JOB NODE PID TIME GPUS`: the attempt runs. A
-recovering owner creates it and writes `revoked`: the attempt will never run, unless its claim had been taken away
-while it ran; then the owner that finds it alive writes its pid behind that. Later the wrapper appends how it went. An
-owner that cannot write its store appends what it orders before it does so, for the next owner. A line counts only with
-its newline.
-"""
+"""Claim files: one per live attempt, created with O_EXCL by whoever is first."""
 
 from __future__ import annotations
 
@@ -18,6 +11,9 @@ from typing import ClassVar
 from msgspec import Struct
 
 from gputui.core.job import JobId, Purpose
+
+# ---- The claim files ----
+
 
 REVOKED_LINE = b"revoked"
 FOLDER_GONE_LINE = b"nocwd"
@@ -265,3 +261,54 @@ def _has_content(log: str | None) -> bool:
         return log is not None and os.stat(log).st_size > 0
     except OSError:
         return False
+
+
+# ---- What all engines do alike whose attempts are claimed ----
+
+
+class ClaimedAttempts:
+    """`private` is the descriptor of the session's private folder, which holds the claims; `session` names the session
+    for all its owners, now and later."""
+
+    def __init__(self, private: int, session: str) -> None:
+        self._session = session
+        self._claims = Claims.of(private)
+        self._claims.make_folder()
+        self._revoked: set[tuple[JobId, int]] = set()
+
+    def token(self, job: JobId, attempt: int) -> str:
+        return f"{self._session}.{job}.{attempt}"
+
+    def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
+        """Beside the attempt, for the next owner: an order that cannot be made durable in the store."""
+        self._claims.ask(job, attempt, purpose)
+
+    def claimed(self) -> list[tuple[JobId, int]]:
+        return self._claims.all()
+
+    def forget(self, job: JobId, attempt: int) -> None:
+        # A revocation stays: what was to run it may start late, and must find it.
+        if (job, attempt) not in self._revoked:
+            self._claims.remove(job, attempt)
+
+
+# ---- The file that names attempts which were taken back and may still stand in a queue ----
+
+
+MARK = "news/withdrawn"
+"""In the session's private folder."""
+
+
+def jobs_in_queue(private: str) -> list[JobId]:
+    try:
+        with open(f"{private}/{MARK}", encoding="ascii", errors="replace") as file:
+            keys = [key_of(line.strip()) for line in file]
+    except OSError:
+        return []
+    return sorted({key[0] for key in keys if key is not None})
+
+
+def key_of(words: str) -> tuple[JobId, int] | None:
+    """Of `JOB.ATTEMPT`."""
+    job, _, attempt = words.partition(".")
+    return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None

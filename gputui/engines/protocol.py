@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gputui.core.events import AttemptEnded, EngineTrouble, NodesSeen, Spawned, Submitted
 from gputui.core.job import EngineName, JobId, Purpose
-from gputui.process.event_loop import EventLoop
+from gputui.process.watch import EventLoop
 
 Report = Submitted | Spawned | AttemptEnded | EngineTrouble | NodesSeen
 

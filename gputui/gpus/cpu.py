@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from gputui.core.amounts import counted
 from gputui.core.lanes import DeviceKind
-from gputui.core.views.amounts import counted
 
-from .facts import read_bytes
-from .host import usable_cores
+from .machine import usable_cores
+from .process_facts import read_bytes
 from .sample import DeviceSample, HostSample, Sample
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -49,7 +49,7 @@ class CpuSampler:
         roots: Callable[[], Mapping[int, int]] = dict,
         proc: str = "/proc",
     ) -> None:
-        from .machine import MachineMeter
+        from .psutil_host import MachineMeter
 
         self._lanes = range(lanes) if isinstance(lanes, int) else lanes
         self._interval, self._roots, self._proc = interval, roots, proc

@@ -1,8 +1,4 @@
-"""What is to be seen of the devices at one moment, by whoever looks: figures, and what each device is to the session.
-
-Owns the shapes only. Frozen, so that any thread may look; the owner, or a monitor where there is no session, makes
-a new one when something changed.
-"""
+"""The devices at one moment as viewers see them, in words too."""
 
 from __future__ import annotations
 
@@ -11,14 +7,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gputui.core.amounts import duration_words, memory
 from gputui.core.job import JobId
 from gputui.core.lanes import DeviceKind, Lane
 
-from .history.shares import DeviceShare
-from .history.tracks import EMPTY, DeviceHistories
-from .history.warnings import DeviceWarning
+from .history import EMPTY, DeviceHistories, DeviceShare, DeviceWarning
 from .sample import DeviceSample, HostSample, Sample
-from .strangers import Stranger
+from .strangers import Free, HeldByStrangers, Resting, Stranger, Unusable, Verdict
+
+# ---- What is to be seen of the devices at one moment, by whoever looks ----
 
 
 class LaneState(StrEnum):
@@ -89,3 +86,38 @@ class DevicesPicture(Struct, frozen=True, kw_only=True):
 
     def device(self, key: str) -> DevicePicture | None:
         return next((device for device in self.devices if device.sample.key == key), None)
+
+
+# ---- Devices and verdicts on them in words ----
+
+
+def why_not(device: DeviceSample, verdict: Verdict, now: float) -> str | None:
+    """One sentence on why a device takes no job of ours; None: it may."""
+    name = label(device)
+    match verdict:
+        case Free():
+            return None
+        case HeldByStrangers(by=by):
+            more = f" and {len(by) - 1} more" if len(by) > 1 else ""
+            return f"{name} is held by {_person(by[0], now)}{more}"
+        case Resting(until=until, after=after):
+            who = printable(after.user or f"pid {after.pid}")
+            return f"{name} was just left by {who}; free in {duration_words(until - now)}"
+        case Unusable(why=why):
+            return f"{name}: {why}"
+
+
+def label(device: DeviceSample) -> str:
+    if device.mig is not None:
+        return f"GPU {device.index} MIG {device.mig.gpu_instance}/{device.mig.compute_instance}"
+    return f"GPU {device.index}"
+
+
+def _person(stranger: Stranger, now: float) -> str:
+    who = printable(stranger.user) if stranger.user else "somebody"
+    return f"{who} (pid {stranger.pid}, {memory(stranger.memory)}, {duration_words(now - stranger.since)})"
+
+
+def printable(text: str) -> str:
+    """Without anything a terminal would act on: a process may be called what it likes."""
+    return "".join(char if char.isprintable() else "�" for char in text)

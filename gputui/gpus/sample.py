@@ -1,19 +1,70 @@
-"""What samplers say of the machine: frozen pictures of every device, and the one protocol they are read by.
-
-Owns the shapes; reads nothing and knows no driver. `None` always means "the driver cannot say", never zero.
-"""
+"""Samples of the machine: frozen records of every device, a cluster's nodes, and frames on a pipe."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.lanes import DeviceKind
 
-from .nodes import ClusterSample
+# ---- The nodes of a cluster, as samples show them ----
+
+
+class NodeStanding(StrEnum):
+    """Whether a node takes jobs."""
+
+    UP = "up"
+    DRAINING = "draining"
+    """Closed, and jobs run there still."""
+    DRAINED = "drained"
+    DOWN = "down"
+
+    @property
+    def closed(self) -> bool:
+        return self is not NodeStanding.UP
+
+
+class NodeSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    standing: NodeStanding = NodeStanding.UP
+    gpus: int = 0
+    used: int = 0
+    """By whomever."""
+    unplaced: int = 0
+    """Those in use of which the cluster does not say which they are."""
+    reason: str | None = None
+    """The admin's words, where it is closed."""
+    closed_by: str | None = None
+    closed_at: float | None = None
+
+
+class ClusterSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to be known of the cluster besides its GPUs."""
+
+    name: str = ""
+    partition: str | None = None
+    """The one that the session asks for; None: whichever is the cluster's default."""
+    nodes: tuple[NodeSample, ...] = ()
+    asked: float | None = None
+    """When it answered last; Unix seconds."""
+    silent: str | None = None
+    """Why it does not answer now."""
+
+
+def device_word(node: str, index: int) -> str:
+    """What a GPU of a cluster is called everywhere."""
+    return f"{node}:{index}"
+
+
+def node_of(word: str) -> str:
+    return word.rpartition(":")[0]
+
+
+# ---- What samplers say of the machine ----
 
 
 class Status(StrEnum):
@@ -203,3 +254,56 @@ def _stale(device: DeviceSample, age: float) -> DeviceSample:
 def no_answer(seconds: float) -> str:
     """The words for a device or driver that is silent."""
     return f"no answer for {seconds:.0f} s"
+
+
+# ---- Samples on a pipe ----
+
+
+_LENGTH = 4
+_LARGEST = 64 * 1024 * 1024
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Sample)
+
+
+class GarbledStream(Exception):
+    """What came through the pipe is no sample: the sender cannot be trusted any more."""
+
+
+def encode(sample: Sample) -> bytes:
+    body = _encoder.encode(sample)
+    return len(body).to_bytes(_LENGTH, "big") + body
+
+
+class FrameReader:
+    """Puts the bytes of a pipe together again."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Sample | None:
+        """The newest complete sample in what has come, if there is one; older ones are skipped unread."""
+        self._buffer += data
+        newest: bytes | None = None
+        while (body := self._next_body()) is not None:
+            newest = body
+        return _decode(newest) if newest is not None else None
+
+    def _next_body(self) -> bytes | None:
+        if len(self._buffer) < _LENGTH:
+            return None
+        end = _LENGTH + int.from_bytes(self._buffer[:_LENGTH], "big")
+        if end > _LARGEST:
+            raise GarbledStream(f"a frame of {end} bytes")
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_LENGTH:end])
+        del self._buffer[:end]
+        return body
+
+
+def _decode(body: bytes) -> Sample:
+    try:
+        return _decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise GarbledStream(str(error)) from error

@@ -1,4 +1,4 @@
-"""Asking several machines side by side: each has a thread and an ssh of its own, and holds nobody else up."""
+"""Asking several machines side by side, and choosing one for a job."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable
 from typing import IO
 
 import msgspec
+from msgspec import Struct
 
+from gputui.core.amounts import counted, memory
 from gputui.logs.plain import plain
 
-from .look import MachineLook
-from .places import HostPlace
-from .ssh import FAILED, NOT_THERE, ssh_words
+from .machine import CardLook, MachineLook
+from .ssh import FAILED, NOT_THERE, HostPlace, ssh_words
 
-__all__ = ["Answer", "Survey", "ask_all"]
+# ---- Asking several machines side by side ----
+
 
 PATIENCE = 5.0
 """Seconds after which a machine that has said nothing is shown as slow."""
@@ -166,3 +168,41 @@ def _why(place: HostPlace, status: int, complaints: str) -> str:
     advice = next((words for sign, words in _ADVICE if sign in complaints), "")
     what = last or (f"ssh failed ({status})" if status == FAILED else f"it ended with {status} and said nothing")
     return f"{what}; {advice.format(alias=place.alias)}" if advice else what
+
+
+# ---- Which machine gets a job that may run on any of them ----
+
+
+class RoomWanted(Struct, frozen=True):
+    """What the job asks for."""
+
+    gpus: int = 1
+    memory: int | None = None
+
+    @property
+    def told(self) -> str:
+        cards = counted(self.gpus, "free GPU", "free GPUs")
+        return cards if self.memory is None else f"{cards} with {memory(self.memory)}"
+
+
+def chosen_host(answers: Iterable[Answer], wanted: RoomWanted) -> Answer | None:
+    """The one with most cards to spare, then the least loaded. Processors count only where no machine has a GPU."""
+    answered = [answer for answer in answers if answer.look is not None]
+    with_gpus = [answer for answer in answered if answer.look is not None and answer.look.gpus]
+    fitting = [answer for answer in (with_gpus or answered) if _room(answer, wanted) >= wanted.gpus]
+    return max(fitting, key=lambda answer: _rank(answer, wanted), default=None)
+
+
+def _rank(answer: Answer, wanted: RoomWanted) -> tuple[int, float]:
+    assert answer.look is not None
+    return (_room(answer, wanted) if wanted.gpus else 0, -answer.look.load)
+
+
+def _room(answer: Answer, wanted: RoomWanted) -> int:
+    return sum(_fits(card, answer.look, wanted) for card in answer.look.cards) if answer.look is not None else 0
+
+
+def _fits(card: CardLook, look: MachineLook | None, wanted: RoomWanted) -> bool:
+    if not card.free or look is None:
+        return False
+    return wanted.memory is None or not look.gpus or card.memory_free >= wanted.memory

@@ -1,25 +1,55 @@
-"""Any line of a log file of any size, by number, without ever holding the file.
-
-Owns the file's descriptor and, for each block, how many newlines it has: 32 kB for a GB. Counting begins at the
-file's end, so the tail can be shown at once, and goes back to the beginning in steps that the caller paces. Lines
-are numbered from the place where counting began, to both sides, so that a line keeps its number while the index
-grows at either end. Knows nothing of text, streams or screens.
-"""
+"""Any line of a log file of any size, by number, and the end of a file."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-from .newlines import BLOCK, Newlines
+# ---- Where the newlines of a block of a file are, for the few blocks that are on the screen ----
 
-__all__ = ["FileChange", "LineIndex", "RawLine"]
+
+BLOCK = 1 << 18
+KEPT_BLOCKS = 4
+"""A block of nothing but newlines takes 2 MB here, so only what a screen shows is kept."""
+
+_NEWLINE = re.compile(b"\n")
+
+
+class Newlines:
+    """Absolute offsets of newlines, block by block."""
+
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        self._read = read
+        self._kept: OrderedDict[int, tuple[int, array[int]]] = OrderedDict()
+
+    def of(self, block: int, counted: int) -> array[int]:
+        """Those before the offset `counted`, up to which the file is known."""
+        start = block * BLOCK
+        length = min(BLOCK, counted - start)
+        kept_block = self._kept.get(block)
+        if kept_block is not None and kept_block[0] == length:
+            self._kept.move_to_end(block)
+            return kept_block[1]
+        data = self._read(start, length)
+        offsets = array("Q", [match.start() + start for match in _NEWLINE.finditer(data)])
+        self._kept[block] = (length, offsets)
+        self._kept.move_to_end(block)
+        if len(self._kept) > KEPT_BLOCKS:
+            self._kept.popitem(last=False)
+        return offsets
+
+
+# ---- Any line of a log file of any size, by number, without ever holding the file ----
+
 
 LONGEST_READ = 1 << 16
 FIRST_LOOK = 4 * BLOCK
@@ -215,3 +245,29 @@ class LineIndex:
         self.close()
         self._file, self._identity = file, identity
         return FileChange.ANEW
+
+
+# ---- The end of a log file, however long the file is ----
+
+
+TAIL_BYTES = 16384
+FAR_TAIL_BYTES = 4 * TAIL_BYTES
+"""For the few logs whose end does not hold the cause, such as those of eight ranks."""
+
+
+def read_tail(path: str, limit: int = TAIL_BYTES) -> bytes:
+    """The last `limit` bytes of a regular file; empty when there is none to read."""
+    try:
+        # A job may have put a FIFO in its log's place: opening it must not wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        return os.pread(descriptor, limit, max(0, status.st_size - limit))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

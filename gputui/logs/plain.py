@@ -1,12 +1,14 @@
-"""The one gate for text from outside: what passes it can be shown, and can do nothing to a terminal."""
+"""The one gate for text from outside."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
+import os
+import re
+import stat
+from collections.abc import Iterator
 
-__all__ = ["FORBIDDEN", "plain", "without_escapes"]
+# ---- The one gate for text from outside ----
+
 
 NEWLINE_SIGN = "␤"
 
@@ -52,3 +54,38 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
         _compiled = (re.compile(_ESCAPES, re.VERBOSE), re.compile(_SURROGATES))
     return _compiled
+
+
+# ---- A log as a pager may have it ----
+
+
+LONGEST_LINE = 1 << 20
+"""A line without end comes in pieces."""
+_SGR = re.compile("(\x1b\\[[0-9;:]{0,64}m)")
+_RESET = "\x1b[0m"
+
+
+def paged_lines(path: str) -> Iterator[bytes]:
+    """From the file as it is now; OSError if there is no plain file."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is no plain file")
+        while line := file.readline(LONGEST_LINE):
+            yield paged(line)
+
+
+def paged(line: bytes) -> bytes:
+    """One line; redrawn with carriage returns it reads as its last state."""
+    text = line.decode("utf-8", "replace")
+    if text.removesuffix("\n").isprintable():
+        return text.encode("utf-8", "replace")
+    whole = text.removesuffix("\n").rstrip("\r").rpartition("\r")[2]
+    end = "\n" if text.endswith("\n") else ""
+    # Every other piece is a colour.
+    pieces = [piece if at % 2 else _harmless(piece) for at, piece in enumerate(_SGR.split(whole))]
+    return ("".join(pieces) + (_RESET if len(pieces) > 1 else "") + end).encode("utf-8", "replace")
+
+
+def _harmless(piece: str) -> str:
+    return "\t".join(map(plain, piece.split("\t")))

@@ -1,10 +1,4 @@
-"""What /proc tells about processes, and which of them belong to one attempt.
-
-An attempt's tree is the session and process group of its wrapper, every process that bears its token in the
-environment or writes to its logs, all descendants of those and the sessions they lead, whoever owns them: a child
-may be set-uid. Who was met in it once stays in it. A scan costs milliseconds: never in the owner's thread. Where
-nothing can be seen (no descriptor left) functions raise OSError, since nothing seen is not nobody there.
-"""
+"""What /proc says about processes, which of them belong to an attempt, and pidfd handles on them."""
 
 from __future__ import annotations
 
@@ -14,9 +8,86 @@ import signal
 import stat as modes
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
-from . import pidfd
+# ---- Handles on processes that a later process of the same number can never be confused with ----
+
+
+OPEN_SYSCALL, SEND_SYSCALL = 434, 424
+P_PIDFD: int = getattr(os, "P_PIDFD", 3)
+
+native_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+native_send: Callable[[int, int], None] | None = getattr(signal, "pidfd_send_signal", None)
+kernel_has_them: bool | None = None
+"""None: not asked yet."""
+
+
+def available() -> bool:
+    global kernel_has_them
+    if kernel_has_them is None:
+        kernel_has_them = _works()
+    return kernel_has_them
+
+
+def open_process(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends; ProcessLookupError: there is none."""
+    if native_open is not None:
+        return native_open(pid)
+    return _syscall(OPEN_SYSCALL, pid, 0)
+
+
+def send_signal(fd: int, signum: int) -> None:
+    if native_send is not None:
+        native_send(fd, signum)
+    else:
+        _syscall(SEND_SYSCALL, fd, int(signum), None, 0)
+
+
+def reap(pid: int, fd: int | None) -> os.waitid_result | None:
+    """The end of a child of ours; None: not ours, or not ended. Never takes any other child's end."""
+    try:
+        if fd is not None:
+            return _waitid(P_PIDFD, fd)
+        return _waitid(os.P_PID, pid)
+    except ChildProcessError:
+        return None
+    except OSError:
+        # Linux 5.3 opens pidfds but cannot wait for them yet.
+        return reap(pid, None) if fd is not None else None
+
+
+def _waitid(kind: int, which: int) -> os.waitid_result | None:
+    return os.waitid(kind, which, os.WEXITED | os.WNOHANG)
+
+
+def _works() -> bool:
+    try:
+        os.close(open_process(os.getpid()))
+    except (OSError, ImportError):  # ImportError: a Python without ctypes
+        return False
+    return True
+
+
+@cache
+def _libc() -> Any:
+    import ctypes  # costs every process that imports it; most never come here
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _syscall(number: int, *arguments: int | None) -> int:
+    import ctypes
+
+    result = int(_libc().syscall(number, *arguments))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result
+
+
+# ---- What /proc tells about processes, and which of them belong to one attempt ----
+
 
 TICKS = os.sysconf("SC_CLK_TCK")
 TOKEN_VARIABLE = "GPUTUI_RUN"
@@ -156,7 +227,7 @@ def signal_member(pid: int, started: int, signum: int) -> bool:
     """
     with suppress(ProcessLookupError):
         try:
-            if pidfd.available():
+            if available():
                 _signal_pinned(pid, started, signum)
             elif _still(pid, started):
                 os.kill(pid, signum)
@@ -172,10 +243,10 @@ def signal_members(members: Mapping[int, Stat], signals: Iterable[signal.Signals
 
 
 def _signal_pinned(pid: int, started: int, signum: int) -> None:
-    fd = pidfd.open_process(pid)
+    fd = open_process(pid)
     try:
         if _still(pid, started):
-            pidfd.send_signal(fd, signum)
+            send_signal(fd, signum)
     finally:
         os.close(fd)
 

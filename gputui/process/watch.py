@@ -1,13 +1,81 @@
-"""Seeing processes end: by pidfd where the kernel has them, else by looking at /proc every 50 ms."""
+"""Seeing processes end, waking the main thread, and the part of the event loop that others use."""
 
 from __future__ import annotations
 
 import os
+import select
+import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol, TypeVar
 
-from . import pidfd, processes
-from .event_loop import Cancel, EventLoop
+from . import processes
+
+# ---- What the main thread waits on ----
+
+
+MOST_AT_ONCE = 4096
+
+
+class Wakeup:
+    def __init__(self) -> None:
+        self._reads, self._writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._reads, select.POLLIN)
+
+    def __del__(self) -> None:
+        os.close(self._reads)
+        os.close(self._writes)
+
+    def set(self) -> None:
+        with suppress(BlockingIOError):  # it is full: whoever waits is awake
+            os.write(self._writes, b"\0")
+
+    def clear(self) -> None:
+        with suppress(BlockingIOError):
+            while len(os.read(self._reads, MOST_AT_ONCE)) == MOST_AT_ONCE:
+                pass
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it was woken; signals' handlers have run by then."""
+        return bool(self._poll.poll(None if seconds is None else seconds * 1000))
+
+    def listen_to_signals(self) -> None:
+        """From now on every signal that has a handler wakes it too; only in the main thread."""
+        signal.set_wakeup_fd(self._writes, warn_on_full_buffer=False)
+
+    def forget_signals(self) -> None:
+        signal.set_wakeup_fd(-1)
+
+
+# ---- The part of the owner's loop that others are lent ----
+
+
+T = TypeVar("T")
+
+
+class Cancel(Protocol):
+    def cancel(self) -> None: ...
+
+
+class EventLoop(Protocol):
+    """The part of the owner's loop that engines use. All callbacks run in the owner's thread."""
+
+    def add_reader(self, fd: int, callback: Callable[[], None]) -> None: ...
+
+    def remove_reader(self, fd: int) -> None: ...
+
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
+        """From any thread."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Cancel: ...
+
+    def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None: ...
+
+
+# ---- Seeing processes end ----
+
 
 POLL_INTERVAL = 0.05
 
@@ -34,7 +102,7 @@ class Watch:
     def finish(self) -> os.waitid_result | None:
         """After its end: lets go of it, and says how it ended if it was our child."""
         self._stop_listening()
-        result = pidfd.reap(self.pid, self._fd)
+        result = processes.reap(self.pid, self._fd)
         self.close()
         return result
 
@@ -48,7 +116,7 @@ class Watch:
         """Never reaches a later process of the same number."""
         with suppress(OSError):
             if self._fd is not None:
-                pidfd.send_signal(self._fd, signum)
+                processes.send_signal(self._fd, signum)
             elif not self._has_ended():
                 os.kill(self.pid, signum)
 
@@ -87,10 +155,10 @@ class Watch:
 
 def _pinned(pid: int) -> int | None:
     """None: to be polled, because there are no pidfds, none left for us, or the process is gone."""
-    if not pidfd.available():
+    if not processes.available():
         return None
     try:
-        return pidfd.open_process(pid)
+        return processes.open_process(pid)
     except OSError:
         return None
 
@@ -102,3 +170,23 @@ def _start_of(pid: int) -> int | None:
     except OSError:
         return None
     return stat.started if stat is not None else None
+
+
+# ---- Threads on a machine that may have none left ----
+
+
+class NoThread(Exception):
+    """The message is the sentence the user reads."""
+
+
+def begin(work: Callable[[], None], name: str) -> threading.Thread:
+    """A thread that works already, and that no process waits for at its end. Raises NoThread."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError) as error:
+        raise NoThread(
+            "this machine gives gputui no further thread: too many processes (ulimit -u, a container's pids.max) or "
+            "too little memory (ulimit -v); end some and try again"
+        ) from error
+    return thread

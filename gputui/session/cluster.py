@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from gputui.core.lanes import NodeSize
-from gputui.engines.slurm.answers import largest
-from gputui.engines.slurm.commands import NoSlurm, SlurmCommands, SlurmError, SlurmRefused, SlurmSilent
-from gputui.engines.slurm.options import LATER, OURS, wished
-from gputui.gpus.wanted import MOST_IN_SLURM
+from gputui.engines.slurm.client import NoSlurm, SlurmCommands, SlurmError, SlurmRefused, SlurmSilent
+from gputui.engines.slurm.messages import LATER, OURS, wished
+from gputui.engines.slurm.parse import largest
+from gputui.gpus.lanes import MOST_IN_SLURM
 
 PATIENCE = 12.0
 """Seconds that somebody at a terminal waits for a controller."""

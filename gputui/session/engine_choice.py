@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from gputui.core.job import EngineName, JobId, Purpose
+from gputui.engines.claims import MARK
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Abilities, Engine, Launch, Report, Survivor
-from gputui.engines.queue_mark import MARK
-from gputui.process.event_loop import EventLoop
+from gputui.process.watch import EventLoop
 
 _TRACE_OF_SLURM = "news"
 """A folder of the private one that only the engine of a cluster makes."""

@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from .settings.lines import settings_in
-from .settings.table import NO_SETTINGS, JobSettings
+from .settings import NO_SETTINGS, JobSettings, settings_in
 from .source import BadInput, Draft, shown
 from .values import BadValue
 

@@ -1,16 +1,19 @@
-"""TOML and YAML files as plain values, with the lines on which their keys stand."""
+"""TOML and YAML files as typed values, with line numbers for messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from .command_list import read_whole
 from .source import BadInput, shown
 
-__all__ = ["Place", "SpecDocument", "parse_toml", "parse_yaml", "read_document"]
+# ---- TOML and YAML files as plain values, with the lines on which their keys stand ----
+
 
 Place = tuple[str | int, ...]
 
@@ -41,8 +44,6 @@ def read_document(path: str) -> SpecDocument:
 
 def parse_toml(text: str, origin: str) -> SpecDocument:
     import tomllib
-
-    from .toml_lines import line_of
 
     try:
         value = tomllib.loads(text, parse_float=str)  # 1e-5 stays 1e-5
@@ -95,3 +96,152 @@ def _child(node: Any, step: str | int) -> tuple[int, Any] | None:
         if isinstance(pair, tuple) and pair[0].value == step:
             return pair[0].start_mark.line + 1, pair[1]
     return None
+
+
+# ---- The line on which a key of a TOML text stands, for messages ----
+
+
+_TABLE = re.compile(r"\s*(\[{1,2})\s*([^\]]+?)\s*\]{1,2}\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*[=.]""")
+
+
+def line_of(text: str, place: tuple[str | int, ...]) -> int | None:
+    """Of the key at this place, or of its table's header; a guess, good enough to find it by."""
+    wanted = [str(step) for step in place]
+    counts: dict[str, int] = {}
+    table: list[str] = []
+    inside: str | None = None
+    for number, line in enumerate(text.split("\n"), start=1):
+        inside, was_inside = _multi_line(line, inside), inside is not None
+        if was_inside:
+            continue
+        header = _TABLE.fullmatch(line)
+        if header:
+            table = _entered(header[2], counts, is_list=header[1] == "[[")
+            if wanted in (table, table[:-1] if header[1] == "[[" else table):
+                return number
+        elif (key := _KEY.match(line)) and [*table, key[1].strip("\"'")] == wanted:
+            return number
+    return None
+
+
+def _entered(name: str, counts: dict[str, int], *, is_list: bool) -> list[str]:
+    """The place that a header leads to: `[[job]]` a second time is job, 1."""
+    place: list[str] = []
+    parts = [part.strip().strip("\"'") for part in name.split(".")]
+    for depth, part in enumerate(parts, start=1):
+        place.append(part)
+        key = "\0".join(place)
+        if is_list and depth == len(parts):
+            counts[key] = counts.get(key, -1) + 1
+        if key in counts:
+            place.append(str(counts[key]))
+    return place
+
+
+def _multi_line(line: str, inside: str | None) -> str | None:
+    """The quotes of a text that goes on after this line, if there is one."""
+    rest = line
+    while True:
+        if inside is not None:
+            _, closing, rest = rest.partition(inside)
+            if not closing:
+                return inside
+            inside = None
+        places = [(place, quotes) for quotes in ('"' * 3, "'" * 3) if (place := rest.find(quotes)) >= 0]
+        if not places:
+            return None
+        place, inside = min(places)
+        rest = rest[place + 3 :]
+
+
+# ---- Values from outside as typed tables ----
+
+
+T = TypeVar("T")
+
+
+class BadTable(Exception):
+    """What is wrong, and where."""
+
+    def __init__(self, reason: str, place: Place = ()) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+_PLACE = re.compile(r" - at (?:`key` in )?`\$(.*?)`$")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+_TYPES = re.compile(r"`([a-z| ]+)`")
+_WORDS = {
+    "object": "a table",
+    "array": "a list",
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+}
+_UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
+
+
+def converted(value: object, kind: type[T], at: Place = ()) -> T:
+    """The typed value of this place; BadTable with the place of what does not fit and the nearest valid name."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), kind, at) from None
+    except RecursionError:
+        raise BadTable("it is nested too deeply", at) from None
+
+
+def _explained(message: str, kind: type, at: Place) -> BadTable:
+    match = _PLACE.search(message)
+    steps = tuple(int(number) if number else name
+                  for name, number in _STEP.findall(match[1])) if match else ()  # fmt: skip
+    reason = message[: match.start()] if match else message
+    unknown = _UNKNOWN.search(reason)
+    if unknown:
+        return BadTable(no_setting(unknown[1], _keys_at(kind, steps)), (*at, *steps, unknown[1]))
+    place = (*at, *steps)
+    where = f"{_dotted(place)}: " if place else ""
+    return BadTable(where + _TYPES.sub(_in_words, reason[:1].lower() + reason[1:]), place)
+
+
+def _in_words(types: re.Match[str]) -> str:
+    return " or ".join(_WORDS.get(kind, kind) for kind in types[1].split(" | ") if kind != "null")
+
+
+def _dotted(steps: Place) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+
+
+def no_setting(key: str, known_names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    names = list(known_names)
+    near = get_close_matches(key.lower().replace("-", "_"), names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
+    return f"{key!r} is no setting; {hint}"
+
+
+def _keys_at(kind: type, steps: Place) -> list[str]:
+    """The keys of the table that these steps lead to."""
+    info = msgspec.inspect.type_info(kind)
+    for step in (None, *steps):
+        info = _inside(info, step)
+    fields = getattr(info, "fields", ())
+    return [field.encode_name for field in fields]
+
+
+def _inside(info: Any, step: str | int | None) -> Any:
+    if isinstance(step, str):
+        info = next((field.type for field in getattr(info, "fields", ()) if field.encode_name == step), info)
+    elif isinstance(step, int):
+        info = getattr(info, "item_type", info)
+    if isinstance(info, msgspec.inspect.UnionType):
+        wanted = (msgspec.inspect.StructType, msgspec.inspect.ListType)
+        info = next((member for member in info.types if isinstance(member, wanted)), info)
+    return info.type if isinstance(info, msgspec.inspect.Metadata) else info
+
+
+def bad_input(origin: str, line: int | None, bad: BadTable) -> BadInput:
+    return BadInput.at(origin, line, str(bad)) if line is not None else BadInput(f"{origin}: {bad}")

@@ -8,10 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from .command_list import LONGEST_COMMAND
-from .documents import Place
-from .settings.setting import Setting
-from .settings.table import NO_SETTINGS, SETTINGS, JobSettings, known_setting
-from .tables import BadTable, converted, no_setting
+from .documents import BadTable, Place, converted, no_setting
+from .settings import NO_SETTINGS, SETTINGS, JobSettings, Setting, known_setting
 from .values import BadValue
 
 __all__ = ["JobTable", "checked_command", "read_table", "table_schema"]

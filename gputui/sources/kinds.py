@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 READERS: dict[Kind, str] = {
     Kind.COMMANDS: "command_list:read_command_list",
-    Kind.SPEC: "spec:read_spec",
+    Kind.SPEC: "spec_file:read_spec",
     Kind.PEASY: "peasy:read_batch",
 }
 """Who reads the kinds that are just jobs, by name so that only what is needed is loaded. The Python kinds are more than

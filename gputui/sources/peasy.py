@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shlex
 
-from gputui.core.views.amounts import counted
+from gputui.core.amounts import counted
 
 from .command_list import read_whole
+from .documents import BadTable
 from .job_table import checked_command
-from .settings.table import JobSettings
+from .settings import JobSettings
 from .source import BadInput, Draft, shown
-from .tables import BadTable
 from .values import BadValue, text
 
 __all__ = ["parse_batch", "read_batch"]

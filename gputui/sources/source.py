@@ -11,10 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec, Request
-from gputui.core.views.parameters import following
+from gputui.core.parameters import following
 
-from .settings.policy_values import LEARN
-from .settings.table import NO_SETTINGS, JobSettings
+from .settings import LEARN, NO_SETTINGS, JobSettings
 from .values import bytes_or_share, memory_text
 
 __all__ = ["BadInput", "Draft", "Occurrences", "changed_spec", "has_identity", "settings_of", "specs"]

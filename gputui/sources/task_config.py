@@ -12,14 +12,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from gputui.core.amounts import counted
 from gputui.core.job import JobSpec
-from gputui.core.views.amounts import counted
-from gputui.python.user_code.result_folder import STARTED, ResultNote, is_at_work
-from gputui.python.user_code.scheduler_log import SchedulerLog
+from gputui.python.user_code.result_folder import STARTED, ResultNote, SchedulerLog, is_at_work
 
-from .guarded import advice
-from .python_file import PythonFile, door_of
-from .settings.table import NO_SETTINGS, JobSettings
+from .python_file import PythonFile, advice, door_of
+from .settings import NO_SETTINGS, JobSettings
 from .source import BadInput, Draft, Occurrences, shown, specs
 
 __all__ = ["Before", "TaskConfig", "TaskInstance", "bundled", "read_task_config"]

@@ -1,23 +1,24 @@
-"""Yielders: a user's Python function that gives jobs, run in a child that sees no GPU, never further than is wanted."""
+"""Yielders: a user's Python function that gives jobs, and which Python runs it."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from gputui.core.views.amounts import counted
-from gputui.process.descriptors import OpenedPath
-from gputui.process.spawn import spawn
-from gputui.python.user_code.places import USER_CODE
+from gputui.core.amounts import counted
+from gputui.process.spawn import OpenedPath, spawn
+from gputui.python.user_code.modules import USER_CODE
 
+from .documents import BadTable
 from .job_table import checked_command, read_table
 from .source import BadInput, Draft, shown
-from .tables import BadTable
 
-__all__ = ["NO_GPUS", "Yielder", "draft_of"]
+# ---- Yielders ----
+
 
 CALLER = os.path.join(USER_CODE, "call_yielder.py")
 NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
@@ -106,3 +107,22 @@ def draft_of(job: object, origin: str, number: int) -> Draft:
         return Draft(checked_command(table.command or table.settings.task), number, table.settings)
     except BadTable as bad:
         raise BadInput(f"{shown(origin)}, item {number}: {bad}") from None
+
+
+# ---- Which Python runs what is the user's ----
+
+
+def python_of(environment: Mapping[str, str]) -> str:
+    """GPUTUI_PYTHON, that of the environment that is active there, or ours."""
+    return environment.get("GPUTUI_PYTHON") or _active(environment) or sys.executable
+
+
+def _active(environment: Mapping[str, str]) -> str | None:
+    """Of an environment that was activated and is not ours: gputui may be installed apart, as a tool."""
+    folder = environment.get("VIRTUAL_ENV")
+    if not folder and environment.get("CONDA_DEFAULT_ENV", "base") != "base":
+        folder = environment.get("CONDA_PREFIX")
+    if not folder or os.path.realpath(folder) == os.path.realpath(sys.prefix):
+        return None
+    python = os.path.join(folder, "bin", "python")
+    return python if os.access(python, os.X_OK) else None

@@ -18,22 +18,18 @@ from gputui.core.events import UserCommand
 from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
 from gputui.session.owner.requests import Begin
-from gputui.session.ownership.acquisition import Owned
-from gputui.session.ownership.holding import Holding
+from gputui.session.ownership.acquisition import Holding, Owned
 from gputui.tui.actions.scheduler import leaving_events, requeues
-from gputui.tui.actions.table import ACTIONS
-from gputui.tui.looks.glyphs import AsciiSigns
-from gputui.tui.screens.main import MainScreen
-from gputui.tui.screens.view import FullView
 from gputui.tui.terminal.app import TerminalApp
-from gputui.tui.terminal.checks import Colours
 from gputui.tui.terminal.driver import SafeDriver
-from gputui.tui.terminal.tty import terminal_name
-from gputui.tui.widgets.status import Where, terminal_title
+from gputui.tui.terminal.tty import Colours, terminal_name
+from gputui.tui.views.base import FullView
 
-from .bridge import Bridge
-from .farewell import Way
-from .themes import BY_COLOURS, NAMES, OWN
+from .action_table import ACTIONS
+from .bridge import Bridge, Way
+from .chrome import Where, terminal_title
+from .main_screen import MainScreen
+from .theme import BY_COLOURS, NAMES, OWN, AsciiSigns
 
 Hold = Callable[[Callable[[], None]], Holding]
 

@@ -16,11 +16,10 @@ from support.homes import Home, kill, reap
 from support.waiting import until
 
 import gputui
+from gputui.session import lock as locks
 from gputui.session.control.client import ClientError
-from gputui.session.files.ground import somebody_lives
-from gputui.session.files.paths import Paths
-from gputui.session.ownership import lock as locks
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
+from gputui.session.session_dir import Paths, somebody_lives
 
 
 @pytest.fixture
@@ -285,7 +284,7 @@ def test_importing_gputui_loads_nothing_until_it_is_asked(home: Home) -> None:
 FORKS_MEANWHILE = """
 import os, sys, time
 import gputui
-from gputui.session.control import direct
+from gputui.session.ownership import acquisition as direct
 
 start = direct.Owner.start
 

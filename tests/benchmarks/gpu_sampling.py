@@ -106,9 +106,9 @@ def plain_calls_with_psutil() -> Callable[[], Any]:
 
 
 def our_readers() -> Callable[[], Any]:
-    from gputui.gpus.facts import ProcessTable
     from gputui.gpus.nvml.driver import Driver
     from gputui.gpus.nvml.reader import DeviceReader
+    from gputui.gpus.process_facts import ProcessTable
 
     driver, table = Driver(), ProcessTable()
     readers = [DeviceReader(driver, index, table) for index in range(driver.count())]
@@ -173,7 +173,7 @@ def measured(rivals: dict[str, Callable[[], Any]]) -> dict[str, tuple[float, flo
 
 def one_shot() -> float:
     program = (
-        "from gputui.gpus.process import ProcessSampler; from gputui.gpus.watch import sample_once\n"
+        "from gputui.gpus.sampler_process import ProcessSampler; from gputui.gpus.sampler_process import sample_once\n"
         "sampler = ProcessSampler(); assert len(sample_once(sampler).devices) == 8; sampler.close()"
     )
     return timed(lambda: run([sys.executable, "-c", program]))
@@ -181,8 +181,7 @@ def one_shot() -> float:
 
 def live_cost() -> float:
     """CPU of the sampler process and its owner's reading, in percent."""
-    from gputui.gpus.process import ProcessSampler
-    from gputui.gpus.watch import sample_once
+    from gputui.gpus.sampler_process import ProcessSampler, sample_once
 
     sampler = ProcessSampler(1.0)
     sample_once(sampler)

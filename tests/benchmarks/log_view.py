@@ -22,7 +22,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.log_pane_host import Host
 
-from gputui.tui.widgets.logs import AttemptLog, JobLog, LogPane
+from gputui.tui.log.pane import AttemptLog, JobLog, LogPane
 
 MB = 1 << 20
 ROUNDS = 20

@@ -18,12 +18,11 @@ import msgspec
 from support.owning import add, owned, spec
 
 from gputui.core.job import Attempt, Job, JobSpec, Succeeded
+from gputui.core.result_book import AttemptSeries
 from gputui.core.results import Point
-from gputui.core.results.series import AttemptSeries
 from gputui.core.scheduler import Record
-from gputui.session.files.paths import Paths
-from gputui.session.store.result_rows import ResultRow
-from gputui.session.store.store import Change, Store
+from gputui.session.session_dir import Paths
+from gputui.session.store.store import Change, ResultRow, Store
 
 PRINTER = """\
 import time

@@ -25,15 +25,15 @@ from gputui.core.events import Pause
 from gputui.core.job import JobSpec
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.session.environment import captured
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import Commands
 from gputui.session.owner.requests import Begin, Load
-from gputui.session.ownership.holding import Holding
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.ownership.acquisition import Holding
+from gputui.session.session_dir import Paths
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
-from gputui.tui.model.filtering import Filter
-from gputui.tui.widgets.status import Where
+from gputui.tui.chrome import Where
+from gputui.tui.queue.rows import Filter
 
 PEER = 1_000
 LANES = 4

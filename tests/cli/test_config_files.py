@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from support.calling import Gputui
 
 from gputui.cli.run.run import parser
-from gputui.cli.run.settled import settle
-from gputui.cli.run.wishes import job_settings
+from gputui.cli.run.session_options import job_settings, settle
 from gputui.core.events import Settings
 from gputui.core.job import JobSpec
-from gputui.gpus.wanted import NamedDevices
+from gputui.gpus.lanes import NamedDevices
 from gputui.session import config
-from gputui.session.config import ConfigError, load
-from gputui.session.config_keys import JOB_SETTINGS, KEYS, VARIABLES
+from gputui.session.config import JOB_SETTINGS, KEYS, VARIABLES, load
+from gputui.session.errors import ConfigError
 
 
 def user_config(text: str) -> Path:

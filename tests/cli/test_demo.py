@@ -17,8 +17,7 @@ from support.sessions import GPUTUI, all_pids, environment_of
 from support.terminal import CTRL_C, RecordedTerminal, recorded
 from support.waiting import until
 
-from gputui.core.events import PauseKind
-from gputui.core.mode import Cause, Mode
+from gputui.core.events import Cause, Mode, PauseKind
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.demo.stage import FORGOTTEN, Stage, drafts

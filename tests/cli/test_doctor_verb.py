@@ -12,14 +12,12 @@ import pytest
 from support.calling import Gputui
 from support.mounts import tmpfs
 
-from gputui.cli.doctor import limits, logout
-from gputui.cli.doctor.folder import folder_findings
-from gputui.cli.doctor.limits import limit_findings
-from gputui.cli.doctor.logout import kills_at_logout, logout_findings
-from gputui.cli.doctor.screen import terminal_findings
+from gputui.cli.doctor import machine as limits
+from gputui.cli.doctor import machine as logout
+from gputui.cli.doctor.machine import Finding, kills_at_logout, limit_findings, logout_findings, terminal_findings
 from gputui.cli.doctor.service import unit, unit_name
-from gputui.gpus.doctor import Finding
-from gputui.session.files.paths import Paths
+from gputui.cli.doctor.session_dir import folder_findings
+from gputui.session.session_dir import Paths
 
 
 def told(findings: list[Finding]) -> str:
@@ -172,5 +170,5 @@ TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "en_US.U
 def test_what_the_terminal_can_show_is_told(
     changes: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputui.cli.doctor.screen.refusal", lambda environment: None)
+    monkeypatch.setattr("gputui.cli.doctor.machine.refusal", lambda environment: None)
     assert words in told(terminal_findings({**TERMINAL, **changes}))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.calling import Answers, Gputui, only
 from support.fake_owner import FakeOwner, job
 
-from gputui.cli.parsing.job_text import BadText, spec_in, text_of
+from gputui.cli.job_text import BadText, spec_in, text_of
 from gputui.core.job import JobSpec
-from gputui.session.messages.replies import ShownJob
+from gputui.session.messages import ShownJob
 
 SPEC: dict[str, Any] = {"command": "python a.py", "cwd": "/tmp", "environment": "digest", "hold": True}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.calling import Gputui
 
-from gputui.core.views.amounts import gpu_time
+from gputui.core.amounts import gpu_time
 
 
 @pytest.fixture

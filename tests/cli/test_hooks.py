@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from support.waiting import until
 
-from gputui.core.events import PauseKind
+from gputui.core.events import Cause, PauseKind
 from gputui.core.job import Attempt, Crashed, Failed, Job, JobSpec, Queued
-from gputui.core.mode import Cause
+from gputui.session import hooks as hook_runner
 from gputui.session.config import Config
-from gputui.session.hooks import hook_runner
-from gputui.session.hooks.hook_runner import Hook, HookRunner
-from gputui.session.hooks.hooks import Facts, Hooks
-from gputui.session.owner.loop import Loop
+from gputui.session.event_loop import Loop
+from gputui.session.hooks import Facts, Hook, HookRunner, Hooks
 
 
 class Owner:

@@ -16,7 +16,7 @@ import pytest
 from support.calling import Gputui
 from support.fake_owner import FakeOwner, job
 
-from gputui.cli.output.tail import start_of_last
+from gputui.cli.tail import start_of_last
 
 EVIL = b"one\n\x1b]0;owned\x07two\x1b[31m\n 10%\r 50%\r100%\nlast\xff"
 

@@ -15,11 +15,11 @@ from support.fake_owner import FakeOwner, job
 from support.homes import Home
 from support.schemas import valid
 
-from gputui.cli.output import table
-from gputui.cli.output.table import Column, Paper
+from gputui.cli import tables as table
+from gputui.cli.tables import Column, Paper
 from gputui.cli.verbs import ls as listing
-from gputui.core.views.cells import cut, width
-from gputui.session.messages.replies import Listed
+from gputui.session.messages import Listed
+from gputui.views.format import cut, width
 
 
 def on_paper(columns: int | None, *, colour: bool = False) -> Paper:

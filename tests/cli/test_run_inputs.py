@@ -11,10 +11,10 @@ import pytest
 from support.sessions import GPUTUI, Session, said
 from support.waiting import until
 
-from gputui.cli.run.stdin_feed import CHUNK, MOST_WAITING
+from gputui.cli.run.jobs import CHUNK, MOST_WAITING
 from gputui.session.control.client import Client
-from gputui.session.feeds.feed import AHEAD
-from gputui.session.messages.socket_requests import StatusQuestion
+from gputui.session.feeds import AHEAD
+from gputui.session.messages import StatusQuestion
 
 
 @pytest.fixture

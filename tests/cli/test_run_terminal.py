@@ -13,7 +13,7 @@ from support.ptys import CTRL_C, Terminal, at_a_terminal
 from support.sessions import ALONE, GPUTUI, Session
 from support.waiting import until
 
-from gputui.core.mode import Mode
+from gputui.core.events import Mode
 
 
 @pytest.fixture

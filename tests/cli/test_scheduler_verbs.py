@@ -16,7 +16,7 @@ from gputui.cli.verbs import pause_resume_drain as scheduling
 from gputui.cli.verbs import stop as stopping
 from gputui.cli.verbs import wait as waiting
 from gputui.session.control.client import Client
-from gputui.session.ownership.remains import left_of
+from gputui.session.lock import left_of
 
 Step = Callable[[], None]
 

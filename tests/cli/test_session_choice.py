@@ -9,8 +9,7 @@ from support.calling import Gputui
 from support.fake_owner import FakeOwner
 
 from gputui.__main__ import _verb_first
-from gputui.session.control.client import NoSession
-from gputui.session.locate import NeedsSession, chosen, nearest
+from gputui.session.control.client import NeedsSession, NoSession, chosen, nearest
 
 
 def a_session(folder: Path) -> Path:

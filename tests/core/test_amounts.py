@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.core import states, transitions
-from gputui.core.job import State, StateName
-from gputui.core.views.amounts import (
+from gputui.core import job as states
+from gputui.core import transitions
+from gputui.core.amounts import (
     DAY,
     DURATION_CELLS,
     GIB,
@@ -26,7 +26,8 @@ from gputui.core.views.amounts import (
     memory_words,
     moment,
 )
-from gputui.core.views.cells import cut, width
+from gputui.core.job import State, StateName
+from gputui.views.format import cut, width
 
 NOON = 1_768_219_200.0
 """A Monday, in whatever zone tests run: nothing here depends on the hour."""

@@ -8,8 +8,7 @@ import pytest
 from support.core_model import restored
 from support.core_world import World, lanes, spec
 
-from gputui.core.breaker.scope import LONGEST_WAIT, Scope, ScopeState
-from gputui.core.crash_kind import CrashKind
+from gputui.core.breaker import LONGEST_WAIT, Scope, ScopeState
 from gputui.core.events import (
     AttemptEnded,
     ClockStepped,
@@ -20,6 +19,7 @@ from gputui.core.events import (
     Exited,
     Hold,
     Kill,
+    Mode,
     Move,
     MoveTarget,
     NeverRan,
@@ -38,10 +38,8 @@ from gputui.core.events import (
     TryFirst,
     Vanished,
 )
-from gputui.core.job import Job, JobId, JobSpec
-from gputui.core.mode import Mode
-from gputui.core.views.outlook import goes_on
-from gputui.core.views.standing import Standing, Word, standing
+from gputui.core.job import CrashKind, Job, JobId, JobSpec
+from gputui.views.status import Standing, Word, goes_on, standing
 
 CLOSED, OPEN, HALF = ScopeState.CLOSED, ScopeState.OPEN, ScopeState.HALF
 SHAPES = "RuntimeError: shapes cannot be multiplied"

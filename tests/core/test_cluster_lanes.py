@@ -17,14 +17,15 @@ from gputui.core.events import (
     Resume,
     SetLanes,
     Spawned,
+    Start,
     Submitted,
+    Withdraw,
 )
-from gputui.core.instructions import Start, Withdraw
 from gputui.core.job import EngineName, JobSpec, Request, Starting
 from gputui.core.lanes import DeviceKind, Lane, NodeSize
 from gputui.core.scheduler import Scheduler
 from gputui.core.validate import validate
-from gputui.core.views.why import why
+from gputui.views.waiting import why
 
 
 def spec(**changes: object) -> JobSpec:

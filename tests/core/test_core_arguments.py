@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from support.core_world import World, spec
 
 from gputui.core.job import Job
-from gputui.core.views.arguments import FLAG, arguments_of
-from gputui.core.views.parameter_columns import Parameters, sort_key
+from gputui.core.parameter_columns import Parameters, sort_key
+from gputui.core.parameters import FLAG, arguments_of
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
-from gputui.core.attempts.traces import Left
 from gputui.core.events import (
     AttemptEnded,
     Continue,
+    ContinueTree,
     Edit,
     Exited,
+    IllegalTransition,
     Kill,
+    KillTree,
     NeverRan,
     NoRoom,
     NotStarted,
@@ -22,15 +24,17 @@ from gputui.core.events import (
     Settings,
     Spawned,
     Suspend,
+    SuspendTree,
+    Terminate,
     Vanished,
 )
-from gputui.core.instructions import ContinueTree, KillTree, SuspendTree, Terminate
 from gputui.core.job import (
     Crashed,
     Delayed,
     Failed,
     Held,
     Killed,
+    Left,
     Lost,
     Purpose,
     Refused,
@@ -39,8 +43,8 @@ from gputui.core.job import (
     Stopping,
     Succeeded,
 )
-from gputui.core.scheduler import IllegalTransition, Scheduler
-from gputui.core.views.why import why
+from gputui.core.scheduler import Scheduler
+from gputui.views.waiting import why
 
 
 def running(gpus: str = "0", **settings: object) -> World:

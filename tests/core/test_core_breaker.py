@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
-from gputui.core.breaker.causes import crash_cause, joined
-from gputui.core.breaker.streak import Failure
+from gputui.core.breaker import Failure, crash_cause, joined
 from gputui.core.events import (
+    Cause,
     Drain,
     Edit,
     Exited,
     Kill,
+    Mode,
     NoRoom,
     NotStarted,
     Outcome,
@@ -23,7 +24,6 @@ from gputui.core.events import (
     Vanished,
 )
 from gputui.core.job import JobId
-from gputui.core.mode import Cause, Mode
 
 TIMM = "ModuleNotFoundError: No module named 'timm'"
 OOM = "CUDA out of memory"

@@ -6,8 +6,7 @@ import pytest
 from support.core_model import restored
 from support.core_world import World, spec
 
-from gputui.core.events import ClockStepped, Continue, Kill, NoRoom, Resume, Suspend
-from gputui.core.instructions import KillTree, Terminate
+from gputui.core.events import ClockStepped, Continue, Kill, KillTree, NoRoom, Resume, Suspend, Terminate
 from gputui.core.job import Delayed, Queued, Running
 
 HOUR = 3600.0

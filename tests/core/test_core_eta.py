@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.core_world import World
 
+from gputui.core.eta import SteadyEnd, job_eta
 from gputui.core.results import JobResults
-from gputui.core.views.eta import SteadyEnd, job_eta
 
 
 def test_the_end_is_known_from_the_first_progress_on() -> None:

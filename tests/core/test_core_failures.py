@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from support.queues import NOW, job, snapshot
 
 from gputui.core.job import Attempt, Failed, Job, Queued, Refused, Succeeded
-from gputui.core.views.failures import Failures, failure_groups
-from gputui.core.views.in_common import alike_waiting, in_common, learnt_parameters
+from gputui.views.failures import Failures, alike_waiting, failure_groups, in_common, learnt_parameters
 
 SHAPES = "RuntimeError: mat1 and mat2 shapes cannot be multiplied"
 

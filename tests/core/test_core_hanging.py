@@ -7,11 +7,10 @@ from msgspec.structs import replace
 from support.core_model import restored
 from support.core_world import World, spec
 
-from gputui.core.attempts.hanging import Signs, last_life
-from gputui.core.attempts.policies import OnHang
 from gputui.core.events import AttemptEnded, ClockStepped, Continue, Exited, Silence, Suspend
-from gputui.core.job import Delayed, JobId, Running, Stopping, TimedOut
-from gputui.core.views.silence import silence
+from gputui.core.job import Delayed, JobId, OnHang, Running, Stopping, TimedOut
+from gputui.core.policies import Signs, last_life
+from gputui.views.format import silence
 
 HOUR = 3600.0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from support.core_driver import Driver
 
-from gputui.core.mode import Mode
+from gputui.core.events import Mode
 
 chances = st.randoms(use_true_random=False)
 

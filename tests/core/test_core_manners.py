@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
-from gputui.core.cards import DeviceFacts
 from gputui.core.events import DevicesSeen, Settings
 from gputui.core.job import JobSpec, Request
+from gputui.core.lanes import DeviceFacts
 
 ALICE = "GPU 1 is held by alice (pid 4121, 38.0 GB, 5 h)"
 GB = 1024**3

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from support.core_world import World
 
-from gputui.core.events import Drain, Kill, Pause, PauseKind, Resume, Settings
+from gputui.core.events import Drain, Kill, Mode, Pause, PauseKind, Resume, Settings
 from gputui.core.job import StateName
-from gputui.core.mode import Mode
 
 
 def test_a_paused_scheduler_starts_nothing_and_leaves_what_runs() -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.queues import job
 
-from gputui.core.views.naming import Pattern
-from gputui.core.views.parameter_columns import Parameters
+from gputui.core.parameter_columns import Parameters
+from gputui.core.parameters import Pattern
 
 
 def names(*commands: str) -> list[str]:

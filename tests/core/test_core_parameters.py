@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
-from gputui.core.views.parameters import following, value_of
+from gputui.core.parameters import following, value_of
 
 LR_BS = {"lr": "0.1", "bs": "32"}
 

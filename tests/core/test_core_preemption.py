@@ -8,11 +8,10 @@ import pytest
 from msgspec.structs import replace
 from support.core_world import World, spec
 
-from gputui.core.cards import DeviceFacts
-from gputui.core.events import DevicesSeen, SetPriority, Suspend
-from gputui.core.instructions import Terminate
+from gputui.core.events import DevicesSeen, SetPriority, Suspend, Terminate
 from gputui.core.job import JobId, JobSpec, Purpose, Queued, Request, Running, StateName, Stopping
-from gputui.core.views.why import why
+from gputui.core.lanes import DeviceFacts
+from gputui.views.waiting import why
 
 
 def urgent(**settings: Any) -> JobSpec:

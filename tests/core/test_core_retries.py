@@ -9,13 +9,20 @@ from msgspec.structs import replace
 from support.core_model import restored
 from support.core_world import World, lanes, spec
 
-from gputui.core.attempts.policies import OnOom
-from gputui.core.attempts.traces import Usage
-from gputui.core.cards import DeviceFacts
-from gputui.core.crash_kind import CrashKind
-from gputui.core.events import AttemptEnded, DevicesSeen, Edit, Exited, NodeFailed, Outcome, Rerun, SetLanes, Vanished
-from gputui.core.job import Delayed, JobId, JobSpec, Request, StateName
-from gputui.core.mode import Mode
+from gputui.core.events import (
+    AttemptEnded,
+    DevicesSeen,
+    Edit,
+    Exited,
+    Mode,
+    NodeFailed,
+    Outcome,
+    Rerun,
+    SetLanes,
+    Vanished,
+)
+from gputui.core.job import CrashKind, Delayed, JobId, JobSpec, OnOom, Request, StateName, Usage
+from gputui.core.lanes import DeviceFacts
 
 GIB = 1024**3
 

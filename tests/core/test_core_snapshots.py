@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 from support.core_world import World, spec
 
-from gputui.core.events import Kill, Move, MoveTarget, Remove, Rerun, SetPriority
+from gputui.core.events import Kill, Mode, Move, MoveTarget, Remove, Rerun, SetPriority
 from gputui.core.job import Job, StateName
-from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
 
 

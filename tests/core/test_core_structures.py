@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputui.core.book import BLOCK, Order, Place
 from gputui.core.results import JobResults
-from gputui.core.structures.order import BLOCK, Order, Place
-from gputui.core.structures.packed import PackedMap
-from gputui.core.structures.vector import WIDTH, Vector
+from gputui.core.structures import WIDTH, PackedMap, Vector
 
 places = st.builds(Place, st.integers(-2, 2), st.integers(0, 20).map(float), st.integers(0, 9))
 sizes = st.sampled_from([0, 1, WIDTH - 1, WIDTH, WIDTH + 1, WIDTH**2, WIDTH**2 + 1, WIDTH**3 + 5])

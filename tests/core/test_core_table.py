@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 from support.core_world import World, is_sentence, spec
 
-from gputui.core.attempts.end_words import words
 from gputui.core.events import (
     AddJobs,
     Continue,
@@ -25,10 +24,11 @@ from gputui.core.events import (
     Rerun,
     Seen,
     SetPriority,
+    Start,
     Suspend,
     UserCommand,
+    words,
 )
-from gputui.core.instructions import Start
 from gputui.core.job import (
     End,
     Ended,
@@ -39,9 +39,9 @@ from gputui.core.job import (
     State,
     StateName,
     TimedOut,
+    predicate,
 )
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.states import predicate
 from gputui.core.transitions import ADVICE, ENDS, TRANSITIONS
 
 STATES: tuple[type, ...] = get_args(State)

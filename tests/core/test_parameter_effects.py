@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gputui.core.job import StateName
+from gputui.core.parameter_columns import ParameterColumn
 from gputui.core.results import Direction, MainMetric
-from gputui.core.views.parameter_columns import ParameterColumn
-from gputui.core.views.parameter_effects import compared, effects
-from gputui.core.views.results_table import ResultsRow, ResultsTable
+from gputui.views.results_table import ResultsRow, ResultsTable, compared, effects
 
 
 def row(number: int, rate: str, best: float, state: StateName = StateName.SUCCEEDED) -> ResultsRow:

@@ -10,7 +10,7 @@ from gputui.core.events import AddJobs, AttemptEnded, Drain, Event, Exited, Hold
 from gputui.core.job import JobSpec, Request
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.validate import validate
-from gputui.core.views.standing import Standing, Word, awaited, standing
+from gputui.views.status import Standing, Word, awaited, standing
 
 NOW = 1000.0
 ONE = JobSpec(command="true", cwd="/", environment="")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from support.queues import job
 
+from gputui.core.amounts import moment
 from gputui.core.events import Settings, Submitted
 from gputui.core.job import EngineName, Placed, Queued, Request, Running, Starting
-from gputui.core.views.amounts import moment
-from gputui.core.views.submission import is_submitted, submission_facts
+from gputui.views.format import is_submitted, submission_facts
 
 NOW = 1794900000.0
 

@@ -9,17 +9,27 @@ from msgspec.structs import replace
 from support.operations import operations
 from support.owning import spec
 
-from gputui.core.events import AddJobs, AttemptEnded, Exited, PauseKind, SetLanes, Spawned
+from gputui.core.events import AddJobs, AttemptEnded, Cause, Exited, Mode, PauseKind, SetLanes, Spawned, cause_of
 from gputui.core.job import Attempt, Failed, Job, Succeeded
 from gputui.core.lanes import Lane
-from gputui.core.mode import Cause, Mode, cause_of
 from gputui.core.scheduler import Scheduler
-from gputui.core.snapshot import Snapshot
-from gputui.core.timeline.cells import TICK_COLUMNS, TICKS, Window, cells, moved_to_show, ticks, whole, zoomed
-from gputui.core.timeline.gaps import GapReason, expected, gaps
-from gputui.core.timeline.rows import Bar, LanePlace, Timeline, running
-from gputui.core.timeline.spans import DeviceUse, RecordedSpan, SpanKind, SpanRecord
-from gputui.core.views.caution import Caution
+from gputui.core.snapshot import Caution, Snapshot
+from gputui.core.spans import DeviceUse, RecordedSpan, SpanKind, SpanRecord
+from gputui.views.idle_time import GapReason, expected, gaps
+from gputui.views.timeline import (
+    TICK_COLUMNS,
+    TICKS,
+    Bar,
+    LanePlace,
+    Timeline,
+    Window,
+    cells,
+    moved_to_show,
+    running,
+    ticks,
+    whole,
+    zoomed,
+)
 
 LANES = (Lane(0, ("0",)), Lane(1, ("1",)))
 ZERO = 1_800_000_000.0

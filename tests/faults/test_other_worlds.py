@@ -15,7 +15,7 @@ from support.ptys import Terminal
 from support.sessions import VICTIM, Session, alive, said
 from support.waiting import until
 
-from gputui.process.world import World
+from gputui.process.machine import World
 from gputui.session.store.store import Change
 
 

@@ -21,11 +21,11 @@ from support.sessions import GPUTUI, Done, Session, finished
 from support.users import LAB, MALLORY, VICTIM, as_user, shared_folder, words_as
 from support.waiting import until
 
+from gputui.session import lock as locks
 from gputui.session.errors import SessionError
-from gputui.session.files.paths import Paths
+from gputui.session.lock import OwnerKind
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership import lock as locks
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.session_dir import Paths
 
 FORGED = """\
 job name: forged

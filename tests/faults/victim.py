@@ -21,12 +21,12 @@ from support.late_wrappers import UNTIL_CLAIMED, late
 
 from gputui.__main__ import main
 from gputui.core.steps import Step, watch
-from gputui.engines.local import wrapper
-from gputui.engines.local.adopt import Adoption
+from gputui.engines.local import spawn as wrapper
 from gputui.engines.local.engine import LocalEngine
+from gputui.engines.local.recovery import Adoption
 from gputui.engines.protocol import Survivor
-from gputui.process import mounts
-from gputui.process.world import this_world
+from gputui.process import directories as mounts
+from gputui.process.machine import this_world
 from gputui.session.store import backup, opening
 
 

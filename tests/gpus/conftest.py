@@ -11,8 +11,8 @@ import pytest
 from support.nvml import FakeNvml, NoCompiler, build_fake_nvml
 from support.waiting import PATIENCE
 
-from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample
+from gputui.gpus.sampler_process import ProcessSampler
 
 GIB = 1024**3
 

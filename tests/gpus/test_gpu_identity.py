@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputui.gpus.hardware import Gpu
-from gputui.gpus.identity import completed, find, in_bus_order, order_note, restricted
+from gputui.gpus.hardware import Gpu, completed, find, in_bus_order, order_note, restricted
 from gputui.gpus.sample import DeviceSample, MigInstance, Status
 
 

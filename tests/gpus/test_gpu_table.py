@@ -9,11 +9,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputui.cli.doctor.machine import gpu_findings, lease_finding
+from gputui.cli.gpu_tables import json_rows, text_table
 from gputui.core.lanes import DeviceKind
-from gputui.core.views.cells import width
-from gputui.gpus.doctor import gpu_findings, lease_finding
 from gputui.gpus.sample import DeviceSample, MigInstance, ProcessSample, Sample, Status, Trouble, TroubleKind
-from gputui.gpus.table import json_rows, text_table
+from gputui.views.format import width
 
 GIB = 1024**3
 

@@ -8,11 +8,20 @@ from typing import Any
 import pytest
 
 from gputui.core.lanes import DeviceKind
-from gputui.gpus.history.columns import between, columns
-from gputui.gpus.history.file import LARGEST, read_history, write_history
-from gputui.gpus.history.shares import DeviceShare, LoadOwner, share
-from gputui.gpus.history.tracks import EMPTY, LEVELS, HistoryRecorder
-from gputui.gpus.history.warnings import noted
+from gputui.gpus.history import (
+    EMPTY,
+    LARGEST,
+    LEVELS,
+    DeviceShare,
+    HistoryRecorder,
+    LoadOwner,
+    between,
+    columns,
+    noted,
+    read_history,
+    share,
+    write_history,
+)
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Slowdown, Status
 
 GIB = 1024**3

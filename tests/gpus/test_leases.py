@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from support.users import as_user
 
-from gputui.gpus.lease_names import MOST_AT_ONCE, MOST_OF_A_USER
-from gputui.gpus.leases import FOLDER_VARIABLE, Leases, shared_folder
+from gputui.gpus.leases import FOLDER_VARIABLE, MOST_AT_ONCE, MOST_OF_A_USER, Leases, shared_folder
 
 GPU = "GPU-11112222-3333"
 ALICE, BOB = 54_321, 54_322

@@ -12,9 +12,8 @@ import pytest
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
-from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import DeviceSample, Sample, Slowdown, Status
-from gputui.gpus.watch import sample_once
+from gputui.gpus.sampler_process import ProcessSampler, sample_once
 
 GIB = 1024**3
 HUNG = 60.0

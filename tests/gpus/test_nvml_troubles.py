@@ -14,9 +14,8 @@ import pytest
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
-from gputui.gpus.process import ProcessSampler
 from gputui.gpus.sample import Sample, TroubleKind
-from gputui.gpus.watch import sample_once
+from gputui.gpus.sampler_process import ProcessSampler, sample_once
 
 GIB = 1024**3
 
@@ -129,7 +128,7 @@ def test_a_users_file_named_like_a_module_is_not_imported(nvml: Any, tmp_path: A
     nvml.set([{"util": 3}])
     (tmp_path / "pynvml.py").write_text("raise SystemExit('imported a file of the user')\n")
     program = (
-        "from gputui.gpus.process import ProcessSampler; from gputui.gpus.watch import sample_once\n"
+        "from gputui.gpus.sampler_process import ProcessSampler; from gputui.gpus.sampler_process import sample_once\n"
         "sampler = ProcessSampler(); print(sample_once(sampler).devices[0].utilization); sampler.close()\n"
     )
     done = subprocess.run(

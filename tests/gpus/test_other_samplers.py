@@ -11,13 +11,13 @@ import time
 import pytest
 
 from gputui.core.lanes import DeviceKind
-from gputui.gpus import cpu, host, simulated
+from gputui.gpus import cpu, simulated
+from gputui.gpus import machine as host
 from gputui.gpus.cpu import CpuSampler
-from gputui.gpus.facts import ProcessTable, UserNames
-from gputui.gpus.frames import FrameReader, GarbledStream, encode
-from gputui.gpus.sample import DeviceSample, Sample, Status, aged
+from gputui.gpus.process_facts import ProcessTable, UserNames
+from gputui.gpus.sample import DeviceSample, FrameReader, GarbledStream, Sample, Status, aged, encode
+from gputui.gpus.sampler_process import sample_once
 from gputui.gpus.simulated import SimulatedSampler
-from gputui.gpus.watch import sample_once
 
 
 def test_a_busy_lane_shows_its_jobs_work_and_an_idle_one_none() -> None:

@@ -20,16 +20,16 @@ from support.waiting import until
 
 from gputui.core.job import StateName
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.core.timeline.spans import RecordedSpan, SpanKind
+from gputui.core.spans import RecordedSpan, SpanKind
 from gputui.gpus.hardware import find_hardware
-from gputui.gpus.history.shares import LoadOwner
+from gputui.gpus.history import LoadOwner
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
-from gputui.session.devices.device_commands import enable, kill_leftovers, killed
-from gputui.session.devices.monitor import Monitor
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.devices.lane_changes import enable, kill_leftovers, killed
+from gputui.session.devices.samplers import Monitor
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import Commands
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership.lock import OwnerKind
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}
 
@@ -181,7 +181,7 @@ def test_the_monitor_closes_at_once_although_the_driver_hangs(nvml: Any) -> None
 
 
 def test_without_cards_the_monitor_shows_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputui.session.devices.monitor.driver_present", lambda: False)
+    monkeypatch.setattr("gputui.session.devices.samplers.driver_present", lambda: False)
     news: list[int] = []
     monitor = Monitor(lambda: news.append(1))
     monitor.start()

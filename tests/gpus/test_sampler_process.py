@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from support.waiting import until as wait_for
 
-import gputui.gpus.process as process_module
-from gputui.gpus.process import ProcessSampler
+import gputui.gpus.sampler_process as process_module
 from gputui.gpus.sample import Sample, Status, TroubleKind
-from gputui.gpus.watch import SamplerWatch, sample_once
-from gputui.session.owner.loop import Loop
+from gputui.gpus.sampler_process import ProcessSampler, SamplerWatch, sample_once
+from gputui.session.event_loop import Loop
 
 Start = Callable[..., ProcessSampler]
 Until = Callable[..., Sample]
@@ -28,7 +27,7 @@ HUNG = 60.0
 
 OWNER = """
 import sys, time
-from gputui.gpus.process import ProcessSampler
+from gputui.gpus.sampler_process import ProcessSampler
 sampler = ProcessSampler(0.1)
 while True:
     sample = sampler.read()
@@ -187,7 +186,7 @@ def test_an_owners_loop_gets_every_sample(nvml: Any) -> None:
 
 
 def test_the_owner_never_loads_the_driver() -> None:
-    modules = ["sample", "process", "strangers", "leases", "usage", "table", "watch", "doctor", "cpu", "simulated"]
+    modules = ["sample", "sampler_process", "strangers", "leases", "usage", "history", "cpu", "simulated"]
     imports = "\n".join(f"import gputui.gpus.{name}" for name in modules)
     check = "import sys; print(sorted({'pynvml', 'psutil', 'asyncio', 'textual', 'ctypes'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", f"{imports}\n{check}"], capture_output=True, text=True, check=True)

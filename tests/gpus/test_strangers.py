@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputui.core.lanes import DeviceKind
+from gputui.gpus.picture import why_not
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Status
 from gputui.gpus.strangers import Free, HeldByStrangers, Ours, Resting, Rules, Strangers, Unusable, Verdict, ours_in
-from gputui.gpus.words import why_not
 
 GPU = "GPU-a"
 GIB = 1024**3

@@ -16,7 +16,7 @@ from support.waiting import until
 from support.wires import answered, framed, reply, request, wire
 
 from gputui.session.control.server import MOST_CONNECTIONS
-from gputui.session.control.wire import HEADER, LARGEST_FRAME
+from gputui.session.messages import HEADER, LARGEST_FRAME
 
 STATUS = request({"type": "status"})
 STATUS_ASK = b'"ask":{"type":"status"}}'

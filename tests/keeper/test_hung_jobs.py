@@ -7,7 +7,7 @@ from pathlib import Path
 from support.homes import Home, kill
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 def test_the_next_owner_knows_since_when_a_job_hangs_and_sees_it_go_on(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from support.homes import Home, kill, stop
 from support.sessions import alive
 from support.waiting import until
 
-from gputui.session.control.serving import QUIET_FOR, Serving
-from gputui.session.files.paths import Paths
+from gputui.session import lock as locks
+from gputui.session.lock import OwnerKind
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership import lock as locks
+from gputui.session.ownership.acquisition import QUIET_FOR, Serving
 from gputui.session.ownership.keeper import start_keeper_and_wait
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.session_dir import Paths
 
 
 def test_a_keeper_leaves_with_its_waiter_when_all_is_done(home: Home) -> None:

@@ -13,7 +13,7 @@ from support.homes import Batch, Home, kill, stop
 from support.sessions import GPUTUI, Process, alive
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 def shot(home: Home, batch: Batch, longest: float) -> Process:

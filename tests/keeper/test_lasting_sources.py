@@ -11,7 +11,7 @@ from support.homes import Home, kill
 from support.sessions import finished, listened
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 def appended(path: Path, text: str) -> None:

@@ -12,8 +12,7 @@ from support.sessions import Process
 from support.threads import signal_another_thread
 from support.waiting import until
 
-from gputui.core.events import PauseKind
-from gputui.core.mode import Mode
+from gputui.core.events import Mode, PauseKind
 
 
 def sleepers(home: Home, *, count: int = 4) -> Process:

@@ -9,10 +9,10 @@ from support.homes import Home
 from support.waiting import until
 
 from gputui.session.errors import SessionError
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import HandOver
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import HandOver
 from gputui.session.ownership import acquisition
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.session_dir import Paths
 
 
 def test_a_session_is_not_handed_to_somebody_who_could_not_open_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

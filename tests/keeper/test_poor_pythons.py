@@ -12,7 +12,7 @@ from support.poor_pythons import CONDA, WITHOUT_CTYPES, python_path
 from support.sessions import finished
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 @pytest.fixture(params=[CONDA, WITHOUT_CTYPES], ids=["conda", "without ctypes"], autouse=True)

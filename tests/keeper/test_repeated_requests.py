@@ -14,7 +14,7 @@ from support.waiting import until
 from support.wires import answered, reply, request, wire
 
 from gputui.session.control.client import Connection, NoOwner
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 @pytest.fixture

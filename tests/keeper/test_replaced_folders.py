@@ -11,8 +11,8 @@ from support.homes import Home, kill
 from support.sessions import alive
 from support.waiting import remove_under_its_owner, until
 
-from gputui.process.folder_id import FolderId, folders_held
-from gputui.session.files.paths import Paths
+from gputui.process.directories import FolderId, folders_held
+from gputui.session.session_dir import Paths
 
 
 def gated(home: Home, label: str, gate: str) -> str:

@@ -11,7 +11,7 @@ from support.homes import Home
 from support.sessions import Process
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 @pytest.fixture

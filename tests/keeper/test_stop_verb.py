@@ -11,8 +11,7 @@ from support.homes import Home, kill
 from support.sessions import GPUTUI, Process, alive
 from support.waiting import until
 
-from gputui.core.events import PauseKind
-from gputui.core.mode import Mode
+from gputui.core.events import Mode, PauseKind
 
 STOPPED = "nothing of gputui runs here any more"
 Run = Callable[[Home], Process]

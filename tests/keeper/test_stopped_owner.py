@@ -12,7 +12,7 @@ from support.homes import Home, stop
 from support.waiting import until
 
 from gputui.session.control.client import PATIENCE, OwnerStopped
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from support.homes import Home, kill
 from support.sessions import alive
 from support.waiting import until
 
-from gputui.process.folder_id import FolderId
-from gputui.session.files.paths import Paths
+from gputui.process.directories import FolderId
+from gputui.session import lock as locks
+from gputui.session.event_loop import Callback, Loop, Timer
 from gputui.session.journal import Journal
-from gputui.session.owner.loop import Callback, Loop, Timer
+from gputui.session.lock import OwnerKind
 from gputui.session.ownership import keeper as keeping
-from gputui.session.ownership import lock as locks
 from gputui.session.ownership.acquisition import _asked_for_lock
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.session_dir import Paths
 
 MOST_ABOVE_BARE = 20_000
 """kB of a waiting keeper beyond what Python itself takes."""

@@ -9,7 +9,7 @@ import pytest
 from support.homes import Home
 from support.waiting import until
 
-from gputui.process import mounts
+from gputui.process import directories as mounts
 from gputui.session.control.client import ClientError
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gputui.logs.ansi import LONGEST, decoded
-from gputui.logs.sgr import PLAIN, Look, after_sgr
+from gputui.logs.ansi import LONGEST, PLAIN, Look, after_sgr, decoded
 
 CASES = [
     (b"", ""),

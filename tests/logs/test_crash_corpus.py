@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gputui.core.crash_kind import CrashKind
-from gputui.logs.signatures import Crash, job_crash, recalled
+from gputui.core.job import CrashKind
+from gputui.logs.crashes.signature import Crash, job_crash, recalled
 
 CORPUS = Path(__file__).parent / "corpus"
 FEWEST_LETTERS = 4  # of a line that can be recognised in a message

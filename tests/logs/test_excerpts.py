@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gputui.logs.crashes.excerpts import Excerpt, Piece, excerpt
-from gputui.logs.signatures import job_crash
+from gputui.logs.crashes.signature import job_crash
 
 PACKAGE = "site-packages/torch"
 

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.logs import search
-from gputui.logs.document import Document
-from gputui.logs.finding import find_above, find_below, find_nearest
-from gputui.logs.search import Needle, backward, forward
+from gputui.logs import document as search
+from gputui.logs.document import Document, Needle, backward, find_above, find_below, find_nearest, forward
 
 Result = TypeVar("Result")
 

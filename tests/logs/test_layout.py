@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.logs.layout import LineLayout, Top
+from gputui.logs.document import LineLayout, Top
 
 PARTS = st.lists(st.integers(1, 5), max_size=12)
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputui.logs import line_index
-from gputui.logs.line_index import FileChange, LineIndex
-from gputui.logs.newlines import BLOCK
+from gputui.logs.line_index import BLOCK, FileChange, LineIndex
 
 MB = 1 << 20
 

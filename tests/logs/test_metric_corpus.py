@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputui.logs.metrics import MetricReader, MetricReading
-from gputui.logs.metrics.names import NameKind, kind_of
+from gputui.logs.metrics.findings import NameKind, kind_of
 from gputui.logs.progress import progress_of
 
 Sample = dict[str, Any]

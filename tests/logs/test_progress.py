@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.logs import progress_reader
-from gputui.logs.progress import Progress, progress_of
-from gputui.logs.progress_reader import ProgressReader
-from gputui.logs.tail import read_tail
+from gputui.logs import progress as progress_reader
+from gputui.logs.line_index import read_tail
+from gputui.logs.progress import Progress, ProgressReader, progress_of
 
 TOLD = [
     (" 61%|██████    | 61/100 [00:10<00:06,  9.80it/s]", 0.61, "61%"),

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gputui.core.crash_kind import CrashKind
-from gputui.logs.signatures import crash_of, job_crash, signal_of
+from gputui.core.job import CrashKind
+from gputui.logs.crashes.messages import signal_of
+from gputui.logs.crashes.signature import crash_of, job_crash
 
 
 def signature(tail: bytes, code: int | None) -> str:

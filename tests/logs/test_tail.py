@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.logs.tail import read_tail
+from gputui.logs.line_index import read_tail
 
 
 def test_a_short_file_is_read_whole(tmp_path: Path) -> None:

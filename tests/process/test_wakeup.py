@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gputui.process.wakeup import Wakeup
+from gputui.process.watch import Wakeup
 
 
 @pytest.fixture

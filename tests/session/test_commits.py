@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.session.files.commits import Commit, commits_in, with_earlier
+from gputui.session.job_folders import Commit, commits_in, with_earlier
 
 FIRST = "job name: a\nattempt: 1\ngit commit: abc\ngit dirty:  M x.py\ngit dirty: and 7 more\n"
 

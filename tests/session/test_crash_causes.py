@@ -6,8 +6,8 @@ from pathlib import Path
 
 from support.owning import add, change_settings, ended, owned, spec
 
-from gputui.core.crash_kind import CrashKind
-from gputui.session.control.json_shapes import shown_attempt
+from gputui.core.job import CrashKind
+from gputui.session.control.answers import shown_attempt
 
 CRASHES = [
     ("echo \"KeyError: 'depth'\" >&2; exit 1", CrashKind.EXCEPTION, "KeyError: 'depth'"),

@@ -10,10 +10,10 @@ from support.owning import owned
 from support.waiting import until
 
 from gputui.core.events import Pause, PauseKind, Resume
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.loading import SourceKind, SourceRecord
+from gputui.session.messages import Commands
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Forget, Load
-from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.mark import end_of
 
 

@@ -12,8 +12,7 @@ from support.owning import spec
 
 from gputui.core.job import Job, Queued
 from gputui.session.errors import NotOurs
-from gputui.session.files.folders import Files, Folders
-from gputui.session.files.job_folder import FAILURE, INFO, SUCCESS
+from gputui.session.job_folders import FAILURE, INFO, SUCCESS, Files, Folders
 
 
 def job(id: int = 3, **settings: object) -> Job:

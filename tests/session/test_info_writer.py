@@ -13,8 +13,7 @@ from support.owning import spec
 from support.waiting import until
 
 from gputui.core.job import Attempt, End, Failed, Job, Placed, Queued, Running, Succeeded
-from gputui.session.files.folders import Folders
-from gputui.session.files.job_folder import JobFolder
+from gputui.session.job_folders import Folders, JobFolder
 from gputui.session.owner import info_writer as scribes
 from gputui.session.owner.info_writer import InfoWriter
 

@@ -7,7 +7,7 @@ from support.queues import job
 
 from gputui.core.job import Attempt, Failed, Placed, Running
 from gputui.core.scheduler import Moment
-from gputui.session.control.json_shapes import story_lines
+from gputui.session.control.answers import story_lines
 
 
 def test_a_story_is_told_in_the_order_it_happened_also_within_one_turn() -> None:

@@ -32,7 +32,7 @@ from gputui.core.job import (
     TimedOut,
 )
 from gputui.core.job import Purpose as Why
-from gputui.session.owner.load_plan import Again, Results, plan
+from gputui.session.loading import Again, Results, plan
 
 PLACED = Placed(1, (0,), ("0",), 0.0, "")
 KEEP, NEVER = Again(rerun_failed=False), Again()

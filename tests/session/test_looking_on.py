@@ -17,17 +17,15 @@ from gputui.core.lanes import DeviceKind
 from gputui.core.results import JobResults, MetricResult
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.core.structures.packed import PackedMap
-from gputui.gpus.history.newest import newest_of, with_newest
-from gputui.gpus.history.tracks import DeviceHistories, HistoryRecorder
+from gputui.core.structures import PackedMap
+from gputui.gpus.history import DeviceHistories, HistoryRecorder, newest_of, with_newest
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import DeviceSample, Sample
-from gputui.session.control import watch_parts
+from gputui.session.control import watch as watch_parts
 from gputui.session.control.client import Connection, NoOwner, RequestRefused
-from gputui.session.control.looking_on import LookingOn
-from gputui.session.control.watch_parts import FoldersShown, Joined, Shown, parts, unpacked
-from gputui.session.files.layouts import Layout
-from gputui.session.messages.watch_requests import WatchRequest
+from gputui.session.control.watch import FoldersShown, Joined, LookingOn, Shown, parts, unpacked
+from gputui.session.layouts import Layout
+from gputui.session.messages import WatchRequest
 
 MANY = 3000
 START = 1_800_000_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gputui.session.owner.loop import Loop
+from gputui.session.event_loop import Loop
 
 
 @pytest.fixture

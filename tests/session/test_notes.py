@@ -26,8 +26,8 @@ from gputui.core.job import (
     Succeeded,
     TimedOut,
 )
-from gputui.session.files.folders import info
-from gputui.session.store.info_reader import Note, read_note, read_notes
+from gputui.session.job_folders import info
+from gputui.session.store.rebuild import Note, read_note, read_notes
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 

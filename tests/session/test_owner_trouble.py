@@ -14,15 +14,15 @@ from support.starving import no_threads
 from support.waiting import until
 
 from gputui.core.events import Kill
+from gputui.session import lock as locks
 from gputui.session.errors import SessionError
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import Commands
-from gputui.session.owner import parts
+from gputui.session.event_loop import Act, OwnerGone
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import Commands
+from gputui.session.owner import turn as parts
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.ticket import Act, OwnerGone
-from gputui.session.ownership import holding
-from gputui.session.ownership import lock as locks
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.ownership import acquisition as holding
+from gputui.session.session_dir import Paths
 
 
 def broken(owner: Owner) -> None:

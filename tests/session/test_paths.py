@@ -10,11 +10,10 @@ import pytest
 
 from gputui.session.control.client import Client, ClientError
 from gputui.session.errors import NotOurs, SessionError
-from gputui.session.files.ground import Ground
-from gputui.session.files.layouts import taken_numbers
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import StatusQuestion
-from gputui.session.store.opening import Layout, open_session
+from gputui.session.layouts import Layout, taken_numbers
+from gputui.session.messages import StatusQuestion
+from gputui.session.session_dir import Ground, Paths
+from gputui.session.store.opening import open_session
 
 
 def mode(path: str | Path) -> int:

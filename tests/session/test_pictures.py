@@ -12,12 +12,12 @@ from support.waiting import until
 
 from gputui.core.events import Pause, Refusal, Resume
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.core.timeline.spans import SpanKind
+from gputui.core.spans import SpanKind
 from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.session.devices.device_commands import drain, enable, killed, requeued
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.devices.lane_changes import drain, enable, killed, requeued
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import Commands
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership.lock import OwnerKind
 
 CPU_LANES = tuple(Lane(number, (), DeviceKind.CPU) for number in range(2))
 

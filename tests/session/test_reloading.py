@@ -13,10 +13,8 @@ from msgspec.structs import replace
 from gputui.core.events import AddJobs, Remove, Seen
 from gputui.core.job import Job, JobSpec, Queued, Request, StateName, Succeeded
 from gputui.core.scheduler import Scheduler
-from gputui.session.owner.load_plan import Again, plan
-from gputui.session.owner.reload_plan import ReloadPlan, reload_plan
-from gputui.session.owner.rereading import reread
-from gputui.session.store.source_record import SourceKind, SourceRecord
+from gputui.session.loading import Again, SourceKind, SourceRecord, plan
+from gputui.session.reloading import ReloadPlan, reload_plan, reread
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
 
 

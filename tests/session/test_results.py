@@ -13,8 +13,8 @@ from support.waiting import until
 
 from gputui.core.job import JobId
 from gputui.core.results import Direction, JobResults
+from gputui.session import results_reader as attempt_reading
 from gputui.session.owner.owner import Owner
-from gputui.session.results import attempt_reading
 
 
 def printing(*lines: str, gate: Path | None = None, to: str = "") -> str:

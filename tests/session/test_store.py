@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from support.owning import spec
 
-from gputui.core.events import AddJobs, AttemptEnded, Exited, Pause, Remove, SetLanes, Spawned
+from gputui.core.events import AddJobs, AttemptEnded, Exited, Mode, Pause, Remove, SetLanes, Spawned
 from gputui.core.job import Job
 from gputui.core.lanes import Lane
-from gputui.core.mode import Mode
 from gputui.core.scheduler import Moment, Scheduler
-from gputui.core.timeline.spans import MOST_SPANS, RecordedSpan, SpanKind
+from gputui.core.spans import MOST_SPANS, RecordedSpan, SpanKind
 from gputui.core.validate import validate
-from gputui.process.world import this_world
+from gputui.process.machine import this_world
 from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
-from gputui.session.store.store import SCHEMA, Change, Identity, Store
+from gputui.session.store.store import Change, Identity, Store
 
 
 @pytest.fixture
@@ -218,17 +217,3 @@ def test_what_kept_jobs_from_starting_is_read_back_and_gone_on_with(store: Store
 def test_only_so_many_spans_are_kept(store: Store) -> None:
     store.commit(Change(spans=[paused(number, 1e9) for number in range(1, MOST_SPANS + 11)]))
     assert [span.number for span in store.spans()][:: MOST_SPANS - 1] == [11, MOST_SPANS + 10]
-
-
-def test_a_store_of_the_first_version_is_opened_with_all_that_is_in_it(tmp_path: Path) -> None:
-    path = str(tmp_path / "session.db")
-    database = sqlite3.connect(path)
-    database.executescript(f"{SCHEMA} PRAGMA user_version=1;")
-    database.execute("INSERT INTO story VALUES(0, 1.0, 'added')")
-    database.commit()
-    database.close()
-    store = Store(path)
-    assert (store.story(0), store.spans()) == ([Moment(0, 1.0, "added")], [])
-    store.commit(Change(spans=[paused(1)]))
-    assert store.spans() == [paused(1)]
-    store.close()

@@ -11,16 +11,15 @@ import pytest
 from support.owning import add, ended, owned, spec
 from support.waiting import until
 
-from gputui.core.events import Drain, Hold, Kill, Pause, PauseKind, Requeue, Rerun, SetLanes, Suspend, UserCommand
+from gputui.core.events import Drain, Hold, Kill, Mode, Pause, PauseKind, Requeue, Rerun, SetLanes, Suspend, UserCommand
 from gputui.core.job import JobId, StateName
-from gputui.core.mode import Mode
-from gputui.core.views.why import why
 from gputui.session.errors import CommitFailed, StoreTrouble
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.loading import SourceKind, SourceRecord
+from gputui.session.messages import Commands
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Forget, Load
-from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.session.store.store import Change, Store
+from gputui.views.waiting import why
 
 LONG = "exec sleep 600"
 PATIENCE = 60

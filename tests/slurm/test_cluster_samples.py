@@ -11,10 +11,9 @@ from support.slurm_cluster import Cluster
 from support.slurm_conf import user
 from support.waiting import until
 
-from gputui.gpus.nodes import ClusterSample, NodeStanding
-from gputui.gpus.sample import Sample
-from gputui.session.devices.cluster_sampler import ClusterSampler, Held
-from gputui.session.devices.gpu_use import gpu_use
+from gputui.gpus.sample import ClusterSample, NodeStanding, Sample
+from gputui.session.devices.cluster import ClusterSampler, Held
+from gputui.session.devices.picture import gpu_use
 
 SESSION = "5f3a"
 
@@ -86,7 +85,7 @@ def test_with_nobody_to_look_slurm_is_not_asked(tmp_path: Path, monkeypatch: pyt
 def test_a_cluster_that_falls_silent_is_shown_as_it_was_with_the_reason(
     slurm: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputui.session.devices.cluster_sampler.NODES_EVERY", 1.0)
+    monkeypatch.setattr("gputui.session.devices.cluster.NODES_EVERY", 1.0)
     sampler = ClusterSampler(dict, SESSION, partition=None, asks=True)
     seen: list[Sample] = []
 

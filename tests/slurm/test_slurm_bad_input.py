@@ -8,7 +8,7 @@ import pytest
 from support.sessions import Session, said
 from support.slurm_cluster import Cluster
 
-from gputui.gpus.wanted import BadGpus, SlurmLanes, parse_gpus
+from gputui.gpus.lanes import BadGpus, SlurmLanes, parse_gpus
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from support.slurm_cluster import Cluster
 from support.slurm_conf import user
 
-from gputui.engines.slurm.answers import NodeState, Phase
-from gputui.engines.slurm.commands import NoSlurm, SlurmCommands, SlurmRefused, SlurmSilent, command_environment
+from gputui.engines.slurm.client import NoSlurm, SlurmCommands, SlurmRefused, SlurmSilent, command_environment
+from gputui.engines.slurm.parse import NodeState, Phase
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
 from gputui.core.events import NeverRan, Submitted
-from gputui.engines.queue_mark import MARK
+from gputui.engines.claims import MARK
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from support.slurm_accounts import Accounts
 from support.slurm_cluster import Cluster, lent
 from support.slurm_machine import SlurmMachine
 
-from gputui.core.crash_kind import CrashKind
 from gputui.core.events import Exited, NotStarted, Submitted
+from gputui.core.job import CrashKind
 from gputui.engines.protocol import ClusterWishes
-from gputui.engines.slurm.commands import SlurmCommands
+from gputui.engines.slurm.client import SlurmCommands
 
 pytestmark = pytest.mark.long
 

@@ -15,11 +15,11 @@ from support.slurm_conf import SCAVENGE, URGENT
 from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
-from gputui.core.crash_kind import CrashKind
 from gputui.core.events import Exited, NodeFailed, Outcome, Vanished
+from gputui.core.job import CrashKind
 from gputui.engines.claims import BatchBegun, Claims
 from gputui.engines.protocol import ClusterWishes
-from gputui.engines.slurm import inquiry
+from gputui.engines.slurm import watch as inquiry
 from gputui.process import processes
 
 FOREVER = "echo $$ >ready; exec sleep 600"

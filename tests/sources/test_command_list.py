@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gputui.sources.command_list import LONGEST_COMMAND, CommandLines, parse_command_list, read_command_list
-from gputui.sources.settings.table import JobSettings
+from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gputui.core.job import DEFAULT_PRIORITY, JobSpec, Request
 from gputui.sources.command_list import parse_command_list
-from gputui.sources.settings.table import JobSettings
+from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, Occurrences, has_identity, specs
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gputui.core.job import Request
 from gputui.sources.documents import parse_toml, parse_yaml
 from gputui.sources.source import BadInput, Draft, specs
-from gputui.sources.spec import parse_spec, read_spec, schema
+from gputui.sources.spec_file import parse_spec, read_spec, schema
 
 TOML = """\
 [defaults]

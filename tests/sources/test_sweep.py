@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.sources.pattern import pattern_of, with_field
-from gputui.sources.ranges import values_of
 from gputui.sources.source import BadInput
-from gputui.sources.sweep import MOST_SHUFFLED, Sampling, Sweep, range_values
+from gputui.sources.sweep import MOST_SHUFFLED, Sampling, Sweep, pattern_of, range_values, values_of, with_field
 from gputui.sources.values import BadValue
 
 GRID = {"lr": ["1", "2", "3"], "bs": ["a", "b", "c"]}

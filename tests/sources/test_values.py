@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.sources.settings.lines import settings_in
+from gputui.sources.settings import settings_in
 from gputui.sources.values import BadValue, boolean, bytes_or_share, count, duration, priority, text, words
 
 

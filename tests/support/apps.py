@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gputui.core.job import JobId
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 from .homes import Home
 from .sessions import GPUTUI, Done, alive

@@ -5,9 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from gputui.core.attempts.policies import OnHang, OnOom
-from gputui.core.cards import DeviceFacts
-from gputui.core.crash_kind import CrashKind
 from gputui.core.events import (
     Continue,
     DevicesSeen,
@@ -38,7 +35,8 @@ from gputui.core.events import (
     UserCommand,
     Vanished,
 )
-from gputui.core.job import URGENT_PRIORITY, Job, JobId, JobSpec, Request, StateName
+from gputui.core.job import URGENT_PRIORITY, CrashKind, Job, JobId, JobSpec, OnHang, OnOom, Request, StateName
+from gputui.core.lanes import DeviceFacts
 from gputui.core.transitions import TRANSITIONS
 from support.core_world import lanes
 

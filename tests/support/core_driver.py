@@ -7,29 +7,30 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gputui.core import taking_back
+from gputui.core import rollback as taking_back
+from gputui.core.book import due
 from gputui.core.events import (
     AddJobs,
     AttemptEnded,
     ClockStepped,
     Event,
+    Instruction,
+    Mode,
     NeverRan,
     Refusal,
     Rerun,
     Resume,
     Silence,
     Spawned,
+    Terminate,
     Tick,
     TryFirst,
 )
-from gputui.core.instructions import Instruction, Terminate
 from gputui.core.job import Ended, JobId, Running, Stopping, Waiting
-from gputui.core.mode import Mode
-from gputui.core.preemption import is_urgent
+from gputui.core.placement import is_urgent
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.structures.timers import due
 from gputui.core.validate import validate
-from gputui.core.views.why import why
+from gputui.views.waiting import why
 from support.core_chance import any_change_of_scene, any_command, any_kind, any_outcome, any_signature, any_spec
 from support.core_model import Model, restored
 from support.core_world import is_sentence, lanes

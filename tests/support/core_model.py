@@ -7,11 +7,10 @@ from collections import Counter
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.breaker.scope import Probe, Scope, ScopeState
-from gputui.core.cards import DeviceFacts
-from gputui.core.instructions import Instruction, KillTree, Start
+from gputui.core.breaker import Probe, Scope, ScopeState
+from gputui.core.events import Instruction, KillTree, Mode, Start
 from gputui.core.job import Ended, Job, JobId, Placed, Queued, Succeeded
-from gputui.core.mode import Mode
+from gputui.core.lanes import DeviceFacts
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.snapshot import Snapshot
 

@@ -11,19 +11,19 @@ from gputui.core.events import (
     AttemptEnded,
     Event,
     Exited,
+    Instruction,
+    Mode,
     Outcome,
     Refusal,
     Settings,
     Spawned,
     Tick,
 )
-from gputui.core.instructions import Instruction
 from gputui.core.job import Job, JobId, JobSpec, Request, StateName
 from gputui.core.lanes import Lane
-from gputui.core.mode import Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.validate import validate
-from gputui.core.views.why import why
+from gputui.views.waiting import why
 
 
 def lanes(written: str) -> tuple[Lane, ...]:

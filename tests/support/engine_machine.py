@@ -16,7 +16,7 @@ import pytest
 from gputui.core.events import AttemptEnded, Outcome, Spawned
 from gputui.engines.protocol import Engine, Launch, Report, Since, Survivor
 from gputui.process import processes
-from gputui.session.owner.loop import Loop
+from gputui.session.event_loop import Loop
 
 from .waiting import PATIENCE
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gputui.core.attempts.traces import Usage
 from gputui.core.events import SetLanes
 from gputui.core.job import (
     Attempt,
@@ -23,17 +22,17 @@ from gputui.core.job import (
     Running,
     StateName,
     Succeeded,
+    Usage,
 )
 from gputui.core.lanes import Lane
 from gputui.core.results import Direction, JobResults, MainMetric, MetricResult
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.core.structures.packed import PackedMap
-from gputui.core.structures.vector import Vector
+from gputui.core.structures import PackedMap, Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.tui.app import GputuiApp, Setup
-from gputui.tui.terminal.checks import Colours
-from gputui.tui.widgets.status import Where
+from gputui.tui.chrome import Where
+from gputui.tui.terminal.tty import Colours
 
 from .devices import GIB, gpu, picture, running
 from .fixed import FixedBridge

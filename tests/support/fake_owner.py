@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gputui.session.messages.replies import ListedJob
+from gputui.session.messages import ListedJob
 
 HEADER = struct.Struct(">I")
 Answer = Any

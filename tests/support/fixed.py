@@ -8,20 +8,19 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from gputui.core.events import PauseKind, SetLanes, UserCommand
+from gputui.core.events import Cause, Mode, PauseKind, SetLanes, UserCommand
 from gputui.core.job import Attempt, Failed, Held, Job, JobId, JobSpec, Placed, Queued, Running, StateName, Succeeded
 from gputui.core.lanes import Lane
-from gputui.core.mode import Cause, Mode
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.core.structures.vector import Vector
+from gputui.core.structures import Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import Status
-from gputui.session.files.folders import Files
-from gputui.session.messages.replies import Outcome
+from gputui.session.job_folders import Files
+from gputui.session.messages import Outcome
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge
-from gputui.tui.widgets.status import Where
+from gputui.tui.chrome import Where
 
 from .devices import GIB, gpu, held, idle, picture, running, shown, silent
 

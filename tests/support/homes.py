@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from gputui.session.control import wire
+from gputui.session import lock as locks
+from gputui.session.control import server as wire
 from gputui.session.control.client import Client
-from gputui.session.files.paths import Paths
-from gputui.session.ownership import lock as locks
-from gputui.session.ownership.lock import Holder, OwnerKind
+from gputui.session.lock import Holder, OwnerKind
+from gputui.session.session_dir import Paths
 
 from .sessions import GPUTUI, Process, Session, alive, all_pids
 from .waiting import until

@@ -33,16 +33,6 @@ def is_package(module: str) -> bool:
     return PACKAGE.parent.joinpath(*module.split("."), "__init__.py").exists()
 
 
-def classes() -> dict[str, list[str]]:
-    """The modules that define a class of each name, also inside of another class."""
-    homes: dict[str, list[str]] = {}
-    for module, tree in sources().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(module)
-    return homes
-
-
 def arrows() -> list[Arrow]:
     return [Arrow(module, name) for module, tree in sources().items() for name in imports(module, tree)]
 

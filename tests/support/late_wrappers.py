@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from gputui.engines.local import wrapper
+from gputui.engines.local import spawn as wrapper
 from gputui.engines.protocol import Launch
 
 _BEGIN = """

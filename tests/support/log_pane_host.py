@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from gputui.tui.widgets.logs import AttemptLog, JobLog, LogPane
+from gputui.tui.log.pane import AttemptLog, JobLog, LogPane
 
 
 class Host(App[None]):

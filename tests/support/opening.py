@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gputui.cli.app import app as command
+from gputui.cli import app as command
 from gputui.tui.app import GputuiApp
 
 from .stage import Stage

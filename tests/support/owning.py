@@ -10,12 +10,12 @@ from pathlib import Path
 from gputui.core.events import Settings
 from gputui.core.job import Ended, Job, JobId, JobSpec
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.session.files.paths import Paths
+from gputui.session import lock as locks
+from gputui.session.event_loop import Act
+from gputui.session.lock import Lock, OwnerKind
 from gputui.session.owner.owner import Owner
 from gputui.session.owner.requests import Begin, Load
-from gputui.session.owner.ticket import Act
-from gputui.session.ownership import lock as locks
-from gputui.session.ownership.lock import Lock, OwnerKind
+from gputui.session.session_dir import Paths
 
 from .waiting import until
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gputui.core.events import Settings
+from gputui.core.events import Mode, Settings
 from gputui.core.job import (
     Attempt,
     Blocked,
@@ -35,9 +35,8 @@ from gputui.core.job import (
     Suspended,
     TimedOut,
 )
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
-from gputui.core.structures.vector import Vector
+from gputui.core.structures import Vector
 
 NOW = 1_000_000.0
 PLACED = Placed(1, (0,), ("0",), NOW - 100, "")

@@ -20,19 +20,17 @@ from gputui.core.events import Kill, Pause, UserCommand
 from gputui.core.job import Job, JobId, JobSpec, StateName
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.snapshot import Snapshot
-from gputui.session.files.paths import Paths
-from gputui.session.messages.replies import Outcome
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.event_loop import Work
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import Commands, Outcome
 from gputui.session.owner.requests import Begin, Load
-from gputui.session.owner.ticket import Work
-from gputui.session.ownership.holding import Holding
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.ownership.acquisition import Holding
+from gputui.session.session_dir import Paths
 from gputui.tui.app import GputuiApp, Setup
-from gputui.tui.bridge import Bridge
-from gputui.tui.farewell import Way
-from gputui.tui.screens.main import MainScreen
-from gputui.tui.widgets.queue.table import QueueTable
-from gputui.tui.widgets.status import Where
+from gputui.tui.bridge import Bridge, Way
+from gputui.tui.chrome import Where
+from gputui.tui.main_screen import MainScreen
+from gputui.tui.queue.table import QueueTable
 
 from .waiting import PATIENCE
 

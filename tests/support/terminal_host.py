@@ -20,8 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, DataTable, Input, Label, Log, OptionList, RichLog, Static
 
 from gputui.tui.terminal.app import TerminalApp
-from gputui.tui.terminal.checks import colours, refusal
-from gputui.tui.terminal.stdin import set_piped_stdin_aside
+from gputui.tui.terminal.tty import colours, refusal, set_piped_stdin_aside
 
 PARTS = ("ticks", "beats", "hostile", "busy", "stock")
 """A counter on the screen; a heartbeat in the log; widgets with hostile text; a whole screen that changes; no diff."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gputui.session.control.wire import HEADER, VERSION
+from gputui.session.messages import HEADER, VERSION
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.python.user_code.places import USER_CODE
+from gputui.python.user_code.modules import USER_CODE
 from gputui.sources.python_file import PythonFile, door
 from gputui.sources.source import BadInput
 

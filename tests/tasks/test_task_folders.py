@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.task_files import SAMPLE, SAMPLE_FOLDERS
 
-from gputui.python.user_code.bundle import BadConfig, made, values
-from gputui.python.user_code.configs import QuietConfigManager
+from gputui.python.user_code.bundle import BadConfig, QuietConfigManager, made, values
 from gputui.tasks import ConfigManager
 
 TASK = {"module": "my_task", "name": "MyTask", "file": None}

@@ -14,7 +14,7 @@ from support.homes import Home
 from support.task_files import SAMPLE, SAMPLE_FOLDERS, TASK, one, write
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 MAIN = """
 from config import config

@@ -15,7 +15,7 @@ from support.hostile import MARK, PAYLOAD, nothing_to_obey, pasted
 from support.terminal import CTRL_L, RecordedTerminal
 from support.waiting import until
 
-from gputui.session.files.paths import Paths
+from gputui.session.session_dir import Paths
 
 ESCAPE = "\x1b"
 FILE_NAME = PAYLOAD + ".txt"

@@ -13,7 +13,7 @@ from support.apps import AppHome, at_home, gone
 from support.terminal import RecordedTerminal
 from support.waiting import until
 
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
 
 QUESTION = "[Enter] take over  [l] only look  [q] leave"
 

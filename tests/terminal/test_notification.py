@@ -9,7 +9,7 @@ import pytest
 from support.apps import at_home
 from support.waiting import until
 
-from gputui.tui.terminal.notification import notification
+from gputui.tui.terminal.app import notification
 
 WHOLE = re.compile(r"\a(?:\x1b\](?:9|777;notify;gputui);[^\x00-\x1f\x7f-\x9f]*\x07)+")
 

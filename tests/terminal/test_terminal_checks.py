@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.terminal import recorded
 
-from gputui.tui.terminal.checks import Colours, colours, locale_is_utf8
+from gputui.tui.terminal.tty import Colours, colours, locale_is_utf8
 
 SAY = "import sys; from gputui.tui.terminal.tty import say; sys.exit(0 if say('Detached. ' * {}) else 3)"
 
 
-@pytest.mark.parametrize("module", ["checks", "stdin", "tty"])
+@pytest.mark.parametrize("module", ["tty"])
 def test_no_textual_is_loaded_before_it_is_needed(module: str) -> None:
     program = (
         f"import gputui.tui.terminal.{module}, sys; sys.exit('textual' in sys.modules or 'asyncio' in sys.modules)"

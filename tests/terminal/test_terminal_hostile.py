@@ -12,7 +12,7 @@ from support.hosting import hosted
 from support.terminal import CTRL_L
 from textual.color import Color
 
-from gputui.tui.terminal.sanitize import Sanitize
+from gputui.tui.terminal.screen_diff import Sanitize
 
 OURS = re.compile(
     r"\x1b\[[0-9;]*m|\x1b\[[0-9]+;[0-9]+H|\x1b\[[0-9]*C"

@@ -16,7 +16,7 @@ from textual.events import Key
 from textual.widgets import Static
 
 from gputui.tui.terminal.app import TerminalApp
-from gputui.tui.terminal.checks import Colours
+from gputui.tui.terminal.tty import Colours
 
 
 class Small(TerminalApp[None]):

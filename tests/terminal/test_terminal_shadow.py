@@ -9,8 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from support.emulation import Emulator
 
-from gputui.tui.terminal.cells import Cell, cells_of
-from gputui.tui.terminal.shadow import Shadow
+from gputui.tui.terminal.screen_diff import Cell, Shadow, cells_of
 
 WIDTH, HEIGHT = 12, 3
 STYLES = [None, *map(Style.parse, ("red", "bold red on blue", "on #102030", "reverse", "underline green", "dim"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.tui.model.braille import EMPTY, NOBODY, Canvas, filled_columns
+from gputui.tui.chart import EMPTY, NOBODY, Canvas, filled_columns
 
 
 def test_each_dot_stands_where_braille_has_it() -> None:

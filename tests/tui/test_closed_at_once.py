@@ -9,11 +9,8 @@ from support.stage import Stage, on_stage
 from textual.screen import ModalScreen
 
 from gputui.core.job import JobSpec
-from gputui.tui.screens.ask import Ask, Choice
-from gputui.tui.screens.help import help_screen
-from gputui.tui.screens.job_form import JobForm
-from gputui.tui.screens.pick import Item, Pick
-from gputui.tui.screens.sweep_form import SweepForm
+from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick, help_screen
+from gputui.tui.dialogs.forms import JobForm, SweepForm
 
 DIALOGS: list[Callable[[], ModalScreen[Any]]] = [
     lambda: Ask("Sure?", "a thing", [Choice("yes", "y", "yes")], every=0.01),

@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from support.core_world import World, spec
 
 from gputui.core.events import AttemptEnded, Exited, Pause, Rerun, Settings
-from gputui.tui.looks.palette import palette_of
-from gputui.tui.widgets.crash_banner import crash_rows
+from gputui.tui.banner import crash_rows
+from gputui.tui.theme import palette_of
 
 SHAPES = "RuntimeError: mat1 and mat2 shapes cannot be multiplied"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from support.stage import LONG, Stage, on_stage
 
 from gputui.core.job import StateName
-from gputui.tui.screens.curves.chooser import MetricChooser
-from gputui.tui.screens.curves.view import CurvesView
+from gputui.tui.dialogs.choosers import MetricChooser
+from gputui.tui.views.curves import CurvesView
 
 
 def printing(lr: str, scale: float, *, steps: bool = True) -> str:

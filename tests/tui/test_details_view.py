@@ -9,10 +9,10 @@ from support.stage import HELD, LONG, Stage, on_stage
 
 from gputui.core.events import Edit, Rerun, Settings
 from gputui.core.job import StateName
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.screens.details.tail_diff import TailDiffView
-from gputui.tui.screens.details.view import DetailsView
-from gputui.tui.screens.reading import Reading
+from gputui.tui.dialogs.ask import Reading
+from gputui.tui.layout import Pane
+from gputui.tui.views.details import DetailsView
+from gputui.tui.views.job_facts import TailDiffView
 
 FAILS = 'echo step 1; echo step 2; echo "ValueError: no such size" >&2; exit 3'
 PRINTS = "python3 -c \"for e in range(1, 9): print(f'epoch {e} val_loss={2 / e:.4f} acc={e}')\""

@@ -6,8 +6,8 @@ from support.stage import HELD, Stage, on_stage
 
 from gputui.core.events import Settings
 from gputui.core.job import StateName
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.screens.failures.view import FailuresView
+from gputui.tui.layout import Pane
+from gputui.tui.views.failures import FailuresView
 
 ERROR = "ValueError: no such size"
 TRACE = f'Traceback (most recent call last):\n  File "train.py", line 7, in step\n    go(bs)\n{ERROR}'

@@ -7,9 +7,9 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from gputui.core.job import Job, StateName
-from gputui.tui.actions.table import view_bindings
-from gputui.tui.screens.view import ALWAYS, FullView
-from gputui.tui.widgets.footer import OfferedKeys, offer
+from gputui.tui.action_table import view_bindings
+from gputui.tui.chrome import OfferedKeys, offer
+from gputui.tui.views.base import ALWAYS, FullView
 
 
 class Listed(FullView):

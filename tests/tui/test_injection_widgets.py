@@ -19,7 +19,7 @@ from gputui.core.job import Failed, Job, StateName
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.plain import FORBIDDEN
 from gputui.tui.app import GputuiApp, Setup
-from gputui.tui.widgets.status import Where
+from gputui.tui.chrome import Where
 
 HOSTILE = (
     "\x1b]52;c;aGFja2Vk\x07\x1b[2J\x9b31m\x1b[?1049l[/nope][@click=app.quit]x[/][bold]\u202eevil\x00\x07\x08\r\n"

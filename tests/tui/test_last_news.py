@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gputui.session.files.paths import Paths
-from gputui.session.ownership.holding import Holding
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.lock import OwnerKind
+from gputui.session.ownership.acquisition import Holding
+from gputui.session.session_dir import Paths
 from gputui.tui.bridge import Bridge
 
 

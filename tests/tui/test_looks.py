@@ -13,7 +13,7 @@ from support.evening import evening_app
 from support.fixed import fixed_app
 from textual.pilot import Pilot
 
-from gputui.tui.terminal.checks import Colours
+from gputui.tui.terminal.tty import Colours
 
 WIDE = (120, 40)
 

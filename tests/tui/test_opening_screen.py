@@ -10,9 +10,8 @@ from support.stage import Stage
 
 from gputui.core.job import StateName
 from gputui.gpus.hardware import Hardware
-from gputui.tui.screens.ask import Ask
-from gputui.tui.screens.job_form import JobForm
-from gputui.tui.screens.reading import Reading
+from gputui.tui.dialogs.ask import Ask, Reading
+from gputui.tui.dialogs.forms import JobForm
 
 
 def test_a_file_is_loaded_run_and_shown(
@@ -78,7 +77,7 @@ def test_in_the_monitor_enter_and_the_arrows_work_at_once(tmp_path: Path, monkey
 def test_a_session_that_the_monitor_begins_says_which_lanes_it_got(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputui.cli.run.wishes.find_hardware", lambda: Hardware(cores=2))
+    monkeypatch.setattr("gputui.cli.run.session_options.find_hardware", lambda: Hardware(cores=2))
 
     async def story(stage: Stage) -> None:
         await stage.press("a")

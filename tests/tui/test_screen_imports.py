@@ -37,7 +37,7 @@ def test_no_verb_loads_textual() -> None:
 
 
 def test_whether_there_is_a_terminal_is_checked_without_textual() -> None:
-    code = "import sys; import gputui.tui.terminal.checks; print('textual' in sys.modules)"
+    code = "import sys; import gputui.tui.terminal.tty; print('textual' in sys.modules)"
     assert loaded(code) == ["False"]
 
 

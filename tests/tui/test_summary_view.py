@@ -7,9 +7,10 @@ import time
 from support.stage import Stage, on_stage
 
 from gputui.core.job import StateName
-from gputui.session.files.looked import last_look, note_look
-from gputui.tui.screens.main import MainScreen
-from gputui.tui.screens.summary.view import SummaryView
+from gputui.session.saved_state import note_screen_seen as note_look
+from gputui.session.saved_state import screen_seen_at as last_look
+from gputui.tui.main_screen import MainScreen
+from gputui.tui.views.summary import SummaryView
 
 PROGRAM = """import sys
 lr, seed = float(sys.argv[2]), int(sys.argv[4])

@@ -12,12 +12,11 @@ from gputui.core.events import AddJobs, AttemptEnded, Exited, SetLanes, Spawned
 from gputui.core.job import Attempt, Failed, Job, StateName, Succeeded
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Scheduler
-from gputui.core.timeline.cells import whole
-from gputui.core.timeline.rows import LanePlace, Timeline
-from gputui.core.timeline.spans import RecordedSpan, SpanKind
-from gputui.core.views.cells import width
-from gputui.tui.screens.timeline import TimelineView
-from gputui.tui.widgets.timeline.page import TimelineScene, columns_of, lines
+from gputui.core.spans import RecordedSpan, SpanKind
+from gputui.tui.views.timeline import TimelineView
+from gputui.tui.views.timeline_page import TimelineScene, columns_of, lines
+from gputui.views.format import width
+from gputui.views.timeline import LanePlace, Timeline, whole
 
 ZERO = 1_800_000_000.0
 

@@ -17,8 +17,8 @@ from gputui.core.events import SetLanes
 from gputui.core.lanes import Lane
 from gputui.gpus.picture import DevicePicture
 from gputui.tui.app import GputuiApp, Setup
-from gputui.tui.screens.pick import Pick
-from gputui.tui.widgets.status import Where
+from gputui.tui.chrome import Where
+from gputui.tui.dialogs.ask import Pick
 
 
 def told(folder: Path, devices: list[DevicePicture], story: Callable[[Stage, FixedBridge], Awaitable[None]]) -> None:

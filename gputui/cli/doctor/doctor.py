@@ -6,13 +6,14 @@ import os
 import shutil
 from collections.abc import Callable
 
-from gputui.cli.output.words import out
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.output import out
+from gputui.cli.parser import Options, Parser
 from gputui.core.events import Settings
 from gputui.core.job import EngineName
-from gputui.gpus.doctor import Finding, gpu_findings, lease_finding
 from gputui.gpus.hardware import driver_present
 from gputui.logs.plain import plain
+
+from .machine import Finding, gpu_findings, lease_finding
 
 Section = tuple[str, Callable[[], list[Finding]]]
 
@@ -38,7 +39,7 @@ def parser(verb: str) -> Parser:
 
 
 def main(verb: str, words: list[str]) -> int:
-    from gputui.cli.calling import carry_out
+    from gputui.cli.command import carry_out
 
     return carry_out(parser(verb), words, work)
 
@@ -46,7 +47,7 @@ def main(verb: str, words: list[str]) -> int:
 def work(options: Options) -> int:
     findings = [(name, finding) for name, look in sections(options) for finding in look()]
     if options.json:
-        from gputui.cli.calling import print_json
+        from gputui.cli.command import print_json
 
         rows = [
             {"area": name, "level": each.level, "text": plain(each.text), "advice": each.advice or None}
@@ -62,12 +63,8 @@ def work(options: Options) -> int:
 
 
 def sections(options: Options) -> list[Section]:
-    from gputui.cli.doctor.folder import folder_findings
-    from gputui.cli.doctor.hosts import host_findings
-    from gputui.cli.doctor.limits import limit_findings
-    from gputui.cli.doctor.logout import logout_findings
-    from gputui.cli.doctor.python import python_findings
-    from gputui.cli.doctor.screen import terminal_findings
+    from .machine import limit_findings, logout_findings, python_findings, terminal_findings
+    from .session_dir import folder_findings, host_findings
 
     root, begun = session_folder(options)
     return [
@@ -85,8 +82,7 @@ def sections(options: Options) -> list[Section]:
 
 def session_folder(options: Options) -> tuple[str, bool]:
     """The session that is meant, or where one would be begun; and whether it is there."""
-    from gputui.session.control.client import NoSession
-    from gputui.session.locate import NeedsSession, chosen
+    from gputui.session.control.client import NeedsSession, NoSession, chosen
 
     try:
         return chosen("doctor", options.session), True
@@ -97,8 +93,7 @@ def session_folder(options: Options) -> tuple[str, bool]:
 
 
 def _gpus() -> list[Finding]:
-    from gputui.gpus.process import ProcessSampler
-    from gputui.gpus.watch import sample_once
+    from gputui.gpus.sampler_process import ProcessSampler, sample_once
 
     if not driver_present():
         return [Finding(True, "no NVIDIA GPU: CPU lanes serve instead", "gputui run --gpus cpu:N chooses how many")]
@@ -117,7 +112,7 @@ def _shell() -> Finding:
 
 def _slurm(options: Options, folder: str) -> list[Finding]:
     """Only where there is Slurm, or where it is asked for; a job is submitted only where it is asked for."""
-    from gputui.cli.doctor.slurm import SlurmWishes, slurm_findings
+    from .slurm import SlurmWishes, slurm_findings
 
     settings = cluster_settings(folder)
     session_settings = settings or Settings()
@@ -138,7 +133,7 @@ def _slurm(options: Options, folder: str) -> list[Finding]:
 def cluster_settings(root: str) -> Settings | None:
     """What the session in this folder wants of a cluster; None: its jobs run here, or nobody owns it."""
     from gputui.session.control.client import ClientError, Connection, NoOwner
-    from gputui.session.messages.socket_requests import StatusQuestion
+    from gputui.session.messages import StatusQuestion
 
     try:
         connection = Connection(os.path.join(root, ".gputui"))

@@ -9,11 +9,11 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 
-from gputui.cli.output.words import Exit, out
+from gputui.cli.output import Exit, out
 from gputui.logs.plain import plain
-from gputui.session.files.paths import Paths
+from gputui.session.session_dir import Paths
 
-from . import logout
+from . import machine
 
 _UNIT = """\
 # Written by `gputui keep --install`; it may be changed or removed.
@@ -36,7 +36,7 @@ _KEPT = ("PATH", "SLURM_CONF", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_STATE_
 
 
 def install(paths: Paths) -> int:
-    if not os.path.isdir(logout.RUNNING):
+    if not os.path.isdir(machine.RUNNING):
         line = f"@reboot cd {shlex.quote(os.path.dirname(paths.root))} && {_words(paths, shlex.quote)}"
         raise Exit(
             1,
@@ -47,7 +47,7 @@ def install(paths: Paths) -> int:
     path = os.path.join(_folder(), name)
     _write(path, unit(paths, os.environ))
     out(plain(f"wrote {path}; now:"))
-    out(f"  loginctl enable-linger {logout.user_name()}")
+    out(f"  loginctl enable-linger {machine.user_name()}")
     out(f"  systemctl --user daemon-reload && systemctl --user enable --now {name}")
     return 0
 

@@ -1,14 +1,24 @@
-"""The cluster: whether Slurm is there and answers, takes our jobs with these options, and has GPUs."""
+"""Checks of the cluster, with a probe job."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import tempfile
+import time
+
 from msgspec import Struct
 
-from gputui.core.views.amounts import counted, memory_words
-from gputui.engines.slurm.answers import NodeState, SlurmNode, largest
-from gputui.engines.slurm.commands import OLDEST, NoSlurm, SlurmCommands, SlurmError, SlurmSilent
-from gputui.gpus.doctor import Finding
+from gputui.core.amounts import counted, memory_words
+from gputui.engines.slurm.client import OLDEST, NoSlurm, SlurmCommands, SlurmError, SlurmSilent
+from gputui.engines.slurm.messages import waits
+from gputui.engines.slurm.parse import NodeState, Phase, SlurmJob, SlurmNode, largest
 from gputui.logs.plain import plain
+
+from .machine import Finding
+
+# ---- The cluster ----
+
 
 SHOWN = 5
 """Closed nodes that are named."""
@@ -45,8 +55,6 @@ def slurm_findings(wishes: SlurmWishes, folder: str, *, probe: bool) -> list[Fin
         return [Finding(False, plain(str(error)), _advice(error), serious=wishes.asked)]
     findings = [*general, *closed, *_options(commands, wishes), *_accounting(commands, wishes)]
     if probe and not any(finding.serious for finding in findings):
-        from .probe import probe_findings
-
         findings += probe_findings(commands, wishes.words(), folder)
     return findings
 
@@ -114,3 +122,98 @@ def _accounting(commands: SlurmCommands, wishes: SlurmWishes) -> list[Finding]:
     if wishes.account or wishes.qos:
         text = "the cluster keeps no accounts, so it takes any account and QOS, and these could not be checked"
     return [Finding(True, text)]
+
+
+# ---- probe ----
+
+
+PATIENCE = 45.0
+"""Seconds that the job may wait for its turn."""
+SEEN_WITHIN = 15.0
+"""Seconds until a file that a node has written must be seen here."""
+APART = 5.0
+"""Seconds that clocks may differ: timeouts and the ages of files are told by them."""
+_SCRIPT = 'printf \'%s %s\\n\' "$(date +%s.%N)" "$SLURMD_NODENAME" >{file}.new && mv {file}.new {file}'
+
+
+def probe_findings(commands: SlurmCommands, options: list[str], folder: str) -> list[Finding]:
+    try:
+        place = tempfile.mkdtemp(prefix=".gputui-doctor-", dir=folder)
+    except OSError:
+        return []  # whoever looks at the folder tells of it
+    file = os.path.join(place, "seen")
+    try:
+        return [*_judged(commands, options, folder, file)]
+    except SlurmError as error:
+        advice = "sinfo -s lists the partitions; choose with --partition"
+        return [Finding(False, f"a trial job could not be run: {plain(str(error))}", advice, serious=True)]
+    finally:
+        _clear_away(place)
+
+
+def _judged(commands: SlurmCommands, options: list[str], folder: str, file: str) -> list[Finding]:
+    script = _SCRIPT.format(file=shlex.quote(file))
+    number = commands.submit(
+        "-J", "gputui-doctor", "--time=1", *options, "-o", "/dev/null", "-D", "/", "--wrap", script
+    )
+    try:
+        job = _ended(commands, number, file)
+    finally:
+        commands.cancel(number)
+    if not os.path.exists(file) and job is not None and job.phase is Phase.WAITING:
+        text = f"whether the nodes see {folder} is not known: a trial job waits: {plain(waits(job, time.time()))}"
+        return [Finding(False, text, "gputui doctor --slurm, when there is room")]
+    if not _seen(file):
+        nodes = ", ".join(job.nodes) if job is not None and job.nodes else "the nodes"
+        text = f"no shared file system: a job ran on {nodes} and its file did not appear in {folder}"
+        return [Finding(False, text, "choose a folder that the nodes share, with --output-dir", serious=True)]
+    return _clocks(file, folder)
+
+
+def _ended(commands: SlurmCommands, number: str, file: str) -> SlurmJob | None:
+    """As Slurm last told of it, when it is over or its file is there."""
+    ends = time.monotonic() + PATIENCE
+    job: SlurmJob | None = None
+    while time.monotonic() < ends and not os.path.exists(file):
+        job = next((each for each in commands.queue(str(os.getuid())) if each.id == number), job)
+        if job is not None and job.phase is Phase.ENDED:
+            break
+        time.sleep(0.5)
+    return job
+
+
+def _seen(file: str) -> bool:
+    """A shared disk shows a new file late: looking into its folder makes it look again."""
+    ends = time.monotonic() + SEEN_WITHIN
+    while not os.path.exists(file) and time.monotonic() < ends:
+        os.listdir(os.path.dirname(file))
+        time.sleep(0.2)
+    return os.path.exists(file)
+
+
+def _clocks(file: str, folder: str) -> list[Finding]:
+    with open(file, errors="replace") as written:
+        there, _, node = written.read(200).strip().partition(" ")
+    good = Finding(True, f"{plain(node) or 'a node'} sees {folder}")
+    try:
+        ahead = float(there) - os.stat(file).st_mtime
+        behind_us = time.time() - float(there)
+    except ValueError:
+        return [good]
+    if abs(ahead) <= APART and -APART <= behind_us <= APART + SEEN_WITHIN:
+        return [good]
+    off = -behind_us if behind_us < -APART else ahead if abs(ahead) > APART else -behind_us
+    text = f"the clock of {plain(node)} is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} this machine's"
+    return [good, Finding(False, text, "ask the admin for NTP: times and timeouts are off by that much")]
+
+
+def _clear_away(place: str) -> None:
+    for name in ("seen", "seen.new"):
+        try:
+            os.unlink(os.path.join(place, name))
+        except OSError:
+            continue
+    try:
+        os.rmdir(place)
+    except OSError:
+        return

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gputui.cli.output.words import refuse
+from gputui.cli.output import refuse
 from gputui.core.job import JobSpec
-from gputui.session.files.attachments import keep
-from gputui.session.owner.load_plan import NO_RESULTS, Again, Results
+from gputui.session.layouts import keep
+from gputui.session.loading import NO_RESULTS, Again, Results, SourceKind, SourceRecord
 from gputui.session.owner.requests import Load
-from gputui.session.store.source_record import SourceKind, SourceRecord
 from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
 from gputui.sources.mark import end_of
-from gputui.sources.settings.table import JobSettings
+from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
 from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
 

@@ -12,13 +12,12 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
-from gputui.cli.output.one_key import TERMINAL, answer
-from gputui.core.events import Drain, Kill, Pause, PauseKind, Requeue, UserCommand
+from gputui.cli.prompt import TERMINAL, answer
+from gputui.core.amounts import counted
+from gputui.core.events import Drain, Kill, Mode, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.amounts import counted
-from gputui.process.wakeup import Wakeup
+from gputui.process.watch import Wakeup
 
 SECOND_THOUGHT = 2.0
 """Ctrl-C again within so many seconds detaches."""

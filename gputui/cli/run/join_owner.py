@@ -1,26 +1,31 @@
-"""`run` on a session that an app or another `run` has: a client that adds its jobs there and reports on them."""
+"""run on a session that another process has, or whose machine is gone: join it, or adopt it."""
 
 from __future__ import annotations
 
 import argparse
 import signal
+import sys
 
-from gputui.cli.output.progress_lines import EventLines
-from gputui.cli.output.words import Exit, say
+from gputui.cli.output import USAGE, Exit, say
+from gputui.cli.progress import EventLines
+from gputui.cli.prompt import answer
+from gputui.core.amounts import counted
 from gputui.core.job import Ended, JobId, Succeeded
-from gputui.core.views.amounts import counted
-from gputui.process.wakeup import Wakeup
+from gputui.process.watch import Wakeup
 from gputui.session.control.client import Client, OwnerStopped, RequestRefused
-from gputui.session.messages.replies import Followed
-from gputui.session.messages.socket_requests import Follow
+from gputui.session.messages import Follow, Followed
 from gputui.session.owner.requests import Begin, Load, OpenSession
+from gputui.session.ownership import old_sessions
 from gputui.session.ownership.acquisition import Owned
+from gputui.session.session_dir import Paths
 from gputui.sources.source import Draft
 
-from .differing import agree
 from .inputs import STDIN, Inputs
-from .stdin_feed import Feeder
-from .tally import told, write
+from .jobs import Feeder, told, write
+from .session_options import agree
+
+# ---- `run` on a session that an app or another `run` has ----
+
 
 LOOK_EVERY = 0.2
 AT_ONCE = 2000
@@ -142,3 +147,24 @@ class JoinedRun:
         if not self._stopped_told:
             self._stopped_told = True
             say(sentence)
+
+
+# ---- `--adopt` ----
+
+
+def adopt(paths: Paths) -> None:
+    """Nothing is asked about a session that can be opened anyhow."""
+    if not paths.exists():
+        return
+    foreign = old_sessions.refusal(paths)
+    if foreign is None:
+        return
+
+    def question() -> None:
+        say(foreign)
+        print("Whatever still runs there could run a second time. Is all of it gone?", file=sys.stderr)
+        print("[y] all is gone, adopt it  [n] leave it", file=sys.stderr, flush=True)
+
+    if answer(question) != "y":
+        raise Exit(USAGE, f"{paths.root} was not adopted; --adopt asks on a terminal, and wants a y")
+    old_sessions.adopt(paths)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from gputui.cli.owning import carried_out
-from gputui.cli.parsing.options import gathered
-from gputui.cli.parsing.parser import Parser
-from gputui.cli.parsing.session_flags import add_session_flags
+from gputui.cli.failures import carried_out
+from gputui.cli.parser import Parser
+from gputui.cli.session_flags import add_session_flags, gathered
 
 EXAMPLES = """\
 examples:
@@ -50,7 +49,7 @@ def main(verb: str, words: list[str]) -> int:
 def _work(verb: str, words: list[str]) -> int:
     options = parser(verb).parse_args(gathered(words))
     from .running import RunOfJobs
-    from .settled import settle_for_run
+    from .session_options import settle_for_run
 
     settle_for_run(options)
     return RunOfJobs(options).run()

@@ -7,39 +7,41 @@ import threading
 import time
 from typing import TypeVar
 
-from gputui.cli.output.closing_words import tell_summary
-from gputui.cli.output.progress_lines import EventLines, ProgressLine, draws_progress
-from gputui.cli.output.words import Exit, refuse
+from gputui.cli.output import Exit, refuse
+from gputui.cli.progress import EventLines, ProgressLine, draws_progress, tell_summary
 from gputui.core.events import Refusal
 from gputui.core.job import Ended
 from gputui.core.snapshot import Snapshot
-from gputui.core.views.outlook import any_can_start, starts_jobs
 from gputui.gpus.lanes import GivenLanes
 from gputui.logs.plain import plain
-from gputui.process.memory import collect_rarely
-from gputui.process.wakeup import Wakeup
+from gputui.process.machine import collect_rarely
+from gputui.process.watch import Wakeup
 from gputui.session.environment import captured, digest
-from gputui.session.files.archive import move_aside
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import Commands
-from gputui.session.owner.load_plan import Again
+from gputui.session.event_loop import OwnerGone, Ticket, Work
+from gputui.session.loading import Again
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import Commands
 from gputui.session.owner.requests import Load, OpenedWithJobs, OpenSession
-from gputui.session.owner.ticket import OwnerGone, Ticket, Work
-from gputui.session.ownership.acquisition import Owned
-from gputui.session.ownership.holding import Holding
-from gputui.session.ownership.lock import OwnerKind
+from gputui.session.ownership.acquisition import Holding, Owned
+from gputui.session.ownership.old_sessions import move_aside
+from gputui.session.session_dir import Paths
 from gputui.sources.source import Draft
+from gputui.views.status import any_can_start, starts_jobs
 
-from .crash_notes import CrashNotes
 from .inputs import STDIN, Inputs, Named
 from .interrupts import Behind, Leaving, WayToLeave, announced, ask, ends_of, order_of
-from .lasting_sources import Lasting
-from .layouts import check_layout as check_layout
-from .run_jobs import Charges
-from .stdin_feed import Feeder
+from .jobs import Charges, CrashNotes, Feeder, Lasting, tallied, told, write
+from .session_options import (
+    begin_request,
+    job_settings,
+    layout,
+    named_inputs,
+    named_request,
+    told_of_lanes,
+    wanted_lanes,
+)
+from .session_options import check_layout as check_layout
 from .streaming import Streamer
-from .tally import tallied, told, write
-from .wishes import begin_request, job_settings, layout, named_inputs, named_request, told_of_lanes, wanted_lanes
 
 STREAM_EVERY = 0.1
 GATHER = 0.05
@@ -113,7 +115,7 @@ class RunOfJobs:
             if aside is not None:
                 self._reporter.say(f"the session before is kept as {aside}")
         if options.adopt:
-            from .adoption import adopt
+            from .join_owner import adopt
 
             adopt(paths)
         return Holding(

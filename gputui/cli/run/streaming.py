@@ -1,15 +1,19 @@
-"""`--stream`: copies what jobs print to our own output, each line with its job's number."""
+"""--stream: copies what jobs and yielders print to our own output."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
-from gputui.session.files.folders import Folders
+from gputui.session.job_folders import Folders
+
+# ---- `--stream` ----
+
 
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20
@@ -93,3 +97,32 @@ def _whole_characters(text: bytes) -> int:
     while len(text) - cut < 4 and cut and text[cut - 1] & 0xC0 == 0x80:
         cut -= 1
     return cut - 1 if cut and text[cut - 1] & 0x80 else cut
+
+
+# ---- What a yielder prints, copied as it comes ----
+
+
+MOST = 1 << 20
+"""Bytes at once."""
+
+
+class Prints:
+    """Tells, line by line, what is appended to a log from now on."""
+
+    def __init__(self, log: str, tell: Callable[[str], None]) -> None:
+        self._log = log
+        self._tell = tell
+        self._position = os.path.getsize(log) if os.path.exists(log) else 0
+        self._rest = b""
+
+    def copy(self) -> None:
+        try:
+            with open(self._log, "rb") as file:
+                file.seek(self._position)
+                data = file.read(MOST)
+        except FileNotFoundError:
+            return
+        self._position += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._tell(plain(line.decode("utf-8", "replace")))

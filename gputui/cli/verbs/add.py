@@ -7,19 +7,18 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from gputui.cli.calling import again, carry_out, known
-from gputui.cli.output.words import out, refuse, say
-from gputui.cli.parsing.job_flags import add_job_flags, job_settings
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.cli.pause_words import pause_words
+from gputui.cli.command import again, carry_out, known
+from gputui.cli.job_flags import add_job_flags, job_settings
+from gputui.cli.output import out, refuse, say
+from gputui.cli.parser import Options, Parser
+from gputui.cli.progress import pause_words
 from gputui.session.config import Config, load
-from gputui.session.control.client import Client, ClientError, NoSession
-from gputui.session.locate import chosen
-from gputui.session.login import captured
-from gputui.session.messages.socket_requests import StatusQuestion
+from gputui.session.control.client import Client, ClientError, NoSession, chosen
+from gputui.session.environment import captured
+from gputui.session.messages import StatusQuestion
 from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND
-from gputui.sources.settings.table import JobSettings
+from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, specs
 
 

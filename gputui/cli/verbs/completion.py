@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argcomplete.shell_integration import shellcode
 
-from gputui.cli.calling import carry_out
-from gputui.cli.output.words import out
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.command import carry_out
+from gputui.cli.output import out
+from gputui.cli.parser import Options, Parser
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gputui.cli.calling import carry_out, print_json
-from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import out
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.session.config import load, user_file
-from gputui.session.config_keys import VARIABLES
+from gputui.cli.command import carry_out, print_json
+from gputui.cli.output import out
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import Column, Paper, table
+from gputui.session.config import VARIABLES, load, user_file
 
 COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), Column("variable"))
 
@@ -49,7 +48,7 @@ def work(options: Options) -> int:
 def _print_schema() -> int:
     import json
 
-    from gputui.sources.spec import schema
+    from gputui.sources.spec_file import schema
 
     out(json.dumps(schema(), indent=2))
     return 0

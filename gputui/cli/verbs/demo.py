@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gputui.cli.output.words import out, refuse, say
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.output import out, refuse, say
+from gputui.cli.parser import Options, Parser
 
 if TYPE_CHECKING:
     from gputui.demo.stage import Stage
-    from gputui.session.ownership.holding import Holding
+    from gputui.session.ownership.acquisition import Holding
     from gputui.tui.bridge import Bridge
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
+
 
 GPUS = 4
 GRACE = 5.0
@@ -35,13 +36,13 @@ def parser(verb: str) -> Parser:
 
 
 def main(verb: str, words: list[str]) -> int:
-    from gputui.cli.calling import carry_out
+    from gputui.cli.command import carry_out
 
     return carry_out(parser(verb), words, work)
 
 
 def work(options: Options) -> int:
-    from gputui.tui.terminal.checks import refusal
+    from gputui.tui.terminal.tty import refusal
 
     why_not = refusal()
     if why_not is not None:
@@ -94,11 +95,11 @@ class Demo:
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(stage.folder)
 
     def run(self) -> int:
-        from gputui.cli.app.app import SWITCH_INTERVAL
+        from gputui.cli.app import SWITCH_INTERVAL
         from gputui.tui.app import GputuiApp, Setup
         from gputui.tui.bridge import Bridge, host_name
-        from gputui.tui.terminal.checks import colours
-        from gputui.tui.widgets.status import Where
+        from gputui.tui.chrome import Where
+        from gputui.tui.terminal.tty import colours
 
         bridge = Bridge(self._hold)
         bridge.take()
@@ -119,16 +120,15 @@ class Demo:
 
     def _hold(self, on_change: Callable[[], None]) -> Holding:
         """Nobody takes over: when the demo is gone, its broom ends the jobs."""
-        from gputui.session.files.paths import Paths
-        from gputui.session.ownership.holding import Holding
-        from gputui.session.ownership.lock import OwnerKind
+        from gputui.session.lock import OwnerKind
+        from gputui.session.ownership.acquisition import Holding
+        from gputui.session.session_dir import Paths
 
         return Holding(Paths(self._stage.session), OwnerKind.APP, keeper=False, on_change=on_change)
 
     def begin(self, main: MainScreen) -> None:
-        from gputui.demo.hint_line import guide
-        from gputui.demo.tour import Tour
-        from gputui.tui.farewell import Way
+        from gputui.demo.tour import Tour, guide
+        from gputui.tui.bridge import Way
 
         guide(main, Tour(self._stage.mend), lambda: main.on_leave(Way.DETACH))
         begin_jobs(main.bridge, self._stage, self._environment)
@@ -136,8 +136,7 @@ class Demo:
 
 def begin_jobs(bridge: Bridge, stage: Stage, environment: dict[str, str]) -> None:
     from gputui.gpus.hardware import Hardware
-    from gputui.gpus.lanes import lanes
-    from gputui.gpus.wanted import Simulated
+    from gputui.gpus.lanes import Simulated, lanes
     from gputui.session.owner.requests import Begin, Load
 
     given_lanes = lanes(Simulated(GPUS), Hardware())

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 
-from gputui.cli.calling import agreed, carry_out, on_terminal, session
-from gputui.cli.output.words import Exit, say
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.cli.parsing.selection import seen
+from gputui.cli.command import agreed, carry_out, on_terminal, seen, session
+from gputui.cli.output import Exit, say
+from gputui.cli.parser import Options, Parser
 from gputui.core.events import Edit, SetPriority, UserCommand
-from gputui.core.states import WAITING, predicate
+from gputui.core.job import WAITING, predicate
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import ShownJob
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.messages import Commands, ShownJob
 
 from .show import show
 
@@ -38,7 +36,7 @@ def work(options: Options) -> int:
     shown = show(client, options.job)
     if shown.state not in WAITING:
         raise Exit(1, f"#{shown.id} {predicate(shown.state)}: only a waiting job can be edited")
-    from gputui.cli.parsing.job_text import text_of
+    from gputui.cli.job_text import text_of
 
     before = text_of(shown)
     path = _written(shown.id, before)
@@ -61,7 +59,7 @@ def work(options: Options) -> int:
 
 def changed(client: Client, shown: ShownJob, text: str, path: str) -> str | None:
     """Has the new settings taken over; else the sentence why not."""
-    from gputui.cli.parsing.job_text import BadText, spec_in
+    from gputui.cli.job_text import BadText, spec_in
 
     try:
         spec = spec_in(text, shown.spec, path)

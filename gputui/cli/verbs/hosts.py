@@ -8,14 +8,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gputui.cli.calling import carry_out
-from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import out, refuse, say
-from gputui.cli.parsing.parser import Options, Parser, checked
-from gputui.core.views.amounts import memory_of
-from gputui.hosts.here import look_here
-from gputui.hosts.look import CardLook, MachineLook
-from gputui.hosts.places import BadHost, HostPlace, listed
+from gputui.cli.command import carry_out
+from gputui.cli.output import out, refuse, say
+from gputui.cli.parser import Options, Parser, checked
+from gputui.cli.tables import Column, Paper, table
+from gputui.core.amounts import memory_of
+from gputui.hosts.machine import CardLook, MachineLook, look_here
+from gputui.hosts.ssh import BadHost, HostPlace, listed
 from gputui.hosts.survey import Answer, ask_all
 from gputui.session.config import Config, load, user_file
 
@@ -148,9 +147,9 @@ def _live(options: Options, places: list[HostPlace], config: Config) -> int:
         refuse("--live is a screen, --json is for programs: give one of them")
     if not places:
         refuse(f'no hosts are set: write hosts = ["lab7", "lab8"] into {user_file()}, or give --host')
-    from gputui.cli.elsewhere import run_there
-    from gputui.tui.hosts.app import show_hosts
-    from gputui.tui.terminal.checks import refusal
+    from gputui.cli.remote import run_there
+    from gputui.tui.hosts import show_hosts
+    from gputui.tui.terminal.tty import refusal
 
     if (why_not := refusal()) is not None:
         refuse(why_not)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gputui.cli.calling import again, carry_out, session
-from gputui.cli.output.words import say
-from gputui.cli.parsing.parser import SELECTION, Options, Parser
-from gputui.cli.parsing.selection import confirm, picked, report, seen
-from gputui.cli.pause_words import pause_words
+from gputui.cli.command import again, carry_out, confirm, picked, report, seen, session
+from gputui.cli.output import say
+from gputui.cli.parser import SELECTION, Options, Parser
+from gputui.cli.progress import pause_words
 from gputui.core.events import (
     Continue,
     Hold,
@@ -21,11 +20,9 @@ from gputui.core.events import (
     TryFirst,
     UserCommand,
 )
-from gputui.core.job import JobId
-from gputui.core.states import ACTIVE, ENDS, WAITING
+from gputui.core.job import ACTIVE, ENDS, WAITING, JobId
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import PickedJob
-from gputui.session.messages.socket_requests import Commands, StatusQuestion
+from gputui.session.messages import Commands, PickedJob, StatusQuestion
 
 GIVES_WORK = ("rerun", "release")
 HELP = {
@@ -150,7 +147,7 @@ EVENTS: dict[str, type[JobCommand]] = {
 def request(options: Options, jobs: list[PickedJob]) -> Commands:
     environment = None
     if options.verb == "rerun":
-        from gputui.session.login import captured
+        from gputui.session.environment import captured
 
         environment = captured()
     events = [event(options, job) for job in jobs]

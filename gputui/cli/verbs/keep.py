@@ -8,22 +8,20 @@ import signal
 import sys
 import time
 
-from gputui.cli.output.words import Exit, out, say
-from gputui.cli.owning import carried_out
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.failures import carried_out
+from gputui.cli.output import Exit, out, say
+from gputui.cli.parser import Options, Parser
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
-from gputui.process.folder_id import FolderId
-from gputui.session.control.serving import Serving
-from gputui.session.files.ground import Ground
-from gputui.session.files.paths import Paths
+from gputui.process.directories import FolderId
+from gputui.session import lock as locks
 from gputui.session.journal import Journal
-from gputui.session.messages.socket_requests import Commands, StatusQuestion
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.messages import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership import lock as locks
-from gputui.session.ownership.keeper import LIVED_WELL
-from gputui.session.ownership.lock import Lock, OwnerKind
-from gputui.session.ownership.surplus_keeper import Vigil
+from gputui.session.ownership.acquisition import Serving
+from gputui.session.ownership.keeper import LIVED_WELL, Vigil
+from gputui.session.session_dir import Ground, Paths
 
 EXAMPLES = """\
 examples:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from gputui.cli.calling import again, carry_out, print_json, session
-from gputui.cli.output.tail import CHUNK, Log, sink
-from gputui.cli.output.words import Exit, refuse, say
-from gputui.cli.parsing.parser import Options, Parser, whole
-from gputui.core.states import ENDS, predicate
-from gputui.core.views.amounts import counted
+from gputui.cli.command import again, carry_out, print_json, session
+from gputui.cli.output import Exit, refuse, say
+from gputui.cli.parser import Options, Parser, whole
+from gputui.cli.tail import CHUNK, Log, sink
+from gputui.core.amounts import counted
+from gputui.core.job import ENDS, predicate
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import ShownAttempt, ShownJob
-from gputui.session.messages.socket_requests import Show
+from gputui.session.messages import Show, ShownAttempt, ShownJob
 
 from .show import show
 
@@ -108,7 +107,7 @@ def opened(path: str, lines: int | None, whose: str) -> Log:
 
 
 def as_json(shown: ShownJob, path: str, attempt: int, options: Options) -> int:
-    from gputui.cli.output.tail import start_of_last
+    from gputui.cli.tail import start_of_last
 
     try:
         with open(path, "rb") as file:

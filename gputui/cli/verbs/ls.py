@@ -8,21 +8,27 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import colour, meant, told
-from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import Exit, out, refuse
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.cli.parsing.selection import parted
+from gputui.cli.command import carry_out, parted, print_json, session
+from gputui.cli.output import Exit, out, refuse
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import Column, Paper, colour, meant, table, told
+from gputui.core.amounts import duration_cell, duration_exact, moment
 from gputui.core.events import PauseKind
-from gputui.core.job import JobId, StateName
-from gputui.core.states import ACTIVE, ALL, WAITING, WORDS
-from gputui.core.views import submission
-from gputui.core.views.amounts import duration_cell, duration_exact, moment
-from gputui.core.views.signs import SIGNS
+from gputui.core.job import ACTIVE, ALL, WAITING, WORDS, JobId, StateName
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import JobRow, Listed, ListedJob, ListedRows, PausedShown, RunShown
-from gputui.session.messages.socket_requests import Listing, PickJobs, RowListing
+from gputui.session.messages import (
+    JobRow,
+    Listed,
+    ListedJob,
+    ListedRows,
+    Listing,
+    PausedShown,
+    PickJobs,
+    RowListing,
+    RunShown,
+)
+from gputui.views import format
+from gputui.views.format import SIGNS
 
 STATE_HELP = "only these; failed: also crashed (by a signal), timed_out, lost, refused; or waiting, active, ended"
 
@@ -35,7 +41,7 @@ COLUMNS = (
     Column("job", least=12),
     Column("why", least=0),
 )
-SUBMITTED = f"{submission.SIGN} {submission.WORD}"
+SUBMITTED = f"{format.SIGN} {format.WORD}"
 """What starts and says why it has not: it waits in a cluster's queue."""
 MOST_NAMED = 5_000
 """Jobs; of more than these nobody reads what tells them apart."""
@@ -187,7 +193,7 @@ def short_names(jobs: Sequence[JobRow]) -> dict[JobId, str]:
     if len(jobs) > MOST_NAMED:
         return {}
     from gputui.core.job import Job, JobSpec, Queued
-    from gputui.core.views.parameter_columns import Parameters
+    from gputui.core.parameter_columns import Parameters
 
     parameters = Parameters()
     bare_jobs = [

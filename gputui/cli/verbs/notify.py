@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
-from gputui.cli.calling import carry_out, session
-from gputui.cli.output.words import out, refuse
-from gputui.cli.parsing.parser import SELECTION, Options, Parser
-from gputui.cli.parsing.selection import confirm, picked, report, seen
+from gputui.cli.command import carry_out, confirm, picked, report, seen, session
+from gputui.cli.output import out, refuse
+from gputui.cli.parser import SELECTION, Options, Parser
 from gputui.core.events import Notify
-from gputui.core.states import ACTIVE, WAITING
+from gputui.core.job import ACTIVE, WAITING
 from gputui.session.config import load, user_file
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.messages import Commands
 
 PATIENCE = 30
 TEST = "gputui: this is a test; pauses after crashes, the end of all and marked jobs are told like this"
@@ -53,7 +52,7 @@ def work(options: Options) -> int:
 def _test() -> int:
     config = load()
     if config.get("bell")[0]:
-        from gputui.tui.terminal.notification import notification
+        from gputui.tui.terminal.app import notification
         from gputui.tui.terminal.tty import write_now
 
         rang = write_now(notification(TEST))

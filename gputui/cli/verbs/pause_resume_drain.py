@@ -6,17 +6,15 @@ import sys
 import time
 from collections.abc import Callable
 
-from gputui.cli.calling import INTERRUPTED, again, carry_out, session
-from gputui.cli.output.states import told
-from gputui.cli.output.words import Exit, say
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.core.events import Drain, Pause, Resume, UserCommand
+from gputui.cli.command import INTERRUPTED, again, carry_out, session
+from gputui.cli.output import Exit, say
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import told
+from gputui.core.amounts import counted
+from gputui.core.events import Drain, Mode, Pause, Resume, UserCommand
 from gputui.core.job import EngineName, StateName
-from gputui.core.mode import Mode
-from gputui.core.views.amounts import counted
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import SessionStatus
-from gputui.session.messages.socket_requests import Commands, StatusQuestion
+from gputui.session.messages import Commands, SessionStatus, StatusQuestion
 
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5
 GONE_NAP = 2.0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from gputui.cli.calling import carry_out, session
-from gputui.cli.output.words import refuse
-from gputui.cli.parsing.parser import SELECTION, Options, Parser
-from gputui.cli.parsing.selection import confirm, picked, report, seen
+from gputui.cli.command import carry_out, confirm, picked, report, seen, session
+from gputui.cli.output import refuse
+from gputui.cli.parser import SELECTION, Options, Parser
 from gputui.core.events import Move, MoveTarget, SetPriority
-from gputui.core.states import WAITING
-from gputui.session.messages.replies import PickedJob
-from gputui.session.messages.socket_requests import Commands
+from gputui.core.job import WAITING
+from gputui.session.messages import Commands, PickedJob
 
 LOWEST, HIGHEST = 0, 99
 

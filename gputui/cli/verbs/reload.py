@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 
-from gputui.cli.calling import agreed, carry_out, on_terminal, print_json, session
-from gputui.cli.output.words import Exit, out, say
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.command import agreed, carry_out, on_terminal, print_json, session
+from gputui.cli.output import Exit, out, say
+from gputui.cli.parser import Options, Parser
 from gputui.session.control.client import Client
-from gputui.session.messages.socket_requests import Commands
-from gputui.session.owner.load_plan import Again
-from gputui.session.owner.reload_plan import ReloadPlan
+from gputui.session.loading import Again, SourceKind, SourceRecord
+from gputui.session.messages import Commands
 from gputui.session.owner.requests import Forget, Load, Reload, Sources
-from gputui.session.store.source_record import SourceKind, SourceRecord
+from gputui.session.reloading import ReloadPlan
 
 SHOWN = 20
 """So many jobs of a kind are named; the rest is counted."""
@@ -83,8 +82,8 @@ def _list(remembered: list[SourceRecord], options: Options) -> int:
 
 
 def _reload(client: Client, records: list[SourceRecord], options: Options) -> int:
-    from gputui.session.login import captured
-    from gputui.session.owner.rereading import reread
+    from gputui.session.environment import captured
+    from gputui.session.reloading import reread
     from gputui.sources.source import BadInput
 
     try:
@@ -110,7 +109,7 @@ def _reload(client: Client, records: list[SourceRecord], options: Options) -> in
 
 
 def _agreed(plan: ReloadPlan, records: list[SourceRecord], options: Options) -> bool:
-    from gputui.session.owner.reload_plan import told
+    from gputui.session.reloading import told
 
     lines = told(plan, SHOWN, keep_gone=options.keep_gone)
     for line in lines:

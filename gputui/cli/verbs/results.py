@@ -7,17 +7,17 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import colour
-from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import out, refuse
-from gputui.cli.parsing.parser import Options, Parser, whole
-from gputui.cli.verbs.ls import STATE_CELLS
+from gputui.cli.command import carry_out, print_json, session
+from gputui.cli.output import out, refuse
+from gputui.cli.parser import Options, Parser, whole
+from gputui.cli.tables import Column, Paper, colour, table
+from gputui.core.amounts import duration_cell
 from gputui.core.results import Direction
-from gputui.core.views.amounts import duration_cell
-from gputui.core.views.result_values import result_text
-from gputui.core.views.results_table import ResultsRow, ResultsTable
-from gputui.session.messages.result_requests import ResultsQuestion
+from gputui.session.result_requests import ResultsQuestion
+from gputui.views.format import result_text
+from gputui.views.results_table import ResultsRow, ResultsTable
+
+from .ls import STATE_CELLS
 
 MOST_OTHERS = 3
 """Further metrics in a table for people; CSV and JSON have all."""

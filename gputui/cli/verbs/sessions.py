@@ -6,18 +6,16 @@ import os
 
 import msgspec
 
-from gputui.cli.calling import carry_out, print_json
-from gputui.cli.output.states import told
-from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import out
-from gputui.cli.parsing.parser import Options, Parser
+from gputui.cli.command import carry_out, print_json
+from gputui.cli.output import out
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import Column, Paper, table, told
 from gputui.core.job import EngineName, StateName
-from gputui.core.views.standing import Word
 from gputui.session.control.client import ClientError, Connection, NoOwner
-from gputui.session.files.last_look import LastLook, last_look
-from gputui.session.messages.replies import OwnerShown, SchedulerShown, SessionStatus
-from gputui.session.messages.socket_requests import StatusQuestion
+from gputui.session.messages import OwnerShown, SchedulerShown, SessionStatus, StatusQuestion
 from gputui.session.registry import remembered
+from gputui.session.saved_state import LastLook, last_look
+from gputui.views.status import Word
 
 COLUMNS = (
     Column("host"), Column("runs on"), Column("scheduler"), Column("owner"), Column("jobs", least=10),

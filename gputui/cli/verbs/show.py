@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.states import colour
-from gputui.cli.output.table import Column, Paper, table
-from gputui.cli.output.words import Exit, out
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.cli.parsing.selection import parted
-from gputui.core.states import ACTIVE, WORDS
-from gputui.core.views.amounts import moment
-from gputui.core.views.signs import SIGNS
+from gputui.cli.command import carry_out, parted, print_json, session
+from gputui.cli.output import Exit, out
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import Column, Paper, colour, table
+from gputui.core.amounts import moment
+from gputui.core.job import ACTIVE, WORDS
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import ShownJob
-from gputui.session.messages.socket_requests import PickJobs, Show
+from gputui.session.messages import PickJobs, Show, ShownJob
+from gputui.views.format import SIGNS
 
 from .ls import ending, took
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gputui.cli.calling import INTERRUPTED, again, carry_out, session
-from gputui.cli.output.words import out, say
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.core.events import Pause, PauseKind, Requeue
+from gputui.cli.command import INTERRUPTED, again, carry_out, session
+from gputui.cli.output import out, say
+from gputui.cli.parser import Options, Parser
+from gputui.core.amounts import counted
+from gputui.core.events import Mode, Pause, PauseKind, Requeue
 from gputui.core.job import EngineName, JobId, StateName
-from gputui.core.mode import Mode
-from gputui.core.views.amounts import counted
-from gputui.core.views.standing import Word
 from gputui.logs.plain import plain
 from gputui.session.control.client import Client, ClientError
-from gputui.session.messages.replies import LeftShown, ListedJob, OwnerShown, SessionStatus
-from gputui.session.messages.socket_requests import Commands, Leave, Listing, StatusQuestion
+from gputui.session.lock import OwnerKind, is_alive, left_of, unknown_since
+from gputui.session.messages import (
+    Commands,
+    Leave,
+    LeftShown,
+    ListedJob,
+    Listing,
+    OwnerShown,
+    SessionStatus,
+    StatusQuestion,
+)
 from gputui.session.owner.requests import Sources
-from gputui.session.ownership.lock import OwnerKind
-from gputui.session.ownership.remains import is_alive, left_of, unknown_since
+from gputui.views.status import Word
 
 from .pause_resume_drain import DrainProgress, command
 
@@ -171,7 +177,7 @@ def verified(
 
 def left_in_slurm(client: Client) -> int:
     """Places in its queue that could not be given back."""
-    from gputui.engines.queue_mark import jobs_in_queue
+    from gputui.engines.claims import jobs_in_queue
 
     jobs = jobs_in_queue(client.private)
     if jobs:
@@ -182,7 +188,7 @@ def left_in_slurm(client: Client) -> int:
 
 def is_kept(client: Client) -> bool:
     """The next owner finds the session stopped, though its queue could not be written."""
-    from gputui.session.store.noted_pause import noted
+    from gputui.session.store.commit import noted
 
     if noted(client.private):
         return True

@@ -7,14 +7,13 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from gputui.cli.calling import carry_out, print_json, session
-from gputui.cli.output.table import Paper
-from gputui.cli.output.words import out
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.core.views.summary import Summary
-from gputui.core.views.summary_text import summary_lines
+from gputui.cli.command import carry_out, print_json, session
+from gputui.cli.output import out
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import Paper
 from gputui.logs.plain import plain
-from gputui.session.messages.result_requests import SummaryQuestion
+from gputui.session.result_requests import SummaryQuestion
+from gputui.views.summary import Summary, summary_lines
 
 from .results import shaped_row
 

@@ -7,11 +7,11 @@ import sys
 
 from msgspec.structs import replace
 
-from gputui.cli.calling import carry_out
-from gputui.cli.output.words import Exit, out, refuse, say
-from gputui.cli.parsing.job_flags import add_job_flags, first_said, job_settings
-from gputui.cli.parsing.parser import Options, Parser, checked
-from gputui.core.views.amounts import counted
+from gputui.cli.command import carry_out
+from gputui.cli.job_flags import add_job_flags, first_said, job_settings
+from gputui.cli.output import Exit, out, refuse, say
+from gputui.cli.parser import Options, Parser, checked
+from gputui.core.amounts import counted
 from gputui.sources.source import BadInput, Draft
 from gputui.sources.sweep import Sampling, Sweep, range_values
 from gputui.sources.values import count

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 
-from gputui.cli.calling import carry_out, session
-from gputui.cli.output.states import counted as by_state
-from gputui.cli.output.states import told
-from gputui.cli.output.words import Exit, say
-from gputui.cli.parsing.parser import Options, Parser
-from gputui.cli.parsing.selection import parted
-from gputui.core.states import ACTIVE, ENDS
-from gputui.core.views.amounts import counted
+from gputui.cli.command import carry_out, parted, session
+from gputui.cli.output import Exit, say
+from gputui.cli.parser import Options, Parser
+from gputui.cli.tables import counted as by_state
+from gputui.cli.tables import told
+from gputui.core.amounts import counted
+from gputui.core.job import ACTIVE, ENDS
 from gputui.session.control.client import Client
-from gputui.session.messages.replies import PickedJob
-from gputui.session.messages.socket_requests import PickJobs, StatusQuestion
+from gputui.session.messages import PickedJob, PickJobs, StatusQuestion
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, DrainProgress
 

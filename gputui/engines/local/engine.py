@@ -9,22 +9,16 @@ from collections.abc import Callable, Iterable
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
-from gputui.engines.claimed_attempts import ClaimedAttempts
-from gputui.engines.claims import Claimed, Claims, Revoked, Unreadable
+from gputui.engines.claims import Claimed, ClaimedAttempts, Claims, Revoked, Unreadable
 from gputui.engines.protocol import Abilities, Launch, Report, Survivor
 from gputui.process import processes
-from gputui.process.event_loop import EventLoop
-from gputui.process.folder_id import FolderId
-from gputui.process.watch import Watch
+from gputui.process.directories import FolderId
+from gputui.process.watch import EventLoop, Watch
 
-from . import spawn, wrapper
-from .adopt import Adoption
-from .crew import Crew
-from .live import Key, LiveAttempt, TreeOrder
-from .outcomes import WaitStatus, command_may_live, outcome_of
-from .stop import Stopper
-from .stop_round import carry_out
-from .stopped_wrappers import StoppedWrappers
+from . import spawn
+from .recovery import Adoption, WaitStatus, command_may_live, outcome_of
+from .spawn import Crew
+from .stop import Key, LiveAttempt, StoppedWrappers, Stopper, TreeOrder, carry_out
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
 """How often a claim is read that the disk does not give, before the end counts as unseen."""
@@ -58,8 +52,8 @@ class LocalEngine(ClaimedAttempts):
     def _spawn(self, launch: Launch) -> int | spawn.SpawnError:
         """In any thread: the wrapper's pid, or why there is none."""
         key = (launch.job, launch.attempt)
-        arguments = wrapper.arguments(launch, _CLAIMS_OF_WRAPPERS.path(*key))
-        environment = wrapper.variables(launch.environment, self.token(*key))
+        arguments = spawn.arguments(launch, _CLAIMS_OF_WRAPPERS.path(*key))
+        environment = spawn.variables(launch.environment, self.token(*key))
         held = {spawn.SESSION: self._private} | ({} if launch.lease is None else {spawn.LEASE: launch.lease})
         try:
             return spawn.spawn(arguments, environment, *_logs(launch), held)

@@ -1,21 +1,176 @@
-"""Carrying orders out until they have had their effect: round after round over an attempt's tree.
-
-An order may come before the wrapper has started the command, and processes may fork while they are signalled;
-so terminate and suspend are repeated until they met the command, kill until nothing is left.
-"""
+"""Stopping live attempts: rounds of signals over the whole process tree until it has ended."""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from enum import Enum, auto
+from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.process.event_loop import EventLoop
+from gputui.core.events import AttemptEnded
+from gputui.core.job import JobId, Left, Purpose
+from gputui.process.processes import (
+    Marks,
+    Members,
+    Stat,
+    command_line,
+    signal_member,
+    signal_members,
+    stat_of,
+    tree,
+    user_of,
+)
+from gputui.process.watch import Cancel, EventLoop, Watch
 
-from .live import LiveAttempt, TreeOrder
-from .stop_round import Round, carry_out
+# ---- An attempt that this engine watches, or whose processes it still clears away ----
+
+
+Key = tuple[JobId, int]
+
+
+class TreeOrder(Enum):
+    """What was last asked of an attempt's processes."""
+
+    NONE = auto()
+    TERMINATE = auto()
+    KILL = auto()
+    SUSPEND = auto()
+    RESUME = auto()
+
+
+class LiveAttempt(Struct, eq=False):
+    key: Key
+    marks: Marks
+    watch: Watch | None
+    """None: the wrapper is gone, though how it ended may not be read yet."""
+    out: str
+    err: str | None = None
+    """Where the wrapper's own complaints go; None: not known any more, or into `out`."""
+    folder: str | None = None
+    order: TreeOrder = TreeOrder.NONE
+    rounds: int = 0
+    """Of the newest order; a round of an older one is out of date."""
+    serial: int = 0
+    lone_since: float | None = None
+    """Since when the wrapper has been seen without a command, under a kill."""
+    end: AttemptEnded | None = None
+    """Known, but reported only when nothing of the attempt lives any more."""
+    asked: Purpose | None = None
+    """What an earlier owner had ordered without being able to make it durable."""
+    ended_at: float = 0.0
+    """On the monotonic clock."""
+    killed_at: float = 0.0
+    """When it was first ordered, on the same clock."""
+
+
+# ---- One round of an order over an attempt's whole tree ----
+
+
+KILLING_TIME = 0.25
+"""Seconds one round of kills may take before other work gets its turn."""
+CLEAN_LOOKS = 3
+"""A process that forks and exits all the time can hide from one look."""
+_BREATH = 0.003
+_STOPPING_SCANS = 5
+
+
+class Round(NamedTuple):
+    others: int
+    """Processes besides the wrapper that it met, or for kills: that are left."""
+    left: tuple[Left, ...] = ()
+    """Of a kill: those, in words."""
+    forbidden: bool = False
+    """All that are left are another user's, and may not be signalled."""
+
+
+def carry_out(order: TreeOrder, marks: Marks, ended: bool) -> Round | None:
+    """None: it could not look."""
+    try:
+        return _kill(marks) if order is TreeOrder.KILL else Round(_carry_out(order, marks, ended))
+    except OSError:
+        return None
+
+
+def _carry_out(order: TreeOrder, marks: Marks, ended: bool) -> int:
+    match order:
+        case TreeOrder.SUSPEND:
+            return _suspend(marks)
+        case TreeOrder.TERMINATE if not ended:
+            # A stopped process would not see its SIGTERM.
+            return _signal_all(marks, (signal.SIGTERM, signal.SIGCONT))
+        case TreeOrder.RESUME:
+            return _signal_all(marks, (signal.SIGCONT,))
+    return len(_command_of(marks))
+
+
+def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...]) -> int:
+    members = tree(marks)
+    # Between fork and exec the wrapper's child is deaf as the wrapper is: it has not been met.
+    deaf = command_line(marks.wrapper) if marks.wrapper is not None else None
+    others = [pid for pid in members if pid != marks.wrapper and command_line(pid) != deaf]
+    signal_members(members, signals)
+    return len(others)
+
+
+def _kill(marks: Marks) -> Round:
+    """Without the wrapper, so that it writes the true code. Repeated at once: others may be forking still."""
+    deadline = time.monotonic() + KILLING_TIME
+    clean_looks = 0
+    while True:
+        met, forbidden = _kill_once(marks)
+        clean_looks = 0 if met else clean_looks + 1
+        only_forbidden = bool(met) and met.keys() == forbidden
+        if clean_looks == CLEAN_LOOKS or only_forbidden or time.monotonic() > deadline:
+            left_over = tuple(_described(pid, stat, pid in forbidden) for pid, stat in met.items())
+            return Round(len(met), left_over, only_forbidden)
+        time.sleep(_BREATH)
+
+
+def _kill_once(marks: Marks) -> tuple[Members, set[int]]:
+    """Whom it met, and which of them it may not signal."""
+    forbidden: set[int] = set()
+
+    def kill(pid: int, stat: Stat) -> None:
+        if pid != marks.wrapper and not signal_member(pid, stat.started, signal.SIGKILL):
+            forbidden.add(pid)
+
+    members = tree(marks, kill)
+    for pid, stat in members.items():
+        kill(pid, stat)
+    met = {pid: stat for pid, stat in members.items() if pid != marks.wrapper}
+    return met, forbidden & met.keys()
+
+
+def _described(pid: int, stat: Stat, forbidden: bool) -> Left:
+    command, user = command_line(pid), user_of(pid) if forbidden else None
+    trouble = f"of {user}, which you may not signal" if forbidden else "which does not end"
+    return Left(pid, stat.started, f"pid {pid} ({command}) lives on, {trouble}")
+
+
+def _suspend(marks: Marks) -> int:
+    """Without the wrapper, so that an end from outside is still written down."""
+    for _ in range(_STOPPING_SCANS):
+        others = _command_of(marks)
+        running = {pid: stat for pid, stat in others.items() if not stat.stopped}
+        if not running:
+            break
+        signal_members(running, (signal.SIGSTOP,))
+        os.sched_yield()
+    return len(others)
+
+
+def _command_of(marks: Marks) -> Members:
+    return {pid: stat for pid, stat in tree(marks).items() if pid != marks.wrapper}
+
+
+# ---- Carrying orders out until they have had their effect ----
+
 
 BETWEEN_KILLS = 0.05
 WRAPPER_GRACE = 0.3
@@ -115,3 +270,38 @@ def _growing_wait(rounds: int) -> float:
 
 def _given_up(live: LiveAttempt, met: Round) -> bool:
     return met.forbidden and time.monotonic() - live.killed_at > UNKILLABLE_AFTER
+
+
+# ---- Wakes wrappers that somebody stopped ----
+
+
+LOOK_EVERY = 2.0
+"""Seconds: the kernel tells nobody but a parent, and an adopted wrapper is no child of ours."""
+
+
+class StoppedWrappers:
+    """Looks at the wrappers as long as there are any. A command that was stopped stays stopped."""
+
+    def __init__(self, loop: EventLoop, attempts: Callable[[], Iterable[LiveAttempt]]) -> None:
+        self._loop = loop
+        self._attempts = attempts
+        self._timer: Cancel | None = None
+
+    def begin(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = None
+        for live in self._attempts():
+            self.begin()
+            with suppress(OSError):
+                self._wake(live)
+
+    def _wake(self, live: LiveAttempt) -> None:
+        if live.watch is not None and (stat := stat_of(live.watch.pid)) is not None and stat.stopped:
+            live.watch.signal(signal.SIGCONT)

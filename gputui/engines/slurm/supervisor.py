@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 
 from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE, LOG_FAILED_LINE, SIGNALLED_LINE, SLURM_WORD
-from gputui.engines.local import wrapper
+from gputui.engines.local import spawn
 from gputui.engines.protocol import Launch
 from gputui.process.processes import TOKEN_VARIABLE
 
@@ -194,8 +194,8 @@ def variables(launch: Launch, token: str, folder: str) -> dict[str, str]:
 
     Slurm lays its own variables over it, so what the caller has of them from a job around it is left out.
     """
-    hidden_names = wrapper.kept_from_the_wrapper(launch.environment)
-    words = [*wrapper.handed_over(hidden_names, launch.environment), *wrapper.shell_call(launch)]
+    hidden_names = spawn.kept_from_the_wrapper(launch.environment)
+    words = [*spawn.handed_over(hidden_names, launch.environment), *spawn.shell_call(launch)]
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if launch.gpus == 0 else {}
     return {
         **{

@@ -14,16 +14,14 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
-from gputui.gpus import identity
-from gputui.gpus.facts import ProcessTable, foreign_pids
-from gputui.gpus.frames import encode
+from gputui.gpus import hardware
 from gputui.gpus.hardware import Gpu, find_hardware
-from gputui.gpus.sample import Sample, Status, Trouble, TroubleKind
+from gputui.gpus.process_facts import ProcessTable, foreign_pids
+from gputui.gpus.sample import Sample, Status, Trouble, TroubleKind, encode
 
-from . import troubles
+from . import driver as troubles
 from .driver import CannotOpen, Driver, DriverError
-from .reader import DeviceReader
-from .worker import Worker
+from .reader import DeviceReader, Worker
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 60.0
 _FIRST_GRACE = 0.4
@@ -113,10 +111,10 @@ class Publisher:
                 worker.ask()
 
     def _picture(self, opened: OpenedDriver, now: float) -> Sample:
-        devices = identity.in_bus_order(worker.devices(now) for worker in opened.workers)
-        devices = identity.restricted(identity.completed(devices, opened.listed), os.environ)
+        devices = hardware.in_bus_order(worker.devices(now) for worker in opened.workers)
+        devices = hardware.restricted(hardware.completed(devices, opened.listed), os.environ)
         self._judge(all(device.status is Status.ERROR for device in devices), now)
-        note = identity.order_note(devices, os.environ)
+        note = hardware.order_note(devices, os.environ)
         return Sample(
             kind=DeviceKind.GPU,
             taken=time.time(),

@@ -1,19 +1,78 @@
-"""Reads one physical device and its MIG instances. Belongs to that device's thread; knows no other device."""
+"""Reads one physical device and its MIG instances, in a thread of its own."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.gpus.facts import ProcessTable
-from gputui.gpus.sample import DeviceSample, Status
+from gputui.gpus.process_facts import ProcessTable
+from gputui.gpus.sample import DeviceSample, MigInstance, Status, no_answer
 
-from . import mig, troubles
+from . import driver as troubles
 from .driver import Driver, DriverError, Handle, text
-from .metrics import ECC_CORRECTED, ECC_UNCORRECTED, Metrics
-from .process_lists import ProcessLists
+from .metrics import ECC_CORRECTED, ECC_UNCORRECTED, Metrics, ProcessLists
+
+# ---- MIG ----
+
+
+class Instance:
+    """One MIG instance. Its handle goes stale when it is destroyed, so instances are looked up anew often."""
+
+    def __init__(self, driver: Driver, handle: Handle, lists: ProcessLists, table: ProcessTable) -> None:
+        self.uuid = text(driver.call("nvmlDeviceGetUUID", handle))
+        self.metrics = Metrics(driver, handle, lists, table)
+        self.name = self.metrics.ask("name", lambda: text(driver.call("nvmlDeviceGetName", handle))) or "MIG"
+        self.place = MigInstance(
+            self.metrics.number("nvmlDeviceGetGpuInstanceId"),
+            self.metrics.number("nvmlDeviceGetComputeInstanceId"),
+        )
+
+    def read(self, parent: DeviceSample) -> DeviceSample:
+        """Memory and processes; the driver has no utilization for an instance."""
+        memory = self.metrics.memory()
+        return DeviceSample(
+            index=parent.index,
+            uuid=self.uuid,
+            name=self.name,
+            memory_used=memory.used,
+            memory_total=memory.total,
+            memory_shared=memory.shared,
+            processes=self.metrics.processes(with_utilization=False),
+            bus_id=parent.bus_id,
+            parent=parent.uuid,
+            mig=self.place,
+        )
+
+
+def is_enabled(driver: Driver, handle: Handle) -> bool:
+    try:
+        return bool(driver.call("nvmlDeviceGetMigMode", handle)[0])
+    except DriverError as error:
+        if error.code in troubles.DEVICE_GONE:
+            raise
+        return False
+
+
+def find_instances(driver: Driver, handle: Handle, lists: ProcessLists, table: ProcessTable) -> list[Instance]:
+    """Places may be empty in between, since instances come and go one by one."""
+    instances = []
+    for number in range(int(driver.call("nvmlDeviceGetMaxMigDeviceCount", handle))):
+        try:
+            instance_handle = driver.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
+            instances.append(Instance(driver, instance_handle, lists, table))
+        except DriverError as error:
+            if error.code in troubles.DEVICE_GONE:
+                raise
+    return instances
+
+
+# ---- Reads one physical device and its MIG instances ----
+
 
 SLOW_PERIOD = 5.0
 """Seconds between two looks at what seldom changes."""
@@ -37,7 +96,7 @@ class _Slow(Struct, frozen=True):
     ecc_uncorrected: int | None
     pcie_replays: int | None
     mig_enabled: bool
-    instances: list[mig.Instance]
+    instances: list[Instance]
 
 
 class DeviceReader:
@@ -90,7 +149,7 @@ class DeviceReader:
         if self._slow is not None and now - self._slow.read_at < SLOW_PERIOD:
             return self._slow
         metrics.ask_all_again()
-        enabled = mig.is_enabled(self._driver, self._handle)
+        enabled = is_enabled(self._driver, self._handle)
         self._slow = _Slow(
             read_at=now,
             power_limit=metrics.power_limit(),
@@ -100,7 +159,7 @@ class DeviceReader:
             ecc_uncorrected=metrics.ecc_errors(ECC_UNCORRECTED),
             pcie_replays=metrics.pcie_replays(),
             mig_enabled=enabled,
-            instances=mig.find_instances(self._driver, self._handle, self._lists, self._table) if enabled else [],
+            instances=find_instances(self._driver, self._handle, self._lists, self._table) if enabled else [],
         )
         return self._slow
 
@@ -145,3 +204,73 @@ class DeviceReader:
         identity = self._identity
         name = identity.name or f"GPU {self._nvml_index}"
         return DeviceSample(index=self._nvml_index, uuid=identity.uuid, name=name, bus_id=identity.bus_id)
+
+
+# ---- One thread per device ----
+
+
+Readings = tuple[DeviceSample, ...]
+
+STALE_AFTER = 1.5
+"""Seconds of silence after which a device counts as hung; a slow answer is not a missing one."""
+
+
+class Reader(Protocol):
+    """What a worker reads: `read` may hang, `unheard` may not."""
+
+    def read(self) -> Readings: ...
+
+    def unheard(self) -> DeviceSample:
+        """What is known of a device that has not answered yet."""
+
+
+class _Answer(Struct, frozen=True):
+    devices: Readings
+    at: float
+
+
+class Worker:
+    """A device and its thread. Everything but the thread itself is called by the publisher alone."""
+
+    def __init__(self, number: int, reader: Reader, notify: Callable[[], None]) -> None:
+        self._reader, self._notify = reader, notify
+        self._go = threading.Semaphore(0)
+        self._answer: _Answer | None = None
+        self._asked_at: float | None = None
+        threading.Thread(target=self._work, name=f"gpu-{number}", daemon=True).start()
+
+    @property
+    def busy(self) -> bool:
+        """Asked, and has not answered."""
+        return self._asked_at is not None
+
+    def ask(self) -> None:
+        """Does nothing while an earlier question is open."""
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+            self._go.release()
+
+    def devices(self, now: float) -> Readings:
+        """What is known at `now`: fresh, or what was last heard with its age."""
+        asked_at, answer = self._asked_at, self._answer
+        if answer is None:
+            return (_silent(self._reader.unheard(), 0.0 if asked_at is None else round(now - asked_at, 3)),)
+        age = max(0.0, round(now - answer.at, 3))
+        hung = asked_at is not None and now - asked_at > STALE_AFTER
+        return tuple(_with_age(device, age, hung) for device in answer.devices)
+
+    def _work(self) -> None:
+        while True:
+            self._go.acquire()
+            devices = self._reader.read()
+            self._answer = _Answer(devices, time.monotonic())
+            self._asked_at = None
+            self._notify()
+
+
+def _with_age(device: DeviceSample, age: float, hung: bool) -> DeviceSample:
+    return _silent(device, age) if hung and device.status is Status.OK else replace(device, age=age)
+
+
+def _silent(device: DeviceSample, age: float) -> DeviceSample:
+    return replace(device, status=Status.STALE, message=no_answer(age), age=age)

@@ -10,13 +10,11 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from gputui.logs.likeness import LONGEST_MESSAGE, shortened
-from gputui.logs.tail import FAR_TAIL_BYTES, read_tail
+from gputui.logs.line_index import FAR_TAIL_BYTES, read_tail
 
-from .cleaning import CleanLine, cleaned
-from .consequences import judged
-from .naming import named
-from .traces import Trace, traces_in
+from .kinds import LONGEST_MESSAGE, named, shortened
+from .lines import CleanLine, cleaned
+from .tracebacks import Trace, judged, traces_in
 
 __all__ = ["Excerpt", "ExcerptLine", "Piece", "excerpt"]
 

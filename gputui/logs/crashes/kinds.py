@@ -1,12 +1,16 @@
-"""What kind of crash a message tells of, by the words that its libraries use."""
+"""What kind of crash a message means, its one line to show, and its normalized form."""
 
 from __future__ import annotations
 
 import re
 
-from gputui.core.crash_kind import CrashKind
+from gputui.core.job import CrashKind
 
-__all__ = ["kind_in"]
+from .lines import CleanLine
+from .tracebacks import Trace
+
+# ---- What kind of crash a message tells of, by the words that its libraries use ----
+
 
 _CLASS = re.compile(r"(?:[\w<>]{1,80}\.){0,12}(\w{1,120})(?:\([\w.]{0,80}\))?(?::|$)")
 _ERRNO = re.compile(r"\[Errno (-?\d{1,4})\]|\berrno ?[=:] ?(\d{1,4})\b")
@@ -149,3 +153,116 @@ def _narrower(kind: CrashKind, text: str) -> CrashKind:
     if kind is CrashKind.SIGNAL and (narrower := next((k for k, words in _WORDS[:3] if words.search(text)), None)):
         return narrower
     return kind
+
+
+# ---- Of a message of many lines, the one line to be shown ----
+
+
+# First lines that only announce what a line below them says.
+_PREAMBLE = re.compile(r"while (?:scanning|parsing|constructing)\b|.{0,1000}:$")
+_ONLY_COUNTS = re.compile(r"\d{1,6} (?:\w{1,30} )?errors? (?:for|in|found)\b.{0,200}$")
+_TELLS = re.compile(r"OOM when allocating|Last error:$")
+_RULE = " \t=-~^*#"
+_ASSERTION = re.compile(r".{0,200}?\.cuh?:\d+: .{0,400}Assertion .{1,300} failed")
+_GENERIC_ASSERT = "device-side assert"
+
+
+def named(trace: Trace, lines: list[CleanLine]) -> str:
+    """The exception in one line that says which, where and how much."""
+    text = trace.text
+    if not trace.said and trace.statement.startswith("assert"):
+        return f"{text.rstrip(': ')}: {trace.statement}"
+    if _GENERIC_ASSERT in text and (above := device_assertion(lines)):
+        return f"{text}: {above[above.index('Assertion') :]}"
+    below = _below(trace)
+    return f"{text} {below}" if below else text.rstrip(": ")
+
+
+def device_assertion(lines: list[CleanLine]) -> str:
+    """The assertion that a kernel failed: it is printed by each thread, long before anybody notices."""
+    for line in reversed(lines):
+        if "Assertion" in line.text and _ASSERTION.match(line.text):
+            return line.text.strip()
+    return ""
+
+
+def _below(trace: Trace) -> str:
+    block = [text for text in trace.block if text.strip(_RULE)]
+    for index, text in enumerate(block):
+        if _TELLS.match(text):
+            return " ".join(block[index : index + 2]) if text.endswith(":") else text
+    if _ONLY_COUNTS.match(trace.said):
+        return " ".join(block[:2])
+    if not trace.said:
+        return " ".join(block[: 2 if block[:1] and block[0].endswith(":") else 1])
+    if block and _PREAMBLE.match(trace.said):
+        return next((text for text in block if not text.endswith(":")), block[0])
+    return ""
+
+
+# ---- Makes messages of like crashes equal ----
+
+
+LONGEST_SIGNATURE = 200
+LONGEST_MESSAGE = 300
+
+_UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]++")
+_DIGEST = re.compile(r"\b(?=[a-f]*+[0-9])[0-9a-f]{12,64}\b")
+_TIME = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\b\d{1,3}:\d\d:\d\d(?:[.,]\d{1,9})?\b"
+)
+_SCRATCH = re.compile(r"(?<![\w.])(/(?:var/tmp|tmp|dev/shm)/)([^\s'\"`,;:()\[\]]++)")
+_SPOKEN_NAME = re.compile(r"[a-zA-Z_]+(?:\.[a-z]{1,5})?")
+_NUMBER = re.compile(
+    # Codes say what happened, unlike sizes and counts.
+    r"(?P<kept>\b(?:Errno|HTTP(?: Error)?|status code|signal|exit code|code)[ =:]{1,2}-?\d++)"
+    r"|(?<![\w.'\"-])-?\d++(?:[.,]\d++)*+(?:[eE][+-]?\d++)?(?:x\d++)*+(?:\s?(?:[KMGTP]i?[Bb]|bytes|ms|s)\b|(?![\w'\"]))"
+)
+_SHAPE = re.compile(r"\bN(?:, ?N)*+,?(?=[)\]}])")
+_TOKEN = re.compile(r"[^\s'\"`,;:()\[\]<>]++")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}$")
+_FILE_NUMBER = re.compile(r"(?<![A-Za-z0-9.])\d++(?![A-Za-z])|(?<=[A-Za-z])\d{3,}")
+_REQUEST = re.compile(r"\(?[Rr]equest[ _-]?[Ii][Dd]:? ?[\w=;.:-]++\)?")
+_RANK = re.compile(r"\b([Rr]ank|GPU|gpu|cuda:?|worker|pid) ?\d++\b")
+_THREAD = re.compile(r"\bthread '[^']{1,60}'(?: \(\d++\))?")
+_PLACE = re.compile(r" \((/[^()\s]{1,300}/)([\w.-]{1,100}\.\w{1,5})\)$")
+
+
+def alike(message: str) -> str:
+    """The message with addresses, sizes, times, pids and temporary names replaced; at most 200 characters."""
+    message = _REQUEST.sub("", message)
+    message = _UUID.sub("<uuid>", message)
+    message = _THREAD.sub("thread", message)
+    message = _TIME.sub("<time>", message)
+    message = _SCRATCH.sub(_scratch, message)
+    message = _PLACE.sub(r" (\2)", message)
+    message = _TOKEN.sub(_file, message)
+    message = _ADDRESS.sub("0x…", message)
+    message = _DIGEST.sub("<hex>", message)
+    message = _RANK.sub(r"\1 N", message)
+    message = _NUMBER.sub(lambda match: match["kept"] or "N", message)
+    message = _SHAPE.sub("N", message)
+    return shortened(" ".join(message.split()))
+
+
+def shortened(message: str, longest: int = LONGEST_SIGNATURE) -> str:
+    if len(message) <= longest:
+        return message
+    return message[: longest - 1].rstrip() + "…"
+
+
+def _scratch(match: re.Match[str]) -> str:
+    """Folders under /tmp are named anew each time; a file's own name mostly is not."""
+    folder, _, name = match[2].rpartition("/")
+    made_up = name.startswith("tmp") or (not folder and not _SPOKEN_NAME.fullmatch(name))
+    return match[1] + ("…/" if folder else "") + ("…" if made_up else name)
+
+
+def _file(match: re.Match[str]) -> str:
+    """Numbers in names of files tell the seed, the step, the shard; those of models and versions are glued to words."""
+    name = match[0]
+    if len(name) < 3 or not ("/" in name or _EXTENSION.search(name, max(0, len(name) - 7))):
+        return name
+    return _FILE_NUMBER.sub("N", name)

@@ -4,9 +4,9 @@ What may enter: what training programs print and how it is told from all else th
 Called by whoever reads logs; `MetricReader` is the door.
 """
 
-from gputui.core.results.wanted import WantedMetric, wanted_of
+from gputui.core.results import WantedMetric, wanted_of
 
+from .findings import MetricReading
 from .reader import MetricReader
-from .reading import MetricReading
 
 __all__ = ["MetricReader", "MetricReading", "WantedMetric", "wanted_of"]

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 from gputui.session.control.client import ClientError as SessionError
 
-from .jobs import JobFailed, Result, Stuck
+from .jobs import JobFailed, JobOptions, Result, Stuck
 from .jobs import JobHandle as Job
-from .options import JobOptions
-from .queued import QueuedFunction as Queued
-from .queued import job
-from .session import Session
+from .session import QueuedFunction as Queued
+from .session import Session, job
 
 __all__ = ["Job", "JobFailed", "JobOptions", "Queued", "Result", "Session", "SessionError", "Stuck", "job"]

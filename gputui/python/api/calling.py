@@ -11,11 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec
+from gputui.python.user_code.bundle import packed as packed_call
 from gputui.python.user_code.call import CALL
-from gputui.python.user_code.calls import packed as packed_call
 from gputui.sources.python_file import door_of
 
-from .options import JobOptions, spec
+from .jobs import JobOptions, spec
 
 __all__ = ["call_spec", "packed_call"]
 

@@ -1,7 +1,8 @@
-"""A session as a Python program uses it: found or begun, added to, waited for."""
+"""A session as a Python program uses it, and the decorator that turns calls into jobs."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
@@ -9,24 +10,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
+from gputui.core.amounts import counted
 from gputui.core.events import Resume
-from gputui.core.job import JobSpec
-from gputui.core.states import ENDS
-from gputui.core.views.amounts import counted
+from gputui.core.job import ENDS, JobSpec
 from gputui.logs.plain import plain
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
-from gputui.session.control.client import Client, ClientError, NoSession, fresh_id
+from gputui.session.control.client import Client, ClientError, NoSession, chosen, fresh_id
+from gputui.session.environment import captured
 from gputui.session.errors import SessionError
-from gputui.session.locate import chosen
-from gputui.session.login import captured
-from gputui.session.messages.replies import ListedJob
-from gputui.session.messages.socket_requests import Commands, Follow, Listing, OwnerRequest, Show
+from gputui.session.messages import Commands, Follow, ListedJob, Listing, OwnerRequest, Show
 from gputui.session.owner.requests import Load
 
-from .jobs import JobHandle, Result, Stuck
-from .options import JobOptions, spec
+from .jobs import JobHandle, JobOptions, Result, Stuck, checked, spec
+
+# ---- A session as a Python program uses it ----
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,9 +90,10 @@ class Session:
         self, function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: JobOptions
     ) -> JobHandle[R]:
         """The same with options. ValueError: no job could find it; TypeError: its arguments cannot be passed on."""
-        from gputui.session.files.attachments import keep
+        from gputui.python.user_code.bundle import packed as packed_call
+        from gputui.session.layouts import keep
 
-        from .calling import call_spec, packed_call
+        from .calling import call_spec
 
         client = self._opened()
         name = f"call-{fresh_id()}.json"
@@ -252,3 +253,38 @@ def _refuse_while_loading() -> None:
     if Loading.wanted == NOTHING_STARTS:
         raise RuntimeError("this module queues jobs when it is imported; put that under if __name__ == '__main__':")
     raise Reached(None)
+
+
+# ---- The decorator that turns calls of a function into jobs ----
+
+
+class QueuedFunction(Generic[P, R]):
+    """A function whose calls are queued. `local` calls it here and now."""
+
+    def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
+        self._gputui_original = function
+        self._options = checked(options)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Queues the call in the current session; the job's `result()` waits for what it returns."""
+        return current().submit(self._gputui_original, args, kwargs, self._options)
+
+    def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """An ordinary call, in this process."""
+        return self._gputui_original(*args, **kwargs)
+
+    def options(self, **options: Unpack[JobOptions]) -> QueuedFunction[P, R]:
+        """The same function with other options for its calls: `train.options(priority=50)(lr=0.1)`."""
+        changed: JobOptions = {**self._options, **options}
+        return QueuedFunction(self._gputui_original, changed)
+
+
+def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], QueuedFunction[P, R]]:
+    """`@gputui.job(gpus=1)` before a function of a module: calling it queues the call and returns its `Job`."""
+    checked(options)
+
+    def decorate(function: Callable[P, R]) -> QueuedFunction[P, R]:
+        return QueuedFunction(function, options)
+
+    return decorate

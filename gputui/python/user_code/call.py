@@ -13,10 +13,7 @@ from base64 import b64decode
 from contextlib import suppress
 from typing import Any
 
-from .modules import NotFound, found, load_main
-from .own_files import Doubtful, open_own
-from .places import keepsake
-from .tracebacks import text
+from .modules import Doubtful, NotFound, found, keepsake, load_main, open_own, text
 
 CALL = "GPUTUI_CALL"
 RESULT = "result.pickle"

@@ -1,13 +1,18 @@
-"""Users' modules: loading a file, saying where a class or a function can be found again, and finding it there."""
+"""Users' modules: loading a file, finding its classes, reading only the user's own files, errors in one sentence."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+# ---- Users' modules ----
+
 
 MAIN = "__main__"
 LOADED_MAIN = "__mp_main__"
@@ -164,3 +169,121 @@ def _imported(name: str, file: str | None) -> ModuleType:
     with Loading.script(NOTHING_STARTS):
         spec.loader.exec_module(module)
     return module
+
+
+# ---- Reading what only this user can have written, where others may write beside us ----
+
+
+OTHERS_WRITE = 0o022
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Doubtful(OSError):
+    """It is there, but others could have written it; the message is the sentence the user reads."""
+
+
+def open_own(path: str, above: int | None = None) -> int:
+    """A descriptor of a plain file of this user that nobody else can write; Doubtful for any other.
+
+    `above`: the descriptor of the folder that holds it, if that was looked at.
+    """
+    try:
+        fd = os.open(path if above is None else os.path.basename(path), _READ, dir_fd=above)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Doubtful(f"{path} is a link, so it is not read") from error
+        raise
+    why = doubt(os.fstat(fd), path)
+    if why is None:
+        return fd
+    os.close(fd)
+    raise Doubtful(why)
+
+
+def doubt(about: os.stat_result, path: str) -> str | None:
+    """The sentence why a file or folder is not believed; None: it is this user's alone."""
+    if about.st_uid != os.getuid():
+        return f"{path} belongs to another user, so it is not read"
+    if about.st_mode & OTHERS_WRITE:
+        return f"others can write to {path}, so it is not read; if you trust it: chmod go-w {path}"
+    if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
+        return f"{path} is neither a file nor a folder, so it is not read"
+    return None
+
+
+# ---- Where a job finds what its session keeps for it ----
+
+
+USER_CODE = os.path.dirname(os.path.abspath(__file__))
+"""This folder, for Pythons that have no gputui: they are given its path."""
+
+
+def keepsake(session: str, name: str) -> str:
+    return os.path.join(session, ".gputui", "keepsakes", name)
+
+
+# ---- What went wrong in a user's Python, in one sentence ----
+
+
+LONGEST = 500
+
+
+def sentence(error: BaseException, path: str) -> str:
+    """Where in this file it happened, and what."""
+    line = _line(error, os.path.abspath(path))
+    where = os.path.basename(path) + (f", line {line}" if line else "")
+    return f"{where}: {words(error)}"
+
+
+def words(error: BaseException) -> str:
+    """As Python's last line of a traceback."""
+    if isinstance(error, SystemExit):
+        return f"it left with sys.exit({error.code!r}) instead of defining something"
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    try:
+        text = str(error).partition("\n")[0]
+    except Exception:  # a user's exception may fail even at this
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text[:LONGEST]}" if text else name
+
+
+def _line(error: BaseException, path: str) -> int | None:
+    if isinstance(error, SyntaxError) and error.filename is not None and os.path.abspath(error.filename) == path:
+        return error.lineno
+    line, step = None, error.__traceback__
+    while step is not None:
+        if os.path.abspath(step.tb_frame.f_code.co_filename) == path:
+            line = step.tb_lineno
+        step = step.tb_next
+    return line
+
+
+# ---- Tracebacks as users want them ----
+
+
+OURS = os.path.dirname(os.path.abspath(__file__))
+
+
+def text(error: BaseException) -> str:
+    from traceback import format_exception
+
+    step = error.__traceback__
+    while step is not None and _is_ours(step.tb_frame.f_code.co_filename):
+        step = step.tb_next
+    return "".join(format_exception(type(error), error, step or error.__traceback__))
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(OURS) or "importlib" in file
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """An exception is printed and goes no further; leaving and being interrupted are left to Python."""
+    try:
+        yield
+    except Exception as error:
+        sys.stdout.flush()
+        print(text(error), end="", file=sys.stderr, flush=True)

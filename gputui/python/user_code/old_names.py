@@ -1,4 +1,4 @@
-"""The module names of GPUTaskScheduler, so that files written for it run as they are where it is not installed."""
+"""GPUTaskScheduler's names: its modules and the base class of its tasks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+# ---- old names ----
+
+
 PACKAGE = "gpu_task_scheduler"
 HOMES = {
-    "gpu_task": {"GPUTask": "gputui.python.user_code.gpu_task"},
-    "config_manager": {"ConfigManager": "gputui.python.user_code.configs"},
+    "gpu_task": {"GPUTask": "gputui.python.user_code.old_names"},
+    "config_manager": {"ConfigManager": "gputui.python.user_code.bundle"},
     "gpu_task_scheduler": {"GPUTaskScheduler": "gputui.tasks"},
 }
 
@@ -36,3 +39,24 @@ def lend_old_names() -> None:
         lent = _Lent(f"{PACKAGE}.{name}")
         sys.modules[lent.__name__] = lent
         setattr(package, name, lent)
+
+
+# ---- The class that users of GPUTaskScheduler derive their tasks from ----
+
+
+class GPUTask:
+    """One test instance. Derive from it and write `main`; it runs in the job's own process.
+
+    `_config` holds the parameters of this instance, `_work_dir` is the path of its result folder.
+    """
+
+    def __init__(self, config: dict[str, Any], work_dir: str) -> None:
+        self._config = config
+        self._work_dir = work_dir
+
+    def required_env(self) -> dict[str, str]:
+        """Environment variables the task needs; asked before it runs, and set before anything is imported again."""
+        return {}
+
+    def main(self) -> None:
+        """The work itself."""

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .modules import Reached, load_file
+from .modules import Reached, load_file, sentence
 from .old_names import lend_old_names
-from .sentences import sentence
 
 LOOKED_FOR = ("config", "yielder")
 

@@ -1,4 +1,4 @@
-"""A task's result folder: made with a note in it, so that a half-done one is never taken for a finished one."""
+"""A task's result folder and scheduler.log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import os
 import stat
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from .modules import words
+
+# ---- A task's result folder ----
+
 
 NOTE = ".gputui-task"
 STARTED, SUCCEEDED = "started", "succeeded"
@@ -112,3 +120,37 @@ def follow_log(path: str) -> None:
         os.replace(fresh, path)
     except OSError as error:
         print(f"gputui: {path} cannot be written: {error.strerror}; the output is in {written}", file=sys.stderr)
+
+
+# ---- scheduler.log ----
+
+
+class SchedulerLog:
+    """Written by each task's own process, so that it does not matter who schedules. None: there is none."""
+
+    def __init__(self, path: str | None, task: str, who: str | None = None) -> None:
+        """`who`: instead of the GPU that this process has."""
+        self._path = path
+        self._task = task
+        self._who = who or f"gpu{os.environ.get('CUDA_VISIBLE_DEVICES', '')}"
+
+    def write(self, verb: str, why: str = "") -> None:
+        if self._path is None:
+            return
+        moment = time.strftime("%a, %d %b %Y %H:%M:%S")
+        line = f"{moment} gputui INFO {self._who} {verb} task {self._task}{why}\n"
+        with suppress(OSError), open(self._path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(line)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """How the task ended. One that is killed leaves no line: it did not finish."""
+        try:
+            yield
+        except SystemExit as leaving:
+            self.write(*(("finishes",) if leaving.code in (None, 0) else ("fails", f": exit code {leaving.code}")))
+            raise
+        except BaseException as error:
+            self.write("fails", f": {words(error)}")
+            raise
+        self.write("finishes")

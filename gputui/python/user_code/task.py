@@ -10,12 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from . import bundle as bundles
-from .modules import NotFound, found, load_main
+from .modules import NotFound, found, keepsake, load_main, told
 from .old_names import lend_old_names
-from .places import keepsake
-from .result_folder import ResultNote, follow_log, make_folder, occupy
-from .scheduler_log import SchedulerLog
-from .tracebacks import told
+from .result_folder import ResultNote, SchedulerLog, follow_log, make_folder, occupy
 
 BUNDLE, BEGUN = "GPUTUI_TASKS", "GPUTUI_TASK_BEGUN"
 NOT_PICKLED = "-"

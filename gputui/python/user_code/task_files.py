@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import bundle
-from .configs import QuietConfigManager
+from .bundle import QuietConfigManager
 from .modules import MAIN, NotFound, whereabouts
 from .reader import FileRefused, LoadedFile
 

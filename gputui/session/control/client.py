@@ -1,7 +1,4 @@
-"""Talking to a session from any process: to its owner over the socket, or, with no owner, to the store itself.
-
-The session's code is loaded only when there is no owner to do the work.
-"""
+"""Finding a session and talking to its owner over the socket."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gputui.session.messages.socket_requests import (
+from gputui.session.messages import (
     HEADER,
     LARGEST_FRAME,
     VERSION,
@@ -24,6 +21,9 @@ from gputui.session.messages.socket_requests import (
     framed,
     reply_type,
 )
+
+# ---- Talking to a session from any process ----
+
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -211,7 +211,7 @@ class Client:
     def _mend(self) -> None:
         """Its folder is not quite as it was made, or has an odd name."""
         from gputui.session.errors import SessionError
-        from gputui.session.files.paths import Paths, refuse_unwritable_name
+        from gputui.session.session_dir import Paths, refuse_unwritable_name
 
         paths = Paths(self.root)
         try:
@@ -252,7 +252,7 @@ class Client:
 
     def _ask_store(self, request: OwnerRequest[T], request_id: str) -> list[T] | None:
         """Takes the lock, recovers and answers from the store; None: somebody else is just taking it."""
-        from .direct import ask_store
+        from gputui.session.ownership.acquisition import ask_store
 
         return ask_store(self.root, request, request_id)
 
@@ -262,6 +262,76 @@ class Client:
         start_keeper_and_wait(self.root)
 
     def _who_holds_it(self) -> str:
-        from .holder import holder_sentence
+        from gputui.session.ownership.acquisition import holder_sentence
 
         return holder_sentence(self.root)
+
+
+# ---- Which session a verb means ----
+
+
+NAMES = ("gputui_run", "hog_run")
+PRIVATE = ".gputui"
+JOINING = ("add", "ls", "show")
+"""The verbs that join the session of the job they are called in."""
+
+
+class NeedsSession(ClientError):
+    """Inside a job this verb must be told which session it means."""
+
+
+def chosen(verb: str, named: str | None = None) -> str:
+    """The session's folder; NoSession says how to begin one."""
+    if named:
+        return _named(named)
+    joined = os.environ.get("GPUTUI_SESSION")
+    if "GPUTUI_RUN" in os.environ and verb not in JOINING:
+        here = f" (this job's is {joined})" if joined else ""
+        raise NeedsSession(f"inside a job, gputui {verb} acts only on the session named by --session{here}")
+    if joined:
+        return _named(joined)
+    session = nearest(os.getcwd(), os.path.expanduser("~")) or _configured()
+    if session is None:
+        raise NoSession("there is no session here; begin one with: gputui run FILE, or: gputui add -- COMMAND")
+    return session
+
+
+def _named(folder: str) -> str:
+    """The session's folder, or the folder it is in."""
+    root = os.path.abspath(folder)
+    return root if os.path.lexists(os.path.join(root, PRIVATE)) else (_in(root, NAMES) or root)
+
+
+def nearest(start: str, home: str) -> str | None:
+    """Upward to the git root. A session in the home folder is meant only by whoever stands right there."""
+    folder = os.path.realpath(start)
+    ends = (os.path.realpath(home), os.sep)
+    session = _in(folder, NAMES)
+    while session is None and folder not in ends:
+        session = folder if is_session(folder) else _in(folder, NAMES)
+        if os.path.lexists(os.path.join(folder, ".git")):
+            break
+        folder = os.path.dirname(folder)
+    return session
+
+
+def _in(folder: str, names: tuple[str, ...]) -> str | None:
+    paths = (os.path.join(folder, name) for name in names)
+    return next((path for path in paths if is_session(path)), None)
+
+
+def is_session(folder: str) -> bool:
+    """A session of this user; somebody else's is nobody's business."""
+    me = os.getuid()
+    try:
+        return os.stat(folder).st_uid == me and os.lstat(os.path.join(folder, PRIVATE)).st_uid == me
+    except OSError:
+        return False
+
+
+def _configured() -> str | None:
+    """The folder that the settings give new sessions, when it is another one."""
+    from gputui.session.config import load
+
+    folder = os.path.abspath(os.path.expanduser(str(load().get("output_dir")[0])))
+    return folder if is_session(folder) else None

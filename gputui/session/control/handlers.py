@@ -10,52 +10,62 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gputui import __version__
+from gputui.core.amounts import counted
 from gputui.core.events import Refusal
-from gputui.core.job import Job, JobId, StateName, Waiting
-from gputui.core.snapshot import Snapshot
-from gputui.core.states import FAILURES
-from gputui.core.views.amounts import counted
-from gputui.core.views.caution import crashed_jobs
-from gputui.core.views.outlook import any_can_start, starts_jobs
-from gputui.core.views.why import why
+from gputui.core.job import FAILURES, Job, JobId, StateName, Waiting
+from gputui.core.snapshot import Snapshot, crashed_jobs
 from gputui.session.devices.samplers import held_by
 from gputui.session.errors import CommitFailed
-from gputui.session.messages.replies import (
-    Followed,
-    LanesShown,
-    LayoutShown,
-    Listed,
-    ListedRows,
-    OwnerShown,
-    PickedJob,
-    PickedJobs,
-    SessionStatus,
-    ShownJob,
-)
-from gputui.session.messages.result_requests import ResultsQuestion, SummaryQuestion
-from gputui.session.messages.socket_requests import (
+from gputui.session.event_loop import OwnerGone, Ticket
+from gputui.session.messages import (
+    VERSION,
     Commands,
     Curves,
     Follow,
+    Followed,
     HandOver,
     Lanes,
+    LanesShown,
+    LayoutShown,
     Leave,
+    Listed,
+    ListedRows,
     Listing,
+    LookRequest,
+    OwnerShown,
+    PickedJob,
+    PickedJobs,
     PickJobs,
+    SessionStatus,
     Show,
+    ShownJob,
 )
-from gputui.session.messages.watch_requests import LookRequest
-from gputui.session.owner.reload_plan import reload_plan
 from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
-from gputui.session.owner.ticket import OwnerGone, Ticket
+from gputui.session.reloading import reload_plan
+from gputui.session.result_requests import ResultsQuestion, SummaryQuestion
+from gputui.views.status import any_can_start, starts_jobs
+from gputui.views.waiting import why
 
-from . import wire
-from .json_shapes import listed_job, row, scheduler_shown, shown_attempt, shown_job, shown_lanes, story_lines
-from .result_json import attempt_results, job_results, main_metric, points_of
-from .result_questions import told_results, told_summary
+from . import server
+from .answers import (
+    attempt_results,
+    job_results,
+    listed_job,
+    main_metric,
+    points_of,
+    row,
+    scheduler_shown,
+    shown_attempt,
+    shown_job,
+    shown_lanes,
+    story_lines,
+    told_results,
+    told_summary,
+)
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
+
 
 EXPLAINED = 300
 """So many waiting jobs are told in full why they wait; further back only how many are ahead."""
@@ -73,15 +83,15 @@ class Desk:
 
     def answer(self, body: bytes, reply: Reply) -> None:
         try:
-            request = wire.decode(body)
+            request = server.decode(body)
         except msgspec.MsgspecError as error:
-            reply(wire.no("bad_request", f"the request is not understood: {error}"))
+            reply(server.no("bad_request", f"the request is not understood: {error}"))
             return
         self.answer_request(request, reply)
 
-    def answer_request(self, request: wire.SocketRequest, reply: Reply) -> None:
-        if request.v != wire.VERSION:
-            reply(wire.no("bad_request", f"the owner (gputui {__version__}) speaks another version"))
+    def answer_request(self, request: server.SocketRequest, reply: Reply) -> None:
+        if request.v != VERSION:
+            reply(server.no("bad_request", f"the owner (gputui {__version__}) speaks another version"))
             return
         ask = request.ask
         match ask:
@@ -92,13 +102,13 @@ class Desk:
             case ResultsQuestion() | SummaryQuestion():
                 self._tell_results(ask, reply)
             case HandOver() | Leave() | LookRequest():
-                reply(wire.no("bad_request", "that is asked over the socket only"))
+                reply(server.no("bad_request", "that is asked over the socket only"))
             case _:
                 self._read(ask, reply)
 
     # Requests that change something
 
-    def _write(self, uuid: str, ask: wire.Write, reply: Reply) -> None:
+    def _write(self, uuid: str, ask: server.Write, reply: Reply) -> None:
         before = self._owner.reply_to(uuid)
         if before is not None:
             reply(before)
@@ -119,13 +129,13 @@ class Desk:
 
     # Requests that only look
 
-    def _read(self, ask: wire.Read, reply: Reply) -> None:
+    def _read(self, ask: server.Read, reply: Reply) -> None:
         try:
-            reply(wire.ok(self._seen(ask)))
+            reply(server.ok(self._seen(ask)))
         except Refusal as refusal:
-            reply(wire.no("refused", str(refusal)))
+            reply(server.no("refused", str(refusal)))
 
-    def _seen(self, ask: wire.Read) -> Any:
+    def _seen(self, ask: server.Read) -> Any:
         match ask:
             case Show():
                 return self._show(ask)
@@ -203,16 +213,16 @@ class Desk:
             try:
                 return listed()
             except Exception as error:
-                return wire.no("internal", f"the owner failed at this: {error!r}")
+                return server.no("internal", f"the owner failed at this: {error!r}")
 
         def listed() -> bytes:
             jobs_with_why = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
             head = self._head(snapshot)
             if ask.rows:
                 rows = [row(job, job_results(snapshot, job), why) for job, why in jobs_with_why]
-                return wire.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
+                return server.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
             jobs = [listed_job(job, owner.folders, job_results(snapshot, job), why) for job, why in jobs_with_why]
-            return wire.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
+            return server.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
 
         owner.loop.run_in_thread(make, reply)
 
@@ -223,12 +233,12 @@ class Desk:
         def make() -> bytes:
             try:
                 if isinstance(ask, ResultsQuestion):
-                    return wire.ok(told_results(snapshot, ask.metric, ask.top))
-                return wire.ok(told_summary(snapshot, ask.metric, ask.left, spans))
+                    return server.ok(told_results(snapshot, ask.metric, ask.top))
+                return server.ok(told_summary(snapshot, ask.metric, ask.left, spans))
             except Refusal as refusal:
-                return wire.no("refused", str(refusal))
+                return server.no("refused", str(refusal))
             except Exception as error:
-                return wire.no("internal", f"the owner failed at this: {error!r}")
+                return server.no("internal", f"the owner failed at this: {error!r}")
 
         owner.loop.run_in_thread(make, reply)
 
@@ -275,15 +285,15 @@ class Desk:
 
 def _answer(ticket: Ticket[Any]) -> bytes:
     try:
-        return wire.ok(ticket.outcome())
+        return server.ok(ticket.outcome())
     except CommitFailed as not_durable:
-        return wire.no("not_durable", str(not_durable))
+        return server.no("not_durable", str(not_durable))
     except Refusal as refusal:
-        return wire.no("refused", str(refusal))
+        return server.no("refused", str(refusal))
     except OwnerGone as gone:
-        return wire.no("internal", str(gone))
+        return server.no("internal", str(gone))
     except Exception as error:
-        return wire.no("internal", f"the owner failed at this: {error!r}")
+        return server.no("internal", f"the owner failed at this: {error!r}")
 
 
 def _far_back(job: Job, ahead: dict[JobId, int]) -> str | None:

@@ -1,8 +1,4 @@
-"""The control socket: framed requests from this user's own processes; nobody can hold up the owner.
-
-Every connection is read and written only as far as the kernel takes it. A client that sends nonsense is told so and
-put out; one that sends or reads too slowly is put out when its time is over.
-"""
+"""The control socket: framed requests from this user's own processes, and their encoding."""
 
 from __future__ import annotations
 
@@ -12,11 +8,95 @@ import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
-from gputui.session.files.paths import Paths
-from gputui.session.owner.loop import Loop, Timer
+import msgspec
 
-from . import wire
+from gputui.session.event_loop import Loop, Timer
+from gputui.session.messages import (
+    HEADER,
+    LARGEST_FRAME,
+    VERSION,
+    Commands,
+    Curves,
+    CurvesToDraw,
+    Follow,
+    HandOver,
+    JobInFull,
+    Lanes,
+    Leave,
+    Listing,
+    PickJobs,
+    SentRequest,
+    Show,
+    SpansToShow,
+    StatusQuestion,
+    WatchRequest,
+    WhyJobsWait,
+    framed,
+)
+from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
+from gputui.session.result_requests import ResultsQuestion, SummaryQuestion
+from gputui.session.session_dir import Paths
+
+# ---- What an owner takes in from its control socket, and what it writes there ----
+
+
+Write = Commands | Load | Begin | OpenSession | Forget | ChooseMetric
+Read = Listing | Show | PickJobs | StatusQuestion | Lanes | Follow | Sources | Reload | Curves
+Ask = (
+    Commands
+    | Load
+    | Begin
+    | OpenSession
+    | Forget
+    | ChooseMetric
+    | Listing
+    | Show
+    | PickJobs
+    | StatusQuestion
+    | Lanes
+    | Follow
+    | Sources
+    | Reload
+    | Curves
+    | ResultsQuestion
+    | SummaryQuestion
+    | WatchRequest
+    | WhyJobsWait
+    | JobInFull
+    | CurvesToDraw
+    | SpansToShow
+    | Leave
+    | HandOver
+)
+
+
+class SocketRequest(SentRequest, frozen=True):
+    """One as it is taken in."""
+
+    ask: Ask
+
+
+_decode = msgspec.json.Decoder(SocketRequest).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def decode(body: bytes) -> SocketRequest:
+    """Raises msgspec.MsgspecError."""
+    return _decode(body)
+
+
+def ok(value: Any) -> bytes:
+    return _encode({"v": VERSION, "ok": True, "value": value})
+
+
+def no(kind: str, message: str) -> bytes:
+    return _encode({"v": VERSION, "ok": False, "kind": kind, "message": message})
+
+
+# ---- The control socket ----
+
 
 MOST_CONNECTIONS = 128
 SLOWEST = 60.0
@@ -90,7 +170,7 @@ class Server:
         listener.setblocking(False)
         if _peer_uid(listener) not in (os.getuid(), 0):
             with suppress(OSError):
-                listener.send(wire.framed(wire.no("refused", "this session is another user's")))
+                listener.send(framed(no("refused", "this session is another user's")))
             listener.close()
             return
         if len(self._connections) >= MOST_CONNECTIONS:
@@ -132,7 +212,7 @@ class ClientConnection:
             return
         if self._outgoing:
             raise RuntimeError("a request was answered twice")
-        self._outgoing = memoryview(wire.framed(body))
+        self._outgoing = memoryview(framed(body))
         self.waiting_since = time.monotonic()
         self._loop.add_writer(self.socket.fileno(), self._write)
 
@@ -168,16 +248,16 @@ class ClientConnection:
 
     def _hand_on(self) -> None:
         """One request at a time: while it is answered nothing more is read."""
-        if len(self._incoming) < wire.HEADER.size:
+        if len(self._incoming) < HEADER.size:
             return
-        (length,) = wire.HEADER.unpack_from(self._incoming)
-        end = wire.HEADER.size + length
-        if length > wire.LARGEST_FRAME:
+        (length,) = HEADER.unpack_from(self._incoming)
+        end = HEADER.size + length
+        if length > LARGEST_FRAME:
             self._loop.remove_reader(self.socket.fileno())
             self._parting = True
-            self.reply(wire.no("bad_request", "that is no request, or one that is too large"))
+            self.reply(no("bad_request", "that is no request, or one that is too large"))
         elif len(self._incoming) >= end:
-            body = bytes(self._incoming[wire.HEADER.size : end])
+            body = bytes(self._incoming[HEADER.size : end])
             del self._incoming[:end]
             self._loop.remove_reader(self.socket.fileno())
             self.waiting_since = float("inf")

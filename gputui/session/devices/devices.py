@@ -11,26 +11,30 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gputui.core.attempts.traces import Usage
-from gputui.core.cards import DeviceFacts
 from gputui.core.events import DevicesSeen
-from gputui.core.job import Job, JobId
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.job import Job, JobId, Usage
+from gputui.core.lanes import DeviceFacts, DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.gpus.hardware import find_hardware
-from gputui.gpus.identity import find
+from gputui.gpus.hardware import find, find_hardware
 from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import Sample
+from gputui.gpus.sampler_process import SamplerWatch
 from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
-from gputui.gpus.watch import SamplerWatch
-from gputui.session.owner.loop import Loop
+from gputui.session.event_loop import Loop
 
-from .attribution import holdings, left_behind, ours
-from .cluster_picture import cluster_pictured
-from .device_facts import device_fact, user_name
-from .picture_builder import Known, SessionLanes, pictured
+from .picture import (
+    Known,
+    SessionLanes,
+    cluster_pictured,
+    device_fact,
+    holdings,
+    left_behind,
+    ours,
+    pictured,
+    user_name,
+)
 from .recording import Recording
 from .samplers import Wanted, held_by, kind_of, sampler_for, wanted_for
 

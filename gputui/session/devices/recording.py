@@ -1,30 +1,38 @@
-"""What is remembered of the samples: what attempts used, what devices did, and who kept us off them.
-
-In the owner's thread. The history's file is written in another one, once a minute and at the end; that it is written
-at all also tells the next owner until when there was one.
-"""
+"""The record of samples: usage of attempts and history of devices."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-from gputui.core.attempts.traces import Usage
-from gputui.core.job import Job, JobId
+from gputui.core.job import Job, JobId, Usage
 from gputui.core.scheduler import Scheduler
-from gputui.core.timeline.spans import DeviceUse, SpanRecord
-from gputui.core.views.silence import silence
-from gputui.gpus.history.file import read_history, write_history
-from gputui.gpus.history.shares import DeviceShare, share
-from gputui.gpus.history.tracks import EMPTY, DeviceHistories, HistoryRecorder
-from gputui.gpus.history.warnings import DeviceWarning, noted
-from gputui.gpus.identity import find
+from gputui.core.spans import DeviceUse, SpanRecord
+from gputui.gpus.hardware import find
+from gputui.gpus.history import (
+    EMPTY,
+    DeviceHistories,
+    DeviceShare,
+    DeviceWarning,
+    HistoryRecorder,
+    noted,
+    read_history,
+    share,
+    write_history,
+)
+from gputui.gpus.machine import MachineFacts, MachineReader
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
 from gputui.gpus.strangers import HeldByStrangers, Unusable, Verdict
 from gputui.gpus.usage import DeviceHolding, UsageMeter
-from gputui.session.owner.loop import Loop
+from gputui.process.watch import NoThread, begin
+from gputui.session.event_loop import Loop
+from gputui.views.format import silence
+
+# ---- What is remembered of the samples ----
+
 
 IDLE_AFTER = 600.0
 """Seconds of doing nothing on a card after which a job is remarked upon."""
@@ -161,3 +169,34 @@ def _written_at(path: str) -> float | None:
         return os.stat(path).st_mtime
     except OSError:
         return None
+
+
+# ---- Looks at the machine itself while somebody wants to see it, in a thread that nobody waits for ----
+
+
+LOOK_EVERY = 2.0
+FORGOTTEN_AFTER = 10.0
+"""Seconds after which nobody looks any more, and the thread ends."""
+
+
+class MachineWatch:
+    """`facts` may be asked as often as one likes; the first answers are None."""
+
+    def __init__(self, folder: Callable[[], str]) -> None:
+        self._folder = folder
+        self._newest: MachineFacts | None = None
+        self._asked = 0.0
+        self._thread: threading.Thread | None = None
+
+    def facts(self) -> MachineFacts | None:
+        self._asked = time.monotonic()
+        if self._thread is None or not self._thread.is_alive():
+            with suppress(NoThread):
+                self._thread = begin(self._watch, "gputui-machine")
+        return self._newest
+
+    def _watch(self) -> None:
+        look = MachineReader(self._folder())
+        while time.monotonic() - self._asked < FORGOTTEN_AFTER:
+            self._newest = look.look()
+            time.sleep(LOOK_EVERY if self._newest.busy is not None else LOOK_EVERY / 10)

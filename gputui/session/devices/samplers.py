@@ -1,8 +1,10 @@
-"""Which sampler shows the devices of a set of lanes. Owns that choice; what the samples mean is for others."""
+"""Which sampler shows the devices, also where there is no session."""
 
 from __future__ import annotations
 
 import os
+import pwd
+import threading
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
@@ -12,10 +14,16 @@ from gputui.core.job import Job, JobId, Running, Stopping, Suspended
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 from gputui.gpus.hardware import driver_present
-from gputui.gpus.process import ProcessSampler
-from gputui.gpus.sample import Sampler
+from gputui.gpus.history import HistoryRecorder, noted, share
+from gputui.gpus.picture import DevicesPicture
+from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler
+from gputui.gpus.sampler_process import ProcessSampler, SamplerWatch
+from gputui.process.watch import begin
+from gputui.session.event_loop import Loop
 
-from .gpu_use import FILE
+from .picture import FILE, Known, without_session
+
+# ---- Which sampler shows the devices of a set of lanes ----
 
 
 def kind_of(lanes: Iterable[Lane]) -> DeviceKind | None:
@@ -59,7 +67,7 @@ def sampler_for(wanted: Wanted, scheduler: Scheduler, session: str, folder: Call
     if wanted.kind is DeviceKind.GPU:
         return ProcessSampler()
     if wanted.kind is DeviceKind.SLURM:
-        from .cluster_sampler import ClusterSampler
+        from .cluster import ClusterSampler
 
         held = partial(_figures, scheduler, folder)
         return ClusterSampler(held, session, partition=wanted.partition, asks=wanted.nodes)
@@ -99,3 +107,67 @@ def _roots(scheduler: Scheduler) -> dict[int, int]:
         if isinstance(state, Running | Suspended | Stopping) and state.pid is not None:
             roots[lane] = state.pid
     return roots
+
+
+# ---- The devices where there is no session ----
+
+
+class Monitor:
+    """From `start` to `close`; `close` never waits for a driver that hangs."""
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
+        self._kind = DeviceKind.GPU if driver_present() else DeviceKind.CPU
+        self.picture: DevicesPicture = without_session(None, self._kind)
+        """Any thread may look at it."""
+        self._history = HistoryRecorder()
+        self._user = _own_name()
+        self._loop = Loop()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Raises NoThread."""
+        self._thread = begin(self._run, "gputui-monitor")
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        watch = SamplerWatch(self._loop, self._sampler(), self._deliver)
+        try:
+            self._loop.run()
+        finally:
+            watch.close()
+            self._loop.close()
+
+    def _sampler(self) -> Sampler:
+        if self._kind is DeviceKind.GPU:
+            return ProcessSampler()
+        from gputui.gpus.cpu import CpuSampler
+
+        return CpuSampler(())
+
+    def _deliver(self, sample: Sample) -> None:
+        """Where there is no session, ours is what this user runs."""
+        shares = {device.key: share(device, self._is_mine, held=_is_lane(device)) for device in sample.devices}
+        self._history.observe(sample, shares)
+        warnings = noted(sample, self._history.warned)
+        facts = Known(shares=shares, warnings=warnings, history=self._history.frozen())
+        self.picture = without_session(sample, self._kind, facts)
+        self._on_change()
+
+    def _is_mine(self, process: ProcessSample) -> bool:
+        return process.user == self._user
+
+
+def _is_lane(device: DeviceSample) -> bool:
+    return device.uuid.startswith("CPU-")
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,25 +1,59 @@
-"""Does what the scheduler instructed: gives a placed job its folder, environment and files, and trees their signals."""
+"""Starting placed jobs: folder, environment, command line."""
 
 from __future__ import annotations
 
 import errno
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from shlex import quote
 
-from gputui.core.events import AttemptEnded, NoRoom, NotStarted, Outcome, Settings
-from gputui.core.instructions import ContinueTree, Instruction, KillTree, Start, SuspendTree, Terminate, Withdraw
-from gputui.core.job import EngineName, Job, Placed
+from gputui.core.events import (
+    AttemptEnded,
+    ContinueTree,
+    Instruction,
+    KillTree,
+    NoRoom,
+    NotStarted,
+    Outcome,
+    Settings,
+    Start,
+    SuspendTree,
+    Terminate,
+    Withdraw,
+)
+from gputui.core.job import EngineName, Job, JobSpec, Placed
 from gputui.core.lanes import Lane
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import ClusterWishes, Engine, Launch, Report
+from gputui.python.user_code.modules import USER_CODE
 from gputui.session.devices.devices import Devices
 from gputui.session.environment import captured, defaults, told, visible
 from gputui.session.errors import NotOurs
-from gputui.session.files.folders import Folders
-from gputui.session.files.paths import Paths
+from gputui.session.job_folders import Folders
+from gputui.session.session_dir import Paths
 from gputui.session.store.store import Store
+from gputui.sources.yielder import python_of
 
-from .command_line import command_line
+# ---- What a shell is given to run ----
+
+
+CALLER = os.path.join(USER_CODE, "call_task.py")
+
+
+def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
+    if spec.task:
+        python = "python3" if spec.wrap else quote(python_of(environment))
+        called = f"{python} {quote(CALLER)} {quote(spec.task)} {quote(spec.command)}"
+        return f"{spec.wrap} {called}" if spec.wrap else called
+    if not spec.wrap:
+        return spec.command
+    login = " -l" if spec.login_shell else ""
+    return f"{spec.wrap} {quote(spec.shell or 'bash')}{login} -c {quote(spec.command)}"
+
+
+# ---- Does what the scheduler instructed ----
+
 
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
 

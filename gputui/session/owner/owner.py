@@ -1,52 +1,85 @@
-"""The owner: the one process that holds a session's lock and runs its scheduler, in a thread of its own.
-
-It works in turns (turn.py); this is what other threads may ask of it, and how its thread begins and ends.
-"""
+"""The owner: the one process that holds a session's lock and runs its scheduler."""
 
 from __future__ import annotations
 
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from gputui.core.book import Book
 from gputui.core.events import SetLanes
-from gputui.core.job import JobId
+from gputui.core.job import Job, JobId
 from gputui.core.lanes import Lane
 from gputui.core.results import Curve, JobResults
 from gputui.core.scheduler import Moment
 from gputui.core.snapshot import Snapshot
-from gputui.core.timeline.spans import RecordedSpan
-from gputui.core.views.outlook import goes_on
-from gputui.core.views.standing import standing
-from gputui.engines.protocol import EngineFactory
+from gputui.core.spans import RecordedSpan
+from gputui.core.steps import Step, reached
+from gputui.engines.protocol import EngineFactory, Since, Survivor
 from gputui.gpus.picture import DevicesPicture
-from gputui.process.threads import NoThread, begin
-from gputui.session.devices.gpu_file import GpuFile
+from gputui.process.watch import NoThread, begin
+from gputui.session.devices.lane_changes import GpuFile
 from gputui.session.engine_choice import engines
 from gputui.session.errors import SessionError
-from gputui.session.feeds.feeds import Feeds
-from gputui.session.files.last_look import LastLook, leave_look
-from gputui.session.files.layouts import Layout
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import Commands
-from gputui.session.ownership.lock import Lock, OwnerKind
+from gputui.session.event_loop import Ticket, Work
+from gputui.session.feeds import Feeds
+from gputui.session.job_folders import Folders
+from gputui.session.layouts import Layout
+from gputui.session.loading import SourceRecord
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.messages import Commands
+from gputui.session.saved_state import LastLook, forget_look, leave_look
+from gputui.session.session_dir import Paths
 from gputui.session.store.backup import Backups
 from gputui.session.store.opening import open_session
-from gputui.session.store.source_record import SourceRecord
 from gputui.session.store.store import Identity
+from gputui.views.status import goes_on, standing
 
-from .closing import take_all
-from .folder_check import FolderCheck
 from .hang_watch import watch_for_hangs
-from .parts import Parts
-from .publication import Publication
-from .survivors import recover
-from .ticket import Ticket, Work
-from .turn import Turn
+from .turn import FolderCheck, Parts, Publication, Turn, take_all
+
+# ---- What a new owner must find out before it starts anything ----
+
+
+def recover(parts: Parts) -> None:
+    """In the owner's thread, before its first turn."""
+    reached(Step.RECOVERY_BEGUN)
+    forget_look(parts.ground.paths.private)
+    book, since = parts.scheduler.book, parts.opened.since
+    parts.engine.recover(survivors(book, parts.folders, since=since))
+    parts.engine.gc(all_dead=since is not Since.NOTHING)
+    for job, attempt in unnoted_ends(book, parts.engine.claimed()):
+        parts.info_writer.note(job, over=attempt)
+    reached(Step.RECOVERED)
+
+
+def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:
+    """Every attempt that the store says is under way."""
+    under_way = []
+    for job_id in sorted(book.active):
+        job = book[job_id]
+        assert job.active is not None
+        out = folders.reached(folders.files(job, job.active.attempt).out)
+        placed = job.active
+        under_way.append(Survivor(job=job_id, attempt=placed.attempt, since=since, out=out, engine=placed.engine))
+    return under_way
+
+
+def unnoted_ends(book: Book, claimed: Iterable[tuple[JobId, int]]) -> list[tuple[Job, int]]:
+    """A claim whose attempt has ended is an end that an earlier owner did not live to note."""
+    ends = []
+    for job_id, attempt in claimed:
+        if job_id in book and any(past.number == attempt for past in book[job_id].attempts):
+            ends.append((book[job_id], attempt))
+    return ends
+
+
+# ---- The owner ----
+
 
 T = TypeVar("T")
 

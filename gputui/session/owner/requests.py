@@ -1,6 +1,6 @@
 """Requests that bring an owner jobs and settings, also over a socket. Each is carried out within one turn.
 
-Those that only look, and commands for single jobs, are lighter: `session/messages/socket_requests.py`.
+Those that only look, and commands for single jobs, are lighter: `session/messages.py`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.attempts.cluster import check_lanes
-from gputui.core.events import NodesSeen, PauseKind, Refusal, Resume, SetLanes
+from gputui.core.cluster import check_lanes
+from gputui.core.events import Mode, NodesSeen, PauseKind, Refusal, Resume, SetLanes
 from gputui.core.job import EngineName, JobId, JobSpec
 from gputui.core.lanes import Board, Lane, NodeSize, engine_of
-from gputui.core.mode import Mode
-from gputui.core.results.wanted import wanted_of
+from gputui.core.results import wanted_of
 from gputui.session.errors import CommitFailed
-from gputui.session.files.layouts import Layout
-from gputui.session.files.outfiles import check_outfiles
-from gputui.session.messages.socket_requests import OwnerRequest
-from gputui.session.store.source_record import SourceKind, SourceRecord
+from gputui.session.layouts import Layout, check_outfiles
+from gputui.session.loading import NO_RESULTS, Again, Results, SourceKind, SourceRecord, plan
+from gputui.session.messages import OwnerRequest
+from gputui.session.reloading import ReloadPlan
 
-from .load_plan import NO_RESULTS, Again, Results, plan
-from .reload_plan import ReloadPlan
-
-if TYPE_CHECKING:  # clients load this module too, and need no scheduler
+if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
+    from gputui.session.event_loop import Act
 
-    from .ticket import Act
 
 CLUSTER_OPTIONS = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)

@@ -1,4 +1,4 @@
-"""Becoming the owner of a session, whoever has it now."""
+"""Becoming the owner of a session, serving its socket, and holding it until the end or for one request."""
 
 from __future__ import annotations
 
@@ -7,21 +7,60 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
+import traceback
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
-from gputui.process.folder_id import FolderId
-from gputui.session.control.client import Connection, NoOwner, OwnerStopped, connected, encoded, fresh_id
-from gputui.session.errors import SessionError
-from gputui.session.files.paths import Paths
-from gputui.session.messages.socket_requests import HEADER, TOO_OLD, HandOver, StatusQuestion, framed
+from gputui import __version__
+from gputui.process.directories import FolderId
+from gputui.process.machine import collect_rarely
+from gputui.session import config
+from gputui.session import lock as locks
+from gputui.session.control import server
+from gputui.session.control.client import (
+    ClientError,
+    Connection,
+    NoOwner,
+    OwnerStopped,
+    answer_in,
+    connected,
+    encoded,
+    fresh_id,
+    is_stopped,
+    stopped_sentence,
+)
+from gputui.session.control.handlers import Desk
+from gputui.session.control.server import ClientConnection, Server
+from gputui.session.control.watch import Watchers
+from gputui.session.errors import ConfigError, SessionError
+from gputui.session.event_loop import OwnerGone
+from gputui.session.hooks import Hooks, Reactions
+from gputui.session.layouts import Layout
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.messages import (
+    HEADER,
+    TOO_OLD,
+    Departure,
+    HandOver,
+    Leave,
+    LookRequest,
+    OwnerRequest,
+    StatusQuestion,
+    framed,
+)
+from gputui.session.owner.owner import Owner
+from gputui.session.session_dir import Paths
 from gputui.session.store.store import SCHEMA_VERSION
 
-from . import lock as locks
-from .keeper import spawn_keeper
-from .lock import Lock, OwnerKind
+from .keeper import Waiter, spawn_keeper
+
+# ---- Becoming the owner of a session, whoever has it now ----
+
 
 PATIENCE = 30.0
 
@@ -137,3 +176,255 @@ def _check_age(reply: bytes) -> None:
         answer = json.loads(reply)
         if answer.get("kind") == TOO_OLD:
             raise SessionError(str(answer.get("message")))
+
+
+# ---- A session without an owner, for one request ----
+
+
+T = TypeVar("T")
+
+
+def ask_store(root: str, request: OwnerRequest[T], request_id: str) -> list[T] | None:
+    """The answer in a list; None: somebody else holds the lock now, and can be asked."""
+    paths = Paths(root)
+    collect_rarely()
+    try:
+        paths.check()
+        lock = locks.take(paths)
+        if lock is None:
+            return None
+        try:
+            return [_answered(paths, lock, request, request_id)]
+        finally:
+            lock.release()
+    except SessionError as error:
+        raise ClientError(str(error)) from error
+
+
+def _answered(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: str) -> T:
+    body = encoded(request, request_id)
+    lock.sign(OwnerKind.CLIENT)
+    owner = Owner(paths, lock, OwnerKind.CLIENT, places=False)
+    desk = Desk(owner)
+    replied = threading.Event()
+    replies: list[bytes] = []
+
+    def take(reply: bytes) -> None:
+        replies.append(reply)
+        replied.set()
+
+    owner.start()
+    with suppress(OwnerGone):
+        owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
+        owner.do(lambda act: owner.catch_up()).result()
+        owner.loop.call_soon_threadsafe(lambda: desk.answer(body, take))
+    while not replied.wait(0.1) and owner.alive:
+        pass
+    owner.close()
+    if not replies:
+        raise ClientError(f"the session could not be read: {(owner.failure or 'no answer').splitlines()[-1]}")
+    return answer_in(replies[0], request)
+
+
+# ---- Who holds a session that does not answer, for the sentence that a waiting user reads ----
+
+
+def holder_sentence(root: str) -> str:
+    paths = Paths(root)
+    who = locks.holder(paths)
+    if who is not None and is_stopped(who.pid):
+        return stopped_sentence(who.pid)
+    return f"{locks.busy(paths)} and does not answer"
+
+
+# ---- An owner that others can reach ----
+
+
+QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)
+"""Seconds without work and without a request after which an owning keeper goes; fewer in tests, which wait for it."""
+
+NONSENSE = (msgspec.MsgspecError, RecursionError, UnicodeError)
+
+
+class Serving:
+    """Set up before the owner starts; all else happens in the owner's thread."""
+
+    def __init__(self, owner: Owner, *, keeper: bool = True, keeper_pid: int | None = None) -> None:
+        self._owner = owner
+        self._desk = Desk(owner)
+        self._watchers = Watchers(owner)
+        self._last_request = time.monotonic()
+        """Of somebody who does more than look."""
+        self._server = Server(owner.loop, owner.ground.paths, self._answer, owner.journal.write)
+        self._waiter = Waiter(owner.loop, owner.paths, owner.ground.id, owner.journal) if keeper else None
+        self.handed_over = False
+        """The session belongs to another process now."""
+        self.without_successor = False
+        """Leave nobody behind if there is nothing left to do: set before the owner is told to leave."""
+        self.dismissed: Callable[[], None] = self._go
+        """How this owner goes when the user stops everything; called in the owner's thread."""
+        owner.on_leaving.append(self._leaving)
+        self._set_up_hooks()
+        if self._waiter is not None:
+            if keeper_pid is None:
+                owner.loop.call_soon(self._waiter.start)
+            else:
+                self._waiter.watch(keeper_pid)
+        if owner.kind is OwnerKind.KEEPER:
+            owner.loop.call_later(QUIET_FOR, self._go_if_idle)
+
+    def _set_up_hooks(self) -> None:
+        """From the user's own file; one that cannot be read costs the hooks, never the session."""
+        owner = self._owner
+        try:
+            settings = config.load()
+        except ConfigError as error:
+            owner.journal.write(f"no hooks are run: {error}")
+            return
+        hooks = Hooks(owner.loop, settings, owner.paths.root, owner.journal.write)
+        if hooks.wanted:
+            owner.on_turn.append(Reactions(hooks, owner.folders, owner.snapshot).look)
+            owner.on_leaving.append(hooks.close)
+
+    @property
+    def keeper_pid(self) -> int | None:
+        return self._waiter.pid if self._waiter is not None else None
+
+    def _answer(self, body: bytes, connection: ClientConnection) -> None:
+        """Whatever a request brings about, the owner survives it."""
+        try:
+            self._answer_request(server.decode(body), connection)
+        except NONSENSE as error:
+            connection.reply(server.no("bad_request", f"the request is not understood: {error}"))
+        except Exception as error:
+            self._owner.journal.write(traceback.format_exc())
+            connection.reply(server.no("internal", f"the owner failed at this: {error!r}"))
+
+    def _answer_request(self, request: server.SocketRequest, connection: ClientConnection) -> None:
+        if isinstance(request.ask, LookRequest):
+            self._watchers.answer(request.ask, connection.reply)
+            return
+        self._last_request = time.monotonic()
+        match request.ask:
+            case HandOver(schema=schema) if schema < SCHEMA_VERSION:
+                # Handed over to somebody who cannot open it, the session would have no owner at all.
+                connection.reply(server.no(TOO_OLD, f"gputui {__version__} owns this session; upgrade this one"))
+            case HandOver(force=force):
+                self._hand_over(connection, force=force)
+            case Leave(stop=stop):
+                self._leave(connection, stop=stop)
+            case _:
+                self._desk.answer_request(request, connection.reply)
+
+    # Going
+
+    def _hand_over(self, connection: ClientConnection, *, force: bool) -> None:
+        """The lock is never let go: the next owner gets the very descriptor that holds it."""
+        if self._owner.kind is not OwnerKind.KEEPER and not force:
+            connection.reply(server.no("refused", f"the session is open in gputui {self._owner.kind}"))
+            return
+        if self.handed_over:
+            connection.close()  # another was faster, and can be asked next
+            return
+        self.handed_over = True
+        # Its own keeper goes now: the one that waits for the taker must not think that it is one too many.
+        self._owner.lock.sign(OwnerKind.CLIENT)
+        taker = connection.release()
+        self._owner.last_act = lambda: self._pass_lock(taker)
+        self._owner.leave()
+
+    def _pass_lock(self, taker: socket.socket) -> None:
+        reply = framed(server.ok({"lock": True}))
+        descriptor = array.array("i", [self._owner.lock.fd])
+        try:
+            taker.settimeout(5.0)
+            taker.sendmsg([reply], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptor)])
+        except OSError as error:
+            self._owner.journal.write(f"nobody was there to take the session: {error}")
+            with suppress(OSError):
+                spawn_keeper(self._owner.paths.root, wait=True, folder=self._owner.ground.id)
+        taker.close()
+
+    def _leave(self, connection: ClientConnection, *, stop: bool) -> None:
+        if self._owner.kind is not OwnerKind.KEEPER and not stop:
+            connection.reply(server.no("refused", f"the session is open in gputui {self._owner.kind}; leave it there"))
+        elif self._owner.goes_on():
+            connection.reply(server.no("refused", "there is work to do still"))
+        else:
+            connection.reply(server.ok(Departure(leaving=True)))
+            self._owner.loop.call_later(0.05, self.dismissed)
+
+    def _go_if_idle(self) -> None:
+        quiet = time.monotonic() - self._last_request > QUIET_FOR
+        if quiet and not self._owner.snapshot.trouble and not self._owner.goes_on():
+            self._go()
+        else:
+            self._owner.loop.call_later(QUIET_FOR / 2, self._go_if_idle)
+
+    def _go(self) -> None:
+        self.without_successor = True
+        self._owner.leave()
+
+    def _leaving(self) -> None:
+        """In the owner's thread, after its last turn: whatever was said to be added by then is seen here."""
+        self._server.close()
+        if self._waiter is None:
+            return
+        may_end = self.without_successor or not self._owner.began
+        if self.handed_over or self._owner.ousted or (may_end and not self._owner.goes_on()):
+            self._waiter.end()
+        else:
+            self._waiter.ensure()
+
+
+# ---- Holding a session ----
+
+
+class Holding:
+    """A session that this process owns: its scheduler, its socket, its waiting keeper."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        kind: OwnerKind,
+        *,
+        layout: Layout | None = None,
+        keeper: bool = True,
+        force: bool = False,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Raises Owned if an app or a run has the session, unless it is taken by force."""
+        made_folder = paths.create()
+        self._ownership = become_owner(paths, kind, keeper=keeper, force=force)
+        try:
+            self.owner = Owner(
+                paths, self._ownership.lock, kind, layout=layout, made_folder=made_folder, on_change=on_change
+            )
+            self.serving = self._served(keeper=keeper)
+        except BaseException:
+            self._ownership.lock.release()
+            raise
+
+    def _served(self, *, keeper: bool) -> Serving:
+        try:
+            return Serving(self.owner, keeper=keeper, keeper_pid=self._ownership.keeper)
+        except BaseException:
+            self.owner.close()
+            raise
+
+    def let_go(self, *, without_successor: bool) -> None:
+        """Jobs run on. `without_successor`: no keeper is left behind when there is nothing for it to do."""
+        self.serving.without_successor = without_successor
+        try:
+            self.owner.close()
+        finally:
+            self._ownership.lock.release()  # handed over: the taker has a descriptor of its own
+
+    def why_gone(self) -> str:
+        """For an owner that ended by itself."""
+        if self.serving.handed_over:
+            return "the session was taken over by another gputui, which goes on with it"
+        if self.owner.ousted is not None:
+            return self.owner.ousted
+        failure = (self.owner.failure or "no reason is known").splitlines()[-1]
+        return f"the scheduler failed; its jobs run on: {failure} ({self.owner.paths.log})"

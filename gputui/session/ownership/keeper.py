@@ -1,21 +1,29 @@
-"""Keepers: the process that waits in a blocking lock, so that whatever ends the owner, the session has one again."""
+"""Keepers: the process that waits for the lock and owns the session when the owner dies."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 
-from gputui.process.folder_id import FolderId
+from gputui.process import processes
+from gputui.process.directories import FolderId
 from gputui.process.spawn import spawn
-from gputui.process.watch import Watch
+from gputui.process.watch import NoThread, Watch, begin
+from gputui.session import lock as locks
 from gputui.session.control.client import ClientError, NoOwner, connected
 from gputui.session.environment import captured
-from gputui.session.files.paths import Paths
+from gputui.session.event_loop import Loop, Timer
 from gputui.session.journal import Journal
-from gputui.session.owner.loop import Loop, Timer
+from gputui.session.lock import Holder, OwnerKind
+from gputui.session.session_dir import Paths
+
+# ---- Keepers ----
+
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 LIVED_WELL = 10.0
@@ -136,10 +144,10 @@ def _spawned(root: str) -> int:
 
 def _explain(paths: Paths) -> None:
     """A keeper that went at once either lost the race or could not open the session; the latter is said."""
+    from gputui.session import lock as locks
     from gputui.session.errors import SessionError
-    from gputui.session.store.opening import Layout, open_session
-
-    from . import lock as locks
+    from gputui.session.layouts import Layout
+    from gputui.session.store.opening import open_session
 
     try:
         lock = locks.take(paths)
@@ -151,3 +159,51 @@ def _explain(paths: Paths) -> None:
             lock.release()
     except SessionError as error:
         raise ClientError(str(error)) from error
+
+
+# ---- What a waiting keeper watches besides the lock ----
+
+
+LOOK_EVERY = 0.5
+SETTLED_AFTER = 2.0
+"""An owner that has been there for so long has a waiting keeper of its own."""
+
+
+class Vigil:
+    """A keeper waits for the death of whoever started it. If that one died without owning the session, for instance
+    while the session was being handed to it, the owner has another keeper already."""
+
+    def __init__(self, paths: Paths, starter: int) -> None:
+        self._paths = paths
+        self._starter = starter
+        self._over = threading.Event()
+        with suppress(NoThread):
+            begin(self._watch, "gputui-vigil")
+
+    def end(self) -> None:
+        """The keeper owns now."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        _await_end(self._starter)
+        while not self._over.wait(LOOK_EVERY):
+            holder = locks.holder(self._paths)
+            if holder is not None and self._is_settled(holder):
+                os._exit(0)
+
+    def _is_settled(self, holder: Holder) -> bool:
+        """A client owns for a moment only, and whoever is dead does not own."""
+        if holder.pid in (self._starter, os.getpid()) or holder.kind is OwnerKind.CLIENT:
+            return False
+        return time.time() - holder.since > SETTLED_AFTER and os.path.exists(f"/proc/{holder.pid}")
+
+
+def _await_end(pid: int) -> None:
+    """Of our parent: once it is dead, somebody else is our parent."""
+    if os.getppid() == pid and processes.available():
+        with suppress(OSError):
+            fd = processes.open_process(pid)
+            select.select([fd], [], [])
+            os.close(fd)
+    while os.getppid() == pid:
+        time.sleep(LOOK_EVERY)

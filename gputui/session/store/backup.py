@@ -1,4 +1,4 @@
-"""Copies of the store, made while the owner works, and the way back from a damaged one."""
+"""Copies of the store, and a look at its files without opening it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,73 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
+from typing import Any
 
+import msgspec
+
+from gputui.process.machine import World
 from gputui.session.errors import StoreDamaged, StoreTrouble
-from gputui.session.files.paths import Paths
+from gputui.session.event_loop import Loop
 from gputui.session.journal import Journal
-from gputui.session.owner.loop import Loop
+from gputui.session.session_dir import Paths
 
-from .peek import is_whole
-from .store import Store
+from .store import Identity, Store
+
+# ---- A look at a store's files without opening it ----
+
+
+def home_of(database: str) -> World | None:
+    """Where the session lives, which never changes; None: the file does not tell."""
+    try:
+        row = _asked(database, "SELECT value FROM meta WHERE key='identity'")
+        return msgspec.json.decode(row[0], type=Identity).world if row is not None else None
+    except (sqlite3.Error, msgspec.MsgspecError):
+        return None
+
+
+def is_whole(database: str) -> bool:
+    """Whether the file alone, as it is on the disk, is a sound database."""
+    try:
+        return bool(_asked(database, "PRAGMA quick_check(1)") == ("ok",))
+    except sqlite3.Error:
+        return False
+
+
+def _asked(database: str, question: str) -> Any:
+    connection = sqlite3.connect(f"file:{_quoted(database)}?mode=ro&immutable=1", uri=True)
+    try:
+        return connection.execute(question).fetchone()
+    finally:
+        connection.close()
+
+
+def running_in(database: str) -> str:
+    """How many jobs run there, from a copy."""
+    import shutil
+    import tempfile
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
+            copy = os.path.join(folder, "session.db")
+            for suffix in ("", "-wal"):
+                if os.path.exists(database + suffix):
+                    shutil.copyfile(database + suffix, copy + suffix)
+            store = Store(copy)
+            try:
+                return str(len(store.load().book.active))
+            finally:
+                store.close()
+    except (OSError, StoreDamaged, StoreTrouble):
+        return "some"
+
+
+def _quoted(path: str) -> str:
+    """For a URI; written out because urllib costs more to load than everything else here."""
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in os.fsencode(path))
+
+
+# ---- Copies of the store, made while the owner works, and the way back from a damaged one ----
+
 
 FIRST_AFTER = 1.0
 EVERY = 3600.0

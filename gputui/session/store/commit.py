@@ -1,24 +1,73 @@
-"""Makes what a turn changed durable. What could not be is kept, and offered again with what came since."""
+"""Makes what a turn changed durable; notes a pause where the disk is full."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from gputui.core.events import Drain, Pause, PauseKind
+from gputui.core.events import LEFT_ON_PURPOSE, Drain, Mode, Pause, PauseKind
 from gputui.core.job import JobId
-from gputui.core.mode import LEFT_ON_PURPOSE, Mode
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
 from gputui.session.errors import StoreDamaged, StoreTrouble
+from gputui.session.event_loop import Ticket
 from gputui.session.journal import Journal
-from gputui.session.owner.ticket import Ticket
+from gputui.session.loading import SourceRecord
 
-from .noted_pause import note, noted, prepare
-from .result_rows import ResultRow
-from .source_record import SourceRecord
-from .store import Change, Identity, Store
+from .store import Change, Identity, ResultRow, Store
+
+# ---- A pause that could not be stored, noted where a full disk has room ----
+
+
+SIZE = 16
+"""Bytes; always all of them are written, in place."""
+
+
+def prepare(private: str) -> None:
+    """Takes the file's place on the disk, if there is room."""
+    with suppress(OSError):
+        if not os.path.exists(_file(private)):
+            _write(private, "", os.O_CREAT)
+
+
+def note(private: str, word: str) -> bool:
+    """Durable when it is True; the empty word takes back the one before."""
+    try:
+        _write(private, word)
+    except OSError:
+        return False
+    return True
+
+
+def noted(private: str) -> str:
+    try:
+        return _bytes(private).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _bytes(private: str) -> bytes:
+    with open(_file(private), "rb") as file:
+        return file.read(SIZE)
+
+
+def _write(private: str, word: str, flags: int = 0) -> None:
+    fd = os.open(_file(private), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+    try:
+        os.pwrite(fd, word.encode().ljust(SIZE), 0)
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
+def _file(private: str) -> str:
+    return os.path.join(private, "pause")
+
+
+# ---- Makes what a turn changed durable ----
+
 
 Sources = dict[str, SourceRecord]
 

@@ -1,4 +1,4 @@
-"""Opening a session whose lock we hold: the store and what is in it, whatever state it is in."""
+"""Opening a session whose lock we hold, and whether it may be opened here."""
 
 from __future__ import annotations
 
@@ -9,29 +9,88 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
+from gputui.core.amounts import counted
 from gputui.core.job import EngineName, JobId, Lost
 from gputui.core.scheduler import Scheduler
-from gputui.core.views.amounts import counted
 from gputui.engines.protocol import LEFT_BEHIND, Since
-from gputui.process.folder_id import FolderId
-from gputui.process.memory import collect_rarely
-from gputui.process.world import World, this_world
+from gputui.process.directories import FolderId, is_local
+from gputui.process.machine import World, collect_rarely, this_world
 from gputui.session.environment import captured, digest
-from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
-from gputui.session.files.folders import Folders
-from gputui.session.files.layouts import Layout as Layout
-from gputui.session.files.layouts import taken_numbers
-from gputui.session.files.paths import Paths
+from gputui.session.errors import ForeignSession, SessionError, StoreDamaged, StoreTrouble
+from gputui.session.job_folders import Folders
+from gputui.session.layouts import Layout as Layout
+from gputui.session.layouts import taken_numbers
+from gputui.session.loading import SourceKind
 from gputui.session.registry import remember
+from gputui.session.session_dir import Paths, somebody_lives
 
 from . import backup
+from .backup import home_of, running_in
 from .commit import apply_noted_pause
-from .info_reader import read_notes
-from .rebuild import LOST, begun_unknown, is_behind, read_claims, rebuild, session_of_running, settle_blocked
-from .residence import refuse_far, refuse_other_container, settled, since
-from .source_record import SourceKind
+from .rebuild import (
+    LOST,
+    begun_unknown,
+    is_behind,
+    read_claims,
+    read_notes,
+    rebuild,
+    session_of_running,
+    settle_blocked,
+)
 from .store import Change, Identity, Store
+
+# ---- Where a session lives ----
+
+
+ADOPT = "if nothing of it can run there any more: gputui run --adopt --output-dir {root}"
+
+
+def refuse_far(paths: Paths, here: World) -> None:
+    """Looked up without opening: what is open on another machine must not be touched from this one."""
+    lives = home_of(paths.database)
+    if lives is None or lives.same_machine(here) or is_local(paths.private):
+        return
+    raise ForeignSession(
+        f"{paths.root} lives on {lives.hostname} ({running_in(paths.database)} running): "
+        f"ssh -t {lives.hostname} gputui, or begin another with --output-dir; {ADOPT.format(root=paths.root)}"
+    )
+
+
+def refuse_other_container(paths: Paths, stored: Identity, here: World, running: int) -> None:
+    """While anybody lives there, or it cannot be known: wrappers of gputui 0.1.0 hold nothing."""
+    lives = stored.world
+    if not running or since(stored, here, FolderId.of(paths.private)) is not Since.WORLD_ENDED:
+        return
+    if stored.folder is None or somebody_lives(paths.private):
+        raise ForeignSession(
+            f"{paths.root} lives in another container on {lives.hostname} ({running} running): "
+            f"use it from there, or begin another with --output-dir; {ADOPT.format(root=paths.root)}"
+        )
+
+
+def since(stored: Identity, here: World, folder: FolderId) -> Since:
+    """What attempts that were under way have lived through."""
+    if stored.world.boot != here.boot:
+        return Since.REBOOT
+    if stored.folder not in (None, folder):
+        return Since.COPY
+    return Since.NOTHING if stored.world.same_processes(here) else Since.WORLD_ENDED
+
+
+def settled(stored: Identity, here: World, folder: FolderId, *, in_cluster: bool = False) -> Identity:
+    """As it is from now on. Where processes may bear the name of a session that is not this one, it gets another.
+
+    `in_cluster`: attempts of it go on elsewhere, under its name, whatever became of this machine.
+    """
+    happened = since(stored, here, folder)
+    renamed = happened is Since.COPY or (happened is Since.REBOOT and not in_cluster)
+    return replace(stored, world=here, folder=folder, uuid=uuid.uuid4().hex if renamed else stored.uuid)
+
+
+# ---- Opening a session whose lock we hold ----
+
 
 WENT_DOWN = Lost(LEFT_BEHIND[Since.REBOOT])
 

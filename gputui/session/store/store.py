@@ -1,10 +1,4 @@
-"""The durable queue: one SQLite file, opened only by the holder of the session's lock.
-
-A job is one row; one commit a turn. Adds and what users ask for are flushed to the disk before they are
-acknowledged. Starts and ends survive the death of the process, but are not flushed. A power cut can take them back:
-an attempt of which anything has reached the disk (claim, log, note) is then `lost` at worst and never run again; one
-that began within the file system's commit interval before the cut (5 s on ext4), of which nothing has, may run again.
-"""
+"""The durable queue: one SQLite file, opened only by the holder of the lock."""
 
 from __future__ import annotations
 
@@ -15,20 +9,100 @@ from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.job import Job
 from gputui.core.scheduler import Moment, Record, Scheduler
-from gputui.core.timeline.spans import MOST_SPANS, RecordedSpan, SpanRecord
-from gputui.process.folder_id import FolderId
-from gputui.process.world import World
-from gputui.session.errors import NewerStore, StoreDamaged
-from gputui.session.files.layouts import Former, Layout, ranges
+from gputui.core.spans import MOST_SPANS, RecordedSpan, SpanRecord
+from gputui.process.directories import FolderId
+from gputui.process.machine import World
+from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
+from gputui.session.layouts import Former, Layout, ranges
+from gputui.session.loading import SourceRecord
 
-from . import result_rows
-from .result_rows import ResultRow
-from .source_record import SourceRecord
-from .sqlite_errors import translated
+# ---- SQLite's errors by what can be done about them ----
+
+
+class translated:
+    """SQLite's errors by what can be done about them."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.OperationalError) and _passes(error):
+            raise StoreTrouble(f"the queue cannot be written: {error}") from error
+        if isinstance(error, sqlite3.DatabaseError | msgspec.MsgspecError):
+            raise StoreDamaged(f"the queue's file is damaged: {error}") from error
+
+
+_PASSING = frozenset(
+    (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_INTERRUPT,
+    )
+)  # fmt: skip
+
+
+def _passes(error: sqlite3.OperationalError) -> bool:
+    """The rest is damage: a file that ends too early, a table that is not there, text that is none."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code != sqlite3.SQLITE_IOERR_SHORT_READ and (code & 0xFF) in _PASSING
+
+
+# ---- What the store keeps of an attempt's results ----
+
+
+RESULTS_SCHEMA = """
+CREATE TABLE result(job INTEGER NOT NULL, attempt INTEGER NOT NULL, results BLOB NOT NULL, PRIMARY KEY(job, attempt))
+    WITHOUT ROWID;
+CREATE TABLE series(job INTEGER NOT NULL, attempt INTEGER NOT NULL, series BLOB NOT NULL, state BLOB NOT NULL,
+    PRIMARY KEY(job, attempt));
+CREATE INDEX unfinished_series ON series(job) WHERE length(state) > 0;
+"""
+
+
+class ResultRow(Struct, frozen=True):
+    """One attempt's; packed, for nobody looks into most of them."""
+
+    job: int
+    attempt: int
+    results: bytes
+    series: bytes
+    state: bytes
+    """Empty: the attempt is over and its log was read to the end."""
+
+
+def write_results(db: sqlite3.Connection, rows: Iterable[ResultRow]) -> None:
+    for row in rows:
+        db.execute("INSERT OR REPLACE INTO result VALUES(?, ?, ?)", (row.job, row.attempt, row.results))
+        db.execute("INSERT OR REPLACE INTO series VALUES(?, ?, ?, ?)", (row.job, row.attempt, row.series, row.state))
+
+
+def load_results(db: sqlite3.Connection) -> dict[int, bytes]:
+    """Of each job's newest attempt that has any."""
+    return dict(db.execute("SELECT job, results FROM result ORDER BY job, attempt"))
+
+
+def results_of(db: sqlite3.Connection, job: int) -> list[ResultRow]:
+    """Of all its attempts, the oldest first."""
+    rows = db.execute(
+        "SELECT result.job, result.attempt, results, series, state FROM result JOIN series"
+        " ON result.job=series.job AND result.attempt=series.attempt WHERE result.job=? ORDER BY result.attempt",
+        (job,),
+    )
+    return [ResultRow(*row) for row in rows]
+
+
+def unfinished_results(db: sqlite3.Connection) -> list[tuple[int, int]]:
+    """The attempts whose logs were not read to the end."""
+    return db.execute("SELECT job, attempt FROM series WHERE length(state) > 0").fetchall()
+
+
+# ---- The durable queue ----
+
 
 T = TypeVar("T")
 
@@ -124,7 +198,7 @@ class Store:
         _refuse_newer(self.path, version)
         if version == SCHEMA_VERSION:
             return
-        tables = SCHEMA + result_rows.SCHEMA
+        tables = SCHEMA + RESULTS_SCHEMA
         self._db.executescript(f"BEGIN IMMEDIATE; {tables} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
 
     def close(self) -> None:
@@ -226,7 +300,7 @@ class Store:
             spans = ((span.number, span.until is None, _encode(span).decode()) for span in change.spans)
             many("INSERT OR REPLACE INTO span VALUES(?, ?, ?)", spans)
             run("DELETE FROM span WHERE number <= (SELECT max(number) FROM span) - ?", (MOST_SPANS,))
-        result_rows.write_results(self._db, change.results)
+        write_results(self._db, change.results)
         records = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
         for key, value in records:
             if value is not None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import adding, comparing, devices, jobs, looking, reloading, scheduler
-from .crash import visit_crash
+from . import adding, devices, jobs, looking, scheduler
+from .looking import visit_crash
 
 if TYPE_CHECKING:
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
+
 
 Act = Callable[["MainScreen"], None]
 
@@ -32,7 +33,7 @@ ACTS: dict[str, Act] = {
     "failures": looking.failures,
     "timeline": looking.timeline,
     "summary": looking.summary,
-    "metric": comparing.metric,
+    "metric": looking.metric,
     "copy_command": looking.copy_command,
     "copy_path": looking.copy_path,
     "crash": visit_crash,
@@ -63,7 +64,7 @@ ACTS: dict[str, Act] = {
     "pager": looking.pager,
     "drain_device": devices.drain_or_enable,
     "pause": scheduler.pause,
-    "reload": reloading.reload,
+    "reload": adding.reload,
     "focus_gpus": looking.focus_gpus,
     "focus_queue": looking.focus_queue,
     "focus_log": looking.focus_log,

@@ -1,4 +1,4 @@
-"""Adding jobs from the screen, and changing those that wait."""
+"""Adding jobs from the screen, editing waiting ones, and reloading files."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gputui.core.events import Edit
-from gputui.core.job import Job, JobSpec, Request, Waiting
-from gputui.core.states import predicate
-from gputui.session.devices.device_commands import title, word_of
+from gputui.core.job import Job, JobSpec, Request, Waiting, predicate
+from gputui.session.devices.lane_changes import title, word_of
+from gputui.session.loading import Again, SourceKind, SourceRecord
 from gputui.session.owner.requests import Load, Loaded
-from gputui.sources.pattern import pattern_of
-from gputui.sources.source import specs
-from gputui.sources.sweep import Sweep
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.screens.job_form import JobForm
-from gputui.tui.screens.sweep_form import SweepForm
+from gputui.session.reloading import ReloadPlan, Reread, reload_plan, reread, told
+from gputui.sources.source import BadInput, specs
+from gputui.sources.sweep import Sweep, pattern_of
+from gputui.tui.dialogs.ask import Ask, Choice
+from gputui.tui.dialogs.forms import JobForm, SweepForm
+from gputui.tui.layout import Pane
 
 from .devices import takes_no_jobs
 
 if TYPE_CHECKING:
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
+
+
+# ---- Adding jobs from the screen, and changing those that wait ----
+
 
 HISTORY = 200
 
@@ -105,3 +109,68 @@ def history(main: MainScreen) -> list[str]:
         job: Job = snapshot.jobs[number]
         newest.setdefault(job.spec.command)
     return list(newest)
+
+
+# ---- Reading the session's job files again ----
+
+
+SHOWN = 5
+
+
+def reload(main: MainScreen) -> None:
+    if main.bridge.has_session:
+        main.bridge.look(lambda owner: list(owner.sources.values()), lambda records: _read(main, records))
+    else:
+        main.say("there is no session whose files could be read again")
+
+
+def _read(main: MainScreen, records: list[SourceRecord]) -> None:
+    files = [record for record in records if record.kind is SourceKind.FILE]
+    if not files:
+        main.say("this session was loaded from no file")
+        return
+
+    def work() -> None:
+        """In a thread: a file may be a program that has to run."""
+        try:
+            contents = reread(files)
+        except BadInput as error:
+            sentence = f"{error}; nothing was changed"
+            main.bridge.post(lambda: main.say(sentence, grave=True))
+            return
+        main.bridge.post(lambda: _plan(main, contents))
+
+    main.run_worker(work, thread=True, group="reload", exclusive=True)
+
+
+def _plan(main: MainScreen, contents: Reread) -> None:
+    main.bridge.look(
+        lambda owner: reload_plan(owner.scheduler.book, contents.specs, contents.groups), lambda plan: _ask(main, plan)
+    )
+
+
+def _ask(main: MainScreen, plan: ReloadPlan) -> None:
+    if plan.nothing:
+        main.say("the files say nothing new")
+        return
+    choices = [Choice("all", "y", "apply all of it")]
+    if plan.removes() and plan.load():
+        choices.append(Choice("keep", "k", "apply it, but keep what is gone from the files"))
+
+    def answered(answer: str | None) -> None:
+        if answer is not None:
+            _apply(main, plan, keep_gone=answer == "keep")
+
+    main.ask(Ask("Reload", "\n".join(told(plan, SHOWN)), choices), answered)
+
+
+def _apply(main: MainScreen, plan: ReloadPlan, *, keep_gone: bool) -> None:
+    load = Load(plan.load(), main.environment(), "reload", Again(rerun_failed=False))
+
+    def loaded(_: Loaded) -> None:
+        removes = [] if keep_gone else plan.removes()
+        main.paint()
+        main.send(removes)
+        main.say(f"{len(plan.new)} added, {len(plan.changed)} updated, {len(removes)} removed")
+
+    main.bridge.do(load, loaded, lambda why: main.say(why, grave=True))

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gputui.core.amounts import counted
 from gputui.core.events import SetLanes, UserCommand
 from gputui.core.lanes import DeviceKind
-from gputui.core.views.amounts import counted
 from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.session.devices.device_commands import drain, enable, kill_leftovers, killed, requeued, stoppable, title
+from gputui.session.devices.lane_changes import drain, enable, kill_leftovers, killed, requeued, stoppable, title
+from gputui.session.event_loop import Ticket
 from gputui.session.owner.owner import Owner
-from gputui.session.owner.ticket import Ticket
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.model.words import stake
-from gputui.tui.screens.ask import Ask, Choice
-from gputui.tui.screens.device import DeviceScreen
-from gputui.tui.screens.pick import Item, Pick
-from gputui.tui.widgets.gpus.choices import DeviceChoice
+from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick
+from gputui.tui.dialogs.device import DeviceScreen
+from gputui.tui.gpus.occupants import DeviceChoice
+from gputui.tui.layout import Pane
+from gputui.tui.queue.row_facts import stake
 
 from .jobs import restarts
 
 if TYPE_CHECKING:
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
 
 
 def drain_or_enable(main: MainScreen) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gputui.core.amounts import counted
 from gputui.core.events import (
     Continue,
     Hold,
@@ -34,17 +35,17 @@ from gputui.core.job import (
     Suspended,
     Waiting,
 )
-from gputui.core.views.alerts import is_wanted
-from gputui.core.views.amounts import counted
-from gputui.core.views.outlook import next_in_line
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.model.words import clock, stake
-from gputui.tui.screens.ask import Ask, Choice
+from gputui.tui.dialogs.ask import Ask, Choice
+from gputui.tui.layout import Pane
+from gputui.tui.queue.row_facts import clock, stake
+from gputui.views.alerts import is_wanted
+from gputui.views.status import next_in_line
 
 from .scheduler import order_told
 
 if TYPE_CHECKING:
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
+
 
 PRIORITY_STEP = 10
 SHOWN = 8

@@ -1,27 +1,34 @@
-"""Keys that only look: panes, tabs, filter, order, details, logs, clipboard."""
+"""Keys that only look: panes, tabs, filter, order, details, logs, curves, crashes."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
 from gputui.core.job import JobId
-from gputui.logs.paged import paged_lines
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.model.filtering import Filter
-from gputui.tui.model.rows import Tab
-from gputui.tui.model.sorting import QUEUE_ORDER
-from gputui.tui.screens.sort_prompt import SortPrompt, sort_letters
-from gputui.tui.widgets.logs.job_log import Stream
+from gputui.core.results import Direction, direction_of
+from gputui.core.snapshot import Snapshot
+from gputui.logs.plain import paged_lines
+from gputui.session.owner.requests import ChooseMetric
+from gputui.tui.dialogs.choosers import SortPrompt, sort_letters
+from gputui.tui.layout import Pane
+from gputui.tui.log.pane import Stream
+from gputui.tui.queue.rows import BAD_ENDS, QUEUE_ORDER, Filter, Tab
 
 if TYPE_CHECKING:
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
+
+
+# ---- Keys that only look ----
+
 
 DEFAULT_PAGER = "less -R"
 
@@ -75,13 +82,13 @@ def full_log(main: MainScreen) -> None:
 
 def failures(main: MainScreen) -> None:
     """Imported when it is wanted: most looks at a queue need none of it."""
-    from gputui.tui.screens.failures.view import FailuresView
+    from gputui.tui.views.failures import FailuresView
 
     main.open_view(FailuresView(main))
 
 
 def timeline(main: MainScreen) -> None:
-    from gputui.tui.screens.timeline import TimelineView
+    from gputui.tui.views.timeline import TimelineView
 
     if main.bridge.has_session:
         main.open_view(TimelineView(main))
@@ -176,7 +183,7 @@ def details(main: MainScreen) -> None:
         return
     job = main.job_under_cursor()
     if job is not None:
-        from gputui.tui.screens.details.view import DetailsView
+        from gputui.tui.views.details import DetailsView
 
         main.open_view(DetailsView(main, job.id))
 
@@ -240,3 +247,107 @@ def _feed(words: list[str], lines: Iterator[bytes]) -> None:
             process.stdin.write(first)
             process.stdin.writelines(lines)
             process.stdin.close()
+
+
+# ---- Keys that compare jobs by what they printed ----
+
+
+MOST_LOOKED_AT = 2000
+"""Jobs whose results are looked through for names."""
+
+
+def metric(main: MainScreen) -> None:
+    """Which one jobs are compared by; again: curves."""
+    from gputui.tui.dialogs.choosers import CURVES, MetricChooser
+
+    results = main.snapshot.results
+    looked_at = (results[job] for job, _ in zip(results, range(MOST_LOOKED_AT), strict=False))
+    names = Counter(metric_result.name for job_results in looked_at for metric_result in job_results.metrics)
+    if not names:
+        main.say("no job has printed a result yet, such as val_loss=0.41")
+        return
+    chosen = main.snapshot.metric.name if main.snapshot.metric is not None else None
+
+    def answered(answer: str | None) -> None:
+        if answer == CURVES:
+            curves(main, chosen or next(iter(names)))
+        elif answer is not None and answer != chosen:
+            main.bridge.do(ChooseMetric(answer), lambda _: main.paint(), lambda why: main.say(why, grave=True))
+
+    main.ask(MetricChooser(names.most_common(), chosen), answered)
+
+
+def curves(main: MainScreen, name: str) -> None:
+    """Of the marked jobs; without marks, of the best."""
+    from gputui.tui.views.curves import MOST, CurvesView
+
+    marked = sorted(main.table.marks)
+    jobs, what = (marked, "marked jobs") if marked else (list(main.snapshot.results), "jobs")
+    best = _best(main, jobs, name)[:MOST]
+    if not best:
+        main.say(f"none of the {len(jobs):,} {what} has printed {name}")
+        return
+    several = f"{len(best)} {what}" if len(best) == len(jobs) else f"the best {len(best)} of {len(jobs):,} {what}"
+    main.open_view(CurvesView(main, best, several, name))
+
+
+def _best(main: MainScreen, jobs: list[JobId], name: str) -> list[JobId]:
+    """Those that printed it, the best first."""
+    sign = -1 if direction_of(name) is Direction.UP else 1
+    values = ((job, main.snapshot.results.get(job)) for job in jobs)
+    ranked = [
+        (sign * metric_result.best, job)
+        for job, job_results in values
+        if job_results is not None and (metric_result := job_results.get(name))
+    ]
+    return [job for _, job in sorted(ranked)]
+
+
+# ---- The key that goes to the crash, and back to where the user was ----
+
+
+@dataclass(frozen=True)
+class CrashVisit:
+    """Where the user was before."""
+
+    crash: JobId
+    cursor: JobId | None
+    tab: Tab
+    filter: Filter
+    sort: str
+    reverse: bool
+    focus: Pane
+
+
+def visit_crash(main: MainScreen) -> None:
+    """The last crash of the pause, or else the newest; the same key again goes back."""
+    visit = main.crash_visit
+    if visit is not None and main.table.cursor == visit.crash:
+        _go_back(main, visit)
+        return
+    crash = _last_crash(main.snapshot)
+    if crash is None:
+        main.say("no job has failed")
+        return
+    rows = main.table.rows
+    main.crash_visit = CrashVisit(crash, main.table.cursor, rows.tab, rows.filter, rows.sort, rows.reverse, main.pane)
+    if not main.table.move_to(crash):
+        main.table.set_view(tab=Tab.ALL, filter=Filter(), sort=QUEUE_ORDER, reverse=False)
+        main.table.move_to(crash)
+
+
+def _go_back(main: MainScreen, visit: CrashVisit) -> None:
+    main.crash_visit = None
+    main.table.set_view(tab=visit.tab, filter=visit.filter, sort=visit.sort, reverse=visit.reverse)
+    if visit.cursor is not None:
+        main.table.move_to(visit.cursor)
+
+
+def _last_crash(snapshot: Snapshot) -> JobId | None:
+    cause = snapshot.cause
+    if cause is not None and cause.jobs and cause.jobs[-1] in snapshot:
+        return cause.jobs[-1]
+    failed = (
+        [job for job in snapshot if job.state.name in BAD_ENDS and job.attempts] if snapshot.count(*BAD_ENDS) else []
+    )
+    return max(failed, key=lambda job: job.attempts[-1].ended).id if failed else None

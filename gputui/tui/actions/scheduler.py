@@ -6,22 +6,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gputui.core.amounts import counted
 from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
-from gputui.core.job import Active, Job, JobId, JobSpec, StateName, Stopping
-from gputui.core.snapshot import Snapshot
-from gputui.core.states import FAILURES
-from gputui.core.views.amounts import counted
-from gputui.core.views.caution import crashed_jobs, over, rerun_manner, rule
-from gputui.core.views.failures import said_of, signature_of
-from gputui.core.views.outlook import goes_on, pauses, starts_jobs
-from gputui.tui.farewell import Way
-from gputui.tui.model.rows import BAD_ENDS
-from gputui.tui.screens.ask import Ask, Choice
-from gputui.tui.screens.help import help_screen
-from gputui.tui.screens.pick import Item, Pick
+from gputui.core.job import FAILURES, Active, Job, JobId, JobSpec, StateName, Stopping
+from gputui.core.snapshot import Snapshot, crashed_jobs, over, rerun_manner, rule
+from gputui.tui.bridge import Way
+from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick, help_screen
+from gputui.tui.queue.rows import BAD_ENDS
+from gputui.views.failures import said_of, signature_of
+from gputui.views.status import goes_on, pauses, starts_jobs
 
 if TYPE_CHECKING:
-    from gputui.tui.screens.main import MainScreen
+    from gputui.tui.main_screen import MainScreen
+
 
 SHOWN = 8
 

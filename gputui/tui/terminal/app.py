@@ -1,13 +1,11 @@
-"""`TerminalApp`: a Textual app that keeps the contract with its terminal. The real app subclasses it.
-
-Owns no state of the session. In `run_test()` it is an ordinary headless app: no terminal, no signals.
-"""
+"""A Textual app that keeps the contract with its terminal, and notifications."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import ClassVar
 
@@ -18,16 +16,35 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.types import CSSPathType
 
-from .checks import Colours
-from .driver import SafeDriver
-from .key_queue import Turns
-from .notification import notification
-from .sanitize import Sanitize
-from .screen_diff import CellDiffApp
-from .shadow import Shadow
-from .signals import Signals
+from gputui.logs.plain import plain
 
-__all__ = ["TerminalApp"]
+from .driver import SafeDriver, Turns
+from .screen_diff import CellDiffApp, Sanitize, Shadow
+from .signals import Signals
+from .tty import Colours
+
+# ---- A call to the user through their terminal ----
+
+
+LONGEST = 200
+BELL = "\a"
+_NINE = ("iTerm.app", "WezTerm", "ghostty", "vscode", "WarpTerminal", "rio")
+_SEVEN = ("rxvt", "foot")
+
+
+def notification(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """What is written to the terminal; where it is not known which form it takes, both."""
+    message = plain(text)[:LONGEST]
+    nine, seven = f"\x1b]9;{message}\x07", f"\x1b]777;notify;gputui;{message.replace(';', ',')}\x07"
+    term = environment.get("TERM", "")
+    if environment.get("TERM_PROGRAM") in _NINE or term.startswith(("xterm-kitty", "xterm-ghostty")):
+        return BELL + nine
+    if environment.get("VTE_VERSION") or term.startswith(_SEVEN):
+        return BELL + seven
+    return BELL + nine + seven
+
+
+# ---- `TerminalApp` ----
 
 
 class TerminalApp(CellDiffApp[ReturnType]):

@@ -1,9 +1,4 @@
-"""Textual's driver for a terminal that may stall or vanish: no threads, never blocks, says once when it is lost.
-
-Keyboard and screen are /dev/tty: a piped standard input is never taken as keys, redirected output changes nothing.
-The seams with Textual: the abstract methods of `textual.driver.Driver` and its `_loop`, `_mouse`, `_size`,
-`_down_buttons`.
-"""
+"""Textual's driver for a terminal that may stall or vanish: bytes in as keys, bytes out without waiting."""
 
 from __future__ import annotations
 
@@ -11,19 +6,164 @@ import asyncio
 import os
 import signal
 import time
+from codecs import getincrementaldecoder
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 from textual import constants, events
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
+from textual.events import Key, Paste
 from textual.geometry import Size
 from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.screen import Screen
 
-from .keys import KeyReader
 from .tty import Tty
-from .writer import TerminalWriter
 
-__all__ = ["DriverHost", "SafeDriver"]
+# ---- Bytes on their way to the terminal ----
+
+
+CROWDED = 16 * 1024
+"""With more than this unsent no further frame is worth drawing: it would be old when it is seen."""
+FULL = 256 * 1024
+"""With more than this unsent nothing at all is accepted."""
+
+_PATIENCE_AT_THE_END = 0.1
+_ABANDON_SEQUENCE = b"\x18\x1b[?2026l"  # CAN ends a sequence that was cut; then the end of a synchronised update
+
+
+class TerminalWriter:
+    def __init__(
+        self, tty: Tty, loop: asyncio.AbstractEventLoop, on_room: Callable[[], None], on_loss: Callable[[], None]
+    ) -> None:
+        self._tty, self._loop = tty, loop
+        self._on_room, self._on_loss = on_room, on_loss
+        self._unsent = bytearray()
+        self._waiting = False
+        self.waiting_since: float | None = None
+        """The monotonic time since when the terminal has taken nothing, while it owes us to."""
+        self._gone = False
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._unsent) > CROWDED
+
+    def write(self, data: bytes) -> bool:
+        """Whether the data was accepted; false while the terminal has not taken what came before."""
+        if self._gone or len(self._unsent) > FULL:
+            return False
+        self._unsent += data
+        if not self._waiting:
+            self._send()
+        return True
+
+    def finish(self, last: bytes) -> None:
+        """Sends the last words and forgets the loop. On a stalled terminal they replace all that it never took."""
+        self._stop_waiting()
+        data, self._unsent = bytes(self._unsent) + last, bytearray()
+        if self._gone:
+            return
+        try:
+            if self._tty.write_within(data, _PATIENCE_AT_THE_END):
+                self._tty.discard_unread_output()
+                self._tty.write_within(_ABANDON_SEQUENCE + last, 0.0)
+        except OSError:
+            self._gone = True
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._tty.descriptor, self._unsent)]
+                self.waiting_since = time.monotonic() if self._waiting else None
+        except BlockingIOError:
+            self._wait()
+        except OSError:
+            self._lose()
+        else:
+            self._stop_waiting()
+
+    def _send_rest(self) -> None:
+        self._send()
+        if not self._unsent and not self._gone:
+            self._on_room()
+
+    def _wait(self) -> None:
+        if not self._waiting:
+            self._waiting, self.waiting_since = True, time.monotonic()
+            self._loop.add_writer(self._tty.descriptor, self._send_rest)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting:
+            self._waiting, self.waiting_since = False, None
+            self._loop.remove_writer(self._tty.descriptor)
+
+    def _lose(self) -> None:
+        self._gone = True
+        self._unsent.clear()
+        self._stop_waiting()
+        self._on_loss()
+
+
+# ---- Bytes from the keyboard, turned into Textual's messages ----
+
+
+_AFTER_ESCAPE = constants.ESCAPE_DELAY + 0.01
+
+
+class KeyReader:
+    """Reads when the loop says that there is something; an end of file or an error is the terminal's end."""
+
+    def __init__(
+        self,
+        tty: Tty,
+        loop: asyncio.AbstractEventLoop,
+        on_message: Callable[[Message], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        self._tty, self._loop = tty, loop
+        self._on_message, self._on_loss = on_message, on_loss
+        self._parser = XTermParser()
+        self._decode = getincrementaldecoder("utf-8")("replace").decode
+        self._lone_escape: asyncio.TimerHandle | None = None
+        loop.add_reader(tty.descriptor, self._read)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._tty.descriptor)
+        if self._lone_escape is not None:
+            self._lone_escape.cancel()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._tty.descriptor, 4096)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._feed(self._decode(data))
+        else:
+            self.close()
+            self._on_loss()
+
+    def _feed(self, text: str) -> None:
+        if not text:
+            return  # half a character; and to the parser an empty text is the end
+        for message in self._parser.feed(text):
+            self._on_message(message)
+        if self._lone_escape is not None:
+            self._lone_escape.cancel()
+        self._lone_escape = self._loop.call_later(_AFTER_ESCAPE, self._tick)
+
+    def _tick(self) -> None:
+        for message in self._parser.tick():
+            self._on_message(message)
+
+
+# ---- Textual's driver for a terminal that may stall or vanish ----
+
 
 _KEYBOARD_PROTOCOL = "" if constants.DISABLE_KITTY_KEY else "\x1b[>25u"
 _ASK_FOR_SYNC = "" if os.environ.get("TERM_PROGRAM") == "Apple_Terminal" else "\x1b[?2026$p"
@@ -143,3 +283,52 @@ class SafeDriver(Driver):
     def _tell_size(self) -> None:
         size = Size(*self._tty.size())
         self.send_message(events.Resize(size, size))
+
+
+# ---- One key after the other ----
+
+
+PATIENCE = 0.25
+"""Seconds after which a key that was not seen to be done holds up the others no longer."""
+
+
+class Turns:
+    """`deliver` hands a key or a paste to whoever has the focus now."""
+
+    def __init__(self, app: App[Any], deliver: Callable[[Key | Paste], Awaitable[None]]) -> None:
+        self._app = app
+        self._deliver = deliver
+        self._waiting: deque[Key | Paste] = deque()
+        self._turn = 0
+        self._patience: asyncio.TimerHandle | None = None
+        """Runs out while a key is under way; None: the next one may go."""
+
+    async def take(self, event: Key | Paste) -> None:
+        self._waiting.append(event)
+        await self._next()
+
+    async def _next(self) -> None:
+        if self._patience is not None or not self._waiting:
+            return
+        self._turn += 1
+        self._patience = asyncio.get_running_loop().call_later(PATIENCE, self._done, self._turn)
+        screen, target = self._app.screen, self._app.focused or self._app.screen
+        await self._deliver(self._waiting.popleft())
+        self._follow(self._turn, screen, [*target.ancestors_with_self])
+
+    def _follow(self, turn: int, screen: Screen[Any], way: list[MessagePump]) -> None:
+        """A key goes up from the focus to the app; whatever is sent after it arrives after it."""
+        while way:
+            if way.pop(0).call_later(self._follow, turn, screen, way):
+                return
+        if self._app.screen is screen:
+            self._app.call_later(self._done, turn)  # behind a change of focus, which is sent this way too
+        else:
+            self._app.screen.call_after_refresh(self._app.call_later, self._done, turn)
+
+    def _done(self, turn: int) -> None:
+        if turn == self._turn and self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+            if self._waiting:
+                self._app.call_later(self._next)

@@ -1,17 +1,20 @@
-"""The controlling terminal, /dev/tty: its size, its modes, and how to write to it without ever waiting for long.
-
-Knows nothing of Textual or of an event loop. Every call is safe on a terminal that is gone or that takes nothing.
-"""
+"""The controlling terminal: checks, size, modes, and jobs on standard input. No Textual."""
 
 from __future__ import annotations
 
+import io
 import os
 import select
+import sys
 import termios
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum
+from typing import BinaryIO
 
-__all__ = ["DEFAULT_SIZE", "NoTerminal", "Tty", "say", "terminal_name", "write_now"]
+# ---- The controlling terminal, /dev/tty ----
+
 
 DEFAULT_SIZE = (80, 24)
 
@@ -117,3 +120,66 @@ def terminal_name() -> str | None:
         with suppress(OSError):
             return os.ttyname(descriptor).removeprefix("/dev/")
     return None
+
+
+# ---- Whether there is a terminal to draw on, and what it can show ----
+
+
+_WAY_OUT = "run jobs without a screen with `gputui run`, look at them with `gputui ls`"
+
+
+class Colours(Enum):
+    MANY = "many"
+    """256 or more."""
+    SIXTEEN = "sixteen"
+    """The terminal's own palette: only a theme made of it looks right."""
+    NONE = "none"
+    """The user said NO_COLOR."""
+
+
+def refusal(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Why the app cannot be shown here, in a sentence with the way to go; None when it can."""
+    if environ.get("TERM") == "dumb":
+        return f"this terminal cannot show a screen (TERM=dumb); {_WAY_OUT}"
+    if sys.__stdin__ is None:
+        return f"standard input is closed; {_WAY_OUT}"
+    try:
+        Tty.open().close()
+    except NoTerminal:
+        return f"there is no terminal here; {_WAY_OUT}"
+    return None
+
+
+def colours(environ: Mapping[str, str] = os.environ) -> Colours:
+    """What Textual and Rich will send, by their own rules: NO_COLOR counts even when it is empty."""
+    if "NO_COLOR" in environ:
+        return Colours.NONE
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return Colours.MANY
+    return Colours.MANY if environ.get("TERM", "").endswith(("256color", "kitty")) else Colours.SIXTEEN
+
+
+def locale_is_utf8(environ: Mapping[str, str] = os.environ) -> bool:
+    """False only where the locale names another character set; unset it says nothing, as over SSH mostly."""
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    if not locale:
+        return True
+    return "utf-8" in locale.lower() or "utf8" in locale.lower()
+
+
+# ---- Jobs that come through a pipe ----
+
+
+def set_piped_stdin_aside() -> BinaryIO | None:
+    """What standard input was, to be read at leisure; None when it is a terminal or closed.
+
+    The caller has made sure that there is a terminal (`checks.refusal`).
+    """
+    if sys.__stdin__ is None or os.isatty(0):
+        return None
+    pipe = os.fdopen(os.dup(0), "rb")
+    keyboard = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    os.dup2(keyboard, 0)
+    os.close(keyboard)
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8", errors="replace")  # type: ignore[misc]
+    return pipe

@@ -10,7 +10,7 @@ from support.local_machine import Machine
 from support.starving import no_threads
 
 from gputui.core.events import Exited, NotStarted
-from gputui.engines.local.crew import Crew
+from gputui.engines.local.spawn import Crew
 
 
 def test_tasks_are_done_beside_each_other() -> None:

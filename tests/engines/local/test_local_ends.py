@@ -18,7 +18,7 @@ from gputui.engines.claims import (
     Unreadable,
     WrittenExit,
 )
-from gputui.engines.local.outcomes import WaitStatus, command_may_live, outcome_of
+from gputui.engines.local.recovery import WaitStatus, command_may_live, outcome_of
 
 KILLED = WaitStatus(signal=9)
 CASES: list[tuple[Claim, WaitStatus | None, type[Outcome]]] = [

@@ -13,7 +13,8 @@ import pytest
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NotStarted, Vanished
-from gputui.process import libc_spawn, pidfd
+from gputui.process import libc_spawn
+from gputui.process import processes as pidfd
 
 
 def no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:

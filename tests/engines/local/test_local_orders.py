@@ -12,8 +12,8 @@ from support.engine_machine import stopped
 from support.local_machine import Machine, alive
 
 from gputui.core.events import Exited, NeverRan, Outcome, Vanished
-from gputui.engines.local import stop_round as rounds
-from gputui.engines.local import wrapper
+from gputui.engines.local import spawn as wrapper
+from gputui.engines.local import stop as rounds
 from gputui.process import processes
 
 

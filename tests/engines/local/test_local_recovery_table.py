@@ -20,7 +20,7 @@ from gputui.engines.claims import (
     Unreadable,
     WrittenExit,
 )
-from gputui.engines.local.recovery_table import TABLE, Decision, Wrapper, decide
+from gputui.engines.local.recovery import TABLE, Decision, Wrapper, decide
 from gputui.engines.protocol import Since
 
 ROWS: list[tuple[Claim, Decision, Decision, Decision]] = [

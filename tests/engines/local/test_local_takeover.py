@@ -17,9 +17,9 @@ from gputui.core.events import Exited, NeverRan, NotStarted, Vanished
 from gputui.core.job import Purpose
 from gputui.core.steps import Step
 from gputui.engines.claims import Absent, Claimed, Empty, FolderGone, Revoked
-from gputui.engines.local import wrapper
+from gputui.engines.local import spawn as wrapper
 from gputui.engines.protocol import Since
-from gputui.process.folder_id import folders_held
+from gputui.process.directories import folders_held
 
 
 def test_a_running_attempt_is_adopted_with_its_pid(machine: Machine) -> None:

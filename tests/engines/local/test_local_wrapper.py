@@ -10,8 +10,8 @@ import pytest
 from support.local_machine import Machine
 
 from gputui.core.events import Exited
-from gputui.engines.local import wrapper
-from gputui.engines.local.wrapper import arguments, plain_words
+from gputui.engines.local import spawn as wrapper
+from gputui.engines.local.spawn import arguments, plain_words
 
 TRICKY = [
     "echo 'single  quotes' \"double  $HOME\" back\\ slash",

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from gputui.engines.slurm.answers import (
+from gputui.engines.slurm.parse import (
     NodeState,
     Phase,
     details,
     ended,
+    host_list,
     largest,
     nodes,
-    queue,
+    numbers,
     settings,
     submitted_id,
     version,
 )
-from gputui.engines.slurm.pieces import host_list, numbers
+from gputui.engines.slurm.parse import parse_queue as queue
 
 
 def recorded(name: str) -> str:

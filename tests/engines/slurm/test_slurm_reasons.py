@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.core.views.amounts import moment
-from gputui.engines.slurm.answers import SlurmJob
-from gputui.engines.slurm.reasons import waits
-from gputui.engines.slurm.refusals import refusal
+from gputui.core.amounts import moment
+from gputui.engines.slurm.messages import refusal, waits
+from gputui.engines.slurm.parse import SlurmJob
 
 NOW = 1794900000.0
 LATER = NOW + 1800

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.core.crash_kind import CrashKind
-from gputui.logs.signatures import crash_of, job_crash
+from gputui.core.job import CrashKind
+from gputui.logs.crashes.signature import crash_of, job_crash
 
 LACKS_A_FILE = """[rank2]: Traceback (most recent call last):
 [rank2]:   File "/a/train.py", line 40, in open_shard

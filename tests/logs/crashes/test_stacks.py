@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.core.crash_kind import CrashKind
-from gputui.logs.crashes.cleaning import cleaned
-from gputui.logs.crashes.stacks import above_stack
-from gputui.logs.signatures import crash_of
+from gputui.core.job import CrashKind
+from gputui.logs.crashes.lines import cleaned
+from gputui.logs.crashes.signature import crash_of
+from gputui.logs.crashes.tracebacks import above_stack
 
 LUA = (
     "lua: train.lua:12: attempt to index a nil value (global 'net')\nstack traceback:\n\ttrain.lua:12: in main chunk\n"

@@ -12,8 +12,8 @@ from textual.widgets import OptionList, Static
 
 from gputui.core.lanes import Lane
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
-from gputui.tui.screens.device import DeviceScreen
-from gputui.tui.widgets.gpus.choices import DeviceChoice
+from gputui.tui.dialogs.device import DeviceScreen
+from gputui.tui.gpus.occupants import DeviceChoice
 
 SNAPSHOT = snapshot(3)
 ON_IT = (

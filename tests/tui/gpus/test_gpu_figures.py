@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.devices import GIB
 
-from gputui.tui.widgets.gpus import figures
-from gputui.tui.widgets.gpus.names import short
+from gputui.tui.gpus import occupants as figures
+from gputui.tui.gpus.occupants import short
 
 
 def test_what_the_driver_cannot_say_is_never_zero() -> None:

@@ -13,22 +13,18 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
 
+from gputui.core.amounts import moment
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.core.views.amounts import moment
-from gputui.core.views.cells import width
-from gputui.gpus.history.shares import DeviceShare, LoadOwner
-from gputui.gpus.history.tracks import HistoryRecorder
-from gputui.gpus.history.warnings import noted
-from gputui.gpus.machine_facts import MachineFacts
+from gputui.gpus.history import DeviceShare, HistoryRecorder, LoadOwner, noted
+from gputui.gpus.machine import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover
 from gputui.gpus.sample import DeviceSample, HostSample, Sample, Slowdown, Status, Trouble, TroubleKind
-from gputui.tui.widgets.gpus.drawings import CARDS
-from gputui.tui.widgets.gpus.layout import fields_for, rows_wanted
-from gputui.tui.widgets.gpus.occupants import View
-from gputui.tui.widgets.gpus.page import LOADS, OTHERS, Room
-from gputui.tui.widgets.gpus.pane import GpuPane
-from gputui.tui.widgets.gpus.rows import block, entries
-from gputui.tui.widgets.gpus.totals import totals
+from gputui.tui.gpus.full import totals
+from gputui.tui.gpus.occupants import View
+from gputui.tui.gpus.page import LOADS, OTHERS, Room
+from gputui.tui.gpus.pane import CARDS, GpuPane
+from gputui.tui.gpus.rows import block, entries, fields_for, rows_wanted
+from gputui.views.format import width
 
 NAMES = {0: "lr=0.1 bs=32", 1: "lr=0.01"}
 

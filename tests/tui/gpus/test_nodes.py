@@ -6,13 +6,12 @@ import pytest
 from support.devices import GIB, NOW, process, snapshot
 
 from gputui.core.lanes import DeviceKind
-from gputui.core.views.cells import width as cells
-from gputui.gpus.nodes import ClusterSample, NodeSample, NodeStanding, device_word
 from gputui.gpus.picture import DevicePicture, DevicesPicture
-from gputui.gpus.sample import DeviceSample, Sample
-from gputui.tui.widgets.gpus.drawings import drawing_of, rows_wanted
-from gputui.tui.widgets.gpus.occupants import View
-from gputui.tui.widgets.gpus.page import Room
+from gputui.gpus.sample import ClusterSample, DeviceSample, NodeSample, NodeStanding, Sample, device_word
+from gputui.tui.gpus.occupants import View
+from gputui.tui.gpus.page import Room
+from gputui.tui.gpus.pane import drawing_of, rows_wanted
+from gputui.views.format import width as cells
 
 CHEN = process(88123, user="chen", command="Slurm job 88123")
 

@@ -8,8 +8,7 @@ from support.stage import LONG, Stage, on_stage, spec
 from textual.widgets import Input, TextArea
 
 from gputui.core.job import Request, StateName
-from gputui.tui.screens.job_form import JobForm
-from gputui.tui.screens.sweep_form import SweepForm
+from gputui.tui.dialogs.forms import JobForm, SweepForm
 
 HELD = {"hold": True}
 

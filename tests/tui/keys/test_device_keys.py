@@ -5,8 +5,8 @@ from __future__ import annotations
 from support.stage import LONG, Stage, on_stage, simulated_lanes
 
 from gputui.core.job import StateName
-from gputui.tui.screens.ask import Ask
-from gputui.tui.screens.device import DeviceScreen
+from gputui.tui.dialogs.ask import Ask
+from gputui.tui.dialogs.device import DeviceScreen
 
 
 async def on_device(stage: Stage, job: int) -> None:

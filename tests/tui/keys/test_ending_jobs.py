@@ -6,9 +6,9 @@ from pathlib import Path
 
 from support.stage import LONG, Stage, on_stage
 
+from gputui.core.events import Mode
 from gputui.core.job import Killed, StateName, Stopping
-from gputui.core.mode import Mode
-from gputui.tui.screens.ask import Ask
+from gputui.tui.dialogs.ask import Ask
 
 STUBBORN = "trap '' TERM; touch here; while :; do sleep 0.05; done"
 

@@ -10,10 +10,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from gputui.core.job import StateName
+from gputui.tui.action_table import ACTIONS, BY_NAME, keymap
 from gputui.tui.actions import ACTS
-from gputui.tui.actions.table import ACTIONS, BY_NAME, keymap
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.screens.reading import Reading
+from gputui.tui.dialogs.ask import Reading
+from gputui.tui.layout import Pane
 
 KEYS = [(action.name, key) for action in ACTIONS if not action.view for key in action.keys]
 VIEWS = {action.view for action in ACTIONS if action.view}
@@ -34,7 +34,7 @@ def test_no_key_means_two_things() -> None:
 
 
 def test_lower_case_never_touches_running_work() -> None:
-    from gputui.tui.actions.table import Part
+    from gputui.tui.action_table import Part
 
     for action in ACTIONS:
         if action.part is Part.RUNNING:
@@ -89,7 +89,7 @@ def test_a_keymap_that_names_no_action_is_refused_with_the_nearest_name() -> Non
 async def test_help_lists_every_action_with_its_keys(stage: Stage) -> None:
     await stage.press("?")
     assert isinstance(stage.screen, Reading)
-    from gputui.tui.screens.help import help_text
+    from gputui.tui.dialogs.ask import help_text
 
     text = help_text({}).plain
     for action in ACTIONS:

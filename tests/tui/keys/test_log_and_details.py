@@ -9,9 +9,9 @@ import pytest
 from support.stage import LONG, Stage, on_stage
 
 from gputui.core.job import StateName
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.screens.reading import Reading
-from gputui.tui.widgets.logs.pane import LogPane
+from gputui.tui.dialogs.ask import Reading
+from gputui.tui.layout import Pane
+from gputui.tui.log.pane import LogPane
 
 TALKS = "for i in $(seq 100); do echo line $i needle; done; echo problem >&2; exit 1"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from support.stage import LONG, Stage, on_stage
 
+from gputui.core.events import Mode
 from gputui.core.job import StateName
-from gputui.core.mode import Mode
-from gputui.tui.actions.table import ACTIONS
-from gputui.tui.farewell import Way
-from gputui.tui.screens.ask import Ask
+from gputui.tui.action_table import ACTIONS
+from gputui.tui.bridge import Way
+from gputui.tui.dialogs.ask import Ask
 
 ACTING = [action for action in ACTIONS if action.acts]
 

@@ -6,11 +6,10 @@ from support.stage import LONG, Stage, on_stage, spec
 from textual.widgets import Input
 
 from gputui.core.job import StateName
-from gputui.session.control.job_details import Details
-from gputui.session.files.looked import keep_order, kept_order
-from gputui.tui.model.arrangement import Pane
-from gputui.tui.model.rows import Tab
-from gputui.tui.model.sorting import PARAMETER, QUEUE_ORDER, TIME
+from gputui.session.control.answers import Details
+from gputui.session.saved_state import keep_order, kept_order
+from gputui.tui.layout import Pane
+from gputui.tui.queue.rows import PARAMETER, QUEUE_ORDER, TIME, Tab
 
 LR = PARAMETER + "lr"
 

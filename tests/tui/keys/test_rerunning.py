@@ -5,10 +5,9 @@ from __future__ import annotations
 from support.stage import LONG, Stage, on_stage
 from textual.widgets import SelectionList
 
-from gputui.core.events import PauseKind
+from gputui.core.events import Mode, PauseKind
 from gputui.core.job import StateName
-from gputui.core.mode import Mode
-from gputui.tui.screens.pick import Pick
+from gputui.tui.dialogs.ask import Pick
 
 NEEDS_TIMM = """test -e fixed || { echo "ModuleNotFoundError: No module named 'timm'" >&2; exit 1; }; echo trained"""
 

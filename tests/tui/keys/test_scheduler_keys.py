@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from support.stage import LONG, Stage, on_stage
 
-from gputui.core.events import PauseKind
+from gputui.core.events import Mode, PauseKind
 from gputui.core.job import StateName
-from gputui.core.mode import Mode
-from gputui.demo.hint_line import guide
-from gputui.demo.tour import Tour
-from gputui.tui.farewell import Way
-from gputui.tui.screens.ask import Ask
+from gputui.demo.tour import Tour, guide
+from gputui.tui.bridge import Way
+from gputui.tui.dialogs.ask import Ask
 
 
 async def left(stage: Stage) -> Way | None:

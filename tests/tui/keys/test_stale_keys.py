@@ -6,7 +6,7 @@ from support.stage import LONG, Stage, on_stage
 
 from gputui.core.events import Kill, Release, Rerun
 from gputui.core.job import StateName
-from gputui.session.messages.socket_requests import Commands
+from gputui.session.messages import Commands
 
 
 def unpainted(stage: Stage) -> None:

@@ -8,9 +8,9 @@ import pytest
 from support.stage import Stage, on_stage
 
 from gputui.core.job import StateName
-from gputui.tui.looks.palette import palette_of
-from gputui.tui.remembered import ScreenHabits, read_habits, write_habits
-from gputui.tui.widgets.logs.highlights import highlighted, number_after
+from gputui.tui.layout import ScreenHabits, read_habits, write_habits
+from gputui.tui.log.view import highlighted, number_after
+from gputui.tui.theme import palette_of
 
 PALETTE = palette_of("gputui-dark")
 LONG_ERROR = "RuntimeError: " + "mat1 and mat2 shapes cannot be multiplied " * 5 + "(64x768 and 1024x100)"

@@ -13,7 +13,7 @@ from textual.events import MouseScrollDown
 from textual.geometry import Region
 from textual.pilot import Pilot
 
-from gputui.tui.widgets.logs import AttemptLog, JobLog, LogPane
+from gputui.tui.log.pane import AttemptLog, JobLog, LogPane
 
 LAST_TEN = [f"line {number}" for number in range(90, 100)]
 

@@ -7,7 +7,7 @@ import os
 from support.log_pane_host import Files, Host, numbered, piloted
 from textual.pilot import Pilot
 
-from gputui.tui.widgets.logs import AttemptLog, JobLog
+from gputui.tui.log.pane import AttemptLog, JobLog
 
 
 @piloted

@@ -8,10 +8,9 @@ from support.queues import NOW, job, snapshot
 from gputui.core.events import Submitted
 from gputui.core.job import EngineName, Placed, Starting
 from gputui.core.lanes import DeviceKind
-from gputui.gpus.nodes import ClusterSample, NodeSample, NodeStanding
 from gputui.gpus.picture import DevicePicture, DevicesPicture
-from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
-from gputui.tui.widgets.logs.submission import ADVICE, submission_note
+from gputui.gpus.sample import ClusterSample, DeviceSample, NodeSample, NodeStanding, ProcessSample, Sample
+from gputui.tui.log.pane import ADVICE, submission_note
 
 
 def gpu(word: str, *jobs: int, user: str | None = None) -> DevicePicture:

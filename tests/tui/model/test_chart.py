@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputui.core.results import Point
-from gputui.tui.model.chart import Chart, ChartCurve, axis_number, drawn, nice_step
-from gputui.tui.screens.curves.painting import points_of
+from gputui.tui.chart import Chart, ChartCurve, axis_number, drawn, nice_step
+from gputui.tui.views.curves import points_of
 
 FALLING = [(float(x), 2.0 / x) for x in range(1, 41)]
 

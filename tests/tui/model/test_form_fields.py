@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gputui.core.job import JobSpec, Request
-from gputui.tui.model.job_fields import FIELDS, BadField, spec_of, texts_of
+from gputui.tui.dialogs.forms import FIELDS, BadField, spec_of, texts_of
 
 GIB = 1 << 30
 NOTHING = JobSpec(command="", cwd="/", environment="e")

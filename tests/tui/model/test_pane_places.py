@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from functools import cache
 
-from gputui.tui.model.arrangement import BAND, LEAST, LOW, SIDE_BY_SIDE, Arrangement, Dragged, Pane, arrange
+from gputui.tui.layout import BAND, LEAST, LOW, SIDE_BY_SIDE, Arrangement, Dragged, Pane, arrange
 
 WIDTHS = (20, 40, 60, 79, 80, SIDE_BY_SIDE - 1, SIDE_BY_SIDE, 120, 200, 250)
 LINES = 2

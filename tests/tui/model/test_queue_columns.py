@@ -12,15 +12,12 @@ from support import evening
 from support.queues import NOW, STATES, TEXTS, job, jobs
 
 from gputui.core.job import EngineName, Job, Placed, Running, Starting
-from gputui.core.views.parameter_columns import Parameters
+from gputui.core.parameter_columns import Parameters
 from gputui.logs.plain import FORBIDDEN, plain
-from gputui.tui.model.column_choice import TableShape, layout, width_needed
-from gputui.tui.model.columns import ColumnLayout, Piece
-from gputui.tui.model.result_cells import NO_RESULT_SHAPE, result_shape
-from gputui.tui.model.row_facts import RowFacts, Told
-from gputui.tui.model.sorting import METRIC, PARAMETER, QUEUE_ORDER, SORTS
-from gputui.tui.model.words import gpus_of
-from gputui.tui.screens.sort_prompt import sort_letters
+from gputui.tui.dialogs.choosers import sort_letters
+from gputui.tui.queue.columns import ColumnLayout, Piece, TableShape, layout, width_needed
+from gputui.tui.queue.row_facts import NO_RESULT_SHAPE, RowFacts, Told, gpus_of, result_shape
+from gputui.tui.queue.rows import METRIC, PARAMETER, QUEUE_ORDER, SORTS
 
 NARROWEST, WIDEST = 17, 250
 

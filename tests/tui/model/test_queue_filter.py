@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.queues import STATES, TEXTS, job, jobs
 
 from gputui.core.job import Crashed, Failed, Job, TimedOut
-from gputui.tui.model.filtering import Filter, text_of
+from gputui.tui.queue.rows import Filter, text_of
 
 SWEPT = job(12, Failed(1), command="python train.py --lr 0.1 --bs=32 --Deep", params={"LR": "0.1"}, group="Night",
             name="Resnet", priority=40)  # fmt: skip

@@ -12,10 +12,8 @@ from support.operations import operations
 from support.queues import NOW, STATES, Queue, job, jobs
 
 from gputui.core.job import Ended, Job, Queued, Running, Succeeded
-from gputui.core.views.parameter_columns import Parameters
-from gputui.tui.model.filtering import Filter
-from gputui.tui.model.rows import Rows, Tab
-from gputui.tui.model.sorting import PARAMETER, QUEUE_ORDER, SORTS, TIME
+from gputui.core.parameter_columns import Parameters
+from gputui.tui.queue.rows import PARAMETER, QUEUE_ORDER, SORTS, TIME, Filter, Rows, Tab
 
 ORDERS = [QUEUE_ORDER, TIME, *SORTS, *(PARAMETER + name for name in ("lr", "bs", "name", "ｗ"))]
 WRITTEN = ["", "state:failed", "lr=0.1", "x", "!state:queued", "gpu:0", "pri:30", "group:a", "nan"]

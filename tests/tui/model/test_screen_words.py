@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.queues import NOW, STATES, job
 
+from gputui.core.amounts import counted
 from gputui.core.job import Delayed, StateName
-from gputui.core.views.amounts import counted
-from gputui.core.views.signs import SIGNS
-from gputui.tui.model.words import clock, moment, note_of, stake, state_words, time_of
+from gputui.tui.queue.row_facts import clock, moment, note_of, stake, state_words, time_of
+from gputui.views.format import SIGNS
 
 DAY = 86400
 

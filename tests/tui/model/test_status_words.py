@@ -9,11 +9,11 @@ from support import evening
 from support.evening import snapshot
 from support.fixed import NOW, session, sweep
 
+from gputui.core.events import Mode
 from gputui.core.job import Ended, Failed, Held, Succeeded
-from gputui.core.mode import Mode
 from gputui.core.snapshot import Snapshot
-from gputui.tui.looks.palette import palette_of
-from gputui.tui.widgets.status import Where, status_parts, terminal_title
+from gputui.tui.chrome import Where, status_parts, terminal_title
+from gputui.tui.theme import palette_of
 
 WHERE = Where("lr-sweep", "lab7")
 

@@ -1,0 +1,332 @@
+"""gputui [JOBS …]: opens the screen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from gputui.cli.run.inputs import Inputs
+from gputui.cli.run.session_options import (
+    begin_request,
+    check_layout,
+    job_settings,
+    lanes_on_screen,
+    layout,
+    named_inputs,
+    settle,
+    wanted_lanes,
+)
+from gputui.core.amounts import duration_words, moment
+from gputui.logs.plain import plain
+from gputui.session.config import load, user_file
+from gputui.session.control.client import NAMES, Client, ClientError, NoOwner, NoSession, chosen
+from gputui.session.environment import captured, digest
+from gputui.session.event_loop import Ticket
+from gputui.session.loading import Again
+from gputui.session.lock import OwnerKind
+from gputui.session.messages import OwnerShown, StatusQuestion
+from gputui.session.owner.requests import OpenedWithJobs, OpenSession
+from gputui.session.ownership.acquisition import Holding, Owned
+from gputui.session.ownership.old_sessions import move_aside
+from gputui.session.session_dir import Paths
+from gputui.tui.terminal.tty import colours, locale_is_utf8, refusal, set_piped_stdin_aside
+from gputui.tui.terminal.tty import say as say_to_terminal
+
+from .app_options import parser
+from .failures import carried_out
+from .output import Exit, refuse, say
+from .prompt import answer
+from .session_flags import gathered
+
+if TYPE_CHECKING:
+    from gputui.core.snapshot import Snapshot
+    from gputui.gpus.picture import DevicesPicture
+    from gputui.tui.app import Beginning
+    from gputui.tui.bridge import Bridge, Way
+    from gputui.tui.chrome import Where
+    from gputui.tui.main_screen import MainScreen
+
+
+# ---- Another app or run has the session, as after a dead link ----
+
+
+QUIET = 5.0
+"""Seconds in which a terminal that is alive has taken something."""
+
+
+class TakeoverAnswer(Enum):
+    TAKE = auto()
+    LOOK = auto()
+    LEAVE = auto()
+
+
+def asked(root: str, owned: Owned) -> TakeoverAnswer:
+    def question() -> None:
+        say(sentence(root, owned))
+        print("[Enter] take over  [l] only look  [q] leave", file=sys.stderr, flush=True)
+
+    return _KEYS.get(answer(question) or "", TakeoverAnswer.LEAVE)
+
+
+_KEYS = {"\r": TakeoverAnswer.TAKE, "\n": TakeoverAnswer.TAKE, "l": TakeoverAnswer.LOOK}
+
+
+def sentence(root: str, owned: Owned) -> str:
+    """Who has it, where, since when, and whether anybody seems to be there."""
+    who = _owner(root)
+    where = f" on {who.terminal}" if who is not None and who.terminal else ""
+    since = f" since {moment(who.since, time.time())}" if who is not None else ""
+    words = f"{root} is open in gputui {owned.kind} (pid {owned.pid}){where}{since}"
+    silent = who.silent_for if who is not None else None
+    return (
+        f"{words}; its terminal has taken nothing for {duration_words(silent)}" if silent and silent > QUIET else words
+    )
+
+
+def _owner(root: str) -> OwnerShown | None:
+    try:
+        return Client(root).ask(StatusQuestion()).owner
+    except ClientError:
+        return None
+
+
+# ---- `gputui [JOBS …]`, or `gputui app` ----
+
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds: a busy screen must not keep the scheduler waiting for its turn."""
+
+
+def main(verb: str, words: list[str]) -> int:
+    return carried_out(lambda: _work(verb, words))
+
+
+def _summary(snapshot: Snapshot) -> list[str]:
+    """What came of a session in which nothing is left to do."""
+    from gputui.views.status import Word, standing
+
+    from .progress import closing_words
+
+    return closing_words(snapshot) if standing(snapshot).word is Word.DONE else []
+
+
+def _work(verb: str, words: list[str]) -> int:
+    options = parser(verb).parse_args(gathered(words))
+    named = options.output_dir
+    settle(options)
+    return Opening(options, named).run()
+
+
+class Opening:
+    """From the words of the command line to a screen, and from the screen back to the shell."""
+
+    def __init__(self, options: argparse.Namespace, named: str | None) -> None:
+        """`named`: the session's folder as the user wrote it, if they did."""
+        self._options = options
+        self._environment = captured()
+        why_not = refusal()
+        if why_not is not None:
+            refuse(why_not)
+        again = Again(rerun_failed=False, force_rerun=options.force_rerun, ended_before=time.time())
+        self._inputs = Inputs(named_inputs(options, again), digest(self._environment), job_settings(options))
+        self._given = wanted_lanes(options, self._inputs.gpus)
+        self._has_jobs = not self._inputs.nothing
+        self._pipe = set_piped_stdin_aside()
+        self._force = False
+        self._paths = self._session(named)
+        self._found = self._paths is not None
+        self._opened: Ticket[OpenedWithJobs] | None = None
+        # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
+        self._begin = replace(begin_request(options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
+
+    def run(self) -> int:
+        from gputui.tui.bridge import Bridge
+
+        if self._options.adopt and self._paths is not None:
+            from gputui.cli.run.join_owner import adopt
+
+            adopt(self._paths)
+        looking = self._look_on() if self._options.read_only else None
+        if looking is not None:
+            self._refuse_wishes()
+            return self._show(looking, [])
+        bridge = Bridge(self._hold if self._paths is not None else None)
+        return self._show(*self._take(bridge))
+
+    # The session
+
+    def _session(self, named: str | None) -> Paths | None:
+        """Jobs go to ./gputui_run or where the user says; without jobs the nearest session is opened, if any is."""
+        options = self._options
+        if options.session:
+            return Paths(chosen("app", options.session))
+        if self._has_jobs or named is not None:
+            paths = Paths(options.output_dir)
+            if options.new and (aside := move_aside(paths)) is not None:
+                say(f"the session before is kept as {aside}")
+            return paths
+        try:
+            return Paths(chosen("app"))
+        except NoSession:
+            return None
+
+    def _hold(self, on_change: Callable[[], None]) -> Holding:
+        assert self._paths is not None
+        options = self._options
+        check_layout(layout(options))
+        holding = Holding(
+            self._paths,
+            OwnerKind.APP,
+            layout=layout(options),
+            keeper=not options.no_keeper,
+            force=self._force,
+            on_change=on_change,
+        )
+        if self._opened is None and self._found:
+            self._opened = self._ask_first(holding)
+        return holding
+
+    def _ask_first(self, holding: Holding) -> Ticket[OpenedWithJobs]:
+        """Before its first turn, which would use the lanes it had; what runs need not wait for a screen."""
+        try:
+            loads = self._inputs.loads(holding.owner.paths.root, self._environment)
+        except BaseException:
+            holding.let_go(without_successor=True)
+            raise
+        return holding.owner.do(OpenSession(self._begin, loads))
+
+    def _take(self, bridge: Bridge) -> tuple[Bridge, list[str]]:
+        """Another bridge where another process goes on owning the session."""
+        try:
+            return bridge, bridge.take()
+        except Owned as owned:
+            assert self._paths is not None
+            answer = asked(self._paths.root, owned)
+            if answer is TakeoverAnswer.LEAVE:
+                raise Exit(0) from None
+        if answer is TakeoverAnswer.LOOK:
+            return self._look_instead()
+        self._force = True
+        try:
+            return bridge, bridge.take()
+        finally:
+            self._force = False
+
+    def _look_on(self) -> Bridge | None:
+        """At a session that another process owns; None: nobody does."""
+        from gputui.tui.bridge import WatchBridge
+
+        if self._paths is None or not os.path.isdir(self._paths.private):
+            return None
+        self._paths.check()
+        bridge = WatchBridge(self._paths)
+        try:
+            bridge.take()
+        except NoOwner:
+            return None
+        return bridge
+
+    def _look_instead(self) -> tuple[Bridge, list[str]]:
+        bridge = self._look_on()
+        if bridge is None:
+            raise Exit(1, "nobody has the session open any more; gputui opens it")
+        wishes = self._has_jobs or self._options.gpus_given
+        return bridge, ["this screen only looks: what the command line asks for was not done"] if wishes else []
+
+    def _refuse_wishes(self) -> None:
+        if self._has_jobs or self._options.gpus_given:
+            what = "the jobs" if self._has_jobs else "--gpus"
+            refuse(f"--read-only only looks, as another gputui has the session: leave out {what}, or --read-only")
+
+    def _begin_session(self, monitored: DevicesPicture) -> Beginning:
+        """On the devices that the monitor showed."""
+        from gputui.tui.app import Beginning
+
+        self._paths = Paths(self._options.output_dir)
+        given_lanes = lanes_on_screen(self._options, self._given, monitored)
+        return Beginning(self._hold, self._where(), begin_request(self._options, given_lanes), given_lanes.notice)
+
+    def _where(self) -> Where:
+        from gputui.tui.bridge import host_name
+        from gputui.tui.chrome import Where
+
+        if self._paths is None:
+            return Where("", host_name())
+        folder, name = os.path.split(self._paths.root)
+        return Where(os.path.basename(folder) if name in NAMES else name, host_name())
+
+    # The screen
+
+    def _show(self, bridge: Bridge, notices: list[str]) -> int:
+        from gputui.tui.app import GputuiApp, Setup
+
+        options = self._options
+        setup = Setup(
+            where=self._where(),
+            environment=self._environment,
+            begin_session=self._begin_session,
+            first=lambda main: self._first(main, notices),
+            keys=_keymap(options.jobs),
+            theme=options.theme,
+            read_only=options.read_only or bridge.only_looks,
+            colours=colours(),
+            ascii_signs=options.ascii or not locale_is_utf8(),
+            cell_diff=not options.no_diff,
+            bell=bool(load(options.jobs).get("bell")[0]),
+        )
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        app = GputuiApp(bridge, setup)
+        try:
+            app.run()
+        finally:
+            status = self._after(bridge, app.return_value, app.parting)
+        return status or app.return_code or 0
+
+    def _first(self, main: MainScreen, notices: list[str]) -> None:
+        """With the screen there: what must be said."""
+        from .app_loading import AppLoading
+
+        for notice in [*notices, *self._inputs.notices]:
+            main.say(notice)
+        if self._opened is not None:
+            loading = AppLoading(main, self._inputs, self._environment, self._pipe)
+            loading.tell(self._opened, self._begin, self._given.notice)
+
+    def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
+        from gputui.tui.bridge import Way, farewell
+
+        snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, None if bridge.only_looks else bridge.root
+        bridge.close()
+        if parting:
+            say_to_terminal(f"gputui: {plain(parting)}")
+            return 1
+        if root is not None and (
+            words := farewell(snapshot, way or Way.DETACH, root, keeper, here=self._is_here(root))
+        ):
+            say_to_terminal(plain(words))
+        for line in _summary(bridge.snapshot) if root is not None else ():
+            say_to_terminal(line)
+        return 0
+
+    def _is_here(self, root: str) -> bool:
+        """Bare `gputui` in this folder would find the same session."""
+        try:
+            return chosen("app") == root
+        except ClientError:
+            return False
+
+
+def _keymap(jobs: list[str]) -> dict[str, str]:
+    from gputui.tui.action_table import keymap
+
+    try:
+        return keymap(load(jobs).keymap())
+    except ValueError as error:
+        refuse(f"{user_file()}: {error}")

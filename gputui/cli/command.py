@@ -1,0 +1,174 @@
+"""How every command is carried out: session found, jobs selected, failures printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gputui.core.events import Seen
+from gputui.logs.plain import plain
+from gputui.session.control.client import Client, ClientError, NeedsSession, chosen
+from gputui.session.errors import ConfigError
+from gputui.session.messages import Outcome, PickedJob, PickJobs, ShownJob
+
+from .output import USAGE, Exit, out, refuse, say
+from .parser import Options, Parser
+from .tables import counted, told
+
+# ---- How every verb is carried out ----
+
+
+INTERRUPTED = 130
+
+
+def carry_out(parser: Parser, words: list[str], work: Callable[[Options], int]) -> int:
+    """The exit status: 0 all done, 1 refused or failed, 2 wrong usage."""
+    try:
+        status = work(parser.parse_args(words))
+        sys.stdout.flush()
+        return status
+    except Exit as leaving:
+        if str(leaving):
+            say(str(leaving))
+        return leaving.status
+    except ClientError as error:
+        say(str(error))
+        return USAGE if isinstance(error, NeedsSession) else 1
+    except ConfigError as error:
+        say(str(error))
+        return USAGE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def session(options: Options) -> Client:
+    """The session that these options mean."""
+    return known(chosen(options.verb, options.session))
+
+
+def again(options: Options, advice: str) -> str:
+    """Another verb to use, for the session that was named: `gputui resume --session runs`."""
+    return f"{advice} --session {shlex.quote(options.session)}" if options.session else advice
+
+
+def known(root: str) -> Client:
+    """A session that is there; what had to be mended is said."""
+    client = Client(root)
+    for notice in client.notices:
+        say(notice)
+    return client
+
+
+def on_terminal() -> bool:
+    """Whether somebody is there to answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed(question: str, *, otherwise: bool = False) -> bool:
+    sys.stderr.write(f"{question} [{'Y/n' if otherwise else 'y/N'}] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        return False
+    return answer.strip().lower() in (("y", "yes", "") if otherwise else ("y", "yes"))
+
+
+def print_json(value: Any) -> None:
+    """ASCII only, so that nothing in it can act on a terminal."""
+    out(json.dumps(msgspec.to_builtins(value), indent=2 if sys.stdout.isatty() else None))
+
+
+# ---- Which jobs a user's words mean, what was seen of them, and whether the user is sure ----
+
+
+BY_FLAG = ("failed", "all_failed", "all", "succeeded")
+
+
+def picked(client: Client, options: Options, words: Sequence[str], applies_to: Sequence[str] | None) -> list[PickedJob]:
+    """The jobs meant; `applies_to`: the states of the jobs that `--all` means. None at all ends the verb."""
+    ids, names = parted(words)
+    flags = {key: True for key in BY_FLAG if getattr(options, key, False)}
+    if not words and not flags:
+        refuse(f"which jobs? Give ids, ranges (3-9), names or --all (see gputui {options.verb} --help)")
+    answer = client.ask(PickJobs(ids, names, **flags))
+    if answer.missing:
+        raise Exit(1, f"there is no job {', '.join(answer.missing)} in {client.root}; nothing was done")
+    jobs = answer.jobs
+    if flags.get("all") and applies_to is not None:
+        jobs = [job for job in jobs if job.state in applies_to]
+    if not jobs:
+        raise Exit(1, f"{_none(options.verb, flags)} in {client.root}; nothing was done")
+    return jobs
+
+
+def _none(verb: str, flags: Mapping[str, bool]) -> str:
+    if not flags.keys() - {"failed", "all_failed"}:
+        return "no job has failed"
+    return "no job has succeeded" if flags.keys() == {"succeeded"} else f"{verb}: no such job"
+
+
+def parted(words: Sequence[str]) -> tuple[list[tuple[int, int]], list[str]]:
+    """Ids and ranges on one side, names on the other; `#3` is 3."""
+    ids: list[tuple[int, int]] = []
+    names: list[str] = []
+    for word in words:
+        ranges = [_range(piece) for piece in word.split(",") if piece]
+        if ranges and None not in ranges:
+            ids += [id_range for id_range in ranges if id_range is not None]
+        else:
+            names.append(word)
+    return ids, names
+
+
+def _range(written: str) -> tuple[int, int] | None:
+    """None: it is no id and no range, hence a name."""
+    low, dash, high = written.removeprefix("#").partition("-")
+    if not _is_number(low) or (dash and not _is_number(high)):
+        return None
+    if dash and int(high) < int(low):
+        refuse(f"{low}-{high} counts backwards; write {high}-{low}")
+    return int(low), int(high or low)
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 10
+
+
+def confirm(client: Client, options: Options, jobs: Sequence[PickedJob], doing: str) -> None:
+    """More than one job: says where and how many, and asks whoever is there."""
+    if len(jobs) < 2 or options.yes:
+        return
+    counts = told(counted(job.state for job in jobs))
+    if on_terminal():
+        say(f"{client.root}: {len(jobs)} jobs ({counts})")
+        if not agreed(f"{doing} these {len(jobs)} jobs?"):
+            raise Exit(1, "nothing was done")
+    elif any(getattr(options, key, False) for key in BY_FLAG):
+        refuse(f"{doing} {len(jobs)} jobs ({counts}) of {client.root}? Nobody is there to ask: give -y, or name them")
+
+
+def seen(job: PickedJob | ShownJob) -> Seen:
+    return Seen(job.attempt, job.state)
+
+
+def report(outcomes: Sequence[Outcome], jobs: Sequence[PickedJob], done: str) -> int:
+    """One sentence for what was done and one for each refusal; the exit status."""
+    refused = [outcome for outcome in outcomes if outcome.refused is not None]
+    for outcome in refused:
+        say(str(outcome.refused))
+    count = len(outcomes) - len(refused)
+    if count == 1:
+        (job,) = (job for job, outcome in zip(jobs, outcomes, strict=True) if outcome.refused is None)
+        say(f"#{job.id} {plain(job.name)}: {done}")
+    elif count:
+        say(f"{count} jobs: {done}")
+    return 1 if refused else 0

@@ -1,0 +1,127 @@
+"""`--host`: the same words on another machine, over the user's own ssh."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import NoReturn
+
+from gputui.hosts.ssh import (
+    ANY,
+    FAILED,
+    NOT_THERE,
+    BadHost,
+    HostPlace,
+    listed,
+    place_of,
+    remember,
+    remembered,
+    ssh_words,
+)
+from gputui.session.config import Config, load
+from gputui.session.errors import ConfigError
+
+from .failures import carried_out
+from .output import Exit, refuse, say
+
+FLAG = "--host"
+
+
+def main(words: list[str]) -> int:
+    """Words of which one is `--host`."""
+    return carried_out(lambda: _carried_out(words))
+
+
+def _carried_out(words: list[str]) -> int:
+    host, rest = taken_out(words)
+    try:
+        config = load()
+        place = _any_place(rest, config) if host == ANY else _place(host, rest, config)
+    except (BadHost, ConfigError) as error:
+        refuse(str(error))
+    return run_there(place, rest, str(config.get("ssh")[0]))
+
+
+def taken_out(words: list[str]) -> tuple[str, list[str]]:
+    """The host, and the words without it; a flag behind `--` is the job's."""
+    end = words.index("--") if "--" in words else len(words)
+    hosts, rest, index = [], [], 0
+    while index < end:
+        word = words[index]
+        if word == FLAG:
+            index += 1
+            hosts.append(words[index] if index < end else "")
+        elif word.startswith(f"{FLAG}="):
+            hosts.append(word.partition("=")[2])
+        else:
+            rest.append(word)
+        index += 1
+    if len(hosts) > 1 or not hosts[0]:
+        refuse("--host needs one name: --host lab7" if not hosts[0] else "--host stands here twice; name one machine")
+    return hosts[0], rest + words[end:]
+
+
+def _place(host: str, rest: list[str], config: Config) -> HostPlace:
+    if "," in host:
+        refuse(f"{rest[0] if rest else 'the screen'} is for one machine: --host {host.partition(',')[0]}; "
+               f"all of them at a glance: gputui hosts --host {host}")  # fmt: skip
+    return place_of(host, config)
+
+
+def run_there(place: HostPlace, words: list[str], ssh: str) -> int:
+    """With the terminal where there is one, so that questions can be answered and Ctrl-C reaches the other side."""
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    try:
+        status = subprocess.call(ssh_words(place, words, ssh, terminal=terminal))
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        _no_ssh(ssh, error)
+    if status == FAILED:
+        say(f"{place.alias} was not reached, or the link broke (jobs do not need it). Try: ssh {place.alias}")
+        return 1
+    if status == NOT_THERE and not place.gputui:
+        say(f'install gputui on {place.alias} (pipx install gputui), or say where it is: [host."{place.alias}"] '
+            'gputui = "PATH" in your settings (gputui config tells where they are)')  # fmt: skip
+        return 1
+    if place.folder and remembered().get(place.alias) != place.folder and remember(place.alias, place.folder):
+        say(f"from now on --host {place.alias} means its folder {place.folder}")
+    return status
+
+
+def _no_ssh(ssh: str, error: OSError) -> NoReturn:
+    program = ssh.partition(" ")[0]
+    raise Exit(1, f"{program} cannot be started: {error.strerror}; install an ssh client, or set GPUTUI_SSH")
+
+
+def _any_place(rest: list[str], config: Config) -> HostPlace:
+    """The machine with room for this job; refuses with what each of them said."""
+    if rest[:1] != ["add"]:
+        refuse("--host any is for gputui add; other verbs need a name: --host lab7")
+    from gputui.cli.verbs.add import parser
+    from gputui.hosts.survey import RoomWanted, ask_all, chosen_host
+
+    from .job_flags import job_settings
+
+    settings = job_settings(parser("add").parse_args(rest[1:]))
+    wanted = RoomWanted(1 if settings.gpus is None else settings.gpus, _bytes(settings.memory))
+    places = listed(None, config)
+    if not places:
+        refuse('no hosts are set: write hosts = ["lab7", "lab8"] into your settings (gputui config tells where)')
+    answers = ask_all(places, str(config.get("ssh")[0]))
+    best = chosen_host(answers, wanted)
+    for answer in answers:
+        if answer.trouble:
+            say(f"{answer.place.alias}: {answer.trouble}")
+    if best is None:
+        raise Exit(1, f"no host has {wanted.told} now; name one to wait there: --host {places[0].alias}")
+    say(f"{best.place.alias} has {wanted.told}")
+    return best.place
+
+
+def _bytes(memory: str | None) -> int | None:
+    """None: a free card is enough, for a share of it or for what is yet to be learned too."""
+    from gputui.sources.settings import LEARN
+    from gputui.sources.values import bytes_or_share
+
+    return None if memory is None or memory == LEARN else bytes_or_share(memory)[0]

@@ -1,0 +1,85 @@
+"""The flags by which an app and a run say what they want of a session; GPUs and times."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from gputui.gpus.lanes import looks_like_gpus, parse_gpus
+from gputui.sources.kinds import PARSERS
+from gputui.sources.values import duration, probe_wait, time_limit
+
+from .parser import Parser, checked, whole
+
+# ---- How GPUs and times stand on a command line ----
+
+
+def gathered(words: Sequence[str]) -> list[str]:
+    """Joins `--gpus 0 1 2` to one word: those that follow belong to it only while they look like GPUs."""
+    joined: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*joined, word, *rest]
+        if word not in ("--gpus", "--gpu") or not rest:
+            joined.append(word)
+            continue
+        gpus = [rest.pop(0)]
+        while rest and looks_like_gpus(rest[0]):
+            gpus.append(rest.pop(0))
+        joined.append("--gpus=" + " ".join(gpus))
+    return joined
+
+
+seconds = checked(duration)
+probe = checked(probe_wait)
+gpus = checked(parse_gpus)
+time = checked(time_limit)
+
+
+# ---- The flags by which an app and a `run` alike say what they want of a session ----
+
+
+FORMATS = [str(kind) for kind in PARSERS]
+
+
+def add_session_flags(parser: Parser) -> None:
+    parser.add_argument("jobs", nargs="*", metavar="JOBS", help="files of jobs (.txt .toml .yaml .esy .py), or -")
+    parser.add_argument("--job-file", metavar="FILE", help="as gpu-hog: commands; the folder is hog_run")
+    parser.add_argument("--job-yielder", metavar="FILE", help="Python whose yielder() gives the jobs")
+    parser.add_argument("--follow", action="append", default=[], metavar="FILE", help="run what is appended to a file")
+    parser.add_argument("--format", choices=FORMATS, help="how JOBS and standard input are read, whatever their names")
+    parser.add_argument("--project", metavar="NAME", help="the group of these jobs; {project} in --job-dir")
+    parser.add_argument("--task", metavar="CLASS", help="for a config of GPUTaskScheduler: my_task.MyTask")
+    parser.add_argument(
+        "--gpus", "--gpu", type=gpus, metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · slurm:8"
+    )
+    parser.add_argument("--set", action="store_true", help=argparse.SUPPRESS)  # before, --gpus alone did not
+    parser.add_argument("--output-dir", metavar="DIR", help="the session's folder (gputui_run)")
+    parser.add_argument("--prefix", help="name of the jobs' folders before the number (job_)")
+    parser.add_argument("--job-dir", metavar="PATTERN", help="e.g. {project}/{name}/{id}")
+    parser.add_argument("--pause-after", type=whole, metavar="N", help="pause when N jobs in a row crash alike (3)")
+    parser.add_argument("--probe", type=probe, metavar="TIME", help="after crashes try one job alone after 90, 5m, off")
+    parser.add_argument(
+        "--retries", type=whole, default=None, metavar="N", help="run a failed job again, up to N times"
+    )
+    parser.add_argument("--timeout", type=seconds, default=None, metavar="TIME", help="end a job after 90, 5m, 2h …")
+    parser.add_argument("--grace", type=seconds, metavar="TIME", help="between SIGTERM and SIGKILL (30)")
+    parser.add_argument("--shell", default=None, metavar="SHELL", help="instead of bash")
+    parser.add_argument("--login-shell", action="store_true", help="run commands under a login shell (-l)")
+    parser.add_argument("--force-rerun", action="store_true", help="run everything in JOBS again")
+    parser.add_argument("--new", action="store_true", help="begin a fresh session; the old folder is kept beside it")
+    parser.add_argument("--adopt", action="store_true", help="go on with a session whose machine or container is gone")
+    parser.add_argument("--gpu-file", metavar="FILE", help="a file with the list of GPUs, followed")
+    parser.add_argument("--keep-free", type=whole, metavar="K", help="leave K GPUs to others")
+    parser.add_argument("--at-most", type=whole, metavar="M", help="use at most M GPUs at once")
+    parser.add_argument("--ignore-strangers", action="store_true", help="use GPUs that others are on")
+    parser.add_argument("--ignore", metavar="WHO", help="users, programs or pids that do not count as strangers")
+    parser.add_argument("--partition", metavar="NAME", help="of Slurm, for --gpus slurm:N; so are the next five")
+    parser.add_argument("--account", metavar="NAME", help="whom Slurm charges")
+    parser.add_argument("--qos", metavar="NAME", help="Slurm's quality of service")
+    parser.add_argument("--time", type=time, metavar="TIME", help="most for a job: 90m, 2h, 1-12:00:00")
+    parser.add_argument("--constraint", metavar="FEATURES", help="only nodes that have them")
+    parser.add_argument("--sbatch-opt", action="append", metavar="OPTION", help="any other option of sbatch: --mem=16G")
+    parser.add_argument("--no-keeper", action="store_true", help="nobody takes over when this program is killed")

@@ -1,0 +1,278 @@
+"""The owner's side of the sampler process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from gputui.core.lanes import DeviceKind
+from gputui.process.spawn import spawn
+from gputui.process.watch import EventLoop
+
+from .sample import FrameReader, GarbledStream, Sample, Sampler, Trouble, TroubleKind, aged
+
+# ---- One sampler process as its owner holds it ----
+
+
+SAMPLER = (sys.executable, "-P", "-m", "gputui.gpus.nvml")
+"""With -P, so that a file of the user's named like one of our modules is not imported."""
+
+_DATA_FD = 3
+_CHUNK = 1 << 16
+_LONGEST_ERROR = 2000
+
+
+class SamplerGone(Exception):
+    """The process has closed its end."""
+
+
+class Child:
+    """A running sampler. It ends by itself when this end of its pipes closes, whatever closes it."""
+
+    def __init__(self, interval: float, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        control, self._control = os.pipe()
+        self.data, data = os.pipe()
+        self._errors = os.memfd_create("gputui-sampler-errors", os.MFD_CLOEXEC)
+        self._frames = FrameReader()
+        os.set_blocking(self.data, False)
+        os.set_blocking(self._control, False)
+        try:
+            # In a session of its own, so that Ctrl-C in the owner's terminal does not reach it.
+            words = [*command, str(_DATA_FD), repr(interval)]
+            self.pid = spawn(words, environment, {0: control, 2: self._errors, _DATA_FD: data})
+        except OSError:
+            self._close_pipes()
+            raise
+        finally:
+            os.close(control)
+            os.close(data)
+
+    def read(self) -> Sample | None:
+        """The newest sample that has come; raises SamplerGone at its end, GarbledStream on nonsense."""
+        newest = None
+        while True:
+            try:
+                data = os.read(self.data, _CHUNK)
+            except BlockingIOError:
+                return newest
+            if not data:
+                if newest is None:
+                    raise SamplerGone(self._last_words())
+                return newest
+            newest = self._frames.feed(data) or newest
+
+    def abandon(self) -> None:
+        """Never waits: a process whose call hangs in the kernel ends when the kernel lets it."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._close_pipes()
+
+    def reaped(self) -> bool:
+        """Its end has been collected, by us or by somebody else."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
+
+    def wait(self, seconds: float) -> bool:
+        """Like `reaped`, with a little patience."""
+        deadline = time.monotonic() + seconds
+        while not (reaped := self.reaped()) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        return reaped
+
+    def _last_words(self) -> str:
+        size = os.fstat(self._errors).st_size
+        words = os.pread(self._errors, _LONGEST_ERROR, max(0, size - _LONGEST_ERROR)).decode("utf-8", "replace")
+        return words.strip().rpartition("\n")[2]
+
+    def _close_pipes(self) -> None:
+        for fd in (self._control, self.data, self._errors):
+            os.close(fd)
+
+
+# ---- The owner's side of the sampler process ----
+
+
+_SILENCE = 5.0
+"""Seconds (and intervals) without a word; a healthy process talks every interval, even when all devices hang."""
+_START_SILENCE = 15.0
+_FIRST_DELAY, _LONGEST_DELAY = 0.5, 60.0
+_STEADY = 30.0
+"""A process that did well for so long makes earlier failures forgotten."""
+_MOST_UNKILLABLE = 3
+_PATIENCE_AT_CLOSE = 0.1
+
+
+class ProcessSampler:
+    """A Sampler whose `fileno` stays the same over all its processes."""
+
+    def __init__(
+        self,
+        interval: float = 1.0,
+        *,
+        command: Sequence[str] = SAMPLER,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._interval = interval
+        self._command = command
+        self._environment = dict(os.environ if environment is None else environment)
+        self._epoll = select.epoll()
+        self._child: Child | None = None
+        self._abandoned: list[Child] = []
+        self._failures = 0
+        self._started_at = self._heard_at = self._given_at = self._retry_at = time.monotonic()
+        self._newest: Sample | None = None
+        self._start()
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def patience(self) -> float:
+        if self._child is None:
+            return max(0.0, min(self._interval, self._retry_at - time.monotonic()))
+        return max(self._interval, 1.0)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process at work, for `doctor` and tests."""
+        return self._child.pid if self._child else None
+
+    def read(self) -> Sample | None:
+        now = time.monotonic()
+        self._abandoned = [child for child in self._abandoned if not child.reaped()]
+        if self._child is None:
+            if now >= self._retry_at and len(self._abandoned) < _MOST_UNKILLABLE:
+                self._start()
+        else:
+            sample = self._listen(self._child, now)
+            if sample is not None and not self._is_only_opening(sample):
+                return self._give(sample, now)
+        return self._older_picture(now)
+
+    def close(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            self._epoll.unregister(child.data)
+            child.abandon()
+            child.wait(_PATIENCE_AT_CLOSE)
+        self._epoll.close()
+
+    def _start(self) -> None:
+        self._started_at = self._heard_at = time.monotonic()
+        try:
+            self._child = Child(self._interval, self._command, self._environment)
+        except OSError as error:
+            self._failed(f"the GPU sampler cannot be started: {error}")
+            return
+        self._epoll.register(self._child.data, select.EPOLLIN)
+
+    def _listen(self, child: Child, now: float) -> Sample | None:
+        try:
+            sample = child.read()
+        except SamplerGone as gone:
+            self._let_go(child, f"the GPU sampler ended{': ' if str(gone) else ''}{gone}")
+            return None
+        except GarbledStream as nonsense:
+            self._let_go(child, f"the GPU sampler talks nonsense: {nonsense}")
+            return None
+        if sample is not None:
+            self._heard_at = now
+        elif now - self._heard_at > self._longest_silence():
+            self._let_go(child, f"the GPU sampler said nothing for {now - self._heard_at:.0f} s")
+        return sample
+
+    def _longest_silence(self) -> float:
+        first = self._heard_at == self._started_at
+        return _START_SILENCE if first else max(_SILENCE, 5 * self._interval)
+
+    def _let_go(self, child: Child, why: str) -> None:
+        self._epoll.unregister(child.data)
+        child.abandon()
+        self._abandoned.append(child)
+        self._child = None
+        self._failed(why)
+
+    def _failed(self, why: str) -> None:
+        now = time.monotonic()
+        self._failures = 1 if now - self._started_at > _STEADY else self._failures + 1
+        self._retry_at = now + min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** (self._failures - 1))
+        if self._newest is None or (self._failures > 1 and self._newest.trouble is None):
+            self._newest = _crashed(self._newest, why)
+            self._given_at = 0.0
+
+    def _is_only_opening(self, sample: Sample) -> bool:
+        """A new process that is not ready yet does not wipe out what the one before it saw."""
+        has_seen_devices = self._newest is not None and bool(self._newest.devices)
+        return has_seen_devices and not sample.complete and sample.trouble is None
+
+    def _give(self, sample: Sample, now: float) -> Sample:
+        self._newest, self._given_at = sample, now
+        return sample
+
+    def _older_picture(self, now: float) -> Sample | None:
+        """While nobody talks, the last picture once per interval, each time older."""
+        if self._newest is None or now - self._given_at < max(self._interval, 1.0) + 0.5:
+            return None
+        self._given_at = now
+        return aged(self._newest, max(0.0, time.time() - self._newest.taken))
+
+
+def _crashed(newest: Sample | None, why: str) -> Sample:
+    """After one death the next process usually mends it; after two the user should know."""
+    trouble = Trouble(TroubleKind.CRASHED, why, "gputui keeps trying; `gputui doctor` tells more")
+    if newest is None:
+        return Sample(kind=DeviceKind.GPU, taken=time.time(), trouble=trouble)
+    return replace(newest, trouble=trouble)
+
+
+# ---- Two ways to use a sampler ----
+
+
+class SamplerWatch:
+    """Delivers every new sample in the loop's thread until `close`, which closes the sampler too."""
+
+    def __init__(self, loop: EventLoop, sampler: Sampler, deliver: Callable[[Sample], None]) -> None:
+        self._loop, self._sampler, self._deliver = loop, sampler, deliver
+        self._fd = sampler.fileno()
+        if self._fd is not None:
+            loop.add_reader(self._fd, self._read)
+        self._timer = loop.call_later(sampler.patience(), self._tick)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._fd is not None:
+            self._loop.remove_reader(self._fd)
+        self._sampler.close()
+
+    def _read(self) -> None:
+        sample = self._sampler.read()
+        if sample is not None:
+            self._deliver(sample)
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(max(0.01, self._sampler.patience()), self._tick)
+        self._read()
+
+
+def sample_once(sampler: Sampler, deadline: float = 10.0) -> Sample | None:
+    """The first sample in which every device had its chance, or the newest one at the deadline."""
+    newest: Sample | None = None
+    ends = time.monotonic() + deadline
+    poll = select.poll()
+    if (fd := sampler.fileno()) is not None:
+        poll.register(fd, select.POLLIN)
+    while (remaining := ends - time.monotonic()) > 0:
+        sample = sampler.read()
+        newest = sample or newest
+        if sample is not None and sample.complete:
+            break
+        poll.poll(1000 * max(0.001, min(remaining, sampler.patience())))
+    return newest

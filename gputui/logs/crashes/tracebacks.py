@@ -1,0 +1,285 @@
+"""Finds exceptions in a log and tells causes from consequences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct, field
+
+from .lines import CleanLine, is_aftermath, is_noise, is_work, mentioned
+
+# ---- Finds the exceptions in a log ----
+
+
+_HEADER = "Traceback (most recent call last)"
+_FRAME = re.compile(r"[\s>│]*+File \"[^\"]{1,400}\", line \d{1,9}")
+_NAME = r"(?:[A-Za-z_<][\w<>]*+\.)*+[A-Za-z_]\w*+"
+_EXCEPTION = re.compile(rf"({_NAME})(?:\([\w.]*+\))?(?::(?=\s|$)|$)")
+_SURE_ENDS = ("Error", "Exception", "ExceptionGroup", "KeyboardInterrupt", "SystemExit", "StopIteration")
+
+# What Python prints of these comes after the crash, or beside it.
+_BESIDE = ("Exception ignored", "Error in atexit", "--- Logging error", "Error in sys.")
+_LINKS = ("The above exception was the direct cause", "During handling of the above exception")
+
+# Where a message is over although no new trace begins.
+_BOUNDARY = re.compile(
+    r"wandb: |[EWI]\d{4} |\[[EWI] ?\d|\d{4}-\d\d-\d\d[ T]|srun: |slurmstepd: |make(?:\[\d+\])?: |-- Process |[-=]{10,}$"
+    r"|--- |Process \S{1,60}:$|\S{1,200}: line \d+: |ERROR\b|Error executing job|Set the environment variable HYDRA"
+    r"|terminate called|/\S{1,300}:\d+: \w*Warning|\[\w+\]"
+)
+_LONGEST_BLOCK = 40
+
+
+class Trace(Struct):
+    first: int
+    """The index of its first line."""
+    last: int
+    """The index of the line that names the exception."""
+    text: str
+    source: str = ""
+    """The rank that printed it."""
+    block: list[str] = field(default_factory=list)
+    """The lines of the message below the first."""
+    statement: str = ""
+    """The source line of the innermost frame."""
+    beside: bool = False
+    """It was printed after the crash or in passing: in a destructor, at exit, with a warning."""
+    linked: bool = False
+    """It was raised because of the one before, or while that was handled."""
+
+    @property
+    def said(self) -> str:
+        return self.text.partition(":")[2].strip()
+
+
+class _Open(Struct):
+    first: int
+    beside: bool = False
+    linked: bool = False
+    base: int = 0
+    statement: str = ""
+    resumes: Trace | None = None
+    """Frames without a header, which may be part of this one's message."""
+    headless: bool = False
+
+
+def traces_in(lines: list[CleanLine]) -> list[Trace]:
+    """All of them in the order in which they ended, those of interleaved ranks too."""
+    rows: dict[str, list[tuple[int, str]]] = {}
+    for index, line in enumerate(lines):
+        rows.setdefault(line.source, []).append((index, line.text))
+    traces = [trace for source, own in rows.items() for trace in _Reader(source).traces(own)]
+    return sorted(traces, key=lambda trace: trace.last)
+
+
+class _Reader:
+    """Reads the lines of one process."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.open: _Open | None = None
+        self.done: Trace | None = None
+        """The trace whose message may go on."""
+        self.beside = self.linked = False
+
+    def traces(self, rows: list[tuple[int, str]]) -> Iterator[Trace]:
+        above = ""
+        for index, text in rows:
+            if text and (trace := self._read(index, text, above)):
+                yield trace
+            above = text or above
+
+    def _read(self, index: int, text: str, above: str) -> Trace | None:
+        if _HEADER in text:
+            self._begin(index, text)
+        elif 'File "' in text and _FRAME.match(text):
+            self._frame(index, text)
+        elif text.startswith(_BESIDE):
+            self.beside, self.done = True, None
+        elif text.startswith(_LINKS):
+            self.linked, self.done = True, None
+        elif self._ends(text):
+            return self._end(index, text)
+        else:
+            self._inside(text, above)
+        return None
+
+    def _begin(self, index: int, text: str) -> None:
+        box = text.find("╭")
+        self.open = _Open(index, self.beside, self.linked, max(box, 0))
+        self.beside = self.linked = False
+        self.done = None
+
+    def _frame(self, index: int, text: str) -> None:
+        if self.open is None:
+            self.open = _Open(index, resumes=self.done, headless=True)
+            self.done = None
+        self.open.base = max(0, text.index('File "') - 2)
+        self.open.statement = ""
+
+    def _ends(self, text: str) -> bool:
+        """Outside a trace only a name that says so counts; within one, any that could be a class."""
+        if self.open is None:
+            if self.done is not None or text[0] == " ":
+                return False
+            match = _EXCEPTION.match(text)
+            return match is not None and match[1].endswith(_SURE_ENDS)
+        indent = len(text) - len(text.lstrip())
+        if indent not in (0, self.open.base):
+            return False
+        match = _EXCEPTION.match(text, indent)
+        if match is None or self.open.headless:
+            return match is not None and match[1].endswith(_SURE_ENDS)
+        return match[1].endswith(_SURE_ENDS) or "." in match[1] or match[1][0].isupper()
+
+    def _end(self, index: int, text: str) -> Trace:
+        opened = self.open or _Open(index, self.beside, self.linked)
+        trace = Trace(opened.first, index, text.strip(), self.source)
+        trace.beside, trace.linked, trace.statement = opened.beside, opened.linked, opened.statement
+        self.open, self.beside, self.linked = None, False, False
+        self.done = trace
+        return trace
+
+    def _inside(self, text: str, above: str) -> None:
+        if self.open is not None and self.open.headless and not text.startswith((" ", "~", "^")):
+            self.done, self.open = self.open.resumes, None
+        if self.open is not None:
+            if not self.open.statement and 'File "' in above:
+                self.open.statement = text.strip()
+        elif self.done is not None:
+            if _BOUNDARY.match(text) or len(self.done.block) >= _LONGEST_BLOCK:
+                self.done = None
+            else:
+                self.done.block.append(text.strip())
+
+
+# ---- Tells causes from consequences ----
+
+
+# Only says that another process failed.
+_WRAPPER = re.compile(
+    r"ChildFailedError|ProcessExitedException|ProcessRaisedException|CalledProcessError|exited unexpectedly|SystemExit|"
+    r"RemoteTraceback|BrokenProcessPool|TerminatedWorkerError|Exit(?:ed)? with (?:exit )?code|returned non-zero exit|"
+    r"\b[Ss]ee (?:the )?(?:root cause|error\w*|traceback|stack ?trace|logs?) above"
+)
+# What those are left with whose fellow went away.
+_VICTIM = re.compile(
+    r"DistBackendError|\bNCCL\b|BrokenPipeError|ConnectionResetError|Connection (?:closed|reset) by peer|gloo/"
+    r"|process group|remote process exited|Broken pipe|DistStoreError|Socket closed|exception on one of the ranks"
+)
+_FARTHEST_WORK = 200
+_ROOT_CAUSE = "Root Cause (first observed failure)"
+_LAUNCHERS = ("ChildFailedError", _ROOT_CAUSE, "failed (exitcode")
+_ROOT_RANK = re.compile(r"\s*rank\s*: (\d{1,6})\b")
+_ROOT_SIGNAL = re.compile(r"\s*traceback\s*: (Signal (\d{1,2}) \(\w+\) received by PID \d+)")
+_LOST_RANK = re.compile(r".{0,300}?(failed \(exitcode: -(\d{1,2})\) local_rank: .*)")
+
+
+class CrashReading(Struct):
+    """What the traces of one log amount to."""
+
+    cause: Trace | None = None
+    victim: Trace | None = None
+    """Something went wrong between processes, and no trace says what went wrong in one of them."""
+    wrapper: Trace | None = None
+    signal: int | None = None
+    """Which one ended the rank that the launcher calls the first to fail."""
+    signal_line: str = ""
+    claimed: frozenset[int] = frozenset()
+    """The lines of all traces, those that were survived too: nobody is to look for a cause in them."""
+
+    @property
+    def consequences_only(self) -> bool:
+        """The cause may stand above what was read."""
+        return self.cause is None and (self.victim is not None or self.wrapper is not None)
+
+
+def judged(lines: list[CleanLine], traces: list[Trace]) -> CrashReading:
+    verdict = CrashReading(claimed=_claimed(traces))
+    launched = mentioned(lines, _LAUNCHERS)
+    if launched:
+        verdict.signal, verdict.signal_line = _root_signal(lines)
+    alive = traces if launched else _unsurvived(lines, traces)
+    alive = [trace for trace in alive if not trace.beside]
+    for trace in alive:
+        if _WRAPPER.search(trace.text):
+            verdict.wrapper = trace
+        elif _VICTIM.search(trace.text):
+            verdict.victim = verdict.victim or trace
+    causes = [trace for trace in alive if not _WRAPPER.search(trace.text) and not _VICTIM.search(trace.text)]
+    verdict.cause = _telling(causes, _root_rank(lines) if launched else None)
+    return verdict
+
+
+def _claimed(traces: list[Trace]) -> frozenset[int]:
+    return frozenset(i for t in traces for i in range(t.first, t.last + 1 + len(t.block)))
+
+
+def _unsurvived(lines: list[CleanLine], traces: list[Trace]) -> list[Trace]:
+    """Without those after which the work went on: whoever printed them had caught them."""
+    if not traces:
+        return traces
+    worked: dict[str, int] = {}
+    for index in range(len(lines) - 1, max(traces[0].last, len(lines) - _FARTHEST_WORK), -1):
+        line = lines[index]
+        if line.source not in worked and is_work(line):
+            worked[line.source] = index
+    return [trace for trace in traces if trace.last > worked.get(trace.source, -1)]
+
+
+def _telling(causes: list[Trace], root: str | None) -> Trace | None:
+    """The last one, or that of the rank which failed first; one that says nothing gives way to what caused it."""
+    own = [trace for trace in causes if root is not None and trace.source.removeprefix("rank") == root]
+    candidates = own or causes
+    for index in range(len(candidates) - 1, -1, -1):
+        trace = candidates[index]
+        if index and trace.linked and not trace.said and not trace.block and not trace.statement.startswith("assert"):
+            continue
+        return trace
+    return None
+
+
+def _root_rank(lines: list[CleanLine]) -> str | None:
+    below = _below_root_cause(lines)
+    return next((match[1] for line in below if (match := _ROOT_RANK.match(line.text))), None)
+
+
+def _root_signal(lines: list[CleanLine]) -> tuple[int | None, str]:
+    for line in _below_root_cause(lines):
+        if match := _ROOT_SIGNAL.match(line.text):
+            return int(match[2]), match[1]
+    if not _below_root_cause(lines):
+        for line in lines:
+            if "exitcode: -" in line.text and (match := _LOST_RANK.match(line.text)):
+                return int(match[2]), match[1]
+    return None, ""
+
+
+def _below_root_cause(lines: list[CleanLine]) -> list[CleanLine]:
+    for index in range(len(lines) - 1, -1, -1):
+        if _ROOT_CAUSE in lines[index].text:
+            return lines[index + 1 : index + 9]
+    return []
+
+
+# ---- The message above a stack of any language ----
+
+
+_STACK_FRAME = re.compile(
+    r"\s{0,40}(?:[Ss]tack ?(?:trace|traceback|backtrace)\b.{0,20}:?$|CallStack \(|Backtrace:$|Raised at )"
+    r"|\s{1,40}(?:from \S{1,200}:\d{1,7}\b|at \S{1,200}[(:]|#\d{1,3} +\S|\[C\]: |[\w./<>-]{1,200}:\d{1,7}: )"
+)
+_FARTHEST = 200
+
+
+def above_stack(lines: list[CleanLine]) -> str | None:
+    """The line above the first frame of the last stack."""
+    frames = [i for i in range(max(0, len(lines) - _FARTHEST), len(lines)) if _STACK_FRAME.match(lines[i].text)]
+    at = frames[-1] if frames else 0
+    while at > 0 and (not lines[at].text.strip() or lines[at].text[:1].isspace() or _STACK_FRAME.match(lines[at].text)):
+        at -= 1
+    said = lines[at] if frames else None
+    if said is None or _STACK_FRAME.match(said.text) or is_noise(said) or is_aftermath(said.text):
+        return None
+    return said.text

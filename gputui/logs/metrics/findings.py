@@ -1,0 +1,320 @@
+"""What was found in a line: named numbers, counters, and what a name means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import lru_cache
+from math import inf, nan
+
+from msgspec import Struct
+
+from gputui.core.results import Direction, direction_of, words_of
+
+# ---- What the reader of results gives ----
+
+
+class MetricReading(Struct, frozen=True):
+    """A number that a job printed under a name."""
+
+    name: str
+    value: float
+    step: float | None = None
+    """A step that does not begin again with each epoch, else the epoch; None where neither was printed."""
+    exact: bool = False
+    """The job said it in so many words: `::gputui metric …::`."""
+    unit: str = ""
+    """`%`, where it was printed behind the number."""
+
+
+# ---- The numbers in a line, told by their shape ----
+
+
+_INT = r"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,12}"
+_NUM = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d{1,30}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?"
+_RATES = r"[A-Za-z]{1,12}\.?/\s?[A-Za-z]{1,9}"
+_NO_NAME = r"(?![\w@.%/-]{0,60}[ ]?[:=])"
+"""`0.41 val/acc: 0.8`: what stands before a sign is a name."""
+_UNITS = (
+    r"ms|s|secs?|seconds?|mins?|minutes?|hours?|hrs?|"
+    r"[KMGT]i?B|bytes|[GMT]?FLOPs?|GMac|W|C|px|K|M|G|percent|million|dB(?=/)"
+)
+_TOKEN = re.compile(
+    rf"""(?<![\w.@\\/\#$~^+-])(?:
+    (?P<date>\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T ]\d{{1,2}}:\d\d\S*)?|\d\d/\d\d[ ]\d\d:\d\d\S*)
+  | (?P<clock>\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d.])|\d+[ ]?(?:h|m|min|d|hr)[ ]?,?[ ]?\d+[ ]?(?:m|s|min|sec)\b)
+  | (?P<chain>\d+(?:\.\d+){{2,}}\S*|{_NUM}(?:/{_NUM}){{2,}}|\d+[-:~]\d[\d:.-]*|0x[0-9a-fA-F]+)
+  | (?P<done>{_INT})\s{{0,6}}(?:/|\bof\b|\bout\ of\b)\s{{0,6}}(?P<total>{_INT})(?![\w]|\.\d|,\d)
+  | (?P<number>[-+]?(?:{_NUM}|(?:nan|inf|infinity)(?![\w'])))
+    )(?P<unit>
+    \s?%(?!\w)|{_RATES}|[ ]{_RATES}{_NO_NAME}
+  | \s?(?:{_UNITS})(?![\w=:(@]|[ ][=:])|[^\W\d]\S*|\.[^\W\d]\S*|[ ]?[*×][ ])?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+class Token(Struct, frozen=True):
+    """One number of a line, where it stands, and what it can be."""
+
+    start: int
+    end: int
+    kind: str
+    text: str
+    total: str = ""
+    unit: str = ""
+
+
+def tokens_in(line: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(line):
+        kind = match.lastgroup if match.lastgroup != "unit" else None
+        unit = (match["unit"] or "").strip()
+        if match["number"] is not None:
+            yield Token(match.start(), match.end(), "number", match["number"], unit=unit)
+        elif match["done"] is not None:
+            yield Token(match.start(), match.end(), "counter", match["done"], match["total"], unit)
+        else:
+            yield Token(match.start(), match.end(), kind or "other", match[0])
+
+
+def number_of(text: str) -> float | None:
+    """The number that is written there, thousands apart or not."""
+    word = text.strip().strip("'\"").replace(",", "")
+    percent = word.endswith("%")
+    try:
+        return float(word[:-1] if percent else word)
+    except ValueError:
+        return {"nan": nan, "inf": inf}.get(word.lower())
+
+
+# ---- What a name is the name of, by its words ----
+
+
+class NameKind(Enum):
+    """What a number under this name would be."""
+
+    METRIC = auto()
+    RATE = auto()
+    """Of learning: a setting where it stands alone, a result beside others."""
+    COORDINATE = auto()
+    PHASE = auto()
+    """The name says only in which phase it was measured."""
+    UNKNOWN = auto()
+    OLD = auto()
+    """A best, a former or a first value."""
+    OTHER = auto()
+    """A setting, a time, a count, a size."""
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+TRAIN_WORDS = _set("train training trn tr learn")
+EVAL_WORDS = _set("val valid validation validate validating vali dev eval evaluation evaluating evaluate test testing")
+EVAL_WORDS |= _set("predict prediction holdout heldout tst cv inference infer")
+PHASE_WORDS = TRAIN_WORDS | EVAL_WORDS
+_OLD = _set("best was previous prev old initial init initscore baseline lowest highest former")
+_SETTING = _set(
+    """decay momentum mom beta betas alpha gamma lambda eps epsilon dropout smoothing warmup interval threshold thresh
+    thr patience tolerance tol delta seed seeds epochs workers hidden layers heads vocab arch optimizer scheduler mixup
+    weight weights coef coeff coefficient temperature"""
+)
+_NEVER = _SETTING - _set("epochs") | _set(
+    """scale scaler limit time times timing sec secs second seconds ms eta elapsed duration runtime wall memory
+    mem gpumem cpumem vram ram
+    gib gb mb mib kb target goal counter rank world port pid id ids version throughput speed fps ips sps wps ups tps
+    flops flos tflops params param parameters capacity bandwidth gpu gpus cpu cpus cache pavg support instances date
+    timestamp day days hour hours minute minutes requires available cuda driver hz watts util utilization decayed"""
+)
+_COUNTED = _set(
+    """batch batches sample samples token tokens image images imgs example examples frame frames size sizes count counts
+    num number n class classes epochs steps iters layers nodes workers devices items files rows docs sents bsz wpb clip
+    range lines data bins trees zeros job jobs worker used free left remaining channel nnzs t total max maximum page
+    kimg reserved allocated skipped consumed tokens points features candidates fits positive negative v lines height
+    width depth tick maintenance augment trainable ratio hyp ref bias progress percent percentage done trial fold
+    attempts length len"""
+)
+_COORDINATES = {
+    **dict.fromkeys(
+        ("epoch", "epoches", "ep", "fold", "epoche", "époque", "época", "epoca", "эпоха", "轮", "轮次", "エポック"), 1
+    ),
+    **dict.fromkeys(
+        ("iter", "iteration", "iterations", "it", "itr", "round", "generation", "gen", "tick", "update"), 2
+    ),
+    **dict.fromkeys(("step", "episode", "trial", "batch"), 3),
+    **dict.fromkeys(("timestep", "timesteps", "updates", "globalstep", "frames", "env_steps"), 4),
+}
+_BESIDE_COORDINATES = PHASE_WORDS | _set(
+    "global total num n trainer current cur env optimizer opt learning boosting at the no number"
+)
+_NEUTRAL = _set(
+    "norm gnorm kl entropy fraction advantage adv logps logits margin margins bpd wmape purity lpd elbo objf"
+)
+_LENGTH_OF = _set("ep episode response completion mean eplen")
+_TIMED = _set("batch reader data time iter train")
+_UNIT_IN_BRACKETS = re.compile(r"\((?:m?s|sec|[GM]i?B|%|[^)]*/[^)]*)\)", re.IGNORECASE)
+_RATE = re.compile(r"(?:lrs?\d*|lernrate|学习率)$")
+_RANKED = re.compile(r"[A-Za-z-]{1,12}@\d{1,5}(?:\.\d+)?$")
+"""`P@1`: what is right among the first so many."""
+_QUOTES = re.compile(r"[\"'`*]+")
+_BLANKS = re.compile(r"[.\s]*\s+")
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> NameKind:
+    words = words_of(name)
+    if not words or (words[-1].isdigit() and len(words) == 1):
+        return NameKind.OTHER
+    if _is_coordinate(words):
+        return NameKind.COORDINATE
+    if _OLD.intersection(words):
+        return NameKind.OLD
+    if _is_other(name, words):
+        return NameKind.OTHER
+    if _is_rate(words):
+        return NameKind.RATE
+    if _is_metric(name, words):
+        return NameKind.METRIC
+    if PHASE_WORDS.issuperset(word.rstrip("0123456789") or word for word in words if word not in ("set", "results")):
+        return NameKind.PHASE
+    return NameKind.OTHER if _COUNTED.intersection(words) else NameKind.UNKNOWN
+
+
+def _is_coordinate(words: tuple[str, ...]) -> bool:
+    coordinates = [word for word in words if word in _COORDINATES]
+    if not coordinates or not all(word in _COORDINATES or word in _BESIDE_COORDINATES for word in words):
+        return False
+    return not (words[-1] == "batch" and len(words) > 1 and "epoch" not in words)
+
+
+def _is_other(name: str, words: tuple[str, ...]) -> bool:
+    if _NEVER.intersection(words) or _UNIT_IN_BRACKETS.search(name) is not None:
+        return True
+    if words[0] in ("num", "number", "n", "count", "max", "min", "no") and direction_of(name) is Direction.UNKNOWN:
+        return True
+    return name.endswith("/s") or words in (("lr0",), ("total", "steps"))
+
+
+def _is_rate(words: tuple[str, ...]) -> bool:
+    return any(_RATE.match(word) for word in (*words, "".join(words))) or ("learning" in words and "rate" in words)
+
+
+def _is_metric(name: str, words: tuple[str, ...]) -> bool:
+    if "cost" in words and _TIMED.intersection(words):
+        return False
+    if direction_of(name) is not Direction.UNKNOWN or _NEUTRAL.intersection(words) or _RANKED.match(name):
+        return True
+    if words[0] in ("mean", "avg", "average") and len(words) > 1:
+        return True
+    return bool({"len", "length"}.intersection(words) and _LENGTH_OF.intersection(words))
+
+
+def is_setting(name: str) -> bool:
+    """Company of this kind makes a setting of everything beside it."""
+    words = words_of(name)
+    return bool(_SETTING.intersection(words)) or words[:2] == ("batch", "size") or words[-1:] == ("epochs",)
+
+
+def rank_of(name: str) -> int:
+    """How good a coordinate is for the x axis: a step that counts on beats an epoch."""
+    words = words_of(name)
+    rank = max((_COORDINATES.get(word, 0) for word in words), default=0)
+    return 4 if rank == 3 and "global" in words else rank
+
+
+def phase_in(words: tuple[str, ...]) -> str | None:
+    return next((word for word in words if word.rstrip("0123456789") in PHASE_WORDS), None)
+
+
+def eval_phase(word: str | None) -> bool:
+    return word is not None and word.rstrip("0123456789") in EVAL_WORDS
+
+
+@lru_cache(maxsize=4096)
+def cleaned(name: str) -> str:
+    """As printed, on one word: `Val. Loss` is `Val_Loss`."""
+    inner = _BLANKS.sub("_", _QUOTES.sub("", name).replace("'s ", " ").strip(" .:=-_>#\t"))
+    return inner[:64]
+
+
+# ---- What was found in one line before it is judged ----
+
+
+UNDECODED = "\ufffd"
+"""In the place of bytes that are no text."""
+
+
+@dataclass(slots=True)
+class NamedNumber:
+    """A number under a name."""
+
+    name: str
+    value: float
+    signed: bool = True
+    whole: bool = False
+    """Printed without a point: of an unknown name it is a count."""
+    phase: str | None = None
+    unit: str = ""
+
+
+@dataclass(slots=True)
+class Counter:
+    """`i/n` or a percentage of something."""
+
+    words: str
+    done: float
+    total: float
+    bar: bool = False
+    opens: bool = False
+    """It stands at the beginning of the line."""
+    closes: bool = False
+    """It stands in brackets at the end of the line, behind a loss."""
+    phase: str | None = None
+    """That the line had told before it."""
+
+
+@dataclass(slots=True)
+class LineFindings:
+    """All of one line."""
+
+    named: list[NamedNumber] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+    coordinates: list[tuple[int, float]] = field(default_factory=list)
+    phase: str | None = None
+    structured: bool = False
+
+    def coordinate(self, name: str, value: float) -> None:
+        self.coordinates.append((rank_of(name), value))
+
+    def step(self) -> float | None:
+        return max(self.coordinates, key=lambda coordinate: coordinate[0])[1] if self.coordinates else None
+
+    def judged(self, step: float | None, goes_on: bool = False) -> list[MetricReading]:
+        """The results among the named numbers; company decides about names that tell nothing, and a rate of learning
+        alone is a result where the work goes on."""
+        kinds = [kind_of(named.name) for named in self.named]
+        if not self.coordinates and sum(is_setting(named.name) for named in self.named) >= (
+            1 if NameKind.METRIC not in kinds else 2
+        ):
+            return []
+        company = self.structured or NameKind.METRIC in kinds or bool(self.coordinates)
+        readings: dict[str, MetricReading] = {}
+        for named, kind in zip(self.named, kinds, strict=True):
+            rate = kind is NameKind.RATE and (company or goes_on)
+            if kind is NameKind.METRIC or rate or (company and self._counts(named, kind)):
+                name = _in_phase(named, named.phase or (self.phase if eval_phase(self.phase) else None), kind)
+                if name.isprintable() and UNDECODED not in name:
+                    readings.setdefault(name, MetricReading(name, named.value, step, unit=named.unit))
+        return list(readings.values())
+
+    def _counts(self, named: NamedNumber, kind: NameKind) -> bool:
+        return named.signed and not named.whole and kind in (NameKind.UNKNOWN, NameKind.PHASE)
+
+
+def _in_phase(named: NamedNumber, phase: str | None, kind: NameKind) -> str:
+    name = cleaned(named.name)
+    if phase is None or kind is NameKind.RATE or phase_in(words_of(named.name)) is not None:
+        return name
+    return f"{phase}_{name}"

@@ -1,0 +1,169 @@
+"""The session's lock, and what is left of a session in the process table."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import StrEnum
+
+import msgspec
+
+from gputui.process import spawn
+
+from .errors import SessionBusy, SessionError
+from .session_dir import Paths
+
+# ---- The session's lock ----
+
+
+class OwnerKind(StrEnum):
+    APP = "app"
+    RUN = "run"
+    KEEPER = "keeper"
+    CLIENT = "client"
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds the lock, as they wrote it into the file; only advice, the lock itself is the truth."""
+
+    pid: int
+    kind: OwnerKind
+    since: float
+
+
+class Lock:
+    """An flock on a file that is still at its path; freed by the kernel when its last descriptor closes."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        spawn.keep_private(fd)
+
+    def sign(self, kind: OwnerKind) -> None:
+        """Only advice, so a full disk does not keep anybody from owning."""
+        text = msgspec.json.encode(Holder(os.getpid(), kind, time.time())) + b"\n"
+        with suppress(OSError):
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, text, 0)
+
+    def release(self) -> None:
+        spawn.close_private(self.fd)
+
+
+def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | None:
+    """The lock, or None if somebody holds it and we do not wait. Without `create` also if it is not the same any more:
+    whoever waited for a session must not begin another."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+    while True:
+        try:
+            fd = spawn.open_private(paths.lock, flags)
+        except OSError as error:
+            raise SessionError(f"cannot use the session in {paths.root}: {error.strerror}; {_advice(error)}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            spawn.close_private(fd)
+            return None
+        if _still_there(fd, paths.lock):
+            return Lock(fd)
+        spawn.close_private(fd)
+        if not create:
+            return None
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "to look at it, or to go on with it, copy the folder to where you may write (cp -a) and use the copy"
+    return "choose another --output-dir"
+
+
+def _still_there(fd: int, path: str) -> bool:
+    """A lock on a file that was deleted meanwhile would keep nobody out."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def holder(paths: Paths) -> Holder | None:
+    try:
+        with open(paths.lock, "rb") as file:
+            return msgspec.json.decode(file.read(4096), type=Holder)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def busy(paths: Paths) -> SessionBusy:
+    who = holder(paths)
+    if who is None:
+        return SessionBusy(f"another process holds {paths.root}")
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(who.since))
+    return SessionBusy(f"{paths.root} is held by gputui {who.kind} (pid {who.pid}, since {since})")
+
+
+# ---- What is left of a session in the process table ----
+
+
+def left_of(root: str) -> Iterator[tuple[int, str]]:
+    """Processes that bear a run's token of this session, and keepers of it."""
+    token = b"\0GPUTUI_RUN="
+    home = b"\0GPUTUI_SESSION=" + os.fsencode(root) + b"\0"
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        if pid == os.getpid() or not is_alive(pid):
+            continue
+        environment = b"\0" + _content(pid, "environ")
+        words = _content(pid, "cmdline").split(b"\0")
+        if token in environment and home in environment:
+            yield pid, f"of job {_variable(environment, b'GPUTUI_JOB_ID')}: {_shown(words)}"
+        elif b"keep" in words and os.fsencode(root) in words:
+            yield pid, "a keeper of this session"
+
+
+def is_alive(pid: int, started: int | None = None) -> bool:
+    """`started`: in clock ticks since boot; a later process of the same number does not count."""
+    fields = _content(pid, "stat").rpartition(b")")[2].split()
+    return bool(fields) and fields[0] not in (b"Z", b"X") and started in (None, int(fields[19]))
+
+
+def unknown_since(moment: float) -> Iterator[tuple[int, str]]:
+    """Processes of this user that began since, lead a session, and whose environment does not tell whose they are."""
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        words = _content(pid, "cmdline").split(b"\0")
+        try:
+            leads = os.getsid(pid) == pid and os.stat(f"/proc/{pid}").st_uid == os.getuid()
+            if leads and words[0] and is_alive(pid) and not _names_somebody(pid) and _began(pid) >= moment:
+                yield pid, _shown(words)
+        except OSError:
+            continue
+
+
+def _names_somebody(pid: int) -> bool:
+    """Who empties the environment of a program gives up what every login gives."""
+    with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+        environment = b"\0" + file.read()
+    return any(name in environment for name in (b"\0HOME=", b"\0USER=", b"\0LOGNAME=", b"\0GPUTUI_"))
+
+
+def _began(pid: int) -> float:
+    ticks = int(_content(pid, "stat").rpartition(b")")[2].split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _content(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _variable(environment: bytes, name: bytes) -> str:
+    after = environment.partition(b"\0" + name + b"=")[2]
+    return after.partition(b"\0")[0].decode("utf-8", "replace") or "?"
+
+
+def _shown(words: list[bytes]) -> str:
+    return b" ".join(words).decode("utf-8", "replace").strip()[:100]

@@ -1,0 +1,409 @@
+"""The thread that reads results of attempts from their growing logs."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+from msgspec import Struct
+
+from gputui.core.job import Job, JobId
+from gputui.core.result_book import AttemptSeries
+from gputui.core.results import UNNAMED, JobResults, Point, WantedMetric, wanted_of
+from gputui.logs.metrics import MetricReader, MetricReading
+from gputui.process.watch import NoThread, begin
+from gputui.session.store.store import ResultRow
+
+from .job_folders import Folders
+from .journal import Journal
+
+# ---- An attempt's log as it is read ----
+
+
+FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def streams(folders: Folders, job: Job, attempt: int) -> list[tuple[str, ...]]:
+    """For each file of the attempt: the places where it may be; a first attempt's move when a second begins."""
+    named = folders.files(job, attempt)
+    paths = [named.out] if named.err is None else [named.out, named.err]
+    if attempt > 1 or job.spec.outfile is not None:
+        return [(folders.reached(path),) for path in paths]
+    moved = folders.moved(job)
+    # The name comes last again: between the two looks it may have become a link to another attempt's file.
+    return [
+        (folders.reached(own), folders.reached(path), folders.reached(own))
+        for path, own in zip(paths, (moved.out, moved.err or ""), strict=False)
+    ]
+
+
+@contextmanager
+def opened(places: tuple[str, ...]) -> Iterator[tuple[int, os.stat_result] | None]:
+    """None: it is not there, or is no file. Never waits for anybody, as a FIFO would."""
+    descriptor = _open(places)
+    if descriptor is None:
+        yield None
+        return
+    try:
+        facts = os.fstat(descriptor)
+        yield (descriptor, facts) if stat.S_ISREG(facts.st_mode) else None
+    finally:
+        os.close(descriptor)
+
+
+def _open(places: tuple[str, ...]) -> int | None:
+    for place in places:
+        with suppress(OSError, ValueError):
+            return os.open(place, FLAGS)
+    return None
+
+
+# ---- One attempt's results while its log grows ----
+
+
+AT_ONCE = 1 << 18
+"""Bytes of a file that are looked at in one pass."""
+FURTHEST_BEHIND = 1 << 22
+"""Bytes; what is further back in a log that grows faster than it is read is passed over."""
+HEAD = 1 << 16
+"""Of a log that is met late: its beginning says what it is about."""
+
+
+class _LogState(Struct):
+    offset: int = 0
+    reader: bytes = b""
+
+
+class _State(Struct):
+    """All that the next owner needs to go on, without reading anything twice."""
+
+    logs: list[_LogState]
+    series: AttemptSeries
+
+
+class _LogReading:
+    """One file of an attempt."""
+
+    def __init__(self, places: tuple[str, ...], state: _LogState | None, wanted: WantedMetric | None) -> None:
+        self.places = places
+        self.offset = state.offset if state is not None else 0
+        self.reader = _reader(state, wanted)
+        self.written = 0.0
+        self.is_behind = False
+
+    def read(self, most: int) -> list[MetricReading]:
+        with opened(self.places) as log:
+            if log is None:
+                return []
+            descriptor, facts = log
+            self.is_behind, self.written = False, facts.st_mtime
+            if facts.st_size == self.offset:
+                return []
+            self._keep_up(facts.st_size)
+            data = os.pread(descriptor, AT_ONCE if self.offset else min(AT_ONCE, HEAD), self.offset)
+            self.offset += len(data)
+            self.is_behind = self.offset < facts.st_size and bool(data)
+            return self.reader.feed(data, most)
+
+    def _keep_up(self, size: int) -> None:
+        if size < self.offset:  # somebody emptied it
+            self.offset = 0
+            self.reader.gap()
+        elif self.offset and size - self.offset > FURTHEST_BEHIND:
+            self.offset = size - FURTHEST_BEHIND
+            self.reader.gap()
+
+    def state(self) -> _LogState:
+        return _LogState(self.offset, self.reader.state())
+
+
+class AttemptReading:
+    """Used by one thread at a time."""
+
+    def __init__(self, job: Job, attempt: int, folders: Folders, stored: ResultRow | None = None) -> None:
+        self.job, self.attempt = job.id, attempt
+        self.is_dirty = False
+        """Something was read that is not stored yet."""
+        self.kept_at = time.monotonic()
+        wanted = wanted_by(job)
+        state = _state_of(stored)
+        self._direction = (wanted.name or UNNAMED, wanted.direction) if wanted is not None else (None, None)
+        self._progress_told: tuple[float | None, float | None] = (None, None)
+        self._series = state.series if state is not None else AttemptSeries()
+        logs = state.logs if state is not None else []
+        self._logs = [
+            _LogReading(places, logs[number] if number < len(logs) else None, wanted)
+            for number, places in enumerate(streams(folders, job, attempt))
+        ]
+
+    def read(self, most: int, now: float) -> bool:
+        """Takes what was written since; whether there was anything."""
+        before = [log.offset for log in self._logs]
+        for number, log in enumerate(self._logs):
+            self._take(log.read(most), min(now, log.written) if log.written else now, number)
+        changed = [log.offset for log in self._logs] != before
+        self.is_dirty = self.is_dirty or changed
+        return changed
+
+    @property
+    def is_behind(self) -> bool:
+        return any(log.is_behind for log in self._logs)
+
+    def finish(self, most: int, now: float) -> bool:
+        """The attempt has ended: the rest, and its last lines, which may have no end."""
+        changed = self.read(most, now)
+        for _ in range(FURTHEST_BEHIND // AT_ONCE):
+            if not self.is_behind:
+                break
+            self.read(most, now)
+        for number, log in enumerate(self._logs):
+            self._take(log.reader.finish(), min(now, log.written) if log.written else now, number)
+        return changed or self.is_dirty or bool(self._series.series)
+
+    def _take(self, readings: list[MetricReading], at: float, log: int) -> None:
+        name, direction = self._direction
+        for reading in readings:
+            wanted = direction if reading.name == name else None
+            self._series.take(reading.name, Point(reading.step, at, reading.value), wanted, unit=reading.unit, log=log)
+
+    @property
+    def results(self) -> JobResults:
+        progress = self._progress()
+        if progress != self._progress_told[0]:
+            self._progress_told = (progress, max(log.written for log in self._logs) or time.time())
+        return self._series.results(self.attempt, progress, self._note(), self._progress_told[1])
+
+    def _progress(self) -> float | None:
+        """Whoever counts epochs tells of the whole job; otherwise the file that was written last knows best."""
+        reported = [
+            (log.reader.tells_whole, log.written, log.reader.progress)
+            for log in self._logs
+            if log.reader.progress is not None
+        ]
+        return max(reported)[2] if reported else None
+
+    def _note(self) -> str:
+        return next((log.reader.note for log in reversed(self._logs) if log.reader.note), "")
+
+    @property
+    def series(self) -> AttemptSeries:
+        return self._series
+
+    def row(self, *, is_over: bool) -> ResultRow:
+        self.is_dirty, self.kept_at = False, time.monotonic()
+        state = b"" if is_over else msgspec.msgpack.encode([log.state() for log in self._logs])
+        return ResultRow(
+            self.job, self.attempt, msgspec.msgpack.encode(self.results), msgspec.msgpack.encode(self._series), state
+        )
+
+
+def wanted_by(job: Job) -> WantedMetric | None:
+    """What the job's own setting names; one that is none says nothing."""
+    try:
+        return wanted_of(job.spec.metric) if job.spec.metric else None
+    except ValueError:
+        return None
+
+
+def _reader(state: _LogState | None, wanted: WantedMetric | None) -> MetricReader:
+    if state is None or not state.reader:
+        return MetricReader(wanted)
+    try:
+        return MetricReader.resume(state.reader)
+    except ValueError:  # another version wrote it: what it had under way is lost, what it had read is not
+        reader = MetricReader(wanted)
+        reader.gap()
+        return reader
+
+
+def _state_of(stored: ResultRow | None) -> _State | None:
+    if stored is None:
+        return None
+    try:
+        series = msgspec.msgpack.decode(stored.series, type=AttemptSeries)
+        return _State(msgspec.msgpack.decode(stored.state, type=list[_LogState]) if stored.state else [], series)
+    except msgspec.MsgspecError:
+        return None
+
+
+# ---- The thread that reads results ----
+
+
+EVERY = 1.0
+"""Seconds between two looks at a log."""
+GATHER = 0.1
+"""Seconds in which ends gather: many short jobs wake the thread once."""
+SHARE = 0.03
+"""Of one processor."""
+MOST_LINES, FEWEST_LINES = 200, 6
+"""Of one file in one pass."""
+KEEP_EVERY = 30.0
+"""Seconds; an owner that dies before reads them again."""
+
+Key = tuple[JobId, int]
+
+
+class ReadResults(Struct, frozen=True):
+    """What one pass gave."""
+
+    news: dict[JobId, JobResults]
+    rows: list[ResultRow]
+    """To be stored."""
+
+
+class ResultsReader:
+    """Told by the owner's thread what to read; hands on what it read."""
+
+    def __init__(self, folders: Folders, journal: Journal, on_read: Callable[[], None]) -> None:
+        """`on_read` is called in the reader's thread."""
+        self._folders, self._journal, self._on_read = folders, journal, on_read
+        self._readings: dict[Key, AttemptReading] = {}
+        self._ended: deque[AttemptReading] = deque()
+        self._past: deque[tuple[Job, int]] = deque()
+        """Attempts that ended under another version, which read no results."""
+        self._read: deque[ReadResults] = deque()
+        self._wake = threading.Condition()
+        self._at_work = threading.Lock()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._lines = MOST_LINES
+
+    # For the owner's thread
+
+    def watch(self, job: Job, attempt: int, stored: ResultRow | None = None) -> None:
+        with self._wake:
+            if (job.id, attempt) in self._readings:
+                return
+            self._readings[job.id, attempt] = AttemptReading(job, attempt, self._folders, stored)
+            if len(self._readings) == 1:
+                self._wake.notify()
+        self._begin()
+
+    def end(self, job: JobId, attempt: int) -> None:
+        with self._wake:
+            reading = self._readings.pop((job, attempt), None)
+            if reading is not None:
+                self._ended.append(reading)
+                if len(self._ended) == 1:
+                    self._wake.notify()
+
+    def read_past(self, attempts: list[tuple[Job, int]]) -> None:
+        """When there is nothing else to do."""
+        with self._wake:
+            self._past.extend(attempts)
+            self._wake.notify()
+        if attempts:
+            self._begin()
+
+    def take(self) -> list[ReadResults]:
+        """What was read since it was asked last."""
+        results: list[ReadResults] = []
+        while self._read:
+            results.append(self._read.popleft())
+        return results
+
+    def series(self, job: JobId, attempt: int) -> AttemptSeries | None:
+        """Of an attempt that is being read; a copy."""
+        with self._wake:
+            reading = self._readings.get((job, attempt))
+        if reading is None:
+            return None
+        with self._at_work:
+            return AttemptSeries(dict(reading.series.series))
+
+    def catch_up(self) -> None:
+        """Here and now, for an owner that has no thread for it."""
+        with self._at_work:
+            self._pass(time.time(), final=False)
+
+    def close(self, patience: float = 2.0) -> None:
+        """Reads what has ended; what runs is left to the next owner."""
+        with self._wake:
+            self._closing = True
+            self._past.clear()
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join(patience)
+            if self._thread.is_alive():  # a file system that hangs; the next owner reads it
+                return
+        with self._at_work:
+            self._pass(time.time(), final=True)
+
+    def _begin(self) -> None:
+        """Where the machine gives no thread, logs are read when their jobs have ended and the owner leaves."""
+        if self._thread is None:
+            try:
+                self._thread = begin(self._work, "gputui-results")
+            except NoThread:
+                return
+
+    # The thread
+
+    def _work(self) -> None:
+        used, began = time.thread_time(), time.monotonic()
+        while self._await_work():
+            try:
+                with self._at_work:
+                    self._pass(time.time(), final=False)
+            except Exception:  # a log that cannot be read costs its results, not the others'
+                self._journal.write(traceback.format_exc())
+            used, began = self._weigh(used, began)
+
+    def _await_work(self) -> bool:
+        with self._wake:
+            while not (self._readings or self._ended or self._past or self._closing):
+                self._wake.wait()
+            if not self._closing:
+                busy = self._ended or self._past
+                self._wake.wait(GATHER if busy else EVERY)
+                if self._ended and not busy:
+                    self._wake.wait(GATHER)
+            return not self._closing
+
+    def _weigh(self, used: float, began: float) -> tuple[float, float]:
+        """Fewer lines next time, if these took more than our share."""
+        now_used, now = time.thread_time(), time.monotonic()
+        share = (now_used - used) / max(now - began, GATHER)
+        wanted = self._lines * (SHARE / share if share > SHARE else 1.25)
+        self._lines = round(min(MOST_LINES, max(FEWEST_LINES, wanted)))
+        return now_used, now
+
+    def _pass(self, now: float, *, final: bool) -> None:
+        with self._wake:
+            ended, self._ended = list(self._ended), deque()
+            going = list(self._readings.values())
+            past = self._past.popleft() if self._past and not ended else None
+        news: dict[JobId, JobResults] = {}
+        rows: list[ResultRow] = []
+        for reading in ended:
+            if reading.finish(MOST_LINES, now):
+                news[reading.job] = reading.results
+                rows.append(reading.row(is_over=True))
+        if past is not None:
+            self._read_past(*past, news, rows)
+        for reading in going:
+            self._go_on(reading, now, news, rows, final=final)
+        if news or rows:
+            self._read.append(ReadResults(news, rows))
+            self._on_read()
+
+    def _go_on(
+        self, reading: AttemptReading, now: float, news: dict[JobId, JobResults], rows: list[ResultRow], *, final: bool
+    ) -> None:
+        if not final and reading.read(self._lines, now):
+            news[reading.job] = reading.results
+        if reading.is_dirty and (final or time.monotonic() - reading.kept_at > KEEP_EVERY):
+            rows.append(reading.row(is_over=False))
+
+    def _read_past(self, job: Job, attempt: int, news: dict[JobId, JobResults], rows: list[ResultRow]) -> None:
+        reading = AttemptReading(job, attempt, self._folders)
+        reading.finish(MOST_LINES, time.time())
+        news[job.id] = reading.results
+        rows.append(reading.row(is_over=True))

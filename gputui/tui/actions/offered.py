@@ -1,0 +1,94 @@
+"""Which actions the footer offers: those that make sense for the pane and the job the user looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputui.core.job import Active, Ended, Held, Job, Stopping, Suspended, Waiting
+from gputui.tui.action_table import BY_NAME
+from gputui.tui.chrome import Offer, OfferedKeys, offer
+from gputui.tui.layout import Pane
+from gputui.tui.queue.rows import BAD_ENDS
+from gputui.views.status import Word, pauses, standing
+
+from .devices import takes_no_jobs
+
+if TYPE_CHECKING:
+    from gputui.tui.main_screen import MainScreen
+
+
+VIEWS = tuple(name for name in ("metric", "failures", "timeline", "summary") if name in BY_NAME)
+
+
+def offered(main: MainScreen) -> OfferedKeys:
+    """Names with what they would do now, the likely ones first."""
+    offers = _offers(main)
+    return allowed(offers, read_only=main.read_only)
+
+
+def allowed(offers: OfferedKeys, *, read_only: bool) -> OfferedKeys:
+    """Without what a screen that only looks refuses."""
+    if not read_only:
+        return offers
+    row, more, views = ([each for each in some if not BY_NAME[each[0]].acts]
+                        for some in (offers.row, offers.more, offers.views))  # fmt: skip
+    return OfferedKeys(row, more, views, offers.always)
+
+
+def _offers(main: MainScreen) -> OfferedKeys:
+    if not main.bridge.has_session:
+        return OfferedKeys([("details", "Processes"), ("add", "Add here"), offer("sweep"), offer("palette")])
+    views = [offer(name) for name in VIEWS]
+    if main.pane is Pane.GPUS:
+        device = main.gpus.device
+        drain = "Enable" if device is not None and takes_no_jobs(device) else "Drain"
+        row = [("details", "Processes"), ("add", "Add here"), ("drain_device", drain)]
+        jobs = ", ".join(f"#{job}" for job in device.jobs) if device is not None else ""
+        row += [("requeue", f"Requeue {jobs}"), ("kill", f"Kill {jobs}")] if jobs else []
+        zoom = ("zoom", "Unzoom" if main.places.zoomed is Pane.GPUS else "Zoom")
+        return OfferedKeys(row, [*_scheduler(main), offer("next_pane")], [zoom, *views])
+    if main.pane is Pane.LOG:
+        row = [offer("follow"), offer("stream"), offer("wrap"), ("filter", "Search"), offer("next_match"),
+               ("full_log", "Full/back"), offer("earlier_attempt"), offer("pager")]  # fmt: skip
+        return OfferedKeys(row, [offer("next_pane")])
+    scheduler = _scheduler(main) if main.snapshot.cause is None else []
+    return OfferedKeys(_row(main), [*scheduler, *_queue()], views)
+
+
+def _row(main: MainScreen) -> list[Offer]:
+    cursor = main.table.cursor
+    job = main.snapshot[cursor] if cursor is not None and cursor in main.snapshot else None
+    crashed = [offer("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
+    of_job = _of_job(job) if job is not None else [offer("add")]
+    # Whoever is paused looks for the way out; it must not be what a narrow line leaves out.
+    if pauses(main.snapshot):
+        return of_job
+    return [*(crashed if main.snapshot.cautions else []), *_scheduler(main), *of_job]
+
+
+def _queue() -> list[Offer]:
+    return [offer("add"), offer("sort"), offer("filter"), offer("mark"), offer("next_pane"), offer("sweep"),
+            offer("palette")]  # fmt: skip
+
+
+def _scheduler(main: MainScreen) -> list[Offer]:
+    """Where nothing is left to do there is nothing to pause."""
+    if standing(main.snapshot).word is Word.DONE:
+        return []
+    return [("pause", "Pause" if pauses(main.snapshot) else "Resume")]
+
+
+def _of_job(job: Job) -> list[Offer]:
+    if isinstance(job.state, Suspended):
+        return [("suspend", "Continue"), offer("kill"), offer("requeue"), offer("details")]
+    if isinstance(job.state, Stopping):
+        return [("kill", "Kill now"), offer("details")]
+    if isinstance(job.state, Active):
+        return [offer("kill"), offer("suspend"), offer("requeue"), offer("details")]
+    if isinstance(job.state, Waiting):
+        held = "Release" if isinstance(job.state, Held) else "Hold"
+        return [offer("priority_up"), ("priority_down", "Lower"), offer("move_up"), ("hold", held), offer("edit"),
+                offer("kill"), offer("details")]  # fmt: skip
+    if isinstance(job.state, Ended):
+        return [offer("rerun"), offer("details"), offer("copy_as_new"), offer("remove")]
+    return []

@@ -1,0 +1,265 @@
+"""The GPU pane: a page repainted where it changed, with a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gputui.core.job import JobId
+from gputui.core.lanes import DeviceKind
+from gputui.core.snapshot import Snapshot
+from gputui.gpus.machine import MachineFacts
+from gputui.gpus.picture import DevicePicture, DevicesPicture
+from gputui.gpus.sample import DeviceSample
+from gputui.tui.chrome import BandPart
+from gputui.tui.theme import Palette, palette_of
+
+from .full import full
+from .nodes import NodeDrawing
+from .occupants import View
+from .page import BandPieces, Drawing, Page, PageLine, Room, Spot, style_of
+from .rows import compact
+from .rows import rows_wanted as rows_of_cards
+
+# ---- Which drawing shows which kind of machine ----
+
+
+class CardDrawing:
+    """GPUs, and what stands for them, of this machine."""
+
+    def rows_wanted(self, picture: DevicesPicture, width: int, height: int, *, unfolded: bool) -> int:
+        return rows_of_cards(picture, width, height, unfolded=unfolded)
+
+    def page(self, view: View, room: Room) -> Page:
+        return full(view, room) if room.full else compact(view, room)
+
+
+CARDS: Drawing = CardDrawing()
+DRAWINGS: dict[DeviceKind, Drawing] = {DeviceKind.SLURM: NodeDrawing()}
+"""Kinds that are not cards of this machine."""
+
+
+def drawing_of(picture: DevicesPicture) -> Drawing:
+    return DRAWINGS.get(picture.kind, CARDS)
+
+
+def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool = False) -> int:
+    """Lines that the pane should get on a screen of this size."""
+    return drawing_of(picture).rows_wanted(picture, width, height, unfolded=unfolded)
+
+
+# ---- The GPU pane ----
+
+
+_BAR = "▌"
+
+
+class GpuPane(ScrollView, can_focus=True):
+    """Draws what it is shown and nothing by itself: no timers, no clock. The cursor stays on its device."""
+
+    DEFAULT_CSS = """
+    GpuPane { height: auto; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("home,g", "go(0)", "First", show=False),
+        Binding("end,G", "go(-1)", "Last", show=False),
+        Binding("enter", "open", "Device", show=False),
+    ]
+
+    class DeviceHighlighted(Message):
+        """The cursor came to this device."""
+
+        def __init__(self, device: DevicePicture) -> None:
+            super().__init__()
+            self.device = device
+
+    class DeviceOpened(Message):
+        """The user wants to know more of this device, or do something about it."""
+
+        def __init__(self, device: DevicePicture) -> None:
+            super().__init__()
+            self.device = device
+
+    class Headed(Message):
+        """The names of its columns changed."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.full = False
+        """It has the whole screen."""
+        self.title = "GPUs"
+        """In the band over it."""
+        self._view: View | None = None
+        self._page = Page(())
+        self._room = Room(0, 0)
+        self._cursor: str | None = None
+        """The key of a device."""
+
+    # What is shown
+
+    def show(
+        self,
+        picture: DevicesPicture,
+        snapshot: Snapshot | None,
+        name_of: Callable[[JobId], str],
+        now: float,
+        machine: MachineFacts | None = None,
+    ) -> None:
+        """Repaints the lines that changed; the same again within a second costs nothing."""
+        before = self._view
+        same = (
+            before is not None
+            and before.picture is picture
+            and before.snapshot is snapshot
+            and before.machine is machine
+        )
+        if same and before is not None and int(before.now) == int(now) and self._room.full is self.full:
+            return
+        self._view = View(picture, snapshot, name_of, now, machine)
+        self._draw()
+
+    def heading(self) -> tuple[list[BandPart], list[BandPart]]:
+        """What the band over the pane says after its title, and at its end."""
+        palette = palette_of(self.app.theme)
+        return _parts(self._page.head, palette), _parts(self._page.tail, palette)
+
+    @property
+    def device(self) -> DevicePicture | None:
+        """The device under the cursor."""
+        if self._view is None:
+            return None
+        devices = self._view.picture.devices
+        return next((each for each in devices if each.sample.key == self._cursor), devices[0] if devices else None)
+
+    @property
+    def selected(self) -> DeviceSample | None:
+        device = self.device
+        return device.sample if device is not None else None
+
+    def _draw(self) -> None:
+        width, height = self.scrollable_content_region.size
+        if self._view is None or width <= 0:
+            return
+        self._room = Room(width, height, self.full, self.screen.size.height, len(f" 1 {self.title}"))
+        before = self._page
+        self._page = drawing_of(self._view.picture).page(self._view, self._room)
+        if (before.head, before.tail) != (self._page.head, self._page.tail):
+            self.post_message(self.Headed())
+        if len(before.lines) != len(self._page.lines):
+            self.virtual_size = Size(width, len(self._page.lines))
+            self.refresh()
+            return
+        for y, (old, new) in enumerate(zip(before.lines, self._page.lines, strict=True)):
+            if old != new:
+                self._repaint(y)
+
+    def _repaint(self, y: int) -> None:
+        self.refresh(Region(0, y - self.scroll_offset.y, self.size.width, 1))
+
+    # Painting
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def render_line(self, y: int) -> Strip:
+        palette = palette_of(self.app.theme)
+        width, row = self.scrollable_content_region.width, y + self.scroll_offset.y
+        line: PageLine = self._page.lines[row] if row < len(self._page.lines) else ()
+        segments = [segment for spot in line for segment in self._painted(spot, palette)]
+        return Strip(segments).extend_cell_length(width, palette.text).crop(0, width)
+
+    def _painted(self, spot: Spot, palette: Palette) -> list[Segment]:
+        under = spot.key is not None and self.has_focus and spot.key == self._key()
+        pieces = [(piece.text, style_of(palette, piece)) for piece in spot.pieces]
+        if under and self._page.barred:
+            first, style = pieces[0]
+            pieces[:1] = [(_BAR, palette.focus), (first[1:], style)]
+            return [Segment(text, style + palette.band) for text, style in pieces]
+        if under:
+            return [Segment(text, palette.on_cursor(style)) for text, style in pieces]
+        ground = palette.band if spot.band else Style()
+        return [Segment(text, style + ground) for text, style in pieces]
+
+    def _key(self) -> str | None:
+        device = self.device
+        return device.sample.key if device is not None else None
+
+    # The cursor
+
+    def action_move(self, step: int) -> None:
+        keys = self._page.keys()
+        current = self._key()
+        if current in keys:
+            self._put_cursor(keys[max(0, min(len(keys) - 1, keys.index(current) + step))])
+
+    def action_go(self, index: int) -> None:
+        keys = self._page.keys()
+        if keys:
+            self._put_cursor(keys[index])
+
+    def action_open(self) -> None:
+        if self.device is not None:
+            self.post_message(self.DeviceOpened(self.device))
+
+    def _put_cursor(self, key: str) -> None:
+        if key == self._key():
+            return
+        before = self._rows_of_cursor()
+        self._cursor = key
+        after = self._rows_of_cursor()
+        for y in {*before, *after}:
+            self._repaint(y)
+        self._keep_in_sight(after)
+        if self.device is not None:
+            self.post_message(self.DeviceHighlighted(self.device))
+
+    def _rows_of_cursor(self) -> list[int]:
+        key = self._key()
+        return [row for row, line in enumerate(self._page.lines) if any(spot.key == key for spot in line)] or [0]
+
+    def _keep_in_sight(self, rows: list[int]) -> None:
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if rows[0] < top or rows[-1] >= top + height:
+            self.scroll_to(y=rows[0] if rows[0] < top else rows[-1] - height + 1, animate=False)
+
+    def on_focus(self) -> None:
+        for y in self._rows_of_cursor():
+            self._repaint(y)
+
+    def on_blur(self) -> None:
+        self.on_focus()
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        row = offset.y + self.scroll_offset.y if offset is not None else -1
+        if offset is None or not 0 <= row < len(self._page.lines):
+            return
+        spot = _spot_at(self._page.lines[row], offset.x)
+        if spot is not None and spot.key is not None:
+            self._put_cursor(spot.key)
+            if event.chain == 2:
+                self.action_open()
+
+
+def _spot_at(line: PageLine, x: int) -> Spot | None:
+    start = 0
+    for spot in line:
+        if start <= x < start + spot.width:
+            return spot
+        start += spot.width
+    return None
+
+
+def _parts(pieces: BandPieces, palette: Palette) -> list[BandPart]:
+    return [(piece.text, style_of(palette, piece)) for piece in pieces]

@@ -1,0 +1,552 @@
+"""A document on the screen, line by line: moving, wrapping, marking, highlights."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import textwrap
+import time
+from collections.abc import Generator
+from functools import lru_cache
+from itertools import pairwise
+from re import Pattern
+from typing import ClassVar, NamedTuple, TypeVar
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gputui.logs.ansi import PLAIN, Colour, Line, Look, Run
+from gputui.logs.document import Document, LineLayout, Needle, Top
+from gputui.logs.plain import plain
+from gputui.tui.theme import Palette, palette_of
+
+# ---- Long work in short turns, so that keys and painting come in between ----
+
+
+TURN = 0.015
+"""Seconds of work after which others get their turn."""
+
+Result = TypeVar("Result")
+
+
+async def in_turns(work: Generator[None, None, Result]) -> Result:
+    """Runs the work to its end."""
+    deadline = time.monotonic() + TURN
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        if time.monotonic() > deadline:
+            await asyncio.sleep(0)
+            deadline = time.monotonic() + TURN
+
+
+# ---- Decoded lines as strips of the screen ----
+
+
+CUT = "›"
+"""In the last column: the line goes on to the right."""
+_MORE = Look(dim=True)
+
+
+class HighlightedText(NamedTuple):
+    """Characters of a line that are to stand out."""
+
+    start: int
+    stop: int
+    style: Style
+
+
+def painted(line: Line) -> tuple[Run, ...]:
+    """The runs of a line, with what is left out of it in words."""
+    return (*line.runs, Run(f" …+{line.hidden:,} bytes", _MORE)) if line.hidden else line.runs
+
+
+def fitting(text: str, start: int, width: int) -> int:
+    """Up to which character the text fits in so many cells; at least one, so that wrapping ends."""
+    if text.isascii():
+        return min(len(text), start + max(1, width))
+    cells, place = 0, start
+    while place < len(text) and (cells := cells + get_character_cell_size(text[place])) <= width:
+        place += 1
+    return max(place, min(len(text), start + 1))
+
+
+def breaks(text: str, width: int) -> list[int]:
+    """At which character each row begins when the text is wrapped."""
+    rows = [0]
+    while (stop := fitting(text, rows[-1], width)) < len(text):
+        rows.append(stop)
+    return rows
+
+
+def column_of(text: str, cells: int) -> int:
+    """The character that stands so many cells to the right of the first."""
+    return 0 if cells <= 0 else min(len(text), cells) if text.isascii() else fitting(text, 0, cells)
+
+
+def strip_of(
+    runs: tuple[Run, ...], start: int, stop: int, marks: list[HighlightedText], width: int, base: Style
+) -> Strip:
+    """The characters `start … stop - 1` of a line in a row of the screen; plain text is one segment."""
+    segments: list[Segment] = []
+    for text, style in _pieces(runs, start, stop, marks, base):
+        if segments and segments[-1].style == style:
+            segments[-1] = Segment(segments[-1].text + text, style)
+        else:
+            segments.append(Segment(text, style))
+    blank = width - sum(cell_len(segment.text) for segment in segments)
+    if blank > 0 and segments and segments[-1].style == base:
+        segments[-1] = Segment(segments[-1].text + " " * blank, base)
+    elif blank > 0:
+        segments.append(Segment(" " * blank, base))
+    strip = Strip(segments)
+    return strip if blank >= 0 else strip.crop(0, width)
+
+
+def _pieces(
+    runs: tuple[Run, ...], start: int, stop: int, marks: list[HighlightedText], base: Style
+) -> list[tuple[str, Style]]:
+    """The runs cut at the ends of the row and of the marks."""
+    edges = sorted({edge for mark in marks for edge in (mark.start, mark.stop)})
+    pieces = []
+    place = 0
+    for text, look in runs:
+        style = _style(base, look)
+        begin, end = max(place, start), min(place + len(text), stop)
+        cuts = [begin, *(edge for edge in edges if begin < edge < end), end]
+        for left, right in pairwise(cuts):
+            if left < right:
+                over = [mark.style for mark in marks if mark.start <= left < mark.stop]
+                pieces.append((text[left - place : right - place], Style.combine([style, *over]) if over else style))
+        place += len(text)
+    return pieces
+
+
+@lru_cache(maxsize=512)
+def _style(base: Style, look: Look) -> Style:
+    if look == Look():
+        return base
+    own = Style(
+        color=_colour(look.foreground),
+        bgcolor=_colour(look.background),
+        bold=look.bold or None,
+        dim=look.dim or None,
+        italic=look.italic or None,
+        underline=look.underline or None,
+        reverse=look.reverse or None,
+        strike=look.strike or None,
+    )
+    return base + own
+
+
+def _colour(colour: Colour | None) -> Color | None:
+    if colour is None:
+        return None
+    return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)
+
+
+# ---- What stands out in a log by itself ----
+
+
+LONGEST = 2000
+"""Letters of a line that are looked at."""
+_FAILURE = re.compile(
+    r"""\s*(?:
+        Traceback\ \(most\ recent\ call\ last\)
+        | [\w.]{0,80}(?:Error|Exception|Interrupt|Exit|Failure)(?::\ |\s*$)
+        | (?:\S+\s+){0,4}\[?(?:ERROR|FATAL|CRITICAL)\b
+        | (?:Segmentation\ fault|Aborted|Bus\ error|Killed|Floating\ point\ exception)\b
+        | (?:slurmstepd|srun):\ error
+    )""",
+    re.VERBOSE,
+)
+_FRAME = re.compile(r'\s+File "[^"]+", line \d+')
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+
+
+def highlighted(text: str, palette: Palette, number: Pattern[str] | None) -> list[HighlightedText]:
+    looked_at = text[:LONGEST]
+    if _FAILURE.match(looked_at) is not None:
+        return [HighlightedText(0, len(text), _bold(palette.failure))]
+    if _FRAME.match(looked_at) is not None:
+        return [HighlightedText(0, len(text), _ink(palette.failure))]
+    if number is None:
+        return []
+    return [HighlightedText(*match.span(1), _bold(palette.best)) for match in number.finditer(looked_at)]
+
+
+@lru_cache(maxsize=8)
+def number_after(name: str) -> Pattern[str]:
+    """Of `val_loss`: the number in `val_loss 0.41`, `val_loss=0.41`, `"val_loss": 0.41`."""
+    return re.compile(rf"(?<![\w/.-]){re.escape(name)}[\"']?\s*[:=]?\s*({_NUMBER})(?![\w.])", re.IGNORECASE)
+
+
+@lru_cache(maxsize=8)
+def _bold(style: Style) -> Style:
+    return _ink(style) + Style(bold=True)
+
+
+@lru_cache(maxsize=8)
+def _ink(style: Style) -> Style:
+    """Without the ground: a line keeps its own."""
+    return Style(color=style.color, bold=style.bold, dim=style.dim)
+
+
+# ---- A document on the screen, line by line ----
+
+
+MOST_COPIED = 5000
+"""Lines; a selection of a whole GB must not be joined."""
+SIDEWAYS = 8
+
+
+class DocumentView(ScrollView, can_focus=True):
+    """Lines are known by their keys, which stay theirs while the document grows at both ends."""
+
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"log--heading", "log--note", "log--match"}
+    DEFAULT_CSS = """
+    DocumentView {
+        overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1;
+        scrollbar-background: $background; scrollbar-background-hover: $background; scrollbar-corner-color: $background;
+        & > .log--heading { color: $text-muted; }
+        & > .log--note { color: $text-muted; }
+        & > .log--match { background: $warning; color: $background; text-style: none; }
+    }
+    """
+
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._document: Document | None = None
+        self._following = True
+        self._top_key = 0
+        self._top_part = 0
+        self._left = 0
+        self._wrapped = False
+        self._wraps_by_itself = True
+        """When the last line does not fit: it is the one that tells what went wrong."""
+        self._needle: Needle | None = None
+        self.bold_number: Pattern[str] | None = None
+        """Finds the number that is read as a result, as its first group."""
+        self._instead = ""
+        self._visible: list[tuple[int, int]] = []
+        """Key and part of the line in each row of the screen, as painted or about to be."""
+        self._visible_in = Size(0, 0)
+
+    @property
+    def following(self) -> bool:
+        return self._following
+
+    @property
+    def width(self) -> int:
+        """Of what can be seen; the size of a scroll view has the scroll bar in it."""
+        return max(1, self.size.width - self.scrollbar_size_vertical)
+
+    @property
+    def wrapped(self) -> bool:
+        return self._wrapped
+
+    def open(self, document: Document | None) -> None:
+        """Shows another document at its end."""
+        self._document = document
+        self._following = True
+        self._left = 0
+        self._wrapped = self._wrapped and not self._wraps_by_itself
+        if self.is_mounted and self.text_selection is not None:
+            self.screen.clear_selection()
+        self.repaint()
+
+    def say_instead(self, text: str) -> None:
+        """What is shown while there are no lines."""
+        if text != self._instead:
+            self._instead = text
+            self.refresh()
+
+    def repaint(self) -> None:
+        self._place()
+        self.refresh()
+
+    def take_in(self, unsettled: set[int]) -> None:
+        """Has those rows painted that are others than before, or whose line may read otherwise now."""
+        old = self._visible
+        self._place()
+        changed = [
+            y
+            for y in range(max(len(old), len(self._visible)))
+            if self._visible[y : y + 1] != old[y : y + 1] or self._visible[y][0] in unsettled
+        ]
+        if changed:
+            self.refresh(Region(0, changed[0], self.width, changed[-1] + 1 - changed[0]))
+
+    def follow(self, following: bool) -> None:
+        self._following = following
+        self.repaint()
+        self.followed()
+
+    def followed(self) -> None:
+        """Called when following may have begun or ended."""
+
+    def wrap(self, wrapped: bool) -> None:
+        self._wrapped, self._wraps_by_itself = wrapped, False
+        self._left = self._top_part = 0
+        self.repaint()
+
+    def mark(self, needle: Needle | None) -> None:
+        """Has a text stand out wherever it is seen."""
+        self._needle = needle
+        self.refresh()
+
+    def go_to(self, key: int) -> None:
+        """Shows a line in the upper part of the screen, if it is not on the screen already."""
+        if self._document is None:
+            return
+        self._following = False
+        if key not in [shown for shown, _ in self._visible]:
+            self._stand(self._layout().moved(Top(self._document.row(key)), -(self.size.height // 3)))
+        self.repaint()
+        self.followed()
+
+    def move(self, rows: int) -> None:
+        """Down, or up; reaching the end is following."""
+        if self._document is None or not self._document.rows:
+            return
+        layout = self._layout()
+        top = layout.moved(self._top(layout), rows)
+        self._stand(top)
+        self._following = top == layout.last_top()
+        self.repaint()
+        self.followed()
+
+    def move_home(self) -> None:
+        """To the first line that is known, however far it is."""
+        self._left = 0
+        self._stand(Top(0))
+        self._following = self._layout().last_top() == Top(0)
+        self.repaint()
+        self.followed()
+
+    def move_sideways(self, cells: int) -> None:
+        if self._wrapped:
+            return
+        widest = max((cell_len(self._text(key)) for key, _ in self._visible), default=0)
+        first_column = max(0, min(self._left + cells, widest - self.width))
+        if first_column != self._left:
+            self._left = first_column
+            self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Somebody else moved: the scroll bar, or a selection past the edge."""
+        self.vertical_scrollbar.position = new_value
+        if self._visible_in != self.size:
+            return  # nobody did: the screen has another size, and what stands where is worked out next
+        if round(old_value) != round(new_value) and self._document is not None:
+            layout = self._layout()
+            self._stand(Top(round(new_value)))
+            self._following = round(new_value) >= layout.last_top().row
+            self.repaint()
+            self.followed()
+
+    def on_resize(self) -> None:
+        self.repaint()
+
+    def render_line(self, y: int) -> Strip:
+        if self._visible_in != self.size:
+            self._place()
+        base, width = self.rich_style, self.width
+        if self._document is None or y >= len(self._visible):
+            return self._instead_line(y, base, width)
+        key, part = self._visible[y]
+        heading = self._document.heading(key)
+        if heading is not None:
+            runs: tuple[Run, ...] = (Run(self._heading(heading, width), PLAIN),)
+            style = self.get_component_rich_style("log--heading")
+            return strip_of(runs, 0, width, [], width, style).apply_offsets(0, key)
+        runs = painted(self._document.line(key))
+        text = "".join(run.text for run in runs)
+        start, stop = self._row(text, part, width)
+        cut = not self._wrapped and stop < len(text)
+        strip = strip_of(runs, start, stop, self._marks(text, key), width, base)
+        if cut and strip.cell_length:
+            strip = Strip([*strip.crop(0, width - 1), *strip_of((Run(CUT, PLAIN),), 0, 1, [], 1, base)]).simplify()
+        return strip.apply_offsets(start, key)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        if self._document is None:
+            return None
+        first = 0 if selection.start is None else self._document.row(selection.start.y)
+        last = self._document.rows - 1 if selection.end is None else self._document.row(selection.end.y)
+        lines = []
+        for row in range(first, min(last, first + MOST_COPIED - 1) + 1):
+            text = self._text(key := self._document.key(row))
+            span = selection.get_span(key)
+            lines.append("" if span is None else text[span[0] :] if span[1] == -1 else text[span[0] : span[1]])
+        return "\n".join(lines), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def _text(self, key: int) -> str:
+        """A line as it is painted, whole."""
+        if self._document is None:
+            return ""
+        if (heading := self._document.heading(key)) is not None:
+            return self._heading(heading, self.width)
+        return "".join(run.text for run in painted(self._document.line(key)))
+
+    def _row(self, text: str, part: int, width: int) -> tuple[int, int]:
+        """Which characters of a line stand in a row of the screen."""
+        if self._wrapped:
+            starts = breaks(text, width)
+            return starts[min(part, len(starts) - 1)], [*starts[1:], len(text)][min(part, len(starts) - 1)]
+        start = column_of(text, self._left)
+        return start, fitting(text, start, width) if start < len(text) else start
+
+    def _marks(self, text: str, key: int) -> list[HighlightedText]:
+        marks = highlighted(text, palette_of(self.app.theme), self.bold_number)
+        if self._needle is not None:
+            style = self.get_component_rich_style("log--match")
+            marks += [HighlightedText(start, stop, style) for start, stop in self._needle.spans(text)]
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(key)) is not None:
+            style = self.screen.get_component_rich_style("screen--selection")
+            marks.append(HighlightedText(span[0], len(text) if span[1] == -1 else span[1], style))
+        return marks
+
+    def _heading(self, stream: str, width: int) -> str:
+        return f"── {stream} ".ljust(width, "─")
+
+    def _instead_line(self, y: int, base: Style, width: int) -> Strip:
+        room, text_instead = max(1, width - 2), "" if self._visible else self._instead
+        lines = [line for written in text_instead.split("\n") for line in textwrap.wrap(plain(written), room) or [""]]
+        text = f" {lines[y]}" if y < len(lines) else ""
+        style = self.get_component_rich_style("log--note")
+        return strip_of((Run(text, PLAIN),), 0, width, [], width, style if text else base)
+
+    def _layout(self) -> LineLayout:
+        rows = self._document.rows if self._document is not None else 0
+        return LineLayout(rows, self.size.height, self._parts)
+
+    def _parts(self, row: int) -> int:
+        if not self._wrapped or self._document is None:
+            return 1
+        return len(breaks(self._text(self._document.key(row)), self.width))
+
+    def _top(self, layout: LineLayout) -> Top:
+        last = layout.last_top()
+        if self._following or self._document is None:
+            return last
+        return min(Top(self._document.row(self._top_key), self._top_part), last)
+
+    def _stand(self, top: Top) -> None:
+        if self._document is not None:
+            self._top_key, self._top_part = self._document.key(top.row), top.part
+
+    def _place(self) -> None:
+        """Works out what stands where, and tells the scroll bar without a layout of the whole screen."""
+        if self._wraps_by_itself and not self._wrapped and self._following and self._document is not None:
+            rows = self._document.rows
+            self._wrapped = bool(rows) and cell_len(self._text(self._document.key(rows - 1))) > self.width > 1
+        layout, height = self._layout(), self.size.height
+        top, last = self._top(layout), layout.last_top()
+        self._stand(top)
+        document = self._document
+        self._visible = [] if document is None else [(document.key(row), part) for row, part in layout.visible(top)]
+        self._visible_in = self.size
+        if self.virtual_size.height != last.row + height:
+            self.set_reactive(Widget.virtual_size, Size(0, last.row + height))
+            self.vertical_scrollbar.window_virtual_size = last.row + height
+        if round(self.scroll_y) != top.row:
+            self.set_scroll(None, top.row)
+            self.set_reactive(Widget.scroll_target_y, top.row)
+            self.vertical_scrollbar.position = top.row
+
+
+# ---- The keys and the wheel that move through a document ----
+
+
+WHEEL_ROWS = 3
+
+
+class MovableView(DocumentView):
+    """Arrows, pages, home and end come with the scroll view; these are the letters for the same."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "scroll_up", show=False),
+        Binding("j", "scroll_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+        Binding("ctrl+u", "half_page(-1)", show=False),
+        Binding("ctrl+d", "half_page(1)", show=False),
+    ]
+
+    def action_scroll_up(self) -> None:
+        self.move(-1)
+
+    def action_scroll_down(self) -> None:
+        self.move(1)
+
+    def action_page_up(self) -> None:
+        self.move(1 - max(2, self.size.height))
+
+    def action_page_down(self) -> None:
+        self.move(max(2, self.size.height) - 1)
+
+    def action_half_page(self, direction: int) -> None:
+        self.move(direction * max(1, self.size.height // 2))
+
+    def action_scroll_left(self) -> None:
+        self.move_sideways(-SIDEWAYS)
+
+    def action_scroll_right(self) -> None:
+        self.move_sideways(SIDEWAYS)
+
+    def action_page_left(self) -> None:
+        self.move_sideways(-self.width)
+
+    def action_page_right(self) -> None:
+        self.move_sideways(self.width)
+
+    def action_scroll_home(self) -> None:
+        self.move_home()
+
+    def action_scroll_end(self) -> None:
+        self.follow(True)
+
+    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, -1)
+
+    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, 1)
+
+    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        event.prevent_default().stop()
+        if event.shift or event.ctrl:
+            self.move_sideways(direction * SIDEWAYS)
+        else:
+            self.move(direction * WHEEL_ROWS)
+
+    def _on_scroll_to(self, message: ScrollTo) -> None:
+        message.prevent_default().stop()
+        if message.y is not None:
+            self.scroll_y = message.y
+
+    def _on_scroll_up(self, event: ScrollUp) -> None:
+        event.prevent_default().stop()
+        self.action_page_up()
+
+    def _on_scroll_down(self, event: ScrollDown) -> None:
+        event.prevent_default().stop()
+        self.action_page_down()

@@ -1,0 +1,129 @@
+"""Text fitted to terminal cells, result values, signs of states, and words for silent and submitted jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import isfinite
+from unicodedata import category, east_asian_width
+
+from gputui.core.amounts import counted, duration_words, memory, moment
+from gputui.core.events import Settings, Submitted
+from gputui.core.job import EngineName, Job, Running, Starting
+
+# ---- How many cells of a terminal a text takes, and texts cut to so many ----
+
+
+ELLIPSIS = "…"
+
+
+def width(text: str) -> int:
+    """Cells on a terminal; most text is ASCII and needs no table for that."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def cut(text: str, cells: int) -> str:
+    """At most so many cells; an ellipsis tells that something was left out."""
+    if len(text) <= cells and text.isascii():
+        return text
+    if width(text) <= cells:
+        return text
+    if cells <= 0:
+        return ""
+    columns = 1
+    for at, char in enumerate(text):
+        columns += _cells(char)
+        if columns > cells:
+            return text[:at] + ELLIPSIS
+    return text
+
+
+@lru_cache(4096)
+def _cells(char: str) -> int:
+    if category(char) in ("Mn", "Me", "Cf") and char != "\u00ad":
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+# ---- How values of a result are written ----
+
+
+MOST_DECIMALS = 6
+SMALL, LARGE = 1e-3, 1e9
+"""Outside of them decimals tell nothing: four digits and a power."""
+
+
+def decimals_of(values: Sequence[float]) -> int:
+    """By the size of the best, and enough that the best two differ; the values come in their order."""
+    if all(value == int(value) for value in values):
+        return 0
+    size = abs(values[0])
+    fewest = 4 if size < 10 else 3 if size < 100 else 2 if size < 1000 else 1
+    return next((places for places in range(fewest, MOST_DECIMALS) if _apart(values, places)), fewest)
+
+
+def _apart(values: Sequence[float], places: int) -> bool:
+    return len(values) < 2 or result_text(values[0], places) != result_text(values[1], places)
+
+
+def result_text(value: float, decimals: int) -> str:
+    if 0 < abs(value) < SMALL or abs(value) >= LARGE:
+        return f"{value:.3e}"
+    return f"{value:.{decimals}f}"
+
+
+def value_text(value: float) -> str:
+    """Of one that stands alone."""
+    return result_text(value, decimals_of([value])) if isfinite(value) else str(value)
+
+
+# ---- A sign for every state, so that colour never stands alone ----
+
+
+SIGNS = {
+    "queued": "·", "held": "‖", "blocked": "…", "delayed": "◷",
+    "starting": "○", "running": "●", "suspended": "◐", "stopping": "◌",
+    "succeeded": "✓", "failed": "✗", "crashed": "✗", "killed": "■", "timed_out": "✗",
+    "lost": "?", "refused": "!", "skipped": "-",
+}  # fmt: skip
+
+
+# ---- A job that runs and does nothing, in the words of every view ----
+
+
+def silence(job: Job, now: float) -> str:
+    """`silent 34 m`, which a view marks with `!`; empty for a job that is not thought to hang."""
+    state = job.state
+    if not isinstance(state, Running) or state.silent_since is None:
+        return ""
+    return f"silent {duration_words(now - state.silent_since)}"
+
+
+# ---- A job that waits in a cluster's own queue ----
+
+
+SIGN, WORD, SHORT_WORD = "◷", "submitted", "sub"
+"""It is `starting` to everything else: nothing of it has run, and it can be taken back."""
+
+
+def is_submitted(job: Job) -> bool:
+    return isinstance(job.state, Starting) and job.active is not None and job.active.engine is not EngineName.LOCAL
+
+
+def submission_facts(job: Job, submitted: Submitted | None, settings: Settings, now: float) -> str:
+    """`Submitted at 13:41 as Slurm job 88240: partition gpu, 2 GPUs, 24.0G of memory each, at most 2 h.`"""
+    assert job.active is not None
+    number = f" as Slurm job {submitted.slurm_job}" if submitted is not None and submitted.slurm_job else ""
+    return f"Submitted at {moment(job.active.since, now)}{number}: {', '.join(_asked(job, settings))}."
+
+
+def _asked(job: Job, settings: Settings) -> list[str]:
+    request, limit = job.request, job.spec.timeout or settings.time
+    named = {"partition": settings.partition, "account": settings.account, "QOS": settings.qos}
+    wishes = [f"{name} {value}" for name, value in named.items() if value]
+    wishes.append(counted(1 if request.gpus is None else request.gpus, "GPU", "GPUs"))
+    if request.memory is not None:
+        wishes.append(f"{memory(request.memory)} of memory")
+    if limit:
+        wishes.append(f"at most {duration_words(limit)}")
+    return wishes

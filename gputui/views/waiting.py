@@ -1,0 +1,151 @@
+"""Why a job waits, in one sentence with names; computed when asked."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from gputui.core.amounts import memory_words
+from gputui.core.book import place_of
+from gputui.core.cluster import not_on_cluster
+from gputui.core.events import Mode
+from gputui.core.job import WORDS, Blocked, Delayed, Held, Job, JobId, Purpose, Queued, Request, Starting, Stopping
+from gputui.core.snapshot import goes_on_by
+
+if TYPE_CHECKING:
+    from gputui.core.scheduler import Scheduler
+
+
+SHOWN = 3
+
+
+def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
+    """None for a job that does not wait, neither here nor in a cluster's queue."""
+    match job.state:
+        case Held(why=reason):
+            return reason or "held by you; release it to let it run"
+        case Blocked():
+            return f"waits for {_names(scheduler, scheduler.book.unmet[job.id])}"
+        case Delayed(until=until, why=reason):
+            return f"{reason}; goes on in {max(0.0, until - now):.0f} s"
+        case Queued():
+            return _why_queued(scheduler, job, now)
+        case Stopping(purpose=Purpose.PREEMPT):
+            return "gives way to an urgent job, then waits again; goes on from its checkpoint"
+        case Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
+            return submitted.why
+    return None
+
+
+def _names(scheduler: Scheduler, jobs: set[JobId]) -> str:
+    shown = [f"#{id} ({WORDS[scheduler.book[id].state.name]})" for id in nsmallest(SHOWN, jobs)]
+    more = len(jobs) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
+    if scheduler.mode is Mode.DRAINING:
+        return "the scheduler is draining: nothing new is started"
+    if scheduler.wanted_cause is not None and scheduler.breaker.pause is None:
+        return f"the scheduler is paused: {scheduler.wanted_cause.message}"
+    scope = scheduler.breaker.over(job.spec.group)
+    if scope is not None and scope.cause is not None:
+        who = "the scheduler" if scope.group is None else "its group"
+        return f"{who} is paused: {scope.cause.message}; {goes_on_by(scheduler, scope, now)}"
+    if scheduler.cannot_start:
+        return scheduler.cannot_start
+    if now < scheduler.starts_again_at:
+        seconds = scheduler.starts_again_at - now
+        return f"the machine had no room for the last job; tried again in {seconds:.0f} s"
+    request = scheduler.asked(job)
+    takes_lane = scheduler.board.takes_lane(request)
+    if takes_lane and not scheduler.board.could_ever_fit(request):
+        return f"{_needs(request)}; {not_on_cluster(scheduler.board, request) or f'this session has {_has(scheduler)}'}"
+    ahead = _jobs_ahead(scheduler, job)
+    if ahead:
+        return f"{_count(ahead, 'job is', 'jobs are')} ahead of it"
+    return _why_first(scheduler, request)
+
+
+def _jobs_ahead(scheduler: Scheduler, job: Job) -> int:
+    """Jobs that want a lane do not wait for those that want none, nor the other way round."""
+    takes_lane = scheduler.board.takes_lane
+    alike = takes_lane(job.request)
+    lines = (
+        line
+        for (request, group), line in scheduler.book.ready.items()
+        if takes_lane(request) == alike and scheduler.breaker.over(group) is None
+    )
+    return sum(line.rank(place_of(job)) for line in lines)
+
+
+def _why_first(scheduler: Scheduler, request: Request) -> str:
+    if not scheduler.board.takes_lane(request):
+        running = _count(scheduler.cpu_jobs_running, "CPU job runs", "CPU jobs run")
+        return f"{running}, of {scheduler.settings.cpu_jobs} at once"
+    board = scheduler.board
+    if scheduler.fit(request) is not None:
+        return "a lane is free: it starts next"
+    if board.fit(request) is not None:
+        return f"{_needs(request)}; {_limit(scheduler)}"
+    slots = {slot for lane in board.serving(request) for slot in lane.slots}
+    lanes = [lane for lane in (*board.lanes, *board.leaving()) if not slots.isdisjoint(lane.slots)]
+    holders = {board.holders[lane.id] for lane in lanes if lane.id in board.holders}
+    reasons = [f"the lanes are held by {_names(scheduler, holders)}"] if holders else []
+    leaving = [f"#{job}" for job in sorted(holders) if _gives_way(scheduler.book[job])]
+    reasons += [f"{', '.join(leaving)} {'gives' if len(leaving) == 1 else 'give'} way to it"] if leaving else []
+    return "; ".join([_needs(request), *reasons, *_in_the_way(scheduler, request, slots)])
+
+
+def _gives_way(job: Job) -> bool:
+    return isinstance(job.state, Stopping) and job.state.purpose is Purpose.PREEMPT
+
+
+def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list[str]:
+    """What keeps it off devices that no job of ours fills: strangers, and memory."""
+    cards = scheduler.board.cards
+    reasons = [blocked for slot in sorted(slots) if (blocked := cards.blocked(slot)) is not None]
+    for slot in sorted(slots):
+        free = cards.left(slot)
+        if free is not None and cards.lacks(slot, request) and cards.blocked(slot) is None:
+            reasons.append(f"GPU {slot} has {memory_words(max(0, free))} left")
+    return reasons[:SHOWN]
+
+
+def _limit(scheduler: Scheduler) -> str:
+    settings = scheduler.settings
+    if settings.keep_free:
+        return f"{_count(settings.keep_free, 'GPU is', 'GPUs are')} kept free for others"
+    return f"at most {_count(settings.at_most or 0, 'GPU is', 'GPUs are')} used at once"
+
+
+def _needs(request: Request) -> str:
+    which = f" among {', '.join(request.devices)}" if request.devices else ""
+    what = "a lane" if request.gpus is None else _count(request.gpus, "GPU", "GPUs")
+    return f"needs {what}{_memory(request)}{which}{_after_oom(request)}"
+
+
+def _after_oom(request: Request) -> str:
+    """What it asks for besides, since its card was full."""
+    if request.larger_than is not None:
+        return f" with more than {memory_words(request.larger_than)} to itself, after running out of memory"
+    return " to itself, after running out of memory" if request.alone else ""
+
+
+def _memory(request: Request) -> str:
+    if request.memory is not None:
+        reason = ", as its group was seen to use," if request.learns else ""
+        return f" with {memory_words(request.memory)}{reason}"
+    return f" with {request.memory_share:.0%} of its memory" if request.memory_share is not None else ""
+
+
+def _has(scheduler: Scheduler) -> str:
+    lanes = scheduler.board.lanes
+    devices = sorted({device for lane in lanes for device in lane.devices})
+    if devices:
+        return f"GPU {', '.join(devices)}"
+    return f"{_count(len(lanes), 'lane', 'lanes')} without a GPU" if lanes else "no lane"
+
+
+def _count(number: int, single: str, many: str) -> str:
+    return f"{number} {single if number == 1 else many}"
