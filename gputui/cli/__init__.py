@@ -1,6 +1,4 @@
-"""The command line: what a user's words mean, what is printed, and with which status it ends.
+"""The command line. `verbs/` has a module for each command; `run/` and `app` own sessions; the rest is what they share.
 
-What may enter: reading words, asking the user, printing, exit statuses; what a session decides belongs to `session`.
-The rooms: `parsing` reads words, `output` prints, `verbs` has a module for each verb, `run` and `app` own sessions.
-Called by `gputui.__main__` alone; nothing below imports it. Verbs load neither Textual nor asyncio.
+Commands other than the app load neither Textual nor asyncio.
 """

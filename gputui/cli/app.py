@@ -25,8 +25,9 @@ from gputui.cli.run.session_options import (
 )
 from gputui.core.amounts import duration_words, moment
 from gputui.logs.plain import plain
+from gputui.session.client import NAMES, Client, chosen
 from gputui.session.config import load, user_file
-from gputui.session.control.client import NAMES, Client, ClientError, NoOwner, NoSession, chosen
+from gputui.session.control.connection import ClientError, NoOwner, NoSession
 from gputui.session.environment import captured, digest
 from gputui.session.event_loop import Ticket
 from gputui.session.loading import Again

@@ -13,7 +13,8 @@ import msgspec
 
 from gputui.core.events import Seen
 from gputui.logs.plain import plain
-from gputui.session.control.client import Client, ClientError, NeedsSession, chosen
+from gputui.session.client import Client, NeedsSession, chosen
+from gputui.session.control.connection import ClientError
 from gputui.session.errors import ConfigError
 from gputui.session.messages import Outcome, PickedJob, PickJobs, ShownJob
 

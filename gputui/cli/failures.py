@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gputui.core.events import Refusal
 from gputui.process.watch import NoThread
-from gputui.session.control.client import ClientError
+from gputui.session.control.connection import ClientError
 from gputui.session.errors import SessionError
 from gputui.sources.source import BadInput
 

@@ -1,4 +1,4 @@
-"""A job's settings as flags, from the one table of them: for every verb that adds jobs."""
+"""A job's settings as flags, from the one table of them, for every command that adds jobs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,27 @@ from gputui.sources.values import BadValue
 
 from .output import refuse
 from .parser import Options, Parser, checked
+
+
+def add_parser(verb: str) -> Parser:
+    """The command line of `gputui add`, which `--host any` reads before it chooses a machine."""
+    verb_parser = Parser(
+        verb,
+        "Adds a job with this folder and this environment, and prints its id. Several words are quoted for the shell; "
+        "a single one is taken as it is. A script or standard input is one job. Without a session one is begun in "
+        "./gputui_run.",
+        usage="add [options] -- COMMAND … | add --script FILE | add -",
+        examples="gputui add -- python train.py --lr 0.1\n"
+        "gputui add 'python prepare.py && python train.py'\n"
+        "gputui add --gpus 2 --name big --after prepare -- torchrun train.py\n"
+        "gputui add - <<'END'\n"
+        'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
+    )
+    verb_parser.add_argument("words", nargs="*", metavar="COMMAND", help="what is to run")
+    add_job_flags(verb_parser)
+    verb_parser.add_argument("--script", metavar="FILE", help="the command is the text of this file")
+    verb_parser.add_common("no_start", "session")
+    return verb_parser
 
 
 def add_job_flags(parser: Parser) -> None:

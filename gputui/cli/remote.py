@@ -98,12 +98,11 @@ def _any_place(rest: list[str], config: Config) -> HostPlace:
     """The machine with room for this job; refuses with what each of them said."""
     if rest[:1] != ["add"]:
         refuse("--host any is for gputui add; other verbs need a name: --host lab7")
-    from gputui.cli.verbs.add import parser
     from gputui.hosts.survey import RoomWanted, ask_all, chosen_host
 
-    from .job_flags import job_settings
+    from .job_flags import add_parser, job_settings
 
-    settings = job_settings(parser("add").parse_args(rest[1:]))
+    settings = job_settings(add_parser("add").parse_args(rest[1:]))
     wanted = RoomWanted(1 if settings.gpus is None else settings.gpus, _bytes(settings.memory))
     places = listed(None, config)
     if not places:

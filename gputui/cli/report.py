@@ -15,7 +15,7 @@ from gputui.core.amounts import gpu_time
 from gputui.core.job import FAILURES, Job
 from gputui.gpus.history import between, read_history
 from gputui.logs.plain import plain
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import Curves, Follow, ListedJob, Listing
 from gputui.session.result_requests import SummaryQuestion
 from gputui.session.session_dir import Paths, session_name

@@ -15,14 +15,15 @@ from typing import TypeVar
 from argcomplete import autocomplete
 from argcomplete.lexers import split_line
 
-from gputui.__main__ import VERBS
 from gputui.core.job import WORDS
-from gputui.session.control.client import PRIVATE, ClientError, Connection, NoOwner, chosen
+from gputui.session.client import PRIVATE, chosen
+from gputui.session.control.connection import ClientError, Connection, NoOwner
 from gputui.session.errors import ConfigError
 from gputui.session.messages import Lanes, OwnerRequest, PickJobs
 from gputui.session.registry import known_here
 
 from .parser import Parser
+from .verbs import VERBS
 
 T = TypeVar("T")
 PATIENCE = 0.5

@@ -80,8 +80,7 @@ def main(words: list[str]) -> int:
 
 def _help(words: list[str]) -> int:
     """All of it, the words, or one verb's."""
-    from gputui.__main__ import VERBS
-    from gputui.__main__ import main as verb
+    from .verbs import VERBS, run
 
     if not words:
         print(HELP, end="")
@@ -90,7 +89,7 @@ def _help(words: list[str]) -> int:
 
         print(GLOSSARY, end="")
     elif words[0] in VERBS:
-        return verb([words[0], "--help"])
+        return run(words[0], ["--help"])
     else:
         say(f"there is no verb {words[0]!r}: gputui help lists them")
         return USAGE
@@ -101,9 +100,8 @@ def _mistaken_verb(words: list[str]) -> str | None:
     """A first word that is no verb and no file is what is wrong, whatever else may be."""
     import os
 
-    from gputui.__main__ import VERBS
-
     from .parser import nearest
+    from .verbs import VERBS
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None

@@ -14,7 +14,7 @@ from gputui.gpus.hardware import driver_present
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler, Status
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
 from gputui.gpus.strangers import Rules
-from gputui.session.control.client import ClientError, Connection, NoOwner
+from gputui.session.control.connection import ClientError, Connection, NoOwner
 from gputui.session.messages import Lanes, LaneShown, StatusQuestion
 from gputui.session.registry import known_here
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .spawn import Descriptors, OpenedPath, Same
+from .descriptors import Descriptors, OpenedPath, Same
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 _ROOM = 1024

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from .spawn import Descriptors, OpenedPath, Same
+from .descriptors import Descriptors, OpenedPath, Same
 
 _ARRANGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "arrange.py")
 

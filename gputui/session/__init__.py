@@ -1,6 +1,5 @@
-"""A session: one folder with one queue, the owner that holds its lock, and everybody's way to talk to that owner.
+"""Sessions: a directory with one queue, the process that owns it, and everybody who talks to that process.
 
-The rooms: `store` is durable, `owner` decides turn by turn, `devices` looks, `control` talks, `ownership` says who
-owns, `files` is the folder, `feeds` and `hooks` go on beside jobs. Next to them stands what several rooms need.
-What may enter: nothing that draws or prints. Called by `cli`, `tui` and `python.api`.
+`store/` is durable, `owner/` decides turn by turn, `devices/` watches GPUs, `control/` is the socket, `ownership/` decides
+who owns. `client` and `creation` are on top of them: what commands and programs use.
 """

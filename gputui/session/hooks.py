@@ -16,7 +16,8 @@ from gputui.core.amounts import counted
 from gputui.core.events import Cause
 from gputui.core.job import FAILURES, Crashed, Ended, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
-from gputui.process.spawn import OpenedPath, Same, spawn
+from gputui.process.descriptors import OpenedPath, Same
+from gputui.process.spawn import spawn
 from gputui.process.watch import Cancel, EventLoop, Watch
 from gputui.views.alerts import Alerts
 from gputui.views.format import silence

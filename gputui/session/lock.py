@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gputui.process import spawn
+from gputui.process import descriptors
 
 from .errors import SessionBusy, SessionError
 from .session_dir import Paths
@@ -40,7 +40,7 @@ class Lock:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        spawn.keep_private(fd)
+        descriptors.keep_private(fd)
 
     def sign(self, kind: OwnerKind) -> None:
         """Only advice, so a full disk does not keep anybody from owning."""
@@ -50,7 +50,7 @@ class Lock:
             os.pwrite(self.fd, text, 0)
 
     def release(self) -> None:
-        spawn.close_private(self.fd)
+        descriptors.close_private(self.fd)
 
 
 def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | None:
@@ -59,17 +59,17 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
     flags = os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
     while True:
         try:
-            fd = spawn.open_private(paths.lock, flags)
+            fd = descriptors.open_private(paths.lock, flags)
         except OSError as error:
             raise SessionError(f"cannot use the session in {paths.root}: {error.strerror}; {_advice(error)}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            spawn.close_private(fd)
+            descriptors.close_private(fd)
             return None
         if _still_there(fd, paths.lock):
             return Lock(fd)
-        spawn.close_private(fd)
+        descriptors.close_private(fd)
         if not create:
             return None
 

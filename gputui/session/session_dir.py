@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from gputui.process import spawn
+from gputui.process import descriptors
 from gputui.process.directories import FolderId
 from gputui.python.user_code.modules import OTHERS_WRITE
 
@@ -140,13 +140,13 @@ class Ground:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         try:
-            self.private = spawn.open_private(paths.private, _FOLDER | os.O_NOFOLLOW)
+            self.private = descriptors.open_private(paths.private, _FOLDER | os.O_NOFOLLOW)
         except OSError as error:
             raise SessionError(f"there is no session in {paths.root}: {error.strerror}") from error
         if os.fstat(self.private).st_uid != os.getuid():
-            spawn.close_private(self.private)
+            descriptors.close_private(self.private)
             raise NotOurs(f"{paths.private} belongs to another user; choose another --output-dir")
-        self.root = spawn.open_private(f"/proc/self/fd/{self.private}/..", _FOLDER)
+        self.root = descriptors.open_private(f"/proc/self/fd/{self.private}/..", _FOLDER)
         self.id = FolderId.of(self.private)
         self.paths = paths.through(self.private)
         """The same files, whatever is at their old places."""
@@ -179,8 +179,8 @@ class Ground:
             return False
 
     def close(self) -> None:
-        spawn.close_private(self.root)
-        spawn.close_private(self.private)
+        descriptors.close_private(self.root)
+        descriptors.close_private(self.private)
 
 
 def _opened_files() -> Iterator[tuple[int, int]]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from gputui.core.amounts import counted
-from gputui.process.spawn import OpenedPath, spawn
+from gputui.process.descriptors import OpenedPath
+from gputui.process.spawn import spawn
 from gputui.python.user_code.modules import USER_CODE
 
 from .documents import BadTable

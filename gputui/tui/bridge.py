@@ -23,8 +23,9 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.watch import begin
+from gputui.session.client import Client
 from gputui.session.control.answers import Details, details, whys
-from gputui.session.control.client import Client, ClientError, NoOwner, OwnerStopped
+from gputui.session.control.connection import ClientError, NoOwner, OwnerStopped
 from gputui.session.control.watch import LookingOn
 from gputui.session.devices.recording import MachineWatch
 from gputui.session.devices.samplers import Monitor

@@ -163,6 +163,28 @@ class MainScreen(Screen[None]):
         if not isinstance(self.app.screen, ModalScreen):
             self.app.push_screen(view)
 
+    # Views are imported when they are opened: most looks at a queue need none of them.
+
+    def open_failures(self) -> None:
+        from gputui.tui.views.failures import FailuresView
+
+        self.open_view(FailuresView(self))
+
+    def open_timeline(self) -> None:
+        from gputui.tui.views.timeline import TimelineView
+
+        self.open_view(TimelineView(self))
+
+    def open_details(self, job: JobId) -> None:
+        from gputui.tui.views.details import DetailsView
+
+        self.open_view(DetailsView(self, job))
+
+    def open_curves(self, jobs: list[JobId], which: str, metric: str) -> None:
+        from gputui.tui.views.curves import CurvesView
+
+        self.open_view(CurvesView(self, jobs, which, metric))
+
     def say(self, sentence: str, *, grave: bool = False) -> None:
         self.app.notify(plain(sentence), markup=False, severity="error" if grave else "information", timeout=5)
 

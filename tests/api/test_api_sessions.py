@@ -17,7 +17,7 @@ from support.waiting import until
 
 import gputui
 from gputui.session import lock as locks
-from gputui.session.control.client import ClientError
+from gputui.session.control.connection import ClientError
 from gputui.session.lock import OwnerKind
 from gputui.session.session_dir import Paths, somebody_lives
 

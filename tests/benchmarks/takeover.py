@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.homes import Home, kill
 
-from gputui.session.control.client import Connection, NoOwner
+from gputui.session.control.connection import Connection, NoOwner
 from gputui.session.messages import StatusQuestion
 
 BAR, GOAL = 0.050, 0.020

@@ -14,7 +14,7 @@ from support.calling import Gputui
 from support.fake_owner import FakeOwner, job
 
 from gputui.cli.verbs import completion
-from gputui.session.control.client import PATIENCE
+from gputui.session.control.connection import PATIENCE
 from gputui.session.registry import remember
 
 LESS_THAN_A_VERB_WAITS = PATIENCE - 5

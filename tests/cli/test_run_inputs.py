@@ -12,7 +12,7 @@ from support.sessions import GPUTUI, Session, said
 from support.waiting import until
 
 from gputui.cli.run.jobs import CHUNK, MOST_WAITING
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.feeds import AHEAD
 from gputui.session.messages import StatusQuestion
 

@@ -15,7 +15,7 @@ from support.waiting import until
 from gputui.cli.verbs import pause_resume_drain as scheduling
 from gputui.cli.verbs import stop as stopping
 from gputui.cli.verbs import wait as waiting
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.lock import left_of
 
 Step = Callable[[], None]

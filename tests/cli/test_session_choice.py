@@ -9,7 +9,8 @@ from support.calling import Gputui
 from support.fake_owner import FakeOwner
 
 from gputui.__main__ import _verb_first
-from gputui.session.control.client import NeedsSession, NoSession, chosen, nearest
+from gputui.session.client import NeedsSession, chosen, nearest
+from gputui.session.control.connection import NoSession
 
 
 def a_session(folder: Path) -> Path:

@@ -8,10 +8,10 @@ import pytest
 from support.calling import Gputui
 from support.sessions import GPUTUI, said
 
-from gputui.__main__ import VERBS
 from gputui.cli.output import Exit
 from gputui.cli.parser import Parser, whole
 from gputui.cli.top import HELP
+from gputui.cli.verbs import VERBS
 
 OURS = [verb for verb in VERBS if verb not in ("app", "run", "keep", "report", "demo", "doctor")]
 

@@ -17,7 +17,7 @@ from support.mounts import ext4, full, tmpfs
 from support.sessions import GPUTUI, Done, Process
 from support.waiting import until
 
-from gputui.session.control.client import ClientError, NotDurable
+from gputui.session.control.connection import ClientError, NotDurable
 
 LONG = "exec sleep 600"
 

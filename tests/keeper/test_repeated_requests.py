@@ -13,7 +13,7 @@ from support.sessions import alive
 from support.waiting import until
 from support.wires import answered, reply, request, wire
 
-from gputui.session.control.client import Connection, NoOwner
+from gputui.session.control.connection import Connection, NoOwner
 from gputui.session.lock import OwnerKind
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.homes import Home, stop
 from support.waiting import until
 
-from gputui.session.control.client import PATIENCE, OwnerStopped
+from gputui.session.control.connection import PATIENCE, OwnerStopped
 from gputui.session.lock import OwnerKind
 
 

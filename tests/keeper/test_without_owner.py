@@ -10,7 +10,7 @@ from support.homes import Home
 from support.waiting import until
 
 from gputui.process import directories as mounts
-from gputui.session.control.client import ClientError
+from gputui.session.control.connection import ClientError
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from gputui.process import libc_spawn
-from gputui.process.spawn import OpenedPath, Same, spawn
+from gputui.process.descriptors import OpenedPath, Same
+from gputui.process.spawn import spawn
 
 LOG = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
 

@@ -22,7 +22,7 @@ from gputui.gpus.history import DeviceHistories, HistoryRecorder, newest_of, wit
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import DeviceSample, Sample
 from gputui.session.control import watch as watch_parts
-from gputui.session.control.client import Connection, NoOwner, RequestRefused
+from gputui.session.control.connection import Connection, NoOwner, RequestRefused
 from gputui.session.control.watch import FoldersShown, Joined, LookingOn, Shown, parts, unpacked
 from gputui.session.layouts import Layout
 from gputui.session.messages import WatchRequest

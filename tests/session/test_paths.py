@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gputui.session.control.client import Client, ClientError
+from gputui.session.client import Client
+from gputui.session.control.connection import ClientError
 from gputui.session.errors import NotOurs, SessionError
 from gputui.session.layouts import Layout, taken_numbers
 from gputui.session.messages import StatusQuestion

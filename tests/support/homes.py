@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from gputui.session import lock as locks
+from gputui.session.client import Client
 from gputui.session.control import server as wire
-from gputui.session.control.client import Client
 from gputui.session.lock import Holder, OwnerKind
 from gputui.session.session_dir import Paths
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gputui.__main__ import VERBS
+from gputui.cli.verbs import VERBS
 
 SCRIPT = """
 import contextlib, os, sys

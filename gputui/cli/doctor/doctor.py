@@ -82,7 +82,8 @@ def sections(options: Options) -> list[Section]:
 
 def session_folder(options: Options) -> tuple[str, bool]:
     """The session that is meant, or where one would be begun; and whether it is there."""
-    from gputui.session.control.client import NeedsSession, NoSession, chosen
+    from gputui.session.client import NeedsSession, chosen
+    from gputui.session.control.connection import NoSession
 
     try:
         return chosen("doctor", options.session), True
@@ -132,7 +133,7 @@ def _slurm(options: Options, folder: str) -> list[Finding]:
 
 def cluster_settings(root: str) -> Settings | None:
     """What the session in this folder wants of a cluster; None: its jobs run here, or nobody owns it."""
-    from gputui.session.control.client import ClientError, Connection, NoOwner
+    from gputui.session.control.connection import ClientError, Connection, NoOwner
     from gputui.session.messages import StatusQuestion
 
     try:

@@ -245,8 +245,8 @@ def _spawning() -> Finding:
     """Really starts one, both ways that there are."""
     program = _TRUE if os.access(_TRUE, os.X_OK) else "/usr/bin/true"
     try:
+        from gputui.process.descriptors import STANDARD
         from gputui.process.libc_spawn import posix_spawn
-        from gputui.process.spawn import STANDARD
 
         pid = posix_spawn([program], {}, STANDARD)
         way = "processes are started by the C library"

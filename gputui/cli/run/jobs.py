@@ -14,8 +14,7 @@ from gputui.core.events import Cause, Refusal
 from gputui.core.job import Ended, Job, JobId, Killed, Refused, Skipped, Succeeded
 from gputui.core.snapshot import Caution, Snapshot
 from gputui.process.watch import begin
-from gputui.session.control import client
-from gputui.session.control.client import ClientError
+from gputui.session.control.connection import ClientError, NotDurable
 from gputui.session.errors import CommitFailed
 from gputui.session.event_loop import OwnerGone
 from gputui.session.loading import SourceKind, SourceRecord
@@ -301,6 +300,6 @@ class Feeder:
         while True:
             try:
                 return self._add(batch)
-            except (CommitFailed, client.NotDurable):
+            except (CommitFailed, NotDurable):
                 if self.to_its_end.wait(OFFERED_EVERY):
                     raise

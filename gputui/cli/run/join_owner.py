@@ -12,7 +12,8 @@ from gputui.cli.prompt import answer
 from gputui.core.amounts import counted
 from gputui.core.job import Ended, JobId, Succeeded
 from gputui.process.watch import Wakeup
-from gputui.session.control.client import Client, OwnerStopped, RequestRefused
+from gputui.session.client import Client
+from gputui.session.control.connection import OwnerStopped, RequestRefused
 from gputui.session.messages import Follow, Followed
 from gputui.session.owner.requests import Begin, Load, OpenSession
 from gputui.session.ownership import old_sessions

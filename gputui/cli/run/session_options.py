@@ -19,15 +19,15 @@ from gputui.gpus.hardware import Gpu, find_hardware
 from gputui.gpus.lanes import All, BadGpus, GivenLanes, SlurmLanes, parse_gpus
 from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
+from gputui.session.client import Client
 from gputui.session.config import DEFAULT, Config, load
-from gputui.session.control.client import Client
+from gputui.session.creation import lane_words, lanes_of
 from gputui.session.devices import lane_changes
 from gputui.session.layouts import Layout, trouble
 from gputui.session.loading import Again
 from gputui.session.messages import LayoutShown, StatusQuestion
 from gputui.session.owner.requests import Begin, Begun, devices_of
 from gputui.session.ownership.acquisition import Owned
-from gputui.session.ownership.creation import lane_words, lanes_of
 from gputui.sources.kinds import Kind
 from gputui.sources.settings import JobSettings
 

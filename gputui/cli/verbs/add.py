@@ -8,38 +8,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gputui.cli.command import again, carry_out, known
-from gputui.cli.job_flags import add_job_flags, job_settings
+from gputui.cli.job_flags import add_parser as parser
+from gputui.cli.job_flags import job_settings
 from gputui.cli.output import out, refuse, say
-from gputui.cli.parser import Options, Parser
+from gputui.cli.parser import Options
 from gputui.cli.progress import pause_words
+from gputui.session.client import Client, chosen
 from gputui.session.config import Config, load
-from gputui.session.control.client import Client, ClientError, NoSession, chosen
+from gputui.session.control.connection import ClientError, NoSession
 from gputui.session.environment import captured
 from gputui.session.messages import StatusQuestion
 from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, specs
-
-
-def parser(verb: str) -> Parser:
-    verb_parser = Parser(
-        verb,
-        "Adds a job with this folder and this environment, and prints its id. Several words are quoted for the shell; "
-        "a single one is taken as it is. A script or standard input is one job. Without a session one is begun in "
-        "./gputui_run.",
-        usage="add [options] -- COMMAND … | add --script FILE | add -",
-        examples="gputui add -- python train.py --lr 0.1\n"
-        "gputui add 'python prepare.py && python train.py'\n"
-        "gputui add --gpus 2 --name big --after prepare -- torchrun train.py\n"
-        "gputui add - <<'END'\n"
-        'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
-    )
-    verb_parser.add_argument("words", nargs="*", metavar="COMMAND", help="what is to run")
-    add_job_flags(verb_parser)
-    verb_parser.add_argument("--script", metavar="FILE", help="the command is the text of this file")
-    verb_parser.add_common("no_start", "session")
-    return verb_parser
 
 
 def main(verb: str, words: list[str]) -> int:
@@ -96,7 +78,7 @@ def _client(options: Options, config: Config) -> Client:
     except NoSession:
         if options.session:
             raise
-    from gputui.session.ownership.creation import begin  # the session's own code, which an owner spares us
+    from gputui.session.creation import begin  # the session's own code, which an owner spares us
 
     root = os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
     for notice in begin(root, config):

@@ -9,7 +9,7 @@ from gputui.cli.output import Exit, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Edit, SetPriority, UserCommand
 from gputui.core.job import WAITING, predicate
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import Commands, ShownJob
 
 from .show import show

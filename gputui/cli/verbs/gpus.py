@@ -11,7 +11,8 @@ from gputui.cli.tables import Column, Paper, table
 from gputui.core.events import Mode, Requeue, SetLanes
 from gputui.core.job import ACTIVE, StateName
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.session.control.client import Client, NoSession
+from gputui.session.client import Client
+from gputui.session.control.connection import NoSession
 from gputui.session.messages import Commands, Lanes, LaneShown, LanesShown, PickedJob, PickJobs, StatusQuestion
 
 from .pause_resume_drain import command

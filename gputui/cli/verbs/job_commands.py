@@ -21,7 +21,7 @@ from gputui.core.events import (
     UserCommand,
 )
 from gputui.core.job import ACTIVE, ENDS, WAITING, JobId
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import Commands, PickedJob, StatusQuestion
 
 GIVES_WORK = ("rerun", "release")

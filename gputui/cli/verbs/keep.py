@@ -70,7 +70,8 @@ def _work(options: Options) -> int:
 
 
 def _in_background(paths: Paths) -> int:
-    from gputui.session.control.client import Client, ClientError
+    from gputui.session.client import Client
+    from gputui.session.control.connection import ClientError
 
     try:
         owner = Client(paths.root).ask(StatusQuestion(), work=True).owner

@@ -11,7 +11,7 @@ from gputui.cli.parser import Options, Parser, whole
 from gputui.cli.tail import CHUNK, Log, sink
 from gputui.core.amounts import counted
 from gputui.core.job import ENDS, predicate
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import Show, ShownAttempt, ShownJob
 
 from .show import show

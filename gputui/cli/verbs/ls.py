@@ -15,7 +15,7 @@ from gputui.cli.tables import Column, Paper, colour, meant, table, told
 from gputui.core.amounts import duration_cell, duration_exact, moment
 from gputui.core.events import PauseKind
 from gputui.core.job import ACTIVE, ALL, WAITING, WORDS, JobId, StateName
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import (
     JobRow,
     Listed,

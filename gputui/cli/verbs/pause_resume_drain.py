@@ -13,7 +13,7 @@ from gputui.cli.tables import told
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Mode, Pause, Resume, UserCommand
 from gputui.core.job import EngineName, StateName
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import Commands, SessionStatus, StatusQuestion
 
 FIRST_NAP, LONGEST_NAP = 0.05, 0.5

@@ -7,7 +7,7 @@ import os
 from gputui.cli.command import agreed, carry_out, on_terminal, print_json, session
 from gputui.cli.output import Exit, out, say
 from gputui.cli.parser import Options, Parser
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.loading import Again, SourceKind, SourceRecord
 from gputui.session.messages import Commands
 from gputui.session.owner.requests import Forget, Load, Reload, Sources

@@ -11,7 +11,7 @@ from gputui.cli.output import out
 from gputui.cli.parser import Options, Parser
 from gputui.cli.tables import Column, Paper, table, told
 from gputui.core.job import EngineName, StateName
-from gputui.session.control.client import ClientError, Connection, NoOwner
+from gputui.session.control.connection import ClientError, Connection, NoOwner
 from gputui.session.messages import OwnerShown, SchedulerShown, SessionStatus, StatusQuestion
 from gputui.session.registry import remembered
 from gputui.session.saved_state import LastLook, last_look

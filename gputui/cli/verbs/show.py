@@ -12,7 +12,7 @@ from gputui.cli.tables import Column, Paper, colour, table
 from gputui.core.amounts import moment
 from gputui.core.job import ACTIVE, WORDS
 from gputui.logs.plain import plain
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import PickJobs, Show, ShownJob
 from gputui.views.format import SIGNS
 

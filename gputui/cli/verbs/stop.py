@@ -12,7 +12,8 @@ from gputui.core.amounts import counted
 from gputui.core.events import Mode, Pause, PauseKind, Requeue
 from gputui.core.job import EngineName, JobId, StateName
 from gputui.logs.plain import plain
-from gputui.session.control.client import Client, ClientError
+from gputui.session.client import Client
+from gputui.session.control.connection import ClientError
 from gputui.session.lock import OwnerKind, is_alive, left_of, unknown_since
 from gputui.session.messages import (
     Commands,

@@ -11,7 +11,7 @@ from gputui.cli.tables import counted as by_state
 from gputui.cli.tables import told
 from gputui.core.amounts import counted
 from gputui.core.job import ACTIVE, ENDS
-from gputui.session.control.client import Client
+from gputui.session.client import Client
 from gputui.session.messages import PickedJob, PickJobs, StatusQuestion
 
 from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, DrainProgress

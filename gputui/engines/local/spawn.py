@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE
 from gputui.engines.protocol import Launch
+from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.processes import TOKEN_VARIABLE
-from gputui.process.spawn import OpenedPath, Same
 from gputui.process.spawn import spawn as spawn_process
 from gputui.process.watch import NoThread, begin
 

@@ -17,7 +17,7 @@ Nothing is lost when the program ends first: `gputui ls` shows its jobs, and a l
 
 from __future__ import annotations
 
-from gputui.session.control.client import ClientError as SessionError
+from gputui.session.control.connection import ClientError as SessionError
 
 from .jobs import JobFailed, JobOptions, Result, Stuck
 from .jobs import JobHandle as Job

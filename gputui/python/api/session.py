@@ -17,7 +17,8 @@ from gputui.core.events import Resume
 from gputui.core.job import ENDS, JobSpec
 from gputui.logs.plain import plain
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
-from gputui.session.control.client import Client, ClientError, NoSession, chosen, fresh_id
+from gputui.session.client import Client, chosen
+from gputui.session.control.connection import ClientError, NoSession, fresh_id
 from gputui.session.environment import captured
 from gputui.session.errors import SessionError
 from gputui.session.messages import Commands, Follow, ListedJob, Listing, OwnerRequest, Show
@@ -199,7 +200,7 @@ class Session:
             return None
         _say(client.notices)
         if self._gpus is not None:
-            from gputui.session.ownership.creation import name_lanes
+            from gputui.session.creation import name_lanes
 
             with _told():
                 _say(name_lanes(client, self._gpus))
@@ -207,7 +208,7 @@ class Session:
 
     def _begun(self) -> Client:
         from gputui.session.config import load
-        from gputui.session.ownership.creation import begin
+        from gputui.session.creation import begin
 
         with _told():
             config = load()

@@ -287,3 +287,32 @@ def told() -> Iterator[None]:
     except Exception as error:
         sys.stdout.flush()
         print(text(error), end="", file=sys.stderr, flush=True)
+
+
+# ---- A file that was loaded ----
+
+
+LOOKED_FOR = ("config", "yielder")
+
+
+class FileRefused(Exception):
+    """An order that cannot be carried out; the message is the sentence the user reads."""
+
+
+class LoadedFile:
+    """A file that was loaded."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.module: ModuleType
+        self.reached: Reached | None
+        self.module, self.reached = load_file(path)
+
+    def defines(self) -> list[str]:
+        if self.reached is not None:
+            return ["config"]
+        named = [name for name in LOOKED_FOR if hasattr(self.module, name)]
+        config = getattr(self.module, "config", None)
+        if len(named) > 1 and not (isinstance(config, dict) and "scheduler_config" in config):
+            named.remove("config")  # the word may mean anything
+        return named

@@ -11,36 +11,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-from .modules import Reached, load_file, sentence
+from .modules import FileRefused, LoadedFile, sentence
 from .old_names import lend_old_names
-
-LOOKED_FOR = ("config", "yielder")
-
-
-class FileRefused(Exception):
-    """An order that cannot be carried out; the message is the sentence the user reads."""
-
-
-class LoadedFile:
-    """A file that was loaded."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.module: ModuleType
-        self.reached: Reached | None
-        self.module, self.reached = load_file(path)
-
-    def defines(self) -> list[str]:
-        if self.reached is not None:
-            return ["config"]
-        named = [name for name in LOOKED_FOR if hasattr(self.module, name)]
-        config = getattr(self.module, "config", None)
-        if len(named) > 1 and not (isinstance(config, dict) and "scheduler_config" in config):
-            named.remove("config")  # the word may mean anything
-        return named
 
 
 def main(words: list[str]) -> int:
@@ -79,7 +53,7 @@ def _serve(path: str, questions: Any, replies: Any) -> int:
 
 
 def _config(read: LoadedFile, order: dict[str, Any]) -> Any:
-    from .task_files import described
+    from .task_files import described  # a yielder needs none of it
 
     return described(read, order)
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from . import bundle
 from .bundle import QuietConfigManager
-from .modules import MAIN, NotFound, whereabouts
-from .reader import FileRefused, LoadedFile
+from .modules import MAIN, FileRefused, LoadedFile, NotFound, whereabouts
 
 BASE = "GPUTask"
 LARGEST_FILE = 1 << 20

@@ -23,7 +23,7 @@ from gputui.session.messages import CurvesToDraw, JobInFull, LookRequest, WatchR
 
 from . import server
 from .answers import details, whys
-from .client import ANOTHER_VERSION, ClientError, Connection, fresh_id
+from .connection import ANOTHER_VERSION, ClientError, Connection, fresh_id
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner

@@ -22,7 +22,7 @@ from gputui.process.machine import collect_rarely
 from gputui.session import config
 from gputui.session import lock as locks
 from gputui.session.control import server
-from gputui.session.control.client import (
+from gputui.session.control.connection import (
     ClientError,
     Connection,
     NoOwner,

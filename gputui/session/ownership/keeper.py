@@ -15,7 +15,7 @@ from gputui.process.directories import FolderId
 from gputui.process.spawn import spawn
 from gputui.process.watch import NoThread, Watch, begin
 from gputui.session import lock as locks
-from gputui.session.control.client import ClientError, NoOwner, connected
+from gputui.session.control.connection import ClientError, NoOwner, connected
 from gputui.session.environment import captured
 from gputui.session.event_loop import Loop, Timer
 from gputui.session.journal import Journal

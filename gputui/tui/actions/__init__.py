@@ -2,7 +2,7 @@
 
 What may enter: asking the user where it must be asked, and sending what was seen along with what is wanted.
 An action is named in `table.ACTIONS`, done by a function that `ACTS` below points to, and nothing else binds keys.
-Called by `tui.screens.main`.
+Called by `tui.main_screen`.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PAGER = "less -R"
+MOST_CURVES = 6
+"""More of them cannot be told apart."""
 
 
 def _widget(main: MainScreen, pane: Pane) -> Widget:
@@ -81,17 +83,12 @@ def full_log(main: MainScreen) -> None:
 
 
 def failures(main: MainScreen) -> None:
-    """Imported when it is wanted: most looks at a queue need none of it."""
-    from gputui.tui.views.failures import FailuresView
-
-    main.open_view(FailuresView(main))
+    main.open_failures()
 
 
 def timeline(main: MainScreen) -> None:
-    from gputui.tui.views.timeline import TimelineView
-
     if main.bridge.has_session:
-        main.open_view(TimelineView(main))
+        main.open_timeline()
     else:
         main.say("there is no session yet: a adds a job and begins one")
 
@@ -183,9 +180,7 @@ def details(main: MainScreen) -> None:
         return
     job = main.job_under_cursor()
     if job is not None:
-        from gputui.tui.views.details import DetailsView
-
-        main.open_view(DetailsView(main, job.id))
+        main.open_details(job.id)
 
 
 def interrupt(main: MainScreen) -> None:
@@ -279,16 +274,14 @@ def metric(main: MainScreen) -> None:
 
 def curves(main: MainScreen, name: str) -> None:
     """Of the marked jobs; without marks, of the best."""
-    from gputui.tui.views.curves import MOST, CurvesView
-
     marked = sorted(main.table.marks)
     jobs, what = (marked, "marked jobs") if marked else (list(main.snapshot.results), "jobs")
-    best = _best(main, jobs, name)[:MOST]
+    best = _best(main, jobs, name)[:MOST_CURVES]
     if not best:
         main.say(f"none of the {len(jobs):,} {what} has printed {name}")
         return
     several = f"{len(best)} {what}" if len(best) == len(jobs) else f"the best {len(best)} of {len(jobs):,} {what}"
-    main.open_view(CurvesView(main, best, several, name))
+    main.open_curves(best, several, name)
 
 
 def _best(main: MainScreen, jobs: list[JobId], name: str) -> list[JobId]:

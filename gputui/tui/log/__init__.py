@@ -1,8 +1,4 @@
-"""The log pane: one job's output, line by line, its attempts and streams, and searching in it.
-
-What may enter: showing documents of `logs`; what a line means is decided there.
-Called by `tui.screens`, by these names.
-"""
+"""The log pane: a document on the screen, line by line, and which job's log it is."""
 
 from .pane import AttemptLog, JobLog, LogPane
 

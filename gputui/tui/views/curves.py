@@ -217,9 +217,6 @@ def _cell(text: str, width: int, *, right: bool) -> str:
 # ---- `m m` ----
 
 
-MOST = 6
-
-
 class CurvesView(FullView):
     BINDINGS: ClassVar[list[BindingType]] = [
         *view_bindings("curves", "details", "copy_command"),

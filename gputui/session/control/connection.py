@@ -1,4 +1,4 @@
-"""Finding a session and talking to its owner over the socket."""
+"""A connection to a session's owner over its socket."""
 
 from __future__ import annotations
 
@@ -22,17 +22,12 @@ from gputui.session.messages import (
     reply_type,
 )
 
-# ---- Talking to a session from any process ----
-
-
 A = TypeVar("A")
 T = TypeVar("T")
 
 PEER = struct.Struct("3i")
 PATIENCE = 30.0
 """Seconds for an answer; durable work on a slow disk takes a while."""
-PRIVATE_FOLDER = 0o040000
-"""The mode of a folder without any right for others."""
 ANOTHER_VERSION = "; is it of another version? gputui stop ends it"
 STOPPED_AFTER = 2.0
 """Seconds of silence after which we look whether the owner is stopped."""
@@ -186,152 +181,3 @@ def answer_in(body: bytes, request: OwnerRequest[T]) -> T:
     kinds = {"refused": RequestRefused, "not_durable": NotDurable}
     another_version = ANOTHER_VERSION if reply.kind == "bad_request" else ""
     raise kinds.get(reply.kind, ClientError)(reply.message + another_version)
-
-
-class Client:
-    """A session as verbs see it. `ask` finds whoever can answer."""
-
-    def __init__(self, root: str) -> None:
-        self.root = os.path.abspath(root)
-        self.private = os.path.join(self.root, ".gputui")
-        self.notices: list[str] = []
-        """What was mended on the way and the user must be told."""
-        self._check()
-
-    def _check(self) -> None:
-        try:
-            status = os.lstat(self.private)
-        except OSError:
-            raise NoSession(f"there is no session in {self.root}; begin one with: gputui run FILE") from None
-        if status.st_uid != os.getuid():
-            raise ClientError(f"{self.root} is a session of another user")
-        if status.st_mode & 0o170077 != PRIVATE_FOLDER or not self.root.isprintable():
-            self._mend()
-
-    def _mend(self) -> None:
-        """Its folder is not quite as it was made, or has an odd name."""
-        from gputui.session.errors import SessionError
-        from gputui.session.session_dir import Paths, refuse_unwritable_name
-
-        paths = Paths(self.root)
-        try:
-            refuse_unwritable_name(self.root)
-            paths.check()
-        except SessionError as error:
-            raise ClientError(str(error)) from None
-        self.notices += paths.notices
-
-    def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
-        """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner."""
-        request_id = fresh_id()
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return self._ask_owner(request, request_id)
-            except NoOwner:
-                pass
-            if work:
-                self._start_keeper()
-            else:
-                answer = self._ask_store(request, request_id)
-                if answer is not None:
-                    return answer[0]
-            if time.monotonic() > deadline:
-                raise ClientError(self._who_holds_it())
-            time.sleep(0.01)
-
-    def _ask_owner(self, request: OwnerRequest[T], request_id: str) -> T:
-        try:
-            connection = Connection(self.private)
-            try:
-                return connection.ask(request, request_id)
-            finally:
-                connection.close()
-        except TimeoutError:
-            raise ClientError(self._who_holds_it()) from None
-
-    def _ask_store(self, request: OwnerRequest[T], request_id: str) -> list[T] | None:
-        """Takes the lock, recovers and answers from the store; None: somebody else is just taking it."""
-        from gputui.session.ownership.acquisition import ask_store
-
-        return ask_store(self.root, request, request_id)
-
-    def _start_keeper(self) -> None:
-        from gputui.session.ownership.keeper import start_keeper_and_wait
-
-        start_keeper_and_wait(self.root)
-
-    def _who_holds_it(self) -> str:
-        from gputui.session.ownership.acquisition import holder_sentence
-
-        return holder_sentence(self.root)
-
-
-# ---- Which session a verb means ----
-
-
-NAMES = ("gputui_run", "hog_run")
-PRIVATE = ".gputui"
-JOINING = ("add", "ls", "show")
-"""The verbs that join the session of the job they are called in."""
-
-
-class NeedsSession(ClientError):
-    """Inside a job this verb must be told which session it means."""
-
-
-def chosen(verb: str, named: str | None = None) -> str:
-    """The session's folder; NoSession says how to begin one."""
-    if named:
-        return _named(named)
-    joined = os.environ.get("GPUTUI_SESSION")
-    if "GPUTUI_RUN" in os.environ and verb not in JOINING:
-        here = f" (this job's is {joined})" if joined else ""
-        raise NeedsSession(f"inside a job, gputui {verb} acts only on the session named by --session{here}")
-    if joined:
-        return _named(joined)
-    session = nearest(os.getcwd(), os.path.expanduser("~")) or _configured()
-    if session is None:
-        raise NoSession("there is no session here; begin one with: gputui run FILE, or: gputui add -- COMMAND")
-    return session
-
-
-def _named(folder: str) -> str:
-    """The session's folder, or the folder it is in."""
-    root = os.path.abspath(folder)
-    return root if os.path.lexists(os.path.join(root, PRIVATE)) else (_in(root, NAMES) or root)
-
-
-def nearest(start: str, home: str) -> str | None:
-    """Upward to the git root. A session in the home folder is meant only by whoever stands right there."""
-    folder = os.path.realpath(start)
-    ends = (os.path.realpath(home), os.sep)
-    session = _in(folder, NAMES)
-    while session is None and folder not in ends:
-        session = folder if is_session(folder) else _in(folder, NAMES)
-        if os.path.lexists(os.path.join(folder, ".git")):
-            break
-        folder = os.path.dirname(folder)
-    return session
-
-
-def _in(folder: str, names: tuple[str, ...]) -> str | None:
-    paths = (os.path.join(folder, name) for name in names)
-    return next((path for path in paths if is_session(path)), None)
-
-
-def is_session(folder: str) -> bool:
-    """A session of this user; somebody else's is nobody's business."""
-    me = os.getuid()
-    try:
-        return os.stat(folder).st_uid == me and os.lstat(os.path.join(folder, PRIVATE)).st_uid == me
-    except OSError:
-        return False
-
-
-def _configured() -> str | None:
-    """The folder that the settings give new sessions, when it is another one."""
-    from gputui.session.config import load
-
-    folder = os.path.abspath(os.path.expanduser(str(load().get("output_dir")[0])))
-    return folder if is_session(folder) else None

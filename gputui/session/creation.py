@@ -10,8 +10,9 @@ from gputui.core.lanes import DeviceKind, Lane
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import All, BadGpus, GivenLanes, lanes, parse_gpus
 from gputui.session import lock as locks
+from gputui.session.client import Client
 from gputui.session.config import Config
-from gputui.session.control.client import Client, ClientError
+from gputui.session.control.connection import ClientError
 from gputui.session.errors import ConfigError, SessionError
 from gputui.session.layouts import Layout, trouble
 from gputui.session.lock import OwnerKind
