@@ -136,10 +136,11 @@ class Stage:
     async def becomes(self, job: JobId, state: StateName) -> None:
         """In the session and as painted."""
         painted = self.main.table
-        await self.until(
-            lambda: self.state(job) is state and job in painted.snapshot and painted.snapshot[job].state.name is state,
-            f"#{job} is {state}, not {self.state(job)}",
-        )
+
+        def both() -> bool:
+            return all(job in each and each[job].state.name is state for each in (self.snapshot, painted.snapshot))
+
+        await self.until(both, f"#{job} is {state}")
 
     async def told(self, words: str) -> None:
         await self.until(lambda: any(words in sentence for sentence in self.said), f"{words!r} is said")
