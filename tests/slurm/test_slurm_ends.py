@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
 from gputui.core.events import EngineTrouble, Exited, NeverRan, NodesSeen, NotStarted, Submitted
+from gputui.core.job import CrashKind
 from gputui.core.lanes import NodeSize
 from gputui.engines.claims import BatchBegun, Revoked
+from gputui.engines.slurm.attempt import BatchAttempt
+from gputui.engines.slurm.parse import SlurmJob
 
 FOREVER = "echo $$ >ready; exec sleep 600"
 
@@ -25,8 +29,8 @@ def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
     machine.clear_away()
 
 
-def number_of(machine: SlurmMachine) -> str:
-    claim = machine.claims.read(0, 1)
+def number_of(machine: SlurmMachine, job: int = 0) -> str:
+    claim = machine.claims.read(job, 1)
     assert isinstance(claim, BatchBegun)
     return str(claim.slurm_job)
 
@@ -52,6 +56,54 @@ def test_a_job_that_others_cancel_says_so(machine: SlurmMachine, slurm: Cluster)
         machine.until(machine.has_ended)
     assert machine.end_of() == Exited(128 + signal.SIGTERM)
     assert machine.ends()[0].signature == "it was cancelled in Slurm, not by gputui"
+
+
+def test_every_end_of_a_job_that_waited_in_slurm_is_told_as_it_was(machine: SlurmMachine, slurm: Cluster) -> None:
+    """Slurm's last answer before a begin says that the job waits; that must not be read as a return to its queue."""
+    signals = {3: "SEGV", 4: "ABRT", 5: "KILL"}
+    cancelled, limited = 6, 7
+    commands = {job: f"sleep 0.5; kill -{name} $$" for job, name in signals.items()}
+    commands |= {cancelled: "exec sleep 600", limited: "exec sleep 600"}
+    until_go = "until [ -e go ]; do sleep 0.1; done"
+    machine.engine.start([machine.launch(until_go, job=job, gpus=4) for job in range(3)])
+    machine.until(lambda: len(machine.spawned()) == 3)
+    machine.engine.start([machine.launch(command, job=job, gpus=1) for job, command in commands.items()])
+    machine.until(lambda: commands.keys() <= _seen_waiting(machine))
+    (machine.work / "go").touch()
+    machine.until(lambda: commands.keys() <= {report.job for report in machine.spawned()})
+    with slurm.patience():
+        slurm.ask("scancel", number_of(machine, cancelled))
+        slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "TimeLimit=1")
+        slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "EndTime=now")
+        machine.until(lambda: all(machine.has_ended(job) for job in commands), seconds=120)
+    for job, name in signals.items():
+        assert machine.end_of(job) == Exited(128 + signal.Signals[f"SIG{name}"])
+    assert machine.end_of(cancelled) == machine.end_of(limited) == Exited(128 + signal.SIGTERM)
+    assert machine.ends(cancelled)[0].signature == "it was cancelled in Slurm, not by gputui"
+    assert machine.ends(limited)[0].kind is CrashKind.TIME_LIMIT
+
+
+def _seen_waiting(machine: SlurmMachine) -> set[int]:
+    """Jobs that Slurm itself has listed as waiting."""
+    said = (report for report in machine.reports if isinstance(report, Submitted))
+    return {report.job for report in said if "(Resources)" in report.why or "(Priority)" in report.why}
+
+
+def test_only_an_answer_asked_for_after_the_begin_can_say_that_a_job_waits_again() -> None:
+    attempt = BatchAttempt((0, 1), "token")
+    waiting, running = SlurmJob(id="7", state="PENDING"), SlurmJob(id="7", state="RUNNING")
+    attempt.see_row(waiting, asked_at=time.monotonic())
+    before = time.monotonic()
+    assert attempt.see_begin(BatchBegun(slurm_job=7, node="n1", started=0.0, gpus=()))
+    assert not attempt.over
+    attempt.see_row(waiting, asked_at=before)
+    assert not attempt.over
+    attempt.over_since = before
+    attempt.see_row(running, asked_at=time.monotonic())
+    assert attempt.over_since is None, "the patience for a missing record starts at the end"
+    attempt.see_row(waiting, asked_at=time.monotonic())
+    assert attempt.put_back
+    assert attempt.over
 
 
 def test_what_it_waits_for_is_said_and_what_has_not_begun_can_be_taken_back(machine: SlurmMachine) -> None:

@@ -225,15 +225,16 @@ class BatchAttempt(Struct, eq=False):
     """On the monotonic clock; None: it is not given to Slurm yet."""
     number: int | None = None
     row: SlurmJob | None = None
-    """As Slurm last listed it."""
+    """As Slurm last listed it; None if it did not, or if what it said is older than the begin."""
     missed: int = 0
     """Answers in a row that did not list it."""
     begun: BatchBegun | None = None
-    told_begun: bool = False
+    begun_seen_at: float = float("inf")
+    """When its begin was first seen, on the monotonic clock."""
     exit: WrittenExit | None = None
     """Written, but Slurm may have more to say of it."""
     over_since: float | None = None
-    """Since when it is over and it is asked why, on the monotonic clock."""
+    """Since when it has been over without a known cause, on the monotonic clock."""
     asking: bool = False
     """Slurm, or the disk, is being asked about its end."""
     order: BatchOrder = BatchOrder.NONE
@@ -252,7 +253,33 @@ class BatchAttempt(Struct, eq=False):
         """As far as Slurm knows."""
         if self.row is None:
             return self.missed >= (1 if self.survived else 2)
-        return self.row.phase is Phase.ENDED or (self.begun is not None and self.row.phase is Phase.WAITING)
+        return self.row.phase is Phase.ENDED or self.put_back
+
+    @property
+    def put_back(self) -> bool:
+        """It began, and waits in Slurm's queue again."""
+        return self.begun is not None and self.row is not None and self.row.phase is Phase.WAITING
+
+    def see_row(self, row: SlurmJob | None, asked_at: float) -> None:
+        """Take Slurm's answer. Slurm may have listed it as waiting just before it began: that is no news of it now."""
+        if row is not None and row.phase is Phase.WAITING and self.begun is not None and asked_at < self.begun_seen_at:
+            return
+        self.row = row
+        self.missed = self.missed + 1 if row is None else 0
+        if row is not None and self.number is None:
+            self.number = int(row.id)
+        if not self.over and self.exit is None:
+            self.over_since = None
+
+    def see_begin(self, begun: BatchBegun) -> bool:
+        """Take what its claim tells; returns whether it is new."""
+        is_new = self.begun is None
+        self.begun, self.number = begun, begun.slurm_job
+        if is_new:
+            self.begun_seen_at = time.monotonic()
+            if self.put_back:
+                self.row = None
+        return is_new
 
     @property
     def last_number(self) -> int | None:

@@ -61,8 +61,8 @@ class EndInquiry:
 
     def explain(self, attempt: BatchAttempt) -> None:
         """Slurm counts it as over. One in its queue again is cancelled there first."""
-        attempt.requeued |= _is_waiting(attempt)
-        if not _is_waiting(attempt):
+        attempt.requeued |= attempt.put_back
+        if not attempt.put_back:
             self._explain(attempt)
 
     def _explain(self, attempt: BatchAttempt) -> None:
@@ -90,10 +90,10 @@ class EndInquiry:
         now = time.monotonic()
         if attempt.over_since is None:
             attempt.over_since = now
-        attempt.requeued |= _is_waiting(attempt)
+        attempt.requeued |= attempt.put_back
         if attempt.killed or attempt.order is BatchOrder.KILL:
             self._parts.end(attempt, Exited(KILLED))
-        elif now - attempt.over_since < _patience(attempt) or _is_waiting(attempt):
+        elif now - attempt.over_since < _patience(attempt) or attempt.put_back:
             self._parts.read_again(attempt)
             if _has_failed_node(attempt) and now > attempt.node_seen_at + NODE_LOOKS:
                 self._ask_of_node(attempt, begun)
@@ -119,17 +119,13 @@ class EndInquiry:
             self._parts.end_by(attempt, verdict)
 
 
-def _is_waiting(attempt: BatchAttempt) -> bool:
-    return attempt.row is not None and attempt.row.phase is Phase.WAITING
-
-
 def _is_undecided(attempt: BatchAttempt) -> bool:
     """It waits in Slurm's queue again; or was told to end, calls that a success, and Slurm has not answered; or what
     the admin wants done after each job takes long."""
     if attempt.row is None:
         return attempt.missed == 0 and attempt.exit is not None and attempt.exit.code == 0
     in_time = attempt.over_since is not None and time.monotonic() - attempt.over_since < RECORD_PATIENCE
-    return _is_waiting(attempt) or (attempt.row.state == "COMPLETING" and in_time)
+    return attempt.put_back or (attempt.row.state == "COMPLETING" and in_time)
 
 
 def _has_failed_node(attempt: BatchAttempt) -> bool:
@@ -168,7 +164,7 @@ class QueueWatch:
         rows = self._own_rows(answer.jobs)
         for attempt in self._parts.attempts:
             if attempt.submitted_at is not None and attempt.submitted_at < answer.asked_at:
-                self._compare(attempt, rows)
+                self._compare(attempt, rows.get(attempt.token), answer.asked_at)
         self._clear_queue(rows, answer.asked_at)
 
     def be_in_trouble(self, why: str) -> None:
@@ -188,11 +184,8 @@ class QueueWatch:
         own = f"{self._parts.session}."
         return {token: job for job in jobs if (token := token_of(job)) is not None and token.startswith(own)}
 
-    def _compare(self, attempt: BatchAttempt, rows: dict[str, SlurmJob]) -> None:
-        row = attempt.row = rows.get(attempt.token)
-        attempt.missed = attempt.missed + 1 if row is None else 0
-        if row is not None and attempt.number is None:
-            attempt.number = int(row.id)
+    def _compare(self, attempt: BatchAttempt, row: SlurmJob | None, asked_at: float) -> None:
+        attempt.see_row(row, asked_at)
         if attempt.exit is not None:
             if attempt.over:
                 self._inquiry.explain(attempt)
@@ -264,10 +257,8 @@ class ClaimWatch:
                 self._parts.read_again(attempt)
 
     def _began(self, attempt: BatchAttempt, begun: BatchBegun) -> None:
-        attempt.begun, attempt.number = begun, begun.slurm_job
-        if attempt.told_begun:
+        if not attempt.see_begin(begun):
             return
-        attempt.told_begun = True
         self._parts.attempts.tell_begun(attempt, begun)
         if attempt.order in (BatchOrder.TERMINATE, BatchOrder.KILL):
             self._stopper.carry_out(attempt)
