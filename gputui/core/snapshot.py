@@ -207,6 +207,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     unavailable: str = ""
     """Why its engine cannot be reached; the same as `trouble` where nothing else is."""
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether what it shows is durable: an engine that does not answer keeps nothing from being saved."""
+        return self.trouble is None or self.trouble == self.unavailable
+
     def __getitem__(self, job_id: JobId) -> Job:
         return self.jobs[job_id - self.first_id]
 

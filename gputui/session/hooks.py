@@ -347,8 +347,8 @@ class Reactions:
 
     def look(self, snapshot: Snapshot) -> None:
         self._unseen |= snapshot.changed
-        if snapshot.trouble is not None:
-            return  # not durable yet
+        if not snapshot.is_saved:
+            return
         changed, self._unseen = self._unseen, set()
         for job_id in sorted(changed):
             self._job(snapshot, snapshot[job_id])

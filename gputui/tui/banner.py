@@ -103,8 +103,7 @@ def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str |
     if unseen is not None:
         shown_notices.append(Notice("! LAST SEEN", unseen, "goes on by itself when an owner answers"))
     if snapshot.trouble is not None:
-        of_engine = snapshot.trouble == snapshot.unavailable
-        way_out = UNAVAILABLE_WAY_OUT if of_engine else TROUBLE_WAY_OUT
+        way_out = UNAVAILABLE_WAY_OUT if snapshot.is_saved else TROUBLE_WAY_OUT
         shown_notices.append(Notice("! TROUBLE", snapshot.trouble, way_out, grave=True))
     if snapshot.mode is Mode.DRAINING:
         runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")

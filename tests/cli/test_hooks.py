@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from support.core_world import World
 from support.waiting import until
 
-from gputui.core.events import Cause, PauseKind
+from gputui.core.events import Cause, EngineTrouble, PauseKind
 from gputui.core.job import Attempt, Crashed, Failed, Job, JobSpec, Queued
 from gputui.session import hooks as hook_runner
 from gputui.session.config import Config
 from gputui.session.event_loop import Loop
-from gputui.session.hooks import Facts, Hook, HookRunner, Hooks
+from gputui.session.hooks import Facts, Hook, HookRunner, Hooks, Reactions
+from gputui.session.job_folders import Folders
 
 
 class Owner:
@@ -131,6 +134,31 @@ def test_a_job_that_never_ran_has_no_exit_code(owner: Owner, tmp_path: Path) -> 
     spec = JobSpec(command="x", cwd="/", environment="d")
     owner.do(lambda: hooks.job_ended(Job(1, spec, 0.0, 30, 0.0, Queued(0.0)), Facts()))
     assert told(tmp_path / "seen")["GPUTUI_EXIT_CODE"] == ""
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_end_is_told_though_the_engine_is_silent_and_only_once_it_is_saved(
+    owner: Owner, tmp_path: Path, saved: bool
+) -> None:
+    hooks = owner.hooks(on_job_end=dump(tmp_path / "seen"))
+    world = World("0")
+    world.add()
+    reactions = Reactions(hooks, Folders(str(owner.root)), world.scheduler.snapshot())
+    (job,) = world.start()
+    world.do(EngineTrouble("Slurm does not answer"))
+    world.end(job)
+    snapshot = world.scheduler.snapshot()
+    held_back = replace(snapshot, trouble="nothing new starts, running jobs go on: the disk is full")
+    if not saved:
+        owner.do(lambda: reactions.look(held_back))
+        assert not hooks._runner._waiting
+        assert not hooks._runner._starting
+        assert not hooks._runner._watched
+        snapshot = replace(snapshot, changed=frozenset(), trouble=None, unavailable="")
+    else:
+        snapshot = replace(snapshot, trouble=snapshot.unavailable)
+    owner.do(lambda: reactions.look(snapshot))
+    assert told(tmp_path / "seen")["GPUTUI_JOB_STATE"] == "succeeded"
 
 
 def test_a_hook_has_no_terminal_no_input_and_a_session_of_its_own(owner: Owner, tmp_path: Path) -> None:
