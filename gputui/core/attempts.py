@@ -95,6 +95,9 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
     scheduler.free(job)
     scope = scheduler.breaker.trying(job.id)
     purpose = _final_purpose(state, event.asked)
+    if event.by_itself and (purpose is not Purpose.KILL or event.outcome == Exited(0)):
+        # What was asked came too late. But a job that was to be killed is not retried, whatever it failed of.
+        purpose = None
     if purpose is not None:
         _ended_as_asked(scheduler, job, purpose, event, now)
     elif isinstance(event.outcome, NeverRan):

@@ -271,6 +271,8 @@ class AttemptEnded(EngineReport, frozen=True):
     slurm_job: int | None = None
     asked: Purpose | None = None
     """What an earlier owner had ordered without being able to make it durable."""
+    by_itself: bool = False
+    """The command had ended before it was sent any signal of ours."""
 
 
 class EngineTrouble(Struct, frozen=True):

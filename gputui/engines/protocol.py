@@ -100,6 +100,8 @@ class Survivor(Struct, frozen=True, kw_only=True):
     since: Since
     out: str
     engine: EngineName = EngineName.LOCAL
+    stopping: bool = False
+    """An earlier owner was stopping it, and may have signalled it."""
 
 
 class Engine(Protocol):

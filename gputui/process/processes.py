@@ -93,6 +93,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 TOKEN_VARIABLE = "GPUTUI_RUN"
 _DEAD = (b"Z", b"X", b"x")
 _STOPPED = (b"T", b"t")
+_EXITING = 0x4
+"""PF_EXITING among the flags in /proc/PID/stat."""
 _SHOWN = 100
 _PIECE = 1 << 16
 
@@ -108,6 +110,8 @@ class Stat(NamedTuple):
     """In clock ticks since boot; with the pid it names a process of this boot."""
     worked: int = 0
     """Ticks of processor time, with those of its ended children."""
+    exiting: bool = False
+    """The kernel is tearing it down: no signal changes how it ends any more."""
 
     @property
     def alive(self) -> bool:
@@ -142,7 +146,13 @@ def stat_of(pid: int) -> Stat | None:
     # The name in parentheses may itself hold spaces and parentheses.
     fields = content[content.rindex(b")") + 2 :].split()
     return Stat(
-        fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), sum(map(int, fields[11:15]))
+        state=fields[0],
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        started=int(fields[19]),
+        worked=sum(map(int, fields[11:15])),
+        exiting=bool(int(fields[6]) & _EXITING),
     )
 
 
@@ -220,16 +230,17 @@ def descendants(wrapper: int) -> list[int]:
     return sorted((pid for pid in members if pid != wrapper and pid in living), key=lambda pid: living[pid].started)
 
 
-def signal_member(pid: int, started: int, signum: int) -> bool:
+def signal_member(pid: int, started: int, signum: int, reached: Callable[[], None] | None = None) -> bool:
     """Signals the process only if it is still the one that started then; one that is gone is no error.
 
-    False: it is another user's now, and we may not.
+    False: it is another user's now, and we may not. `reached` is called just before the signal is sent, and only if
+    the process has not begun to exit.
     """
     with suppress(ProcessLookupError):
         try:
             if available():
-                _signal_pinned(pid, started, signum)
-            elif _still(pid, started):
+                _signal_pinned(pid, started, signum, reached)
+            elif _still(pid, started, reached):
                 os.kill(pid, signum)
         except PermissionError:
             return False
@@ -242,18 +253,22 @@ def signal_members(members: Mapping[int, Stat], signals: Iterable[signal.Signals
             signal_member(pid, stat.started, signum)
 
 
-def _signal_pinned(pid: int, started: int, signum: int) -> None:
+def _signal_pinned(pid: int, started: int, signum: int, reached: Callable[[], None] | None) -> None:
     fd = open_process(pid)
     try:
-        if _still(pid, started):
+        if _still(pid, started, reached):
             send_signal(fd, signum)
     finally:
         os.close(fd)
 
 
-def _still(pid: int, started: int) -> bool:
+def _still(pid: int, started: int, reached: Callable[[], None] | None) -> bool:
     stat = stat_of(pid)
-    return stat is not None and stat.started == started
+    if stat is None or stat.started != started:
+        return False
+    if reached is not None and stat.alive and not stat.exiting:
+        reached()
+    return True
 
 
 def command_of(wrapper: int) -> int | None:

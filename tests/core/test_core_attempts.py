@@ -293,6 +293,31 @@ def test_an_end_that_an_earlier_owner_had_ordered_is_what_it_was_ordered_for(
     assert (len(world.scheduler.breaker.streak.failures) == 1) is (asked is Purpose.TIMEOUT)
 
 
+@pytest.mark.parametrize(
+    ("ask", "code", "state"),
+    [
+        (Requeue(job=0), 0, "succeeded"),
+        (Requeue(job=0), 3, "failed"),
+        (Kill(job=0), 0, "succeeded"),
+        (Kill(job=0), 3, "killed"),
+    ],
+)
+def test_what_was_asked_of_a_job_that_had_ended_by_then_does_not_change_its_end(
+    ask: Kill | Requeue, code: int, state: str
+) -> None:
+    world = running()
+    world.do(ask)
+    world.do(AttemptEnded(job=0, attempt=1, outcome=Exited(code), at=world.now, by_itself=True))
+    assert world.job(0).state.name == state
+
+
+def test_a_job_that_was_killed_as_it_failed_is_not_retried() -> None:
+    world = running(retries=3)
+    world.do(Kill(job=0))
+    world.do(AttemptEnded(job=0, attempt=1, outcome=Exited(3), at=world.now, by_itself=True))
+    assert world.job(0).state.name == "killed"
+
+
 @pytest.mark.parametrize("alive", [False, True])
 @pytest.mark.parametrize(("known", "asked"), [(Requeue, Purpose.KILL), (Kill, Purpose.REQUEUE)])
 def test_a_kill_is_the_last_word_whether_it_was_made_durable_or_not(

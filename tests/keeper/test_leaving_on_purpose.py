@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.homes import Home
-from support.sessions import Process
+from support.sessions import GPUTUI, Process
 from support.threads import signal_another_thread
 from support.waiting import until
 
 from gputui.core.events import Mode, PauseKind
+from gputui.core.job import Succeeded
 
 
 def sleepers(home: Home, *, count: int = 4) -> Process:
@@ -40,6 +42,40 @@ def test_a_stopped_run_leaves_no_keeper_and_nothing_running(home: Home) -> None:
     _, err = run.communicate(timeout=60)
     assert run.returncode == 143, err
     assert_paused(home, PauseKind.STOPPED, waiting=4)
+
+
+def stop_verb(home: Home, run: Process) -> None:
+    subprocess.run([*GPUTUI, "stop", "--session", str(home.root)], capture_output=True, check=True, timeout=60)
+
+
+def terminate(home: Home, run: Process) -> None:
+    run.terminate()
+
+
+@pytest.mark.parametrize("stop", [terminate, stop_verb], ids=lambda stop: stop.__name__)
+def test_jobs_that_ended_by_themselves_as_the_run_was_stopped_are_not_run_again(
+    home: Home, stop: Callable[[Home, Process], None]
+) -> None:
+    jobs = home.write(*(f"sleep 0.03 # {number}" for number in range(200)))
+    for _ in range(4):
+        with home.running(jobs, gpus="sim:4") as run:
+            assert run.stdout is not None
+            for _ in range(5):
+                run.stdout.readline()
+            stop(home, run)
+            run.communicate(timeout=60)
+    again = [job for job in home.jobs() if job.state.name == "queued" or len(job.attempts) > 1]
+    assert [past for job in again for past in job.attempts if past.exit_code == 0 and past.end != Succeeded()] == []
+
+
+def test_a_job_that_catches_the_signal_and_leaves_with_0_waits_again(home: Home) -> None:
+    catching = home.told("a", "trap 'exit 0' TERM; touch ready; while :; do sleep 0.01; done")
+    with home.running(home.write(catching)) as run:
+        until((home.folder / "ready").exists, "the job listens")
+        run.terminate()
+        run.communicate(timeout=60)
+    [job] = home.jobs()
+    assert (job.state.name, [past.exit_code for past in job.attempts]) == ("queued", [0])
 
 
 def test_a_run_that_reads_a_pipe_which_stays_open_can_be_stopped(home: Home) -> None:

@@ -139,7 +139,8 @@ class Driver:
         attempt = self.model.alive[job].attempt
         at = self.now - chance.choice([0.0, 1.0, 1000.0])
         told: dict[str, Any] = {"outcome": any_outcome(chance), "signature": any_signature(chance)}
-        self.do(AttemptEnded(job=job, attempt=attempt, at=at, kind=any_kind(chance), **told))
+        by_itself = chance.random() < 0.5
+        self.do(AttemptEnded(job=job, attempt=attempt, at=at, kind=any_kind(chance), by_itself=by_itself, **told))
 
     def late_news(self, chance: Random) -> None:
         """Of an attempt that is over: nothing changes and nothing is ordered."""

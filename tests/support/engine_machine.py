@@ -122,9 +122,9 @@ class EngineMachine(ABC):
         self.reports.clear()
         self.engine = self.make_engine()
 
-    def recover(self, job: int = 0, attempt: int = 1, since: Since = Since.NOTHING) -> None:
+    def recover(self, job: int = 0, attempt: int = 1, since: Since = Since.NOTHING, *, stopping: bool = False) -> None:
         out = str(self.folder / f"{job}.{attempt}.OUT")
-        self.engine.recover([Survivor(job=job, attempt=attempt, since=since, out=out)])
+        self.engine.recover([Survivor(job=job, attempt=attempt, since=since, out=out, stopping=stopping)])
 
     def clear_away(self) -> None:
         self.engine.close()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
 
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
@@ -124,6 +127,7 @@ class LocalEngine(ClaimedAttempts):
         job, attempt = key = (survivor.job, survivor.attempt)
         purpose = self._claims.asked(*key)
         live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=purpose)
+        live.signalled = survivor.stopping or purpose is not None
         order = self._undecided.pop(key, TreeOrder.NONE)
         self._watch(live)
         self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=purpose))
@@ -188,7 +192,7 @@ class LocalEngine(ClaimedAttempts):
     def _report_end(self, live: LiveAttempt) -> None:
         del self._live[live.key]
         assert live.end is not None
-        self._report(live.end)
+        self._report(replace(live.end, by_itself=not live.signalled and not _by_our_signal(live.end.outcome)))
 
     def _marks(self, key: Key, wrapper: int, out: str, err: str | None = None) -> processes.Marks:
         """Of a wrapper under watch."""
@@ -204,6 +208,11 @@ class LocalEngine(ClaimedAttempts):
 def _ended(key: Key, outcome: Outcome, at: float | None = None, asked: Purpose | None = None) -> AttemptEnded:
     at = time.time() if at is None else at
     return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, asked=asked)
+
+
+def _by_our_signal(outcome: Outcome) -> bool:
+    """Whether it can be: one that met the wrapper's child before its exec is not known to have reached the command."""
+    return not isinstance(outcome, Exited) or outcome.code in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def _logs(launch: Launch) -> tuple[str, str | None]:

@@ -67,6 +67,12 @@ class LiveAttempt(Struct, eq=False):
     """On the monotonic clock."""
     killed_at: float = 0.0
     """When it was first ordered, on the same clock."""
+    signalled: bool = False
+    """SIGTERM or SIGKILL may have been sent to its command; until then an end is the command's own."""
+
+    def note_signal(self) -> None:
+        """In any thread, just before the signal is sent."""
+        self.signalled = True
 
 
 # ---- One round of an order over an attempt's whole tree ----
@@ -89,41 +95,44 @@ class Round(NamedTuple):
     """All that are left are another user's, and may not be signalled."""
 
 
-def carry_out(order: TreeOrder, marks: Marks, ended: bool) -> Round | None:
-    """None: it could not look."""
+def carry_out(order: TreeOrder, marks: Marks, ended: bool, reached: Callable[[], None] | None = None) -> Round | None:
+    """None: it could not look. `reached` is called before the command is told to end, if it still runs then."""
     try:
-        return _kill(marks) if order is TreeOrder.KILL else Round(_carry_out(order, marks, ended))
+        return _kill(marks, reached) if order is TreeOrder.KILL else Round(_carry_out(order, marks, ended, reached))
     except OSError:
         return None
 
 
-def _carry_out(order: TreeOrder, marks: Marks, ended: bool) -> int:
+def _carry_out(order: TreeOrder, marks: Marks, ended: bool, reached: Callable[[], None] | None) -> int:
     match order:
         case TreeOrder.SUSPEND:
             return _suspend(marks)
         case TreeOrder.TERMINATE if not ended:
             # A stopped process would not see its SIGTERM.
-            return _signal_all(marks, (signal.SIGTERM, signal.SIGCONT))
+            return _signal_all(marks, (signal.SIGTERM, signal.SIGCONT), reached)
         case TreeOrder.RESUME:
-            return _signal_all(marks, (signal.SIGCONT,))
+            return _signal_all(marks, (signal.SIGCONT,), None)
     return len(_command_of(marks))
 
 
-def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...]) -> int:
+def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...], reached: Callable[[], None] | None) -> int:
     members = tree(marks)
     # Between fork and exec the wrapper's child is deaf as the wrapper is: it has not been met.
     deaf = command_line(marks.wrapper) if marks.wrapper is not None else None
     others = [pid for pid in members if pid != marks.wrapper and command_line(pid) != deaf]
-    signal_members(members, signals)
+    for signum in signals:
+        for pid, stat in members.items():
+            is_command = stat.parent == marks.wrapper and pid in others
+            signal_member(pid, stat.started, signum, reached if is_command else None)
     return len(others)
 
 
-def _kill(marks: Marks) -> Round:
+def _kill(marks: Marks, reached: Callable[[], None] | None) -> Round:
     """Without the wrapper, so that it writes the true code. Repeated at once: others may be forking still."""
     deadline = time.monotonic() + KILLING_TIME
     clean_looks = 0
     while True:
-        met, forbidden = _kill_once(marks)
+        met, forbidden = _kill_once(marks, reached)
         clean_looks = 0 if met else clean_looks + 1
         only_forbidden = bool(met) and met.keys() == forbidden
         if clean_looks == CLEAN_LOOKS or only_forbidden or time.monotonic() > deadline:
@@ -132,12 +141,13 @@ def _kill(marks: Marks) -> Round:
         time.sleep(_BREATH)
 
 
-def _kill_once(marks: Marks) -> tuple[Members, set[int]]:
+def _kill_once(marks: Marks, reached: Callable[[], None] | None) -> tuple[Members, set[int]]:
     """Whom it met, and which of them it may not signal."""
     forbidden: set[int] = set()
 
     def kill(pid: int, stat: Stat) -> None:
-        if pid != marks.wrapper and not signal_member(pid, stat.started, signal.SIGKILL):
+        noted = reached if stat.parent == marks.wrapper else None
+        if pid != marks.wrapper and not signal_member(pid, stat.started, signal.SIGKILL, noted):
             forbidden.add(pid)
 
     members = tree(marks, kill)
@@ -219,7 +229,9 @@ class Stopper:
         if self._closed or live.serial != serial:
             return
         order, marks, ended = live.order, live.marks, live.watch is None
-        self._loop.run_in_thread(lambda: carry_out(order, marks, ended), lambda met: self._done(live, serial, met))
+        self._loop.run_in_thread(
+            lambda: carry_out(order, marks, ended, live.note_signal), lambda met: self._done(live, serial, met)
+        )
 
     def _done(self, live: LiveAttempt, serial: int, met: Round | None) -> None:
         if self._closed or live.serial != serial:

@@ -49,6 +49,8 @@ class SlurmVerdict(Struct, frozen=True):
     outcome: Outcome
     words: str | None = None
     kind: CrashKind | None = None
+    by_itself: bool = False
+    """Its supervisor saw the command end without having passed a signal on to it."""
 
 
 _ENDED_BY_SLURM = {
@@ -335,6 +337,6 @@ class BatchAttempts:
                 job=attempt.key[0], attempt=attempt.key[1], outcome=verdict.outcome,
                 at=time.time() if at is None else at, signature=verdict.words, kind=verdict.kind,
                 started=begun.started if begun is not None else None, gpus=begun.gpus if begun is not None else None,
-                slurm_job=attempt.number, asked=attempt.asked,
+                slurm_job=attempt.number, asked=attempt.asked, by_itself=verdict.by_itself,
             )
         )  # fmt: skip

@@ -10,7 +10,15 @@ from gputui.core.lanes import NodeSize
 from gputui.core.steps import Step, reached
 from gputui.engines.claims import Absent, BatchBegun, FolderGone, LogFailed, Revoked, Unreadable, WrittenExit
 
-from .attempt import NODE_FAILURES, BatchAttempt, BatchOrder, ClaimReading, after_exit, without_record
+from .attempt import (
+    NODE_FAILURES,
+    BatchAttempt,
+    BatchOrder,
+    ClaimReading,
+    SlurmVerdict,
+    after_exit,
+    without_record,
+)
 from .cancel import BatchStopper, Withdrawal
 from .messages import waits
 from .parse import Phase, SlurmEnd, SlurmJob, SlurmNode, largest
@@ -271,6 +279,6 @@ class ClaimWatch:
         reached(Step.END_SEEN)
         by_itself = record.code <= 128 and not record.signalled
         if by_itself or attempt.order is not BatchOrder.NONE or attempt.asked is not None:
-            self._parts.end(attempt, Exited(record.code), record.at)
+            self._parts.end_by(attempt, SlurmVerdict(Exited(record.code), by_itself=by_itself), record.at)
         else:
             self._inquiry.begin(attempt, record)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from gputui.core.book import Book
 from gputui.core.events import SetLanes
-from gputui.core.job import Job, JobId
+from gputui.core.job import Job, JobId, Stopping
 from gputui.core.lanes import Lane
 from gputui.core.results import Curve, JobResults
 from gputui.core.scheduler import Moment
@@ -65,7 +65,16 @@ def survivors(book: Book, folders: Folders, *, since: Since) -> list[Survivor]:
         assert job.active is not None
         out = folders.reached(folders.files(job, job.active.attempt).out)
         placed = job.active
-        under_way.append(Survivor(job=job_id, attempt=placed.attempt, since=since, out=out, engine=placed.engine))
+        under_way.append(
+            Survivor(
+                job=job_id,
+                attempt=placed.attempt,
+                since=since,
+                out=out,
+                engine=placed.engine,
+                stopping=isinstance(job.state, Stopping),
+            )
+        )
     return under_way
 
 

@@ -64,6 +64,16 @@ def test_a_job_may_clean_up_when_terminated(machine: EngineMachine) -> None:
     assert machine.out() == "saved\n"
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_end_tells_whether_the_command_was_signalled(machine: EngineMachine, code: int) -> None:
+    machine.run(f"exit {code}")
+    machine.start(f"trap 'exit {code}' TERM; echo $$ >ready; while :; do sleep 0.01; done", job=1)
+    machine.pid_in("ready")
+    machine.engine.terminate(1, 1)
+    assert machine.end_of(1) == Exited(code)
+    assert [machine.ends(job)[0].by_itself for job in (0, 1)] == [True, False]
+
+
 def test_a_suspended_job_stands_still_and_goes_on(suspending: EngineMachine) -> None:
     machine = suspending
     machine.start("echo $$ >shell; sleep 60 & echo $! >child; until [ -e go ]; do sleep 0.01; done; kill $!; exit 6")

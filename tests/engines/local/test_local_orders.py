@@ -10,8 +10,9 @@ import time
 import pytest
 from support.engine_machine import stopped
 from support.local_machine import Machine, alive
+from support.waiting import until
 
-from gputui.core.events import Exited, NeverRan, Outcome, Vanished
+from gputui.core.events import AttemptEnded, Exited, NeverRan, Outcome, Vanished
 from gputui.engines.local import spawn as wrapper
 from gputui.engines.local import stop as rounds
 from gputui.process import processes
@@ -20,6 +21,11 @@ from gputui.process import processes
 def was_continued(child: int) -> bool:
     """As the kernel tells its parent, however soon after the stop it was."""
     return os.waitid(os.P_PID, child, os.WCONTINUED | os.WNOHANG) is not None
+
+
+def ended_by_itself(machine: Machine) -> bool:
+    [end] = [report for report in machine.reports if isinstance(report, AttemptEnded)]
+    return end.by_itself
 
 
 def test_who_was_met_once_is_found_when_its_parent_and_its_environment_are_gone(machine: Machine) -> None:
@@ -121,6 +127,38 @@ def test_a_suspend_right_after_the_start_is_carried_out(machine: Machine, monkey
     machine.engine.suspend(0, 1)
     pid = machine.wrapper()
     machine.until(lambda: any(stat.stopped for member, stat in machine.tree().items() if member != pid))
+
+
+@pytest.mark.parametrize("order", ["kill", "terminate"])
+@pytest.mark.parametrize("command", ["exit 0", "exit 3", "setsid sleep 60 & exit 0"])
+def test_an_end_that_came_before_the_first_signal_is_the_commands_own(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, order: str, command: str
+) -> None:
+    """The order is given while the command runs, and is carried out when it has ended."""
+    machine.start(f"until test -e go; do sleep 0.01; done; {command}")
+    wrapper, carry_out = machine.wrapper(), rounds.carry_out
+
+    def carried_out_late(*arguments: object) -> rounds.Round | None:
+        (machine.work / "go").touch()
+        until(lambda: not alive(wrapper), "the command has ended and its wrapper too")
+        return carry_out(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rounds, "carry_out", carried_out_late)
+    getattr(machine.engine, order)(0, 1)
+    machine.loop.call_later(0.3, lambda: machine.engine.kill(0, 1))
+    machine.end_of()
+    assert ended_by_itself(machine)
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_what_an_earlier_owner_was_stopping_may_have_been_signalled(machine: Machine, stopping: bool) -> None:
+    machine.start("until test -e go; do sleep 0.01; done")
+    machine.wrapper()
+    machine.next_owner()
+    machine.recover(stopping=stopping)
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(0)
+    assert ended_by_itself(machine) is not stopping
 
 
 def test_a_fork_storm_loses(machine: Machine) -> None:
