@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec.structs import replace
 
 from gputui.cli.run.inputs import Inputs
+from gputui.cli.run.jobs import Feeder
 from gputui.cli.run.session_options import (
     begin_request,
     check_layout,
@@ -21,9 +22,11 @@ from gputui.cli.run.session_options import (
     layout,
     named_inputs,
     settle,
+    told_of_lanes,
     wanted_lanes,
 )
 from gputui.core.amounts import duration_words, moment
+from gputui.core.job import FAILURES
 from gputui.logs.plain import plain
 from gputui.session.client import NAMES, Client, chosen
 from gputui.session.config import load, user_file
@@ -33,18 +36,17 @@ from gputui.session.event_loop import Ticket
 from gputui.session.loading import Again
 from gputui.session.lock import OwnerKind
 from gputui.session.messages import OwnerShown, StatusQuestion
-from gputui.session.owner.requests import OpenedWithJobs, OpenSession
+from gputui.session.owner.requests import Begin, Load, Loaded, OpenedWithJobs, OpenSession
 from gputui.session.ownership.acquisition import Holding, Owned
 from gputui.session.ownership.old_sessions import move_aside
 from gputui.session.session_dir import Paths
+from gputui.sources.source import Draft
 from gputui.tui.terminal.tty import colours, locale_is_utf8, refusal, set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
-from .app_options import parser
-from .failures import carried_out
+from .command import ask_one_key, carry_out_owning
 from .output import Exit, refuse, say
-from .prompt import answer
-from .session_flags import gathered
+from .session_flags import app_parser, gathered
 
 if TYPE_CHECKING:
     from gputui.core.snapshot import Snapshot
@@ -73,7 +75,7 @@ def asked(root: str, owned: Owned) -> TakeoverAnswer:
         say(sentence(root, owned))
         print("[Enter] take over  [l] only look  [q] leave", file=sys.stderr, flush=True)
 
-    return _KEYS.get(answer(question) or "", TakeoverAnswer.LEAVE)
+    return _KEYS.get(ask_one_key(question) or "", TakeoverAnswer.LEAVE)
 
 
 _KEYS = {"\r": TakeoverAnswer.TAKE, "\n": TakeoverAnswer.TAKE, "l": TakeoverAnswer.LOOK}
@@ -106,7 +108,7 @@ SWITCH_INTERVAL = 0.0005
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carried_out(lambda: _work(verb, words))
+    return carry_out_owning(lambda: _work(verb, words))
 
 
 def _summary(snapshot: Snapshot) -> list[str]:
@@ -119,7 +121,7 @@ def _summary(snapshot: Snapshot) -> list[str]:
 
 
 def _work(verb: str, words: list[str]) -> int:
-    options = parser(verb).parse_args(gathered(words))
+    options = app_parser(verb).parse_args(gathered(words))
     named = options.output_dir
     settle(options)
     return Opening(options, named).run()
@@ -292,7 +294,6 @@ class Opening:
 
     def _first(self, main: MainScreen, notices: list[str]) -> None:
         """With the screen there: what must be said."""
-        from .app_loading import AppLoading
 
         for notice in [*notices, *self._inputs.notices]:
             main.say(notice)
@@ -331,3 +332,67 @@ def _keymap(jobs: list[str]) -> dict[str, str]:
         return keymap(load(jobs).keymap())
     except ValueError as error:
         refuse(f"{user_file()}: {error}")
+
+
+# ---- What the app does first, with its screen already there ----
+
+
+class AppLoading:
+    """Tells what the owner answered to the request that opened the session; then standard input goes on giving jobs."""
+
+    def __init__(
+        self, main: MainScreen, inputs: Inputs, environment: dict[str, str], pipe: BinaryIO | None = None
+    ) -> None:
+        """`pipe`: where further commands come from, if they do."""
+        self._main = main
+        self._inputs = inputs
+        self._environment = environment
+        self._pipe = pipe if inputs.follows_stdin else None
+
+    def tell(self, ticket: Ticket[OpenedWithJobs], begin: Begin, lane_notice: str | None) -> None:
+        """`ticket`: what the owner was asked first, before there was a screen."""
+
+        def opened(answer: OpenedWithJobs) -> None:
+            sentence = told_of_lanes(answer.begun, lane_notice)
+            if sentence is not None:
+                self._main.say(sentence)
+            self._main.asks_which_gpus = not begin.given and not answer.begun.kept and not self._main.read_only
+            for loaded in answer.loaded:
+                self._loaded(loaded)
+            if answer.refused is not None:
+                self._refused(answer.refused)
+            self._read_on()
+
+        self._main.bridge.ask(lambda owner: ticket, opened, self._refused)
+
+    def _read_on(self) -> None:
+        if self._pipe is not None:
+            self._feeder = Feeder(self._pipe.fileno(), self._feed, self._waiting, self._fed)
+            self._feeder.start()
+
+    def _loaded(self, loaded: Loaded) -> None:
+        """What failed before is not run again by itself: the user is told which key does it."""
+        self._main.paint()
+        if not loaded.sentence:
+            return
+        snapshot = self._main.snapshot
+        failed = sum(snapshot[job].state.name in FAILURES for job in loaded.jobs)
+        advice = f" {failed} failed before: R reruns them" if failed else ""
+        self._main.say(loaded.sentence.partition(" All again:")[0] + advice)
+
+    def _refused(self, why: str) -> None:
+        self._main.say(why, grave=True)
+
+    # Standard input; in its own thread
+
+    def _waiting(self) -> int:
+        return self._main.bridge.snapshot.waiting
+
+    def _feed(self, drafts: list[Draft]) -> None:
+        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
+        self._main.bridge.do_and_wait(load)
+
+    def _fed(self) -> None:
+        trouble = self._feeder.trouble
+        if trouble is not None:
+            self._main.bridge.post(lambda: self._refused(f"{trouble}; what came before it was added"))

@@ -1,4 +1,4 @@
-"""How every command is carried out: session found, jobs selected, failures printed."""
+"""How every command runs: session found, jobs selected, questions asked, failures printed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -173,3 +174,76 @@ def report(outcomes: Sequence[Outcome], jobs: Sequence[PickedJob], done: str) ->
     elif count:
         say(f"{count} jobs: {done}")
     return 1 if refused else 0
+
+
+# ---- Failures of programs that own a session, as one sentence and an exit status ----
+
+
+def carry_out_owning(work: Callable[[], int]) -> int:
+    """As `carry_out`, for programs that own a session: 0 all done, 1 refused or failed, 2 wrong usage."""
+    from gputui.core.events import Refusal
+    from gputui.process.watch import NoThread
+    from gputui.session.errors import SessionError
+    from gputui.sources.source import BadInput
+
+    try:
+        return work()
+    except Exit as leaving:
+        if str(leaving):
+            say(str(leaving))
+        return leaving.status
+    except (BadInput, SessionError, Refusal) as error:
+        say(str(error))
+        return USAGE
+    except (ClientError, NoThread) as error:
+        say(str(error))
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+# ---- A question at the terminal that one key answers, without Enter ----
+
+
+TERMINAL = "/dev/tty"
+LOOK_EVERY = 0.1
+
+
+def ask_one_key(ask: Callable[[], None], overtaken: Callable[[], bool] = lambda: False) -> str | None:
+    """The key; nothing where the terminal is gone or somebody ends us; None: the question is out of date by now.
+
+    The question comes when the keyboard is ready, so that no answer is too early.
+    """
+    import select
+    import termios
+
+    try:
+        with _keyboard() as keyboard:
+            ask()
+            while not select.select([keyboard], [], [], LOOK_EVERY)[0]:
+                if overtaken():
+                    return None
+            return os.read(keyboard, 1).decode("latin-1").lower()
+    except (KeyboardInterrupt, OSError, termios.error):
+        return ""
+
+
+@contextmanager
+def _keyboard() -> Iterator[int]:
+    """The terminal without line editing; Ctrl-C is a key here, not a signal."""
+    import termios
+
+    keyboard = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        before = termios.tcgetattr(keyboard)
+        raw = termios.tcgetattr(keyboard)
+        raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, raw)
+        try:
+            yield keyboard
+        finally:
+            with suppress(termios.error):
+                termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+    finally:
+        os.close(keyboard)

@@ -21,7 +21,7 @@ from gputui.hosts.ssh import (
 from gputui.session.config import Config, load
 from gputui.session.errors import ConfigError
 
-from .failures import carried_out
+from .command import carry_out_owning
 from .output import Exit, refuse, say
 
 FLAG = "--host"
@@ -29,7 +29,7 @@ FLAG = "--host"
 
 def main(words: list[str]) -> int:
     """Words of which one is `--host`."""
-    return carried_out(lambda: _carried_out(words))
+    return carry_out_owning(lambda: _carried_out(words))
 
 
 def _carried_out(words: list[str]) -> int:

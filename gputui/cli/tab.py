@@ -23,6 +23,7 @@ from gputui.session.messages import Lanes, OwnerRequest, PickJobs
 from gputui.session.registry import known_here
 
 from .parser import Parser
+from .session_flags import app_parser
 from .verbs import VERBS
 
 T = TypeVar("T")
@@ -48,9 +49,9 @@ def complete() -> None:
 
 
 def _parser(verb: str, *, with_verbs: bool = False) -> Parser:
-    # The app's own module would load the screen.
-    module = "app_options" if verb == "app" else VERBS[verb]
-    parser: Parser = import_module(f"gputui.cli.{module}").parser(verb)
+    # The app's own module would load everything that an owner needs.
+    make = app_parser if verb == "app" else import_module(f"gputui.cli.{VERBS[verb]}").parser
+    parser: Parser = make(verb)
     for action in parser._actions:
         completer = _completer(action)
         if completer is not None:

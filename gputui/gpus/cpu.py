@@ -49,7 +49,7 @@ class CpuSampler:
         roots: Callable[[], Mapping[int, int]] = dict,
         proc: str = "/proc",
     ) -> None:
-        from .psutil_host import MachineMeter
+        from .machine import MachineMeter
 
         self._lanes = range(lanes) if isinstance(lanes, int) else lanes
         self._interval, self._roots, self._proc = interval, roots, proc

@@ -19,9 +19,8 @@ from gputui.core.snapshot import Snapshot
 from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.spawn import spawn
 from gputui.process.watch import Cancel, EventLoop, Watch
-from gputui.views.alerts import Alerts
 from gputui.views.format import silence
-from gputui.views.status import goes_on
+from gputui.views.status import Alerts, goes_on
 
 from .config import Config
 from .environment import captured

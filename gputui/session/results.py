@@ -18,8 +18,8 @@ from gputui.session.store.commit import Saver
 from gputui.session.store.store import ResultRow, Store, load_results, results_of, unfinished_results
 
 from .job_folders import Folders
-from .journal import Journal
 from .results_reader import ResultsReader, wanted_by
+from .session_dir import Journal
 
 MOST_PAST = 1000
 """Jobs that ended before results were read: so many of the newest are read."""

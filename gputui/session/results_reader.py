@@ -22,7 +22,7 @@ from gputui.process.watch import NoThread, begin
 from gputui.session.store.store import ResultRow
 
 from .job_folders import Folders
-from .journal import Journal
+from .session_dir import Journal
 
 # ---- An attempt's log as it is read ----
 

@@ -27,8 +27,8 @@ from gputui.tui.log.pane import AttemptLog, JobLog, submission_note
 from gputui.tui.log.view import number_after
 from gputui.tui.queue.row_facts import best_result
 from gputui.tui.queue.rows import METRIC, PARAMETER, QUEUE_ORDER, SECOND, SHOWN_STATES, SORTS, TIME, Tab
-from gputui.views.alerts import Alerts
 from gputui.views.format import cut, is_submitted
+from gputui.views.status import Alerts
 
 from .banner import MONITOR, crash_rows, notices
 from .chrome import BandPart

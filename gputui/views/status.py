@@ -1,18 +1,33 @@
-"""How a session is doing: its status in one word, and whether anything can still happen."""
+"""How a session is doing: its status in one word, whether anything can still happen, and when to notify the user."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gputui.core.events import Mode
-from gputui.core.job import Blocked, Delayed, Job, JobId, Queued, Request, StateName
+from gputui.core.amounts import duration_words
+from gputui.core.events import Mode, PauseKind
+from gputui.core.job import (
+    FAILURES,
+    WORDS,
+    Blocked,
+    Delayed,
+    Ended,
+    Job,
+    JobId,
+    Queued,
+    Request,
+    Running,
+    StateName,
+    Succeeded,
+)
 from gputui.core.lanes import Board
 from gputui.core.snapshot import Caution, Snapshot
 
+from .format import silence
 from .waiting import why
 
 if TYPE_CHECKING:
@@ -171,3 +186,72 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
 def _standing_still(snapshot: Snapshot) -> set[str | None]:
     """The groups of which nothing starts until somebody wants it; None: all."""
     return {caution.group for caution in snapshot.cautions if not caution.tries and caution.at is None}
+
+
+# ---- What is worth calling the user for ----
+
+
+def is_wanted(job: Job) -> bool:
+    """Whether the user wants to be told of its end."""
+    return job.notify if job.notify is not None else job.spec.notify
+
+
+class Alerts:
+    def __init__(self, snapshot: Snapshot, name: str) -> None:
+        """`name`: of the session, as its user knows it."""
+        self._name = name
+        self._cause = snapshot.cause
+        self._paused = {caution.group for caution in snapshot.cautions}
+        self._worked = False
+        self._told = {job.id: job.issued for job in snapshot if is_wanted(job) and isinstance(job.state, Ended)}
+        self._silent: set[tuple[JobId, int]] = set()
+
+    def look(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> list[str]:
+        """Sentences, each to be told once."""
+        sentences = [*self._jobs(snapshot, changed, now), *self._pause(snapshot)]
+        works = goes_on(snapshot) if self._worked or snapshot.active else False
+        if self._worked and not works and snapshot.cause is None:
+            sentences.append(self._done(snapshot))
+        self._worked = works
+        return [f"gputui {self._name}: {sentence}" for sentence in sentences]
+
+    def _pause(self, snapshot: Snapshot) -> Iterator[str]:
+        """What the user did with a key or a verb, nobody needs to tell them."""
+        before, self._cause = self._cause, snapshot.cause
+        self._paused &= {caution.group for caution in snapshot.cautions}
+        for caution in snapshot.cautions:
+            # One that is tried at once was asked for, or holds nobody up.
+            if caution.group not in self._paused and not caution.due and not caution.tries:
+                self._paused.add(caution.group)
+                which = f" ({caution.group})" if caution.group else ""
+                yield f"paused{which}: {caution.cause.message}"
+        if snapshot.cause is not None and snapshot.cause.kind is PauseKind.DRAINED and before is None:
+            yield snapshot.cause.message
+
+    def _jobs(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> Iterator[str]:
+        for job_id in sorted(changed):
+            if job_id not in snapshot or not is_wanted(job := snapshot[job_id]):
+                continue
+            key = (job_id, job.issued)
+            if isinstance(job.state, Ended) and self._told.get(job_id) != job.issued:
+                self._told[job_id] = job.issued
+                yield f"#{job_id} {job.name}: {_end(job)}"
+            elif isinstance(job.state, Running) and job.state.silent_since is not None and key not in self._silent:
+                self._silent.add(key)
+                yield f"#{job_id} {job.name}: {silence(job, now)}"
+
+    def _done(self, snapshot: Snapshot) -> str:
+        failed = snapshot.count(*FAILURES)
+        return f"done: {snapshot.count(StateName.SUCCEEDED):,} ok" + (f", {failed:,} failed" if failed else "")
+
+
+def _end(job: Job) -> str:
+    took = job.attempts[-1].ended - job.attempts[-1].started if job.attempts else 0.0
+    after = f" after {duration_words(took)}" if job.attempts else ""
+    if isinstance(job.state, Succeeded):
+        return f"succeeded{after}"
+    assert isinstance(job.state, Ended)
+    from .failures import said_of
+
+    why = f": {said_of(job)}" if job.state.name in FAILURES else ""
+    return f"{WORDS[job.state.name]}{after}{why}"

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from support.core_world import World, spec
 
 from gputui.core.events import Notify, Pause, Rerun, Resume, TryFirst
-from gputui.views.alerts import Alerts
+from gputui.views.status import Alerts
 
 NAME = "sweep"
 

@@ -15,11 +15,10 @@ from support.waiting import until
 from gputui.process.directories import FolderId
 from gputui.session import lock as locks
 from gputui.session.event_loop import Callback, Loop, Timer
-from gputui.session.journal import Journal
 from gputui.session.lock import OwnerKind
 from gputui.session.ownership import keeper as keeping
 from gputui.session.ownership.acquisition import _asked_for_lock
-from gputui.session.session_dir import Paths
+from gputui.session.session_dir import Journal, Paths
 
 MOST_ABOVE_BARE = 20_000
 """kB of a waiting keeper beyond what Python itself takes."""

@@ -9,8 +9,7 @@ from support.owning import spec
 
 from gputui.core.job import Job, Queued
 from gputui.session.event_loop import Loop
-from gputui.session.journal import Journal
-from gputui.session.session_dir import Paths
+from gputui.session.session_dir import Journal, Paths
 from gputui.session.store import backup
 from gputui.session.store.backup import Backups
 from gputui.session.store.store import Change, Store

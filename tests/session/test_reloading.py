@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from gputui.core.events import AddJobs, Remove, Seen
 from gputui.core.job import Job, JobSpec, Queued, Request, StateName, Succeeded
 from gputui.core.scheduler import Scheduler
-from gputui.session.loading import Again, SourceKind, SourceRecord, plan
-from gputui.session.reloading import ReloadPlan, reload_plan, reread
+from gputui.session.loading import Again, ReloadPlan, SourceKind, SourceRecord, plan, reload_plan, reread
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
 
 

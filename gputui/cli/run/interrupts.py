@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
-from gputui.cli.prompt import TERMINAL, answer
+from gputui.cli.command import TERMINAL, ask_one_key
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Kill, Mode, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
@@ -212,6 +212,6 @@ def ask(running: int, overtaken: Callable[[], bool]) -> WayToLeave | None:
         sys.stderr.write(f"[d]etach  d[r]ain  [k]ill {running} running  [c]ontinue ")
         sys.stderr.flush()
 
-    key = answer(menu, overtaken)
+    key = ask_one_key(menu, overtaken)
     sys.stderr.write("\n")
     return MENU.get(key) if key is not None else None

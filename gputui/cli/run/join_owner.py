@@ -6,9 +6,9 @@ import argparse
 import signal
 import sys
 
+from gputui.cli.command import ask_one_key
 from gputui.cli.output import USAGE, Exit, say
 from gputui.cli.progress import EventLines
-from gputui.cli.prompt import answer
 from gputui.core.amounts import counted
 from gputui.core.job import Ended, JobId, Succeeded
 from gputui.process.watch import Wakeup
@@ -166,6 +166,6 @@ def adopt(paths: Paths) -> None:
         print("Whatever still runs there could run a second time. Is all of it gone?", file=sys.stderr)
         print("[y] all is gone, adopt it  [n] leave it", file=sys.stderr, flush=True)
 
-    if answer(question) != "y":
+    if ask_one_key(question) != "y":
         raise Exit(USAGE, f"{paths.root} was not adopted; --adopt asks on a terminal, and wants a y")
     old_sessions.adopt(paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gputui.cli.failures import carried_out
+from gputui.cli.command import carry_out_owning
 from gputui.cli.parser import Parser
 from gputui.cli.session_flags import add_session_flags, gathered
 
@@ -43,7 +43,7 @@ def parser(verb: str) -> Parser:
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carried_out(lambda: _work(verb, words))
+    return carry_out_owning(lambda: _work(verb, words))
 
 
 def _work(verb: str, words: list[str]) -> int:

@@ -8,20 +8,19 @@ import signal
 import sys
 import time
 
-from gputui.cli.failures import carried_out
+from gputui.cli.command import carry_out_owning
 from gputui.cli.output import Exit, out, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.directories import FolderId
 from gputui.session import lock as locks
-from gputui.session.journal import Journal
 from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.acquisition import Serving
 from gputui.session.ownership.keeper import LIVED_WELL, Vigil
-from gputui.session.session_dir import Ground, Paths
+from gputui.session.session_dir import Ground, Journal, Paths
 
 EXAMPLES = """\
 examples:
@@ -44,7 +43,7 @@ def parser(verb: str) -> Parser:
 
 
 def main(verb: str, words: list[str]) -> int:
-    return carried_out(lambda: _work(parser(verb).parse_args(words)))
+    return carry_out_owning(lambda: _work(parser(verb).parse_args(words)))
 
 
 def _work(options: Options) -> int:

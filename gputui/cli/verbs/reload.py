@@ -8,10 +8,9 @@ from gputui.cli.command import agreed, carry_out, on_terminal, print_json, sessi
 from gputui.cli.output import Exit, out, say
 from gputui.cli.parser import Options, Parser
 from gputui.session.client import Client
-from gputui.session.loading import Again, SourceKind, SourceRecord
+from gputui.session.loading import Again, ReloadPlan, SourceKind, SourceRecord
 from gputui.session.messages import Commands
 from gputui.session.owner.requests import Forget, Load, Reload, Sources
-from gputui.session.reloading import ReloadPlan
 
 SHOWN = 20
 """So many jobs of a kind are named; the rest is counted."""
@@ -83,7 +82,7 @@ def _list(remembered: list[SourceRecord], options: Options) -> int:
 
 def _reload(client: Client, records: list[SourceRecord], options: Options) -> int:
     from gputui.session.environment import captured
-    from gputui.session.reloading import reread
+    from gputui.session.loading import reread
     from gputui.sources.source import BadInput
 
     try:
@@ -109,7 +108,7 @@ def _reload(client: Client, records: list[SourceRecord], options: Options) -> in
 
 
 def _agreed(plan: ReloadPlan, records: list[SourceRecord], options: Options) -> bool:
-    from gputui.session.reloading import told
+    from gputui.session.loading import told
 
     lines = told(plan, SHOWN, keep_gone=options.keep_gone)
     for line in lines:

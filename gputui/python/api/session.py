@@ -12,10 +12,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
+from msgspec.structs import replace
+
 from gputui.core.amounts import counted
 from gputui.core.events import Resume
 from gputui.core.job import ENDS, JobSpec
 from gputui.logs.plain import plain
+from gputui.python.user_code.bundle import packed as packed_call
+from gputui.python.user_code.call import CALL
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
 from gputui.session.client import Client, chosen
 from gputui.session.control.connection import ClientError, NoSession, fresh_id
@@ -23,8 +27,48 @@ from gputui.session.environment import captured
 from gputui.session.errors import SessionError
 from gputui.session.messages import Commands, Follow, ListedJob, Listing, OwnerRequest, Show
 from gputui.session.owner.requests import Load
+from gputui.sources.python_file import door_of
 
 from .jobs import JobHandle, JobOptions, Result, Stuck, checked, spec
+
+# ---- The spec of a queued call ----
+
+
+LONGEST_NAME = 80
+LONGEST_PARAM = 200
+SHOWN = (str, int, float, bool, type(None))
+
+
+def call_spec(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: JobOptions,
+    keepsake: str,
+) -> JobSpec:
+    params = _params(function, args, kwargs)
+    command = shlex.join([*door_of(sys.executable), "call", f"{function.__module__}.{function.__qualname__}"])
+    job_spec = spec(command, options, params=params, variables={CALL: keepsake})
+    return job_spec if job_spec.name is not None else replace(job_spec, name=_name(function.__name__, params))
+
+
+def _params(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Arguments that can be told in a word; a call that does not fit its function fails here, not in an hour."""
+    import inspect
+
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    told_arguments = {name: value for name, value in bound.arguments.items() if isinstance(value, SHOWN)}
+    return {name: _shown(str(value))[:LONGEST_PARAM] for name, value in told_arguments.items()}
+
+
+def _name(function: str, params: dict[str, str]) -> str:
+    name = " ".join([function, *(f"{key}={value}" for key, value in params.items())])
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
+def _shown(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
+
 
 # ---- A session as a Python program uses it ----
 
@@ -91,10 +135,7 @@ class Session:
         self, function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: JobOptions
     ) -> JobHandle[R]:
         """The same with options. ValueError: no job could find it; TypeError: its arguments cannot be passed on."""
-        from gputui.python.user_code.bundle import packed as packed_call
         from gputui.session.layouts import keep
-
-        from .calling import call_spec
 
         client = self._opened()
         name = f"call-{fresh_id()}.json"

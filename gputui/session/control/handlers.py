@@ -17,6 +17,7 @@ from gputui.core.snapshot import Snapshot, crashed_jobs
 from gputui.session.devices.samplers import held_by
 from gputui.session.errors import CommitFailed
 from gputui.session.event_loop import OwnerGone, Ticket
+from gputui.session.loading import reload_plan
 from gputui.session.messages import (
     VERSION,
     Commands,
@@ -41,7 +42,6 @@ from gputui.session.messages import (
     ShownJob,
 )
 from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
-from gputui.session.reloading import reload_plan
 from gputui.session.result_requests import ResultsQuestion, SummaryQuestion
 from gputui.views.status import any_can_start, starts_jobs
 from gputui.views.waiting import why

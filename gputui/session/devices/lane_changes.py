@@ -15,7 +15,7 @@ from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import BadGpus, lanes, parse_gpus
 from gputui.gpus.picture import DevicePicture, label
 from gputui.session.event_loop import Act, Loop, Ticket
-from gputui.session.journal import Journal
+from gputui.session.session_dir import Journal
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner

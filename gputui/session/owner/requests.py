@@ -17,9 +17,8 @@ from gputui.core.lanes import Board, Lane, NodeSize, engine_of
 from gputui.core.results import wanted_of
 from gputui.session.errors import CommitFailed
 from gputui.session.layouts import Layout, check_outfiles
-from gputui.session.loading import NO_RESULTS, Again, Results, SourceKind, SourceRecord, plan
+from gputui.session.loading import NO_RESULTS, Again, ReloadPlan, Results, SourceKind, SourceRecord, plan
 from gputui.session.messages import OwnerRequest
-from gputui.session.reloading import ReloadPlan
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler

@@ -47,12 +47,11 @@ from gputui.session.errors import CommitFailed
 from gputui.session.event_loop import Loop, OwnerGone, Ticket, Timer
 from gputui.session.feeds import Fed
 from gputui.session.job_folders import Folders
-from gputui.session.journal import Journal
 from gputui.session.layouts import Layout, in_the_way
 from gputui.session.loading import SourceRecord
 from gputui.session.messages import Commands
 from gputui.session.results import SessionResults
-from gputui.session.session_dir import Ground, Paths
+from gputui.session.session_dir import Ground, Journal, Paths
 from gputui.session.store.commit import Saver
 from gputui.session.store.opening import Opened
 from gputui.views.status import awaited

@@ -18,9 +18,8 @@ from gputui.session import lock as locks
 from gputui.session.control.connection import ClientError, NoOwner, connected
 from gputui.session.environment import captured
 from gputui.session.event_loop import Loop, Timer
-from gputui.session.journal import Journal
 from gputui.session.lock import Holder, OwnerKind
-from gputui.session.session_dir import Paths
+from gputui.session.session_dir import Journal, Paths
 
 # ---- Keepers ----
 

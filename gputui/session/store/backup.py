@@ -13,8 +13,7 @@ import msgspec
 from gputui.process.machine import World
 from gputui.session.errors import StoreDamaged, StoreTrouble
 from gputui.session.event_loop import Loop
-from gputui.session.journal import Journal
-from gputui.session.session_dir import Paths
+from gputui.session.session_dir import Journal, Paths
 
 from .store import Identity, Store
 

@@ -13,8 +13,8 @@ from gputui.core.scheduler import Record, Scheduler
 from gputui.core.steps import Step, reached
 from gputui.session.errors import StoreDamaged, StoreTrouble
 from gputui.session.event_loop import Ticket
-from gputui.session.journal import Journal
 from gputui.session.loading import SourceRecord
+from gputui.session.session_dir import Journal
 
 from .store import Change, Identity, ResultRow, Store
 

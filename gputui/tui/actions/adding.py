@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from gputui.core.events import Edit
 from gputui.core.job import Job, JobSpec, Request, Waiting, predicate
 from gputui.session.devices.lane_changes import title, word_of
-from gputui.session.loading import Again, SourceKind, SourceRecord
+from gputui.session.loading import Again, ReloadPlan, Reread, SourceKind, SourceRecord, reload_plan, reread, told
 from gputui.session.owner.requests import Load, Loaded
-from gputui.session.reloading import ReloadPlan, Reread, reload_plan, reread, told
 from gputui.sources.source import BadInput, specs
 from gputui.sources.sweep import Sweep, pattern_of
 from gputui.tui.dialogs.ask import Ask, Choice

@@ -38,8 +38,7 @@ from gputui.core.job import (
 from gputui.tui.dialogs.ask import Ask, Choice
 from gputui.tui.layout import Pane
 from gputui.tui.queue.row_facts import clock, stake
-from gputui.views.alerts import is_wanted
-from gputui.views.status import next_in_line
+from gputui.views.status import is_wanted, next_in_line
 
 from .scheduler import order_told
 

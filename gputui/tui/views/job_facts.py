@@ -39,9 +39,9 @@ from gputui.session.job_folders import Commit, Files
 from gputui.tui.chrome import BandPart, OfferedKeys
 from gputui.tui.queue.row_facts import state_words
 from gputui.tui.theme import Palette, palette_of
-from gputui.views.alerts import is_wanted
 from gputui.views.failures import places_told, said_of
 from gputui.views.format import SIGNS, cut, value_text
+from gputui.views.status import is_wanted
 
 from .base import ALWAYS, FullView, ViewRow, ViewRows
 
