@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gputui.cli.verbs import VERBS, run
+from gputui.cli.verbs import VERBS, reads_stdin, run
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     if _names_a_host(words):
         from gputui.cli.remote import main as elsewhere
 
-        return elsewhere(words)
+        return elsewhere(words, reads_stdin)
     if words and words[0] in VERBS:
         return run(words[0], words[1:])
     from gputui.cli.top import main as top

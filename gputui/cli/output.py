@@ -12,6 +12,8 @@ from gputui.logs.plain import plain
 
 
 USAGE = 2
+HOST = os.environ.pop("GPUTUI_HOST", "")
+"""What the user calls this machine, if `--host` brought us here. Removed, because jobs inherit the environment."""
 
 
 class Exit(Exception):
@@ -25,7 +27,7 @@ class Exit(Exception):
 def say(sentence: str) -> None:
     """For people, beside whatever the program's output is."""
     try:
-        print(f"gputui: {plain(sentence)}", file=sys.stderr, flush=True)
+        print(f"gputui{f' on {HOST}' if HOST else ''}: {plain(sentence)}", file=sys.stderr, flush=True)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 

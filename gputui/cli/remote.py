@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from gputui.hosts.ssh import (
@@ -12,13 +14,14 @@ from gputui.hosts.ssh import (
     NOT_THERE,
     BadHost,
     HostPlace,
+    how_to_install,
     listed,
     place_of,
     remember,
     remembered,
     ssh_words,
 )
-from gputui.session.config import Config, load
+from gputui.session.config import Config, load, user_file
 from gputui.session.errors import ConfigError
 
 from .command import carry_out_owning
@@ -27,38 +30,45 @@ from .output import Exit, refuse, say
 FLAG = "--host"
 
 
-def main(words: list[str]) -> int:
-    """Words of which one is `--host`."""
-    return carry_out_owning(lambda: _carried_out(words))
+def main(words: list[str], reads_stdin: Callable[[list[str]], bool]) -> int:
+    """Words of which one is `--host`; `reads_stdin` says it of the others."""
+    return carry_out_owning(lambda: _carried_out(words, reads_stdin))
 
 
-def _carried_out(words: list[str]) -> int:
+def _carried_out(words: list[str], reads_stdin: Callable[[list[str]], bool]) -> int:
     host, rest = taken_out(words)
     try:
         config = load()
         place = _any_place(rest, config) if host == ANY else _place(host, rest, config)
     except (BadHost, ConfigError) as error:
         refuse(str(error))
-    return run_there(place, rest, str(config.get("ssh")[0]))
+    name = place.alias if host == ANY else host
+    return run_there(place, rest, str(config.get("ssh")[0]), name, stdin=reads_stdin(rest))
 
 
 def taken_out(words: list[str]) -> tuple[str, list[str]]:
-    """The host, and the words without it; a flag behind `--` is the job's."""
+    """The host, and the words without it."""
+    hosts, rest = _split(words, FLAG)
+    if len(hosts) > 1 or not hosts[0]:
+        refuse("--host needs one name: --host lab7" if not hosts[0] else "--host stands here twice; name one machine")
+    return hosts[0], rest
+
+
+def _split(words: list[str], flag: str) -> tuple[list[str], list[str]]:
+    """The values of a flag, and the other words; a flag behind `--` is the job's."""
     end = words.index("--") if "--" in words else len(words)
-    hosts, rest, index = [], [], 0
+    values, rest, index = [], [], 0
     while index < end:
         word = words[index]
-        if word == FLAG:
+        if word == flag:
             index += 1
-            hosts.append(words[index] if index < end else "")
-        elif word.startswith(f"{FLAG}="):
-            hosts.append(word.partition("=")[2])
+            values.append(words[index] if index < end else "")
+        elif word.startswith(f"{flag}="):
+            values.append(word.partition("=")[2])
         else:
             rest.append(word)
         index += 1
-    if len(hosts) > 1 or not hosts[0]:
-        refuse("--host needs one name: --host lab7" if not hosts[0] else "--host stands here twice; name one machine")
-    return hosts[0], rest + words[end:]
+    return values, rest + words[end:]
 
 
 def _place(host: str, rest: list[str], config: Config) -> HostPlace:
@@ -68,25 +78,40 @@ def _place(host: str, rest: list[str], config: Config) -> HostPlace:
     return place_of(host, config)
 
 
-def run_there(place: HostPlace, words: list[str], ssh: str) -> int:
-    """With the terminal where there is one, so that questions can be answered and Ctrl-C reaches the other side."""
+def run_there(place: HostPlace, words: list[str], ssh: str, host: str, *, stdin: bool = False) -> int:
+    """Run a command on another machine; `host`: that machine as the user named it; `stdin`: it reads that.
+
+    It gets the terminal where there is one, so that questions can be answered and Ctrl-C reaches the other side.
+    """
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    # ssh would read all of standard input, also what is meant for a loop around this command.
+    given = None if terminal or stdin else subprocess.DEVNULL
     try:
-        status = subprocess.call(ssh_words(place, words, ssh, terminal=terminal))
+        status = subprocess.call(ssh_words(place, words, ssh, terminal=terminal, host=host), stdin=given)
     except KeyboardInterrupt:
         return 130
     except OSError as error:
         _no_ssh(ssh, error)
     if status == FAILED:
-        say(f"{place.alias} was not reached, or the link broke (jobs do not need it). Try: ssh {place.alias}")
+        say(_link_failed(place.alias, host, words))
         return 1
     if status == NOT_THERE and not place.gputui:
-        say(f'install gputui on {place.alias} (pipx install gputui), or say where it is: [host."{place.alias}"] '
-            'gputui = "PATH" in your settings (gputui config tells where they are)')  # fmt: skip
+        say(f"install gputui on {place.alias}: {how_to_install()}")
+        say(f'or set where it is: [host."{place.alias}"] gputui = "PATH" in {user_file()}')
         return 1
     if place.folder and remembered().get(place.alias) != place.folder and remember(place.alias, place.folder):
         say(f"from now on --host {place.alias} means its folder {place.folder}")
     return status
+
+
+def _link_failed(alias: str, host: str, words: list[str]) -> str:
+    """ssh has printed why. It cannot know whether the command was carried out before the link broke."""
+    if words[:1] != ["add"] and not (words[:1] == ["sweep"] and "--add" in words):
+        return f"{alias} was not reached, or the link broke (jobs do not need it). Try: ssh {alias}"
+    session = [word for name in _split(words, "--session")[0] for word in ("--session", name)]
+    look = shlex.join(["gputui", "--host", host, "ls", *session])
+    what = "the job" if words[0] == "add" else "the jobs"
+    return f"{alias} was not reached, or the link broke: {what} may have been added. Check before you retry: {look}"
 
 
 def _no_ssh(ssh: str, error: OSError) -> NoReturn:

@@ -9,7 +9,6 @@ import os
 import signal
 from argparse import Action, Namespace
 from collections.abc import Callable
-from importlib import import_module
 from typing import TypeVar
 
 from argcomplete import autocomplete
@@ -23,8 +22,7 @@ from gputui.session.messages import Lanes, OwnerRequest, PickJobs
 from gputui.session.registry import known_here
 
 from .parser import Parser
-from .session_flags import app_parser
-from .verbs import VERBS
+from .verbs import VERBS, parser_of
 
 T = TypeVar("T")
 PATIENCE = 0.5
@@ -49,9 +47,7 @@ def complete() -> None:
 
 
 def _parser(verb: str, *, with_verbs: bool = False) -> Parser:
-    # The app's own module would load everything that an owner needs.
-    make = app_parser if verb == "app" else import_module(f"gputui.cli.{VERBS[verb]}").parser
-    parser: Parser = make(verb)
+    parser = parser_of(verb)
     for action in parser._actions:
         completer = _completer(action)
         if completer is not None:

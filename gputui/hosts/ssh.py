@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from gputui.session.config import Config, user_file
 
@@ -109,27 +110,62 @@ _LASTING = "60"
 """Seconds that a shared connection outlives its last use: the next verb needs no new one."""
 _HANDED_ON = ("COLORTERM", "NO_COLOR")
 """What the screen must know of the terminal, and ssh does not tell by itself."""
+HOST_VARIABLE = "GPUTUI_HOST"
+"""Tells gputui there by which name it was called, so that its messages can say so (see `cli/output.py`)."""
 _FIND = """\
 g=$(command -v gputui || command -v "$HOME/.local/bin/gputui" || "${SHELL:-sh}" -lc 'command -v gputui' 2>/dev/null \
 | tail -n 1); [ -x "$g" ] || { echo "gputui is not found on this machine" >&2; exit 127; }"""
 """Commands of users often lie where only their login shell looks."""
 
 
-def ssh_words(place: HostPlace, words: Iterable[str], ssh: str, *, terminal: bool, ask: bool = True) -> list[str]:
-    """The whole command line; `ask=False`: a machine that would ask for something fails instead."""
+def ssh_words(
+    place: HostPlace, words: Iterable[str], ssh: str, *, terminal: bool, ask: bool = True, host: str = ""
+) -> list[str]:
+    """The whole command line; `ask=False`: a machine that would ask for something fails instead.
+
+    `host`: the machine as the user named it, for the messages that gputui prints there.
+    """
     options = ["-t" if terminal else "-T", *_sharing(place.alias, ssh), "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
     options += [] if ask else ["-o", "BatchMode=yes"]
-    script = remote_script(place, words, os.environ if terminal else {})
+    handed_on = {name: os.environ.get(name, "") for name in _HANDED_ON} if terminal else {}
+    script = remote_script(place, words, {**handed_on, HOST_VARIABLE: host})
     # Users' shells differ; all of them start sh with two quoted words.
     return [*shlex.split(ssh), *options, "--", place.alias, f"exec sh -c {shlex.quote(script)}"]
 
 
 def remote_script(place: HostPlace, words: Iterable[str], environment: Mapping[str, str]) -> str:
-    exports = [f"export {name}={shlex.quote(environment[name])}" for name in _HANDED_ON if environment.get(name)]
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items() if value]
     folder = f"cd {_path(place.folder)} || exit" if place.folder else ""
     command = f"g={_path(place.gputui)}" if place.gputui else _FIND
     steps = [*exports, folder, command, f'exec "$g" {shlex.join(words)}'.rstrip()]
     return "; ".join(step for step in steps if step)
+
+
+def how_to_install() -> str:
+    """How another machine gets this gputui: from where this copy came. A name on a package index may be anybody's."""
+    import gputui
+
+    checkout = os.path.dirname(os.path.dirname(os.path.abspath(gputui.__file__)))
+    if os.path.exists(os.path.join(checkout, "pyproject.toml")):
+        return _copy_and_install(checkout)
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        source = json.loads(distribution("gputui").read_text("direct_url.json") or "{}")  # PEP 610
+    except (PackageNotFoundError, OSError, ValueError):
+        source = {}
+    url, vcs = str(source.get("url", "")), source.get("vcs_info")
+    if url.startswith("file://") and not vcs:
+        return _copy_and_install(unquote(url.removeprefix("file://")).rstrip("/"))
+    if not url:
+        return f"install version {gputui.__version__} there as you did here"
+    subdirectory = f"#subdirectory={source['subdirectory']}" if source.get("subdirectory") else ""
+    origin = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    return f"install it there: pipx install {shlex.quote(origin + subdirectory)}"
+
+
+def _copy_and_install(path: str) -> str:
+    return f"copy {shlex.quote(path)} there, then: pipx install {shlex.quote('./' + os.path.basename(path))}"
 
 
 def _path(written: str) -> str:

@@ -16,7 +16,7 @@ from gputui.core.amounts import counted, memory
 from gputui.logs.plain import plain
 
 from .machine import CardLook, MachineLook
-from .ssh import FAILED, NOT_THERE, HostPlace, ssh_words
+from .ssh import FAILED, NOT_THERE, HostPlace, how_to_install, ssh_words
 
 # ---- Asking several machines side by side ----
 
@@ -164,7 +164,7 @@ def _why(place: HostPlace, status: int, complaints: str) -> str:
     last = said[-1].removeprefix("gputui: ")[:_LONGEST_COMPLAINT] if said else ""
     if status == NOT_THERE:
         there = f"{place.gputui} is not there" if place.gputui else "gputui is not found there"
-        return f'{there}: install it (pipx install gputui), or say where: [host."{place.alias}"] gputui = "PATH"'
+        return f'{there}: {how_to_install()}; or set where it is: [host."{place.alias}"] gputui = "PATH"'
     advice = next((words for sign, words in _ADVICE if sign in complaints), "")
     what = last or (f"ssh failed ({status})" if status == FAILED else f"it ended with {status} and said nothing")
     return f"{what}; {advice.format(alias=place.alias)}" if advice else what

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .settings import NO_SETTINGS, JobSettings, settings_in
-from .source import BadInput, Draft, shown
+from .source import BadInput, Draft, missing, shown
 from .values import BadValue
 
 __all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list", "unreadable"]
@@ -51,9 +51,9 @@ def _some(drafts: list[Draft], origin: str) -> list[Draft]:
 
 def unreadable(path: str, error: Exception) -> BadInput:
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{shown(path)}: there is no such file; check its name")
+        return missing(path)
     if isinstance(error, IsADirectoryError):
-        return BadInput(f"{shown(path)} is a directory; give a file with one command per line")
+        return BadInput(f"{shown(path)} is a directory; give a file")
     if isinstance(error, PermissionError):
         return BadInput(f"{shown(path)} may not be read by you; check its permissions")
     reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from gputui.python.user_code.modules import USER_CODE
 
-from .source import BadInput, shown
+from .source import BadInput, missing, shown
 from .yielder import python_of
 
 # ---- A user's .py file, read in a process of its own that sees no GPU ----
@@ -103,7 +103,7 @@ def _check(path: str) -> None:
         with open(path, "rb"):
             pass
     except FileNotFoundError:
-        raise BadInput(f"{shown(path)}: there is no such file; check its name") from None
+        raise missing(path) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInput(f"{shown(path)} cannot be read: {reason}") from None

@@ -140,6 +140,12 @@ def has_identity(source: str | int) -> bool:
         return False
 
 
+def missing(path: str) -> BadInput:
+    """Names the directory too: with `--host`, or from another shell, it may not be the one that was meant."""
+    where = "" if os.path.isabs(path) else f" in {shown(os.readlink('/proc/self/cwd'))}"
+    return BadInput(f"{shown(path)}: there is no such file{where}; check its name")
+
+
 def shown(origin: str) -> str:
     """A file's name as it may stand in a sentence: quoted when it could act on the terminal."""
     return origin if origin.isprintable() else ascii(origin)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +15,9 @@ import pytest
 from support.nvml import FakeNvml, NoCompiler, build_fake_nvml
 from support.sessions import GPUTUI, Done, finished
 from support.sshd import Lab
+
+from gputui import __version__
+from gputui.cli.verbs import VERBS
 
 GIB = 1024**3
 
@@ -119,12 +125,65 @@ def test_a_machine_that_never_answers_is_told_as_slow(lab: Lab) -> None:
 
 def test_a_machine_without_gputui_says_what_to_do(lab: Lab) -> None:
     lab.machine("lab7", {"SHELL": "/bin/sh"}, has_gputui=False)
-    assert "gputui is not found there: install it" in gputui(lab, "hosts", "--host", "lab7").stdout
+    checkout = Path(__file__).parents[2]
+    way = f"copy {checkout} there, then: pipx install ./{checkout.name}"
+    assert f"gputui is not found there: {way}" in gputui(lab, "hosts", "--host", "lab7").stdout
     done = gputui(lab, "--host", "lab7", "ls")
     assert done.returncode == 1
-    assert "install gputui on lab7" in done.stderr
+    assert f"install gputui on lab7: {way}" in done.stderr
     configure(lab, f'[host."lab7"]\ngputui = "{_own_program(lab)}"\n')
     assert gputui(lab, "--host", "lab7", "--version").returncode == 0
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        (
+            {"url": "https://git.example/gputui", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
+            f"install it there: pipx install git+https://git.example/gputui@{COMMIT}",
+        ),
+        (
+            {"url": "file:///srv/all", "vcs_info": {"vcs": "git", "commit_id": COMMIT}, "subdirectory": "gputui"},
+            f"install it there: pipx install 'git+file:///srv/all@{COMMIT}#subdirectory=gputui'",
+        ),
+        (
+            {"url": "https://lab.example/gputui-0.2.0-py3-none-any.whl", "archive_info": {}},
+            "install it there: pipx install https://lab.example/gputui-0.2.0-py3-none-any.whl",
+        ),
+        (
+            {"url": "file:///home/me/my%20code/gputui-0.2.0-py3-none-any.whl", "archive_info": {}},
+            "copy '/home/me/my code/gputui-0.2.0-py3-none-any.whl' there, then: "
+            "pipx install ./gputui-0.2.0-py3-none-any.whl",
+        ),
+        ({"url": "file:///home/me/gputui/", "dir_info": {}}, "copy /home/me/gputui there, then: pipx install ./gputui"),
+        (None, f"install version {__version__} there as you did here"),
+    ],
+)
+def test_another_machine_is_to_get_gputui_from_where_this_copy_came(tmp_path: Path, source: object, way: str) -> None:
+    """As pip records it; never by a name on a package index."""
+    installed = tmp_path / f"gputui-{__version__}.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: gputui\nVersion: {__version__}\n")
+    if source is not None:
+        (installed / "direct_url.json").write_text(json.dumps(source))
+    (tmp_path / "gputui").symlink_to(Path(__file__).parents[2] / "gputui")
+    ask = "from gputui.hosts.ssh import how_to_install; print(how_to_install())"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", ask], env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == way + "\n"
+
+
+def test_nothing_of_ours_advises_a_name_on_a_package_index() -> None:
+    top = Path(__file__).parents[2]
+    texts = [*top.glob("*.md"), *(top / ".github").glob("*.md"), *(top / "gputui").rglob("*.*")]
+    advice = re.compile(r"(pip|pipx|uvx?|tool) +(install|run|inject)? *(-\S+ +)*['\"]?gputui\b")
+    found = [path for path in texts if path.suffix != ".pyc" and advice.search(path.read_text(errors="replace"))]
+    assert found == []
 
 
 def _own_program(lab: Lab) -> Path:
@@ -193,3 +252,89 @@ def test_one_connection_serves_all_that_is_asked_unless_the_user_has_it_otherwis
     (control,) = (lab.folder / "run" / "gputui").glob("ssh-*")
     assert control.is_socket()
     assert os.stat(control.parent).st_mode & 0o077 == 0
+
+
+READ_STDIN = [["add", "-"], ["run"], ["run", "-"], ["run", "--gpus", "0", "1"], ["app"], ["app", "-"], []]
+LEAVE_STDIN = [
+    *([verb] for verb in VERBS if verb not in ("run", "app")), ["run", "jobs.txt"], ["run", "--follow", "queue"],
+    ["run", "--job-file", "jobs.txt"], ["run", "--help"], ["app", "jobs.txt"], ["jobs.txt"], ["--version"], ["help"],
+    ["add", "--", "python", "train.py"], ["add", "--script", "job.sh"],
+    ["add", "--", "cat", "-"], ["sweep", "{x}", "-p", "x", "-"],
+]  # fmt: skip
+
+
+def test_every_verb_in_a_loop_leaves_the_loops_input_alone_unless_it_reads_it_itself(lab: Lab) -> None:
+    """The program there reads all it is given, as ssh does: the rest of the loop's lines, if they are passed on."""
+    home = lab.machine("lab7")
+    program = home / ".local" / "bin" / "gputui"
+    program.write_text('#!/bin/sh\necho "$*|$(cat | wc -l)" >>"$HOME/called"\n')
+    loop = f"while read -r line; do {shlex.join(GPUTUI)} --host lab7 $line; done"
+    lines = "".join(" ".join(words) + "\n" for words in LEAVE_STDIN)
+    done = subprocess.run(["sh", "-c", loop], input=lines, text=True, env=lab.environment(), cwd=lab.folder)
+    called = dict(line.split("|") for line in (home / "called").read_text().splitlines())
+    expected = {" ".join(words): "0" for words in LEAVE_STDIN}
+    assert (done.returncode, called) == (0, expected)
+    for words in READ_STDIN:
+        (home / "called").unlink()
+        gputui(lab, "--host", "lab7", *words, given="one\ntwo\n")
+        assert (home / "called").read_text() == f"{' '.join(words)}|2\n"
+
+
+def test_a_loop_that_adds_jobs_on_a_machine_adds_them_all(lab: Lab) -> None:
+    lab.machine("lab7", {"GPUTUI_KEEPER": "false"})
+    configure(lab, 'hosts = ["lab7"]\n')
+    loop = f'while read -r line; do {shlex.join(GPUTUI)} add --no-start --host any -- "$line"; done'
+    lines = [f"echo {number}" for number in range(4)]
+    subprocess.run(
+        ["sh", "-c", loop],
+        input="".join(f"{line}\n" for line in lines),
+        text=True,
+        env=lab.environment(),
+        cwd=lab.folder,
+    )
+    assert [job["command"] for job in _jobs(lab, "lab7")] == lines
+
+
+def _jobs(lab: Lab, host: str, *words: str) -> list[dict[str, object]]:
+    jobs: list[dict[str, object]] = json.loads(gputui(lab, "--host", host, "ls", "--json", *words).stdout)["jobs"]
+    return jobs
+
+
+@pytest.mark.parametrize(
+    "adding", [["add", "--no-start", "--", "true"], ["sweep", "echo {x}", "-p", "x", "1", "2", "--add", "--no-start"]]
+)
+def test_a_link_cut_after_jobs_were_added_says_that_they_may_be_there_and_how_to_look(
+    lab: Lab, adding: list[str]
+) -> None:
+    home = lab.machine("lab7")
+    (home / "my runs").mkdir()
+    program = home / ".local" / "bin" / "gputui"
+    whole = program.read_text()
+    cut = 'pid=$$; until grep -q ^sshd /proc/$pid/comm; do pid=$(ps -o ppid= -p $pid | tr -d " "); done; kill -9 $pid'
+    program.write_text(f'#!/bin/sh\n{" ".join(GPUTUI)} "$@"\n{cut}\n')
+    done = gputui(lab, *adding[:1], "--host", "lab7:my runs", *adding[1:])
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "may have been added" in last
+    program.write_text(whole)
+    way = last.partition("retry: gputui ")[2]
+    assert way == "--host 'lab7:my runs' ls"
+    looked = gputui(lab, *shlex.split(way), "--json")
+    assert len(json.loads(looked.stdout)["jobs"]) == (1 if adding[0] == "add" else 2)
+
+
+def test_a_machine_that_cannot_be_reached_was_asked_for_nothing_else_than_a_look(lab: Lab) -> None:
+    lab.dead("lab9")
+    done = gputui(lab, "--host", "lab9", "ls")
+    assert (done.returncode, "Try: ssh lab9" in done.stderr) == (1, True)
+    assert "added" not in done.stderr
+
+
+def test_what_another_machine_says_names_it_and_a_missing_file_its_folder(lab: Lab) -> None:
+    home = lab.machine("lab1")
+    (lab.folder / "jobs.txt").write_text("true\n")
+    done = gputui(lab, "run", "jobs.txt", "--host", "lab1")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"gputui on lab1: jobs.txt: there is no such file in {home}; check its name"
+    gputui(lab, "--host", "lab1", "run", "--gpus", "cpu:1", "--no-keeper", "-", given="env\n")
+    assert "GPUTUI_HOST" not in (home / "gputui_run" / "job_0" / "job_0.OUT").read_text()

@@ -251,7 +251,7 @@ def unreadable(path: str) -> str:
 
 def test_what_cannot_be_read_is_refused_with_a_sentence(tmp_path: Path) -> None:
     assert unreadable(f"{tmp_path}/no.txt") == f"{tmp_path}/no.txt: there is no such file; check its name"
-    assert unreadable(str(tmp_path)) == f"{tmp_path} is a directory; give a file with one command per line"
+    assert unreadable(str(tmp_path)) == f"{tmp_path} is a directory; give a file"
     assert "cannot be read" in unreadable("a\0b")
     assert "cannot be read: File name too long" in unreadable("x" * 5000)
     assert "cannot be read: Not a directory" in unreadable("/dev/null/x")

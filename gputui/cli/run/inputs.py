@@ -18,7 +18,7 @@ from gputui.session.owner.requests import Load
 from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
 from gputui.sources.mark import end_of
 from gputui.sources.settings import JobSettings
-from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
+from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, missing, specs
 from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
 
 STDIN = 0
@@ -179,7 +179,7 @@ class Inputs:
 
     def _yielder(self, path: str) -> SourceRecord:
         if not os.path.isfile(path):
-            raise BadInput(f"{shown(path)}: there is no such file; check its name")
+            raise missing(path)
         return self._record(SourceKind.YIELDER, path)
 
     def _record(self, kind: SourceKind, path: str) -> SourceRecord:

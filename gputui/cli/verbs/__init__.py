@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False  # typing takes long to import
+
+if TYPE_CHECKING:
+    from gputui.cli.parser import Parser
+
 VERBS = {  # each verb, and the module that knows it
     "app": "app",
     "run": "run.run",
@@ -54,6 +59,34 @@ def run(verb: str, words: list[str]) -> int:
     # importlib itself would have to be imported
     module = __import__(f"gputui.cli.{VERBS[verb]}", fromlist=["main"])
     return int(module.main(verb, words))
+
+
+def parser_of(verb: str) -> Parser:
+    """The command's parser, without the command: the app's own module would load everything that an owner needs."""
+    if verb == "app":
+        from gputui.cli.session_flags import app_parser
+
+        return app_parser(verb)
+    parser: Parser = __import__(f"gputui.cli.{VERBS[verb]}", fromlist=["parser"]).parser(verb)
+    return parser
+
+
+def reads_stdin(words: list[str]) -> bool:
+    """Whether a command line reads standard input: `-`, or `run` or the app without any other source of jobs."""
+    verb, rest = (words[0], words[1:]) if words and words[0] in VERBS else ("app", words)
+    if verb not in ("add", "app", "run") or {"-h", "--help"} & set(words):
+        return False
+    from gputui.cli.output import Exit
+    from gputui.cli.session_flags import gathered
+
+    try:
+        options = parser_of(verb).parse_args(rest if verb == "add" else gathered(rest))
+    except Exit:
+        return False  # whoever carries it out says what is wrong
+    if verb == "add":
+        return bool(options.words == ["-"])
+    others = (options.job_file, options.job_yielder, options.follow, getattr(options, "task_bundle", None))
+    return "-" in (*options.jobs, options.job_file) or not (options.jobs or any(others))
 
 
 def _import_msgspec() -> None:

@@ -19,7 +19,7 @@ from gputui.session.control.connection import ClientError, NoSession
 from gputui.session.environment import captured
 from gputui.session.messages import StatusQuestion
 from gputui.session.owner.requests import Load
-from gputui.sources.command_list import LONGEST_COMMAND
+from gputui.sources.command_list import LONGEST_COMMAND, unreadable
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import Draft, specs
 
@@ -107,7 +107,7 @@ def _script(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(LONGEST_COMMAND + 1)
     except OSError as error:
-        refuse(f"--script {path} cannot be read: {error.strerror}; check its name")
+        refuse(f"--script: {unreadable(path, error)}")
 
 
 def checked(written: bytes, origin: str) -> str:

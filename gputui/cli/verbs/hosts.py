@@ -155,5 +155,5 @@ def _live(options: Options, places: list[HostPlace], config: Config) -> int:
         refuse(why_not)
     ssh = str(config.get("ssh")[0])
     while (place := show_hosts(places, ssh)) is not None:
-        run_there(place, [], ssh)
+        run_there(place, [], ssh, place.alias)
     return 0
