@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Protocol
 
 from gputui.core.amounts import duration_words, moment
 from gputui.core.job import Attempt, Ended, EngineName, Job, JobId, Placed, StateName, Succeeded
@@ -25,17 +24,6 @@ from .output import out, say
 TIMES_A_SECOND = 5
 TOLD = (Word.WAITING, Word.PAUSED, Word.DRAINING)
 """The rest is told by the numbers."""
-
-
-class Reporter(Protocol):
-    def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> None: ...
-
-    def say(self, sentence: str) -> None: ...
-
-    def copy(self, line: str) -> None:
-        """A line that something else printed."""
-
-    def close(self) -> None: ...
 
 
 class EventLines:

@@ -90,16 +90,6 @@ def memory_of(used: int | None, total: int | None, *, brief: bool = False) -> st
     return f"{amount}/{_scaled(total, unit, 9.95)}{letter}"
 
 
-def memory_of_cells(total: int | None, *, brief: bool = False) -> int:
-    """The cells of the widest `memory_of` for a device of this size."""
-    if total is None:
-        return len(UNKNOWN)
-    unit, letter = _unit(total)
-    whole = _scaled(total, unit, 9.95)
-    used = "9.9" if total < 9.95 * unit else whole if brief else "99.9"
-    return len(f"{used}/{whole}{letter}")
-
-
 def _unit(total: int) -> tuple[int, str]:
     return (1024 * GIB, "T") if total >= 1000 * GIB else (GIB, "G")
 

@@ -91,9 +91,6 @@ PLAIN = LookTable(
 # ---- Colours by meaning, for every kind of terminal ----
 
 
-LOAD_STEPS = 4
-
-
 @dataclass(frozen=True)
 class Palette:
     """Styles that carry the page's background; `+` one of the backgrounds to put them elsewhere."""
@@ -122,7 +119,6 @@ class Palette:
     """… and of the row under the cursor."""
     rules: bool
     """There are no backgrounds: a band's blanks are a rule."""
-    colourless: bool
     """A sign and a word must do."""
 
     def on_cursor(self, style: Style) -> Style:
@@ -148,7 +144,7 @@ def _made(table: LookTable) -> Palette:
     load = tuple(_style(written, page) for written in table.load)
     others = tuple(_style(written, page) for written in table.others_load)
     backgrounds = {name: _background(written) for name, written in table.backgrounds.items()}
-    return Palette(**styles, load=load, others_load=others, **backgrounds, rules=table.rules, colourless=table is PLAIN)
+    return Palette(**styles, load=load, others_load=others, **backgrounds, rules=table.rules)
 
 
 def _style(written: str, page: Color | None) -> Style:

@@ -22,7 +22,6 @@ from gputui.core.amounts import (
     duration_words,
     memory,
     memory_of,
-    memory_of_cells,
     memory_words,
     moment,
 )
@@ -85,12 +84,6 @@ def test_sizes() -> None:
 )
 def test_memory_beside_its_total(used: int | None, total: int | None, text: str, brief: str) -> None:
     assert (memory_of(used, total), memory_of(used, total, brief=True)) == (text, brief)
-
-
-@given(st.integers(0, 9 << 40), st.booleans(), st.data())
-def test_memory_beside_its_total_never_outgrows_its_column(total: int, brief: bool, data: st.DataObject) -> None:
-    used = data.draw(st.integers(0, total))
-    assert len(memory_of(used, total, brief=brief)) <= memory_of_cells(total, brief=brief)
 
 
 def test_counting() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.core_validate import validate
 
 from gputui.core.events import (
     AddJobs,
@@ -24,7 +25,6 @@ from gputui.core.events import (
 from gputui.core.job import EngineName, JobSpec, Request, Starting
 from gputui.core.lanes import DeviceKind, Lane, NodeSize
 from gputui.core.scheduler import Scheduler
-from gputui.core.validate import validate
 from gputui.views.waiting import why
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from support.core_validate import validate
 from support.core_world import lanes
 
 from gputui.core.events import AddJobs, AttemptEnded, Drain, Event, Exited, Hold, Pause, PauseKind, Spawned, Suspend
 from gputui.core.job import JobSpec, Request
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.validate import validate
 from gputui.views.status import Standing, Word, awaited, standing
 
 NOW = 1000.0

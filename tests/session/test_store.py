@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.core_validate import validate
 from support.owning import spec
 
 from gputui.core.events import AddJobs, AttemptEnded, Exited, Mode, Pause, Remove, SetLanes, Spawned
@@ -16,7 +17,6 @@ from gputui.core.job import Job
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Moment, Scheduler
 from gputui.core.spans import MOST_SPANS, RecordedSpan, SpanKind
-from gputui.core.validate import validate
 from gputui.process.machine import this_world
 from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
 from gputui.session.store.store import Change, Identity, Store

@@ -29,10 +29,10 @@ from gputui.core.events import (
 from gputui.core.job import Ended, JobId, Running, Stopping, Waiting
 from gputui.core.placement import is_urgent
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.validate import validate
 from gputui.views.waiting import why
 from support.core_chance import any_change_of_scene, any_command, any_kind, any_outcome, any_signature, any_spec
 from support.core_model import Model, restored
+from support.core_validate import validate
 from support.core_world import is_sentence, lanes
 
 MOST_JOBS = 20

@@ -22,8 +22,8 @@ from gputui.core.events import (
 from gputui.core.job import Job, JobId, JobSpec, Request, StateName
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Record, Scheduler
-from gputui.core.validate import validate
 from gputui.views.waiting import why
+from support.core_validate import validate
 
 
 def lanes(written: str) -> tuple[Lane, ...]:

@@ -15,8 +15,8 @@ from pathlib import Path
 from gputui.cli.run.run import parser
 from gputui.core.job import Attempt, Job
 from gputui.core.scheduler import Scheduler
-from gputui.core.validate import validate
 from gputui.session.store.store import Store
+from support.core_validate import validate
 
 from .waiting import PATIENCE, until
 

@@ -44,10 +44,6 @@ class ListingFields(Struct, frozen=True, kw_only=True):
             return cls(width=width, user=7, gpu=7, gap=2)
         return cls(width=width, user=7, time=9, gpu=7, host=8, gap=2)
 
-    @property
-    def before_command(self) -> int:
-        return self.user + self.pid + self.time + self.gpu + self.host + self.gap
-
     def heading(self) -> str:
         fields = ((self.pid, "pid"), (self.time, "time"), (self.gpu, "gpu G"), (self.host, "host G"))
         text = "user".ljust(self.user) + "".join(f"{name:>{cells}}" for cells, name in fields if cells)

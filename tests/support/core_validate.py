@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .book import due, place_of
-from .breaker import SHORTEST_LIFE, Scope, ScopeState
-from .events import Mode, PauseKind
-from .job import Active, Blocked, Ended, Held, Job, Queued, Succeeded, Waiting
-from .scheduler import Scheduler
+from gputui.core.book import due, place_of
+from gputui.core.breaker import SHORTEST_LIFE, Scope, ScopeState
+from gputui.core.events import Mode, PauseKind
+from gputui.core.job import Active, Blocked, Ended, Held, Job, Queued, Succeeded, Waiting
+from gputui.core.scheduler import Scheduler
 
 
 def validate(scheduler: Scheduler) -> None:
