@@ -10,6 +10,8 @@ from gputui.session.control.connection import PATIENCE, ClientError, Connection,
 from gputui.session.messages import OwnerRequest
 
 T = TypeVar("T")
+SILENT = 5.0
+"""Seconds after which whoever only looks does not wait for a silent owner any more."""
 PRIVATE_FOLDER = 0o040000
 """The mode of a folder without any right for others."""
 
@@ -27,10 +29,12 @@ class Client:
     def _check(self) -> None:
         try:
             status = os.lstat(self.private)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             raise NoSession(f"there is no session in {self.root}; begin one with: gputui run FILE") from None
+        except OSError as error:
+            raise ClientError(f"cannot look into {self.root}: {error.strerror}") from None
         if status.st_uid != os.getuid():
-            raise ClientError(f"{self.root} is a session of another user")
+            raise ClientError(foreign_sentence(self.root, status.st_uid))
         if status.st_mode & 0o170077 != PRIVATE_FOLDER or not self.root.isprintable():
             self._mend()
 
@@ -48,7 +52,11 @@ class Client:
         self.notices += paths.notices
 
     def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
-        """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner."""
+        """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner.
+
+        Without an owner the answer comes from the store; where that cannot be opened, and the request only looks, from
+        a copy of it in memory.
+        """
         request_id = fresh_id()
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -59,7 +67,7 @@ class Client:
             if work:
                 self._start_keeper()
             else:
-                answer = self._ask_store(request, request_id)
+                answer = self._ask_store(request, request_id, silent=time.monotonic() > deadline - PATIENCE + SILENT)
                 if answer is not None:
                     return answer[0]
             if time.monotonic() > deadline:
@@ -76,11 +84,14 @@ class Client:
         except TimeoutError:
             raise ClientError(self._who_holds_it()) from None
 
-    def _ask_store(self, request: OwnerRequest[T], request_id: str) -> list[T] | None:
-        """Takes the lock, recovers and answers from the store; None: somebody else is just taking it."""
+    def _ask_store(self, request: OwnerRequest[T], request_id: str, *, silent: bool) -> list[T] | None:
+        """Takes the lock, recovers and answers from the store; None: somebody else is just taking it.
+
+        `silent`: whoever holds it does not answer, so who only looks need not wait longer.
+        """
         from gputui.session.ownership.acquisition import ask_store
 
-        return ask_store(self.root, request, request_id)
+        return ask_store(self.root, request, request_id, silent=silent)
 
     def _start_keeper(self) -> None:
         from gputui.session.ownership.keeper import start_keeper_and_wait
@@ -118,8 +129,21 @@ def chosen(verb: str, named: str | None = None) -> str:
         return _named(joined)
     session = nearest(os.getcwd(), os.path.expanduser("~")) or _configured()
     if session is None:
-        raise NoSession("there is no session here; begin one with: gputui run FILE, or: gputui add -- COMMAND")
+        raise NoSession(_foreign_here() or NOTHING_HERE)
     return session
+
+
+NOTHING_HERE = "there is no session here; begin one with: gputui run FILE, or: gputui add -- COMMAND"
+
+
+def _foreign_here() -> str | None:
+    """Somebody else's session, where one of ours would have been found."""
+    here = os.getcwd()
+    for folder in (here, *(os.path.join(here, name) for name in NAMES)):
+        user = session_user(folder)
+        if user is not None:
+            return foreign_sentence(folder, user)
+    return None
 
 
 def _named(folder: str) -> str:
@@ -147,12 +171,26 @@ def _in(folder: str, names: tuple[str, ...]) -> str | None:
 
 
 def is_session(folder: str) -> bool:
-    """A session of this user; somebody else's is nobody's business."""
+    """A session of this user."""
     me = os.getuid()
     try:
-        return os.stat(folder).st_uid == me and os.lstat(os.path.join(folder, PRIVATE)).st_uid == me
+        return os.stat(folder).st_uid == me and session_user(folder) == me
     except OSError:
         return False
+
+
+def session_user(folder: str) -> int | None:
+    """The uid of the user whose session is in the folder; None: there is none."""
+    try:
+        return os.lstat(os.path.join(folder, PRIVATE)).st_uid
+    except OSError:
+        return None
+
+
+def foreign_sentence(root: str, uid: int) -> str:
+    from gputui.session.session_dir import user_name
+
+    return f"{root} is a session of {user_name(uid)}; gputui opens only your own: begin one with --output-dir"
 
 
 def _configured() -> str | None:

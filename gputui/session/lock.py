@@ -15,7 +15,7 @@ import msgspec
 from gputui.process import descriptors
 
 from .errors import SessionBusy, SessionError
-from .session_dir import Paths
+from .session_dir import Paths, no_locks
 
 # ---- The session's lock ----
 
@@ -61,12 +61,17 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
         try:
             fd = descriptors.open_private(paths.lock, flags)
         except OSError as error:
-            raise SessionError(f"cannot use the session in {paths.root}: {error.strerror}; {_advice(error)}") from error
+            raise SessionError(
+                f"cannot write to the session in {paths.root}: {error.strerror}; {_advice(error)}"
+            ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             descriptors.close_private(fd)
             return None
+        except OSError as error:
+            descriptors.close_private(fd)
+            raise no_locks(paths.root, error) from error
         if _still_there(fd, paths.lock):
             return Lock(fd)
         descriptors.close_private(fd)
@@ -76,7 +81,7 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
 
 def _advice(error: OSError) -> str:
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return "to look at it, or to go on with it, copy the folder to where you may write (cp -a) and use the copy"
+        return "to continue it, copy the folder to where you may write (cp -a) and use the copy"
     return "choose another --output-dir"
 
 

@@ -14,7 +14,6 @@ from gputui.core.result_book import AttemptSeries, ResultBook
 from gputui.core.results import UNNAMED, Curve, JobResults, MainMetric, direction_of, wanted_of
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.session.store.commit import Saver
 from gputui.session.store.store import ResultRow, Store, load_results, results_of, unfinished_results
 
 from .job_folders import Folders
@@ -71,13 +70,13 @@ class SessionResults:
 
     # In a turn
 
-    def take_in(self, saver: Saver) -> None:
-        """What was read since the last turn: to be shown, and to be stored."""
+    def take_in(self, rows: dict[tuple[JobId, int], ResultRow]) -> None:
+        """What was read since the last turn: to be shown, and, added to `rows`, to be stored."""
         book = self._scheduler.book
         for read in self.reader.take():
             news = {job: results for job, results in read.news.items() if job in book and self._is_newest(job, results)}
             self._follow(lambda news=news: self.book.put(news, book.__getitem__), news)  # type: ignore[misc]
-            saver.results.update({(row.job, row.attempt): row for row in read.rows})
+            rows.update({(row.job, row.attempt): row for row in read.rows})
 
     def _is_newest(self, job: JobId, results: JobResults) -> bool:
         """An earlier attempt that is read late does not hide a later one that printed something."""
@@ -151,10 +150,10 @@ class SessionResults:
         newest = self.book.results.get(job)
         return stored | ({newest.attempt: newest} if newest is not None else {})
 
-    def close(self, saver: Saver) -> None:
+    def close(self, rows: dict[tuple[JobId, int], ResultRow]) -> None:
         """Reads what has ended; it is stored by whoever closes the store."""
         self.reader.close()
-        self.take_in(saver)
+        self.take_in(rows)
 
 
 def main_metric(written: str) -> MainMetric | None:

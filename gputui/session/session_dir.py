@@ -47,6 +47,7 @@ class Journal:
 
 
 PRIVATE = ".gputui"
+GITIGNORE = ".gitignore"
 
 
 USUAL = ("gputui_run", "hog_run")
@@ -92,7 +93,7 @@ class Paths:
     def create(self) -> bool:
         """True if the session's folder was made just now."""
         refuse_unwritable_name(self.root)
-        fresh = not os.path.lexists(self.root)
+        fresh, begun = not os.path.lexists(self.root), os.path.lexists(self.private)
         try:
             os.makedirs(self.root, exist_ok=True)
             with suppress(FileExistsError):  # another may be making it just now
@@ -102,11 +103,38 @@ class Paths:
                 _hide_from_git(self.root)
             self.check()
             os.makedirs(self.claims, mode=0o700, exist_ok=True)
-        except OSError as error:
+            if not begun:
+                self._try_lock()
+        except (OSError, SessionError) as error:
+            if not begun:
+                self._remove_made(fresh)
+            if isinstance(error, SessionError):
+                raise
             raise SessionError(
                 f"cannot make a session in {self.root}: {error.strerror}; choose another --output-dir"
             ) from error
         return fresh
+
+    def _try_lock(self) -> None:
+        """Where nothing can be locked, no session is begun."""
+        fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # another begins it just now, and can
+        except OSError as error:
+            os.unlink(self.lock)
+            raise no_locks(self.root, error) from error
+        finally:
+            os.close(fd)
+
+    def _remove_made(self, fresh: bool) -> None:
+        """Removes what `create` has made so far; a folder that somebody else uses meanwhile is not empty and stays."""
+        for folder in (self.claims, self.private, *((self.root,) if fresh else ())):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, GITIGNORE))
+            with suppress(OSError):
+                os.rmdir(folder)
 
     def check(self) -> None:
         """The private folder must be a real folder of this user that nobody else can enter."""
@@ -117,8 +145,20 @@ class Paths:
             raise NotOurs(f"{self.private} belongs to another user; choose another --output-dir")
         if status.st_mode & 0o022:
             raise NotOurs(f"others can write to {self.private}; chmod 700 it if you trust what is in it")
-        if status.st_mode & 0o077:
+        if status.st_mode & 0o077 and not _is_read_only(self.private):
             self.notices.append(close_to_others(self.private))
+
+
+def _is_read_only(path: str) -> bool:
+    """Mounted so that nobody can write; it can only be looked at then."""
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def no_locks(root: str, error: OSError) -> SessionError:
+    return SessionError(
+        f"cannot lock the session in {root}: {error.strerror}; choose an --output-dir on another file system "
+        "(gputui doctor tells more)"
+    )
 
 
 def refuse_unwritable_name(root: str) -> None:
@@ -150,7 +190,7 @@ def close_to_others(private: str) -> str:
 
 def _hide_from_git(folder: str) -> None:
     """Only for folders that we made: what is in the user's own is theirs to hide."""
-    with suppress(FileExistsError), open(os.path.join(folder, ".gitignore"), "x") as file:
+    with suppress(FileExistsError), open(os.path.join(folder, GITIGNORE), "x") as file:
         file.write("*\n")
 
 
@@ -224,7 +264,7 @@ def somebody_lives(private: str) -> bool:
     fd = os.open(private, _FOLDER)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:  # held, or nothing can be locked here: then nobody knows
         return True
     finally:
         os.close(fd)
@@ -279,7 +319,7 @@ def _in_the_way(path: str, above: int | None) -> str:
     except OSError as error:
         return f"{path} cannot be used: {error.strerror}"
     what = "a link" if stat.S_ISLNK(about.st_mode) else "a folder" if stat.S_ISDIR(about.st_mode) else "no folder"
-    whose = "" if about.st_uid == os.getuid() else f" of {_user(about.st_uid)}"
+    whose = "" if about.st_uid == os.getuid() else f" of {user_name(about.st_uid)}"
     word = shlex.quote(path)
     return f"{path} is {what}{whose}, and must be a real folder of yours; move it away: mv {word} {word}.old"
 
@@ -288,7 +328,7 @@ def _name(path: str, above: int | None) -> str:
     return path if above is None else os.path.basename(path)
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.mounts import full, read_only, tmpfs
@@ -114,6 +116,100 @@ def test_a_session_that_became_read_only_is_said_in_one_sentence(tmp_path: Path)
     assert done.returncode == 2
     assert "Read-only" in said(done)
     assert session.runs() == {"0": 1}
+
+
+def looks(session: Session, page: Path) -> dict[str, list[str]]:
+    return {
+        "ls": ["ls"], "json": ["ls", "--json"], "show": ["show", "1"], "logs": ["logs", "1"], "results": ["results"],
+        "summary": ["summary"], "report": ["report", "-o", str(page)],
+    }  # fmt: skip
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def abandoned(session: Session) -> None:
+    """Its owner was killed: one job has ended before, one after it, one waits; the newest is in the write-ahead log."""
+    gate = session.folder / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done"
+    jobs = session.write("echo acc=0.75", session.told(1, f"{waits}; echo acc=0.5; exit 3"), session.told(2))
+    with session.running(jobs, gpus="0") as owner:
+        until(lambda: session.runs()["1"], "the second job runs")
+        owner.kill()
+        owner.wait()
+        gate.touch()
+        until(lambda: b"exit 3" in (session.claims_folder / "1.1").read_bytes(), "it has ended")
+
+
+def test_whoever_can_read_a_session_can_look_at_it(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    abandoned(session)
+    before = files_of(session.root)
+    assert (session.private / "session.db-wal").stat().st_size
+    with read_only(session.root):
+        done = {name: session.call(*words) for name, words in looks(session, tmp_path / "page.html").items()}
+        refused = [session.call("add", "--", "true"), session.call("kill", "2")]
+    assert files_of(session.root) == before
+    assert {name: each.returncode for name, each in done.items()} == dict.fromkeys(done, 0), done
+    assert not any(each.stderr for each in done.values()), done
+    listing = json.loads(done["json"].stdout)
+    assert [(job["state"], job["exit_code"]) for job in listing["jobs"]] == [
+        ("succeeded", 0), ("failed", 3), ("queued", None)
+    ]  # fmt: skip
+    assert "shown as last recorded" in listing["trouble"]
+    assert "Read-only file system" in done["ls"].stdout
+    assert "acc=0.5" in done["logs"].stdout
+    assert "0.5000" in done["results"].stdout
+    assert "1 ok" in done["summary"].stdout
+    assert "echo acc=0.75" in (tmp_path / "page.html").read_text()
+    assert all("Read-only" in said(each) for each in refused)
+
+
+NO_LOCKS = """\
+import errno, fcntl, os
+
+def flock(fd, operation):
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+fcntl.flock = flock
+"""
+
+
+def without_locks(folder: Path) -> dict[str, Any]:
+    """As on a file system whose server gives no locks, for gputui and for the keepers that it starts."""
+    (folder / "sitecustomize.py").write_text(NO_LOCKS)
+    return {"env": {"PYTHONPATH": str(folder)}}
+
+
+def test_where_nothing_can_be_locked_no_session_is_begun_and_nothing_is_left(tmp_path: Path) -> None:
+    session, no_locks = Session(tmp_path), without_locks(tmp_path)
+    jobs = session.write(session.told(0))
+    done = session.run(jobs, **no_locks)
+    assert done.returncode == 2
+    assert "cannot lock" in said(done)
+    assert "No locks available" in said(done)
+    assert not session.root.exists()
+    session.root.mkdir()
+    (session.root / "mine").touch()
+    assert "cannot lock" in said(session.run(jobs, **no_locks))
+    assert [path.name for path in session.root.iterdir()] == ["mine"]
+    assert not session.runs()
+
+
+def test_a_session_that_can_be_locked_no_more_is_looked_at_and_otherwise_refused(tmp_path: Path) -> None:
+    session, no_locks = Session(tmp_path), without_locks(tmp_path)
+    abandoned(session)
+    before = files_of(session.root)
+    for words in looks(session, tmp_path / "page.html").values():
+        done = session.call(*words, **no_locks)
+        assert (done.returncode, done.stderr) == (0, ""), done
+    for words in (["add", "--", "true"], ["pause"], ["kill", "2"], ["gpus", "0"], ["stop"]):
+        assert "cannot lock" in said(session.call(*words, **no_locks))
+    assert files_of(session.root) == before
+    said_by_doctor = session.call("doctor", **no_locks).stdout
+    assert f"files in {session.root} cannot be locked: No locks available" in said_by_doctor
+    assert "No locks available" in said(session.run(session.folder / "jobs.txt", **no_locks))
 
 
 def test_a_job_whose_folder_was_taken_away_still_ends_with_its_code(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_a_private_folder_that_was_replaced_is_refused(lab: Lab) -> None:
         done = lab.run(*words[1:])
         assert done.returncode == 2
         assert "belongs to another user" in done.stderr
-    assert "session of another user" in lab.verb("ls", "--session", str(lab.root), status=1).stderr
+    assert f"is a session of user {MALLORY}" in lab.verb("ls", "--session", str(lab.root), status=1).stderr
     assert (
         lab.mallory(
             lambda: (lab.private / "session.db").unlink(),

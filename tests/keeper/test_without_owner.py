@@ -89,8 +89,11 @@ def test_a_session_of_another_machine_is_told_in_one_sentence(home: Home, monkey
             "'$.world.boot', 'y') WHERE key='identity'"
         )
     database.close()
+    before = {path: path.read_bytes() for path in home.private.rglob("*") if path.is_file() and path.name != "lock"}
     with pytest.raises(ClientError, match=r"lives on lab7 \(0 running\): ssh -t lab7 gputui"):
-        home.ask("listing")
+        home.command({"type": "pause", "kind": "user"})
+    assert "lives on lab7 (0 running): ssh -t lab7 gputui" in home.ask("listing")["trouble"]
+    assert before == {path: path.read_bytes() for path in before}
     assert home.members() == []
 
 

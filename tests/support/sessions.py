@@ -91,6 +91,14 @@ class Session:
             settings["stdin"] = subprocess.PIPE
         return finished(self.start(*words, **settings), given)  # type: ignore[arg-type]
 
+    def call(self, *words: str, program: Sequence[str] = GPUTUI, env: dict[str, str] | None = None) -> Done:
+        """Another command on this session."""
+        return subprocess.run(
+            [*program, words[0], "--session", str(self.root), *words[1:]],
+            cwd=self.folder, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=PATIENCE * 2,
+        )  # fmt: skip
+
     @contextmanager
     def running(self, *words: str | Path, **settings: object) -> Iterator[Process]:
         """A `gputui run` in the background; whatever became of it, nothing of it is left afterwards."""

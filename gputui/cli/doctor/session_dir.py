@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -28,7 +29,7 @@ def folder_findings(root: str, *, begun: bool) -> list[Finding]:
     """`begun`: there is a session in it."""
     findings = [_private(root)] if begun else []
     place = root if begun else os.path.dirname(root) or "/"
-    findings += [_writable(place), *_shared(place)]
+    findings += [_writable(place), *_locks(place), *_shared(place)]
     return [*findings, _room(place), *_files(place), *_quota(), *_written(place)]
 
 
@@ -57,6 +58,21 @@ def _writable(place: str) -> Finding:
     if os.access(place, os.W_OK | os.X_OK):
         return Finding(True, f"{place} can be written to")
     return Finding(False, f"you cannot write to {place}", "choose another folder with --output-dir", serious=True)
+
+
+def _locks(place: str) -> list[Finding]:
+    """Tried on a file that has no name and leaves nothing."""
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                text = f"files in {place} cannot be locked: {error.strerror}"
+                fix = "choose a folder on another file system with --output-dir; on NFS its lock service must run"
+                return [Finding(False, text, fix, serious=True)]
+    except OSError:
+        pass  # said elsewhere
+    return []
 
 
 def _shared(place: str) -> list[Finding]:

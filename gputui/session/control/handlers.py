@@ -65,6 +65,7 @@ from .answers import (
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
+    from gputui.session.session_copy import SessionCopy
 
 
 EXPLAINED = 300
@@ -76,7 +77,7 @@ Reply = Callable[[bytes], None]
 class Desk:
     """Works in the owner's thread; what takes long is done elsewhere, from a snapshot."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner | SessionCopy) -> None:
         self._owner = owner
         self._under_way: dict[str, list[Reply]] = {}
         """By request: who waits for it. One that is repeated before it is durable is not carried out again either."""

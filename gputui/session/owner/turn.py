@@ -34,7 +34,7 @@ from gputui.core.events import (
     Tick,
     UserCommand,
 )
-from gputui.core.job import Ended, Job, JobId, Stopping
+from gputui.core.job import Ended, Job, JobId, Stopping, Usage
 from gputui.core.rollback import TakenBack, to_now
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
@@ -115,8 +115,8 @@ class Publication:
 # ---- An end as the scheduler is told it ----
 
 
-def told_in_full(end: AttemptEnded, job: Job, devices: Devices, folders: Folders) -> AttemptEnded:
-    end = replace(end, usage=devices.usage(end.job, end.attempt))
+def told_in_full(end: AttemptEnded, job: Job, usage: Usage | None, folders: Folders) -> AttemptEnded:
+    end = replace(end, usage=usage)
     if not isinstance(end.outcome, Exited) or end.outcome.code == 0 or end.signature is not None:
         return end
     # All that it knows by heart takes 30 ms to learn: the first crash pays for it, no start does.
@@ -332,7 +332,7 @@ class Parts:
 
     def _keep_results(self) -> None:
         """What has ended is read to its end and stored before the store is closed."""
-        self.results.close(self.saver)
+        self.results.close(self.saver.results)
         self.saver.keep_results()
 
     def closers(self) -> tuple[Callable[[], None], ...]:
@@ -456,7 +456,7 @@ class Turn:
             self.handle(Tick())
         if self._places and self._folder.stands() and self._saver.trouble is None:
             self._place()
-        self._results.take_in(self._saver)
+        self._results.take_in(self._saver.results)
         if self._commit():
             self._release()
         else:
@@ -481,7 +481,8 @@ class Turn:
         if not isinstance(report, AttemptEnded):
             return report
         self._ended.append((report.job, report.attempt))
-        return told_in_full(report, self.scheduler.book[report.job], self._devices, self._folders)
+        usage = self._devices.usage(report.job, report.attempt)
+        return told_in_full(report, self.scheduler.book[report.job], usage, self._folders)
 
     def _carry_out(self, ticket: Ticket[Any]) -> None:
         asked_for, sources = self._asked_for, dict(self.sources)

@@ -37,7 +37,7 @@ from gputui.session.control.connection import (
 from gputui.session.control.handlers import Desk
 from gputui.session.control.server import ClientConnection, Server
 from gputui.session.control.watch import Watchers
-from gputui.session.errors import ConfigError, SessionError
+from gputui.session.errors import ConfigError, NewerStore, NotOurs, SessionError, StoreDamaged, StoreTrouble
 from gputui.session.event_loop import OwnerGone
 from gputui.session.hooks import Hooks, Reactions
 from gputui.session.layouts import Layout
@@ -184,21 +184,47 @@ def _check_age(reply: bytes) -> None:
 T = TypeVar("T")
 
 
-def ask_store(root: str, request: OwnerRequest[T], request_id: str) -> list[T] | None:
-    """The answer in a list; None: somebody else holds the lock now, and can be asked."""
-    paths = Paths(root)
+def ask_store(root: str, request: OwnerRequest[T], request_id: str, *, silent: bool = False) -> list[T] | None:
+    """The answer in a list; None: somebody else holds the lock now, and can be asked.
+
+    `silent`: they were asked for a while; a request that only looks is answered all the same.
+    """
+    paths, only_looks = Paths(root), not isinstance(request, server.Write)
     collect_rarely()
     try:
         paths.check()
         lock = locks.take(paths)
+        if lock is None and silent and only_looks:
+            return [ask_copy(root, request, request_id, holder_sentence(root))]
         if lock is None:
             return None
         try:
             return [_answered(paths, lock, request, request_id)]
         finally:
             lock.release()
-    except SessionError as error:
+    except (NotOurs, NewerStore) as error:
         raise ClientError(str(error)) from error
+    except SessionError as error:
+        if not only_looks:
+            raise ClientError(str(error)) from error
+        return [ask_copy(root, request, request_id, str(error))]
+
+
+def ask_copy(root: str, request: OwnerRequest[T], request_id: str, why: str) -> T:
+    """The answer of whoever may only look, from a copy of the store; `why` it cannot be opened, for the user.
+
+    Nothing on the disk changes, so it works on read-only disks and for sessions that live on another machine.
+    """
+    from gputui.session.session_copy import SessionCopy
+
+    try:
+        session = SessionCopy(Paths(root), why)
+    except (SessionError, StoreDamaged, StoreTrouble, OSError) as error:
+        raise ClientError(f"{why} (and it cannot be looked at: {error})") from error
+    replies: list[bytes] = []
+    Desk(session).answer(encoded(request, request_id), replies.append)
+    session.close()
+    return answer_in(replies[0], request)
 
 
 def _answered(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: str) -> T:

@@ -20,6 +20,9 @@ from .store import Identity, Store
 # ---- A look at a store's files without opening it ----
 
 
+COPY_TRIES = 5
+
+
 def home_of(database: str) -> World | None:
     """Where the session lives, which never changes; None: the file does not tell."""
     try:
@@ -45,22 +48,64 @@ def _asked(database: str, question: str) -> Any:
         connection.close()
 
 
-def running_in(database: str) -> str:
-    """How many jobs run there, from a copy."""
+def memory_copy(database: str) -> Store:
+    """The store with its log, copied into memory: for whoever may only read, or must not touch it.
+
+    Its owner may be writing on another machine; a copy made meanwhile is made again. Raises OSError, StoreTrouble,
+    StoreDamaged or NewerStore.
+    """
+    for _ in range(COPY_TRIES):
+        unchanged, store = _copied_once(database)
+        if unchanged and store is not None:
+            return store
+        if store is not None:
+            store.close()
+    raise StoreTrouble("the queue changes faster than it can be read; try again")
+
+
+def _copied_once(database: str) -> tuple[bool, Store | None]:
+    """Whether the file stayed the same meanwhile, and the copy; None: it changed and the copy is of no use."""
     import shutil
     import tempfile
 
-    try:
-        with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
-            copy = os.path.join(folder, "session.db")
-            for suffix in ("", "-wal"):
-                if os.path.exists(database + suffix):
-                    shutil.copyfile(database + suffix, copy + suffix)
+    with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
+        copy = os.path.join(folder, "session.db")
+        # The log only ever adds to the file as it was, until a checkpoint writes to the file itself.
+        before = _last_written(database)
+        shutil.copyfile(database, copy)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(database + "-wal", copy + "-wal")
+        unchanged = _last_written(database) == before
+        try:
             store = Store(copy)
-            try:
-                return str(len(store.load().book.active))
-            finally:
-                store.close()
+        except StoreDamaged:
+            if unchanged:
+                raise
+            return False, None
+        try:
+            store.check()
+            return unchanged, store.in_memory()
+        except StoreDamaged:
+            if unchanged:
+                raise
+            return False, None
+        finally:
+            store.close()
+
+
+def _last_written(database: str) -> tuple[int, int]:
+    status = os.stat(database)
+    return status.st_mtime_ns, status.st_size
+
+
+def running_in(database: str) -> str:
+    """How many jobs run there, from a copy."""
+    try:
+        store = memory_copy(database)
+        try:
+            return str(len(store.load().book.active))
+        finally:
+            store.close()
     except (OSError, StoreDamaged, StoreTrouble):
         return "some"
 

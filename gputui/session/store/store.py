@@ -117,6 +117,8 @@ CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NUL
 CREATE TABLE span(number INTEGER PRIMARY KEY, open INTEGER NOT NULL, data TEXT NOT NULL);
 """
 
+MEMORY = ":memory:"
+"""The path of a store without a file."""
 PAGES_AT_ONCE = 200
 """Of a copy: commits wait while so many are copied."""
 LOCKED_FOR = 0.002
@@ -185,7 +187,8 @@ class Store:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         try:
             with translated():
-                os.chmod(path, 0o600)
+                if path != MEMORY:
+                    os.chmod(path, 0o600)
                 self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._prepare()
@@ -319,6 +322,13 @@ class Store:
         """A full disk may be full of our own log."""
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def in_memory(self) -> Store:
+        """A copy of all that is committed, without a file."""
+        copy = Store(MEMORY)
+        with translated():
+            self._db.backup(copy._db)
+        return copy
 
     def copy_to(self, path: str, between: Callable[[], None]) -> None:
         """A copy of all that is committed, made in steps; `between` them others may commit, and it may raise.
