@@ -60,8 +60,6 @@ class Launch(Struct, frozen=True, kw_only=True):
     starts it closes it."""
     gpus: int | None = None
     """How many devices it asked for; None: one lane, whatever that holds."""
-    memory: int | None = None
-    """Bytes it will use on each of them, if it said so."""
     timeout: float | None = None
     """Seconds it may run; the scheduler ends it by itself, an engine may tell others."""
     engine: EngineName = EngineName.LOCAL

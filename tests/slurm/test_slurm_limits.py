@@ -29,7 +29,8 @@ def test_a_job_over_its_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest
     with lent(nodes=1, tracker="cgroup", settings={"TaskPlugin": "task/cgroup"}) as cluster:
         monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
         machine = SlurmMachine(tmp_path)
-        outcome = machine.run("exec python3 -c 'bytearray(300 << 20)'", memory=100 << 20, gpus=1)
+        little = ClusterWishes(sbatch_opt=("--mem=100M",))
+        outcome = machine.run("exec python3 -c 'bytearray(300 << 20)'", gpus=1, wishes=little)
         machine.clear_away()
     assert outcome == Exited(137)
     assert (machine.ends()[0].signature, machine.ends()[0].kind) == (

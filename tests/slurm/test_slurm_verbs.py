@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from support.homes import Home
-from support.sessions import GPUTUI
+from support.sessions import GPUTUI, Session
 from support.slurm_cluster import Cluster
-from support.slurm_conf import CLUSTER
+from support.slurm_conf import CLUSTER, SETTINGS
 from support.waiting import until
 
 
@@ -62,6 +62,14 @@ def test_gpus_and_sessions_tell_where_jobs_sit_on_the_cluster(home: Home, slurm:
     (mine,) = [known for known in sessions if known["session"] == str(home.root)]
     assert mine["engine"] == "slurm"
     until(lambda: f"slurm {CLUSTER}" in told(home, "sessions"), "the cluster's name is known")
+
+
+def test_gpu_memory_that_a_job_needs_is_not_asked_of_its_nodes_main_memory(slurm: Cluster, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("#: memory=500G", "scontrol show job $SLURM_JOB_ID")
+    done = session.run("jobs.txt", gpus="slurm:1")
+    assert done.returncode == 0, done.stderr
+    assert f"MinMemoryCPU={SETTINGS['DefMemPerCPU']}M" in session.output(0)
 
 
 def test_doctor_looks_at_the_cluster_as_the_session_uses_it(home: Home, slurm: Cluster) -> None:

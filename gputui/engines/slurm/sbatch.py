@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pwd
 import shutil
@@ -48,7 +47,7 @@ def words(launch: Launch, token: str, *, has_gpus: bool = True) -> list[str]:
     wishes = msgspec.structs.asdict(launch.wishes)
     options = {
         "time": minutes(launch.timeout) if launch.timeout is not None else "",
-        **_sizes(launch, has_gpus=has_gpus),
+        "gres": _gres(launch, has_gpus=has_gpus),
         "nodes": "1",
         "job-name": job_name(token),
         "comment": _COMMENT + token,
@@ -59,14 +58,10 @@ def words(launch: Launch, token: str, *, has_gpus: bool = True) -> list[str]:
     return [*wished(wishes), *(f"--{name}={value}" for name, value in options.items() if value), "--no-requeue"]
 
 
-def _sizes(launch: Launch, *, has_gpus: bool) -> Mapping[str, str]:
+def _gres(launch: Launch, *, has_gpus: bool) -> str:
     gpus = int(has_gpus) if launch.gpus is None else launch.gpus
     named_otherwise = launch.gpus is None and any(option.startswith(_OWN_GPUS) for option in launch.wishes.sbatch_opt)
-    memory = math.ceil(launch.memory * max(1, gpus) / 2**20) if launch.memory is not None else 0
-    return {
-        "gres": f"gpu:{gpus}" if gpus and not named_otherwise else "",
-        "mem": f"{memory}M" if memory else "",
-    }
+    return f"gpu:{gpus}" if gpus and not named_otherwise else ""
 
 
 def submit(launch: Launch, token: str, folder: str, *, has_gpus: bool = True) -> int:

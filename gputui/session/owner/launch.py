@@ -142,7 +142,6 @@ class Launcher:
             err=self._folders.reached(files.err) if files.err is not None else None,
             folder=held,
             gpus=job.spec.request.gpus,
-            memory=job.spec.request.memory,
             timeout=job.spec.timeout,
             engine=placed.engine,
             wishes=self._wishes,
