@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from support.slurm_cluster import Cluster
 from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
-from gputui.core.events import NeverRan, Submitted
+from gputui.core.events import Exited, NeverRan, Submitted
 from gputui.engines.claims import MARK
+from gputui.engines.slurm import watch
 
 
 @pytest.fixture
@@ -99,3 +101,33 @@ def test_what_a_lost_owner_took_back_is_cancelled_by_the_next(machine: SlurmMach
     machine.until(lambda: not mark.exists())
     assert ours(full) == []
     assert not os.path.exists(machine.folder / "ran")
+
+
+@pytest.mark.parametrize("next_owner", [False, True])
+def test_an_ended_job_that_a_crashed_controller_lists_as_running_gives_its_gpus_back(
+    slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, next_owner: bool
+) -> None:
+    monkeypatch.setattr(watch, "RUNS_ON_AFTER", 1.0)
+    machine = SlurmMachine(tmp_path)
+    machine.start("until [ -e go ]; do sleep 0.1; done")
+    slurm.kill_controller(signal.SIGTERM)  # which saves what it knows
+    saved = shutil.copytree(slurm.folder / "state", tmp_path / "saved")
+    slurm.start_controller()
+    until(slurm.listening, "the controller is back")
+    (machine.work / "go").touch()
+    assert machine.end_of() == Exited(0)
+    if next_owner:
+        machine.engine.close()
+        machine.claims.remove(0, 1)  # as is done when the end is stored
+    until(lambda: ours(slurm) == [], "Slurm knows of the end")
+    slurm.kill_controller()
+    shutil.copytree(saved, slurm.folder / "state", dirs_exist_ok=True)
+    slurm.start_controller()
+    until(slurm.listening, "the controller is back")
+    assert [line.split()[1] for line in ours(slurm)] == ["RUNNING"]
+    if next_owner:
+        machine.engine = machine.make_engine()
+        machine.engine.recover([])
+    machine.until(lambda: ours(slurm) == [])
+    assert "JobState=CANCELLED" in slurm.ask("scontrol", "show", "job")
+    machine.clear_away()

@@ -139,6 +139,8 @@ class ClaimReading(Struct, frozen=True):
     claim: Claim
     begun: BatchBegun | None
     asked: Purpose | None
+    ended: bool
+    """Its supervisor has left a note that it ended, which stays until Slurm knows of it too."""
 
 
 class Records:
@@ -164,7 +166,7 @@ class Records:
         self._thread.join(1.0)
 
     def discard(self, key: Key) -> None:
-        """The news of an attempt whose end was read: its claim tells the same to whoever comes next."""
+        """Remove the notes of an attempt that nobody needs any more."""
         self._done.put(key)
 
     def _clear(self, job: JobId, attempt: int) -> None:
@@ -196,7 +198,8 @@ class Records:
         return {key for name in fresh if (key := _key(name)) is not None}
 
     def _reading(self, key: Key) -> ClaimReading:
-        return ClaimReading(key, self._claims.read(*key), self._claims.begun(*key), self._claims.asked(*key))
+        ended = f"{key[0]}.{key[1]}.{ENDED}" in self._seen
+        return ClaimReading(key, self._claims.read(*key), self._claims.begun(*key), self._claims.asked(*key), ended)
 
 
 def _key(name: str) -> Key | None:

@@ -127,6 +127,7 @@ class Orders:
         self._commands = commands
         self.user = pwd.getpwuid(os.geteuid()).pw_name
         self._cancelled: set[str] = set()
+        self._ended: set[str] = set()
 
     def terminate(self, attempt: BatchAttempt) -> None:
         """A stopped supervisor would not hear it."""
@@ -161,6 +162,12 @@ class Orders:
             self._commands.cancel(*numbers)
         except SlurmError:
             self._cancelled = self._cancelled.difference(numbers)
+
+    def cancel_ended(self, tokens: set[str]) -> None:
+        """Of attempts that have ended and that Slurm lists as running. By name: numbers may be used again."""
+        for token in tokens - self._ended:
+            self.errands.add(partial(self._run, "-u", self.user, "-n", job_name(token)))
+        self._ended = tokens
 
     def _signal(self, attempt: BatchAttempt, reach: str, name: str) -> None:
         self.errands.add(partial(self._run, reach, "-s", name, "-u", self.user, "-n", job_name(attempt.token)))

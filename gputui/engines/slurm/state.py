@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec import Struct
+
 from gputui.core.events import EngineTrouble, NodesSeen, Outcome
 from gputui.core.job import JobId
 from gputui.engines.claims import MARK, Claims, Revoked, key_of
@@ -85,6 +87,14 @@ AGAIN_AFTER = 1.0
 """Seconds until a claim is read again."""
 
 
+class Finished(Struct):
+    """An attempt that left a record of its end, and that Slurm may not know to have ended."""
+
+    at: float
+    """When its end was read, on the monotonic clock."""
+    slurm_knows: bool = False
+
+
 class SlurmParts:
     """`take_readings` and `take_answer` are called in the owner's thread, as long as nothing is closed."""
 
@@ -103,6 +113,7 @@ class SlurmParts:
         self.claims = claims
         self.closed = False
         self.revoked: set[Key] = set()
+        self.finished: dict[Key, Finished] = {}
         self.attempts = BatchAttempts(report)
         self.commands = SlurmCommands()
         self.records = Records(private, claims, self.in_loop(take_readings))
@@ -136,8 +147,12 @@ class SlurmParts:
         self.end_by(attempt, SlurmVerdict(outcome), at)
 
     def end_by(self, attempt: BatchAttempt, verdict: SlurmVerdict, at: float | None = None) -> None:
+        """`at`: when its supervisor wrote down that it ended; None: it did not."""
         if attempt.key in self.attempts:
-            self.records.discard(attempt.key)
+            if at is not None:
+                self.finished[attempt.key] = Finished(time.monotonic())
+            else:
+                self.records.discard(attempt.key)
             self.attempts.end(attempt, verdict, at)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from .messages import waits
 from .parse import Phase, SlurmEnd, SlurmJob, SlurmNode, largest
 from .poll import QueueAnswer
 from .sbatch import token_of
-from .state import SlurmParts
+from .state import Finished, SlurmParts
 from .supervisor import KILLED
 
 # ---- Why attempts in Slurm ended that did not end by themselves ----
@@ -150,6 +150,12 @@ def _patience(attempt: BatchAttempt) -> float:
 # ---- What Slurm's queue tells of attempts ----
 
 
+RUNS_ON_AFTER = 20.0
+"""Seconds after its end in which Slurm may still list an attempt as running."""
+KNOWN_AFTER = 60.0
+"""Seconds after an end in which a controller that crashes may forget that it knew of it."""
+
+
 class QueueWatch:
     """In the owner's thread."""
 
@@ -173,6 +179,7 @@ class QueueWatch:
         for attempt in self._parts.attempts:
             if attempt.submitted_at is not None and attempt.submitted_at < answer.asked_at:
                 self._compare(attempt, rows.get(attempt.token), answer.asked_at)
+        self._cancel_ended(rows, answer.asked_at)
         self._clear_queue(rows, answer.asked_at)
 
     def be_in_trouble(self, why: str) -> None:
@@ -206,12 +213,28 @@ class QueueWatch:
                 self._parts.records.read([attempt.key])
             self._stopper.remind(attempt)
 
+    def _cancel_ended(self, rows: dict[str, SlurmJob], asked_at: float) -> None:
+        """A controller that crashed may list ended jobs as running, for hours, and their GPUs as taken."""
+        stuck: set[str] = set()
+        for key, finished in list(self._parts.finished.items()):
+            since = asked_at - finished.at
+            row = rows.get(token := "{}.{}.{}".format(self._parts.session, *key))
+            if row is not None and row.state == "RUNNING":
+                if since > RUNS_ON_AFTER:
+                    stuck.add(token)
+            elif since > 0 and not finished.slurm_knows:
+                finished.slurm_knows = True
+                self._parts.records.discard(key)
+            elif since > KNOWN_AFTER:
+                del self._parts.finished[key]
+        self._parts.orders.cancel_ended(stuck)
+
     def _clear_queue(self, rows: dict[str, SlurmJob], asked_at: float) -> None:
         unwanted = self._unwanted(rows)
         self._parts.orders.cancel(unwanted)
         if not unwanted:
             self._parts.orders.errands.add(partial(self._parts.leftovers.none_at, asked_at))
-        if not self._parts.attempts and not unwanted:
+        if not self._parts.attempts and not unwanted and not self._parts.finished:
             self._parts.questions.rest()
 
     def _unwanted(self, rows: dict[str, SlurmJob]) -> list[str]:
@@ -236,12 +259,15 @@ class ClaimWatch:
     def take(self, readings: list[ClaimReading]) -> None:
         for reading in readings:
             attempt = self._parts.attempts.get(reading.key)
-            if attempt is None:
-                self._parts.records.discard(reading.key)
-            else:
+            if attempt is not None:
                 attempt.asked = reading.asked or attempt.asked
                 attempt.asking = False
                 self._compare(attempt, reading)
+            elif reading.ended:
+                self._parts.finished.setdefault(reading.key, Finished(time.monotonic()))
+                self._parts.questions.poke()
+            elif reading.key not in self._parts.finished:
+                self._parts.records.discard(reading.key)
 
     def _compare(self, attempt: BatchAttempt, reading: ClaimReading) -> None:
         if reading.begun is not None:
