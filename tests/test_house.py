@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from support.house import PACKAGE, Arrow, arrows, defines, imports
+from support.house import PACKAGE, Arrow, arrows, defines, imports, sources
 
 _BOTTOM = ("core", "process")
 _MIDDLE = (*_BOTTOM, "views", "engines", "gpus", "sources", "logs", "python.user_code")
@@ -71,6 +71,18 @@ def test_a_forbidden_import_is_named_with_both_its_ends() -> None:
     (imported,) = imports("gputui.core.job", tree)
     sentence = _forbidden(Arrow("gputui.core.job", imported))
     assert sentence == "gputui.core.job imports gputui.session.owner.owner.Owner: core may import only itself"
+
+
+def test_no_handler_calls_the_same_handler_of_its_base_class() -> None:
+    """Textual calls the handlers of all base classes itself, so that one would run twice; `on_event` is not one."""
+    twice = [
+        f"{module}:{node.lineno} super().{node.attr}"
+        for module, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.lstrip("_").startswith("on_") and node.attr != "on_event"
+        and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "super"
+    ]  # fmt: skip
+    assert not twice, "\n".join(twice)
 
 
 def test_every_module_is_in_a_room_whose_arrows_are_known() -> None:

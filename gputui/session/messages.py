@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.events import Edit, Mode, PauseKind, Refusal, Rerun, Settings, UserCommand
+from gputui.core.events import Edit, JobCommand, Mode, PauseKind, Refusal, Rerun, Settings, UserCommand
 from gputui.core.job import EngineName, Job, JobId, JobSpec, StateName
 from gputui.core.parameters import following
 
@@ -329,17 +329,28 @@ class ReceivedReply(msgspec.Struct, frozen=True):
 
 
 class Commands(OwnerRequest[list[Outcome]], frozen=True, tag="commands"):
-    """Any number of commands, each carried out or refused on its own."""
+    """Any number of commands, each carried out or refused on its own.
+
+    When one about a job is refused, so are the later ones about that job: an edit that was meant for a rerun.
+    """
 
     events: tuple[UserCommand, ...]
     environment: dict[str, str] | None = None
 
     def __call__(self, act: Act) -> list[Outcome]:
         digest = act.keep_environment(self.environment) if self.environment is not None else None
-        return [self._one(act, _following(act, _with_environment(event, digest))) for event in self.events]
+        outcomes: list[Outcome] = []
+        refused: dict[JobId, Outcome] = {}
+        for event in self.events:
+            job = event.job if isinstance(event, JobCommand) else None
+            known = refused.get(job) if job is not None else None
+            outcome = known or self._one(act, _following(act, _with_environment(event, digest)), job)
+            if job is not None and outcome.refused is not None:
+                refused[job] = outcome
+            outcomes.append(outcome)
+        return outcomes
 
-    def _one(self, act: Act, event: UserCommand) -> Outcome:
-        job = getattr(event, "job", None)
+    def _one(self, act: Act, event: UserCommand, job: JobId | None) -> Outcome:
         try:
             act.handle(event)
         except Refusal as refusal:

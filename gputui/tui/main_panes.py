@@ -22,6 +22,7 @@ from gputui.session.control.answers import pid_of
 from gputui.session.saved_state import keep_order, kept_order
 from gputui.tui.actions.devices import ask_which
 from gputui.tui.actions.offered import offered
+from gputui.tui.dialogs.device import DeviceScreen
 from gputui.tui.gpus.pane import rows_wanted
 from gputui.tui.log.pane import AttemptLog, JobLog, submission_note
 from gputui.tui.log.view import number_after
@@ -363,8 +364,16 @@ class Painter:
         self._paint_around()
         if main.table.cursor in changed:
             main.logs.show()
-        for view in main.views:
-            view.paint()
+        for view in main.open_views:
+            if view.is_mounted:
+                view.paint()
+        self._renew_device_dialog()
+
+    def _renew_device_dialog(self) -> None:
+        main, screen = self._main, self._main.app.screen
+        if isinstance(screen, DeviceScreen) and screen.is_mounted:
+            snapshot = main.snapshot if main.bridge.has_session else None
+            screen.show(main.bridge.picture, snapshot, main.short_name, main.now())
 
     def reset(self) -> None:
         """All anew."""

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets._toast import ToastRack
 
-from gputui.core.events import UserCommand
+from gputui.core.events import JobCommand, UserCommand
 from gputui.core.job import Job, JobId
 from gputui.core.parameter_columns import Parameters
 from gputui.core.snapshot import Snapshot
@@ -74,8 +74,6 @@ class MainScreen(Screen[None]):
         self.asks_which_gpus = False
         """Once the cards are seen, and if others are on some: neither a flag nor the settings named any."""
         self.acts = dict(ACTS)
-        self.views: list[FullView] = []
-        """Those that are open over this screen, the uppermost last."""
         self.on_leave: Callable[[Way], None] = lambda way: None
         self.on_alert: Callable[[str], None] = lambda message: None
         """Called for what the user may want to hear of from another window."""
@@ -119,33 +117,53 @@ class MainScreen(Screen[None]):
     def pane(self) -> Pane:
         return self.places.focus
 
+    @property
+    def open_views(self) -> list[FullView]:
+        """The full views over this screen, the uppermost last: as the app's own stack of screens has them."""
+        return [screen for screen in self.app.screen_stack if isinstance(screen, FullView)]
+
+    @property
+    def cards_chosen(self) -> bool:
+        """The keys go to the cards, not to a view or the queue."""
+        return self.pane is Pane.GPUS and not self.open_views
+
     def chosen(self) -> list[Job]:
-        """What an action applies to: the view that is open says it, or else the queue."""
-        jobs = self.views[-1].chosen() if self.views else None
-        return self.table.chosen() if jobs is None else jobs
+        """The jobs that an action applies to: those under the cursor, or else the marked jobs of the queue."""
+        if self.open_views or self.cards_chosen:
+            return self._under_cursor()
+        return self.table.chosen()
 
     def job_under_cursor(self) -> Job | None:
-        jobs = self.views[-1].chosen() if self.views else None
-        if jobs is None:
-            jobs = [self.snapshot[self.table.cursor]] if self.table.cursor is not None else []
+        jobs = self._under_cursor()
         if not jobs:
             self.say("there is no job here")
         return jobs[0] if jobs else None
 
+    def _under_cursor(self) -> list[Job]:
+        """In the uppermost view, among the cards, or in the queue."""
+        if views := self.open_views:
+            return views[-1].chosen()
+        if self.cards_chosen:
+            device = self.gpus.device
+            return [self.snapshot[job] for job in device.jobs if job in self.snapshot] if device is not None else []
+        cursor = self.table.cursor
+        return [self.snapshot[cursor]] if cursor is not None and cursor in self.snapshot else []
+
     def send(self, events: Sequence[UserCommand], done: str = "", *, keeps_marks: bool = False) -> None:
         """Each is carried out or refused; refusals are said, and so is success when it cannot be seen.
 
-        `keeps_marks`: the same key may well be pressed again for the same jobs, or it was not about them.
+        Marks are removed when marked jobs were acted on, unless `keeps_marks`: the same key may well be pressed again.
         """
 
         def answered(outcomes: list[Outcome]) -> None:
-            refused = [outcome.refused for outcome in outcomes if outcome.refused is not None]
+            refused = list(dict.fromkeys(outcome.refused for outcome in outcomes if outcome.refused is not None))
             if refused:
                 more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
                 self.say(refused[0] + more, grave=True)
             elif done:
                 self.say(done)
-            if not keeps_marks:
+            acted_on = {event.job for event in events if isinstance(event, JobCommand)}
+            if not keeps_marks and acted_on & self.table.marks:
                 self.table.clear_marks()
             self.paint()
 

@@ -60,6 +60,7 @@ async def test_without_marks_the_best_are_shown_and_a_curve_can_be_taken_away(st
     assert view.jobs == [0, 2, 3, 4, 5]
     await stage.press("x")
     await stage.shows("by time")
+    await stage.until(lambda: set(view.jobs) <= set(view._curves), "their points are there")
     await stage.press("m")
     await stage.until(lambda: view.metric == "acc", "the next metric")
     await stage.press("escape")

@@ -18,7 +18,7 @@ class Listed(FullView):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage.main, "F", "Listed")
         self.text = Static(markup=False)
-        self.subject: list[Job] | None = None
+        self.subject: list[Job] = []
 
     def body(self) -> ComposeResult:
         yield self.text
@@ -29,7 +29,7 @@ class Listed(FullView):
     def offers(self) -> OfferedKeys:
         return OfferedKeys([offer("kill")], always=ALWAYS)
 
-    def chosen(self) -> list[Job] | None:
+    def chosen(self) -> list[Job]:
         return self.subject
 
 
@@ -67,7 +67,7 @@ async def test_escape_q_and_ctrl_c_go_back_and_leave_nothing(stage: Stage) -> No
         await opened(stage)
         await stage.press(key)
         await stage.back_on_main()
-        assert stage.main.views == []
+        assert stage.main.open_views == []
 
 
 @on_stage()

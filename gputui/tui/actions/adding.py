@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from textual.screen import ModalScreen
 
 from gputui.core.events import Edit
 from gputui.core.job import Job, JobSpec, Request, Waiting, predicate
@@ -151,6 +152,9 @@ def _plan(main: MainScreen, contents: Reread) -> None:
 def _ask(main: MainScreen, plan: ReloadPlan) -> None:
     if plan.nothing:
         main.say("the files say nothing new")
+        return
+    if isinstance(main.app.screen, ModalScreen):  # it took a while: the keys are for another question now
+        main.say("the files were read: ^r asks again what to do about their changes")
         return
     choices = [Choice("all", "y", "apply all of it")]
     if plan.removes() and plan.load():

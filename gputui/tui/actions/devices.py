@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputui.core.amounts import counted
 from gputui.core.events import SetLanes, UserCommand
+from gputui.core.job import Job
 from gputui.core.lanes import DeviceKind
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.session.devices.lane_changes import drain, enable, kill_leftovers, killed, requeued, stoppable, title
@@ -52,10 +53,12 @@ def show_device(main: MainScreen) -> None:
         return
     snapshot = main.snapshot if main.bridge.has_session else None
     screen = DeviceScreen(device, main.bridge.picture, snapshot, main.short_name, main.now(), read_only=main.read_only)
-    main.ask(screen, lambda choice: _chosen(main, device, choice))
+    main.ask(screen, lambda choice: _chosen(main, screen, choice))
 
 
-def _chosen(main: MainScreen, device: DevicePicture, choice: DeviceChoice | None) -> None:
+def _chosen(main: MainScreen, screen: DeviceScreen, choice: DeviceChoice | None) -> None:
+    """About the device and its jobs as the dialog showed them last."""
+    device, snapshot = screen.device, screen.snapshot or main.snapshot
     match choice:
         case DeviceChoice.DRAIN:
             _do(main, lambda owner: drain(owner, device))
@@ -64,14 +67,20 @@ def _chosen(main: MainScreen, device: DevicePicture, choice: DeviceChoice | None
         case DeviceChoice.KILL_LEFTOVERS:
             _do(main, lambda owner: kill_leftovers(owner, device))
         case DeviceChoice.REQUEUE:
-            words = restarts(main, stoppable(device, main.snapshot))
-            _sure(main, device, "Requeue what runs on", requeued(device, main.snapshot), words)
+            jobs = stoppable(device, snapshot)
+            _sure(main, device, jobs, "Requeue what runs on", requeued(device, snapshot), restarts(main, jobs))
         case DeviceChoice.KILL:
-            _sure(main, device, "Kill what runs on", killed(device, main.snapshot))
+            _sure(main, device, stoppable(device, snapshot), "Kill what runs on", killed(device, snapshot))
 
 
-def _sure(main: MainScreen, device: DevicePicture, what: str, events: tuple[UserCommand, ...], words: str = "") -> None:
-    jobs = stoppable(device, main.snapshot)
+def _sure(
+    main: MainScreen,
+    device: DevicePicture,
+    jobs: list[Job],
+    what: str,
+    events: tuple[UserCommand, ...],
+    words: str = "",
+) -> None:
     lines = [
         f"  #{job.id}  {main.names.of(job)}   {stake(main.now() - job.active.since)}"
         for job in jobs

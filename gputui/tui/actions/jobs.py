@@ -36,7 +36,6 @@ from gputui.core.job import (
     Waiting,
 )
 from gputui.tui.dialogs.ask import Ask, Choice
-from gputui.tui.layout import Pane
 from gputui.tui.queue.row_facts import clock, stake
 from gputui.views.status import is_wanted, next_in_line
 
@@ -52,26 +51,20 @@ Make = Callable[[Job, Seen], UserCommand | None]
 
 
 def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "", *, keeps_marks: bool = False) -> None:
-    """One command for each job, with what was painted of it."""
+    """One command for each of the jobs, with the attempt and state that they had when they were chosen."""
     events = [event for job in jobs if (event := make(job, main.table.seen(job))) is not None]
     main.send(events, done, keeps_marks=keeps_marks)
 
 
 def _chosen(main: MainScreen, fits: Callable[[Job], bool], otherwise: str) -> list[Job]:
     """The jobs of those chosen that the action applies to; a sentence when there is none."""
-    jobs = _on_card(main) if main.pane is Pane.GPUS and not main.views else main.chosen()
+    jobs = main.chosen()
     fitting = [job for job in jobs if fits(job)]
     if jobs and not fitting:
         main.say(otherwise if len(jobs) > 1 else f"#{jobs[0].id} {otherwise}", grave=True)
     elif not jobs:
         main.say("there is no job here")
     return fitting
-
-
-def _on_card(main: MainScreen) -> list[Job]:
-    """Among the cards, what runs on the one under the cursor: the row in the queue is not what one looks at."""
-    device = main.gpus.device
-    return [main.snapshot[job] for job in device.jobs if job in main.snapshot] if device is not None else []
 
 
 def _listed(main: MainScreen, jobs: list[Job]) -> str:
@@ -105,7 +98,11 @@ def _stake(job: Job, now: float) -> str:
 
 
 def _how_many(jobs: list[Job], what: str) -> str:
-    return f"{what} #{jobs[0].id}?" if len(jobs) == 1 else f"{what} {len(jobs):,} jobs?"
+    return f"{what} {_named(jobs)}?"
+
+
+def _named(jobs: list[Job]) -> str:
+    return f"#{jobs[0].id}" if len(jobs) == 1 else f"{len(jobs):,} jobs"
 
 
 def kill(main: MainScreen) -> None:
@@ -139,7 +136,7 @@ def _ways_to_kill(jobs: list[Job], grace: float) -> list[Choice]:
 
 def _countdown(main: MainScreen, jobs: list[Job]) -> str:
     """How long those that are being stopped have left."""
-    newest = [main.snapshot[job.id] for job in jobs]
+    newest = [main.snapshot[job.id] for job in jobs if job.id in main.snapshot]
     stopping = [job.state for job in newest if isinstance(job.state, Stopping)]
     if not stopping:
         return ""
@@ -149,7 +146,7 @@ def _countdown(main: MainScreen, jobs: list[Job]) -> str:
 
 def _still(main: MainScreen, job: Job, seen: Seen) -> Seen:
     """A job that went from running to stopping while the question stood is still the one that was meant."""
-    newest = main.snapshot[job.id]
+    newest = main.snapshot[job.id] if job.id in main.snapshot else job  # noqa: SIM401  # it has no get
     return Seen(seen.attempt, newest.state.name) if isinstance(newest.state, Active) else seen
 
 
@@ -157,11 +154,15 @@ def suspend(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
     standing = [job for job in jobs if isinstance(job.state, Suspended)]
     if standing:
-        _each(main, standing, lambda job, seen: Continue(job=job.id, seen=seen), "goes on")
+        _each(main, standing, lambda job, seen: Continue(job=job.id, seen=seen), f"continued {_named(standing)}")
     elif jobs:
         words = "It stands still until S is pressed again. Its GPU memory stays taken."
         choice = Choice("yes", "S", "suspend", also=("y",))
-        _confirm(main, "Suspend", jobs, words, choice, lambda job, seen: Suspend(job=job.id, seen=seen), "suspended")
+        _confirm(main, "Suspend", jobs, words, choice, _suspend, f"suspended {_named(jobs)}")
+
+
+def _suspend(job: Job, seen: Seen) -> UserCommand:
+    return Suspend(job=job.id, seen=seen)
 
 
 def requeue(main: MainScreen) -> None:
@@ -169,7 +170,7 @@ def requeue(main: MainScreen) -> None:
     if jobs:
         words = "Ended with grace; waits again at its place. Its checkpoint folder stays the same."
         choice = Choice("yes", "B", "requeue", also=("y",))
-        _confirm(main, "Requeue", jobs, words + restarts(main, jobs), choice, _requeue, "requeued")
+        _confirm(main, "Requeue", jobs, words + restarts(main, jobs), choice, _requeue, f"requeued {_named(jobs)}")
 
 
 def restarts(main: MainScreen, jobs: list[Job]) -> str:
@@ -187,13 +188,15 @@ def _requeue(job: Job, seen: Seen) -> UserCommand:
 
 def rerun(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B requeues a running job")
-    done = "queued again, in the environment it had"
+    if not jobs:
+        return
+    done = f"{_named(jobs)} queued again in the same environment"
     if any(isinstance(job.state, Succeeded) for job in jobs):
         words = "It succeeded. A new attempt is made; nothing of the old one is overwritten."
         _confirm(main, "Run again", jobs, words, Choice("yes", "y", "run it again", also=("r",)), _rerun, done)
     else:
         first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
-        sentence = done + order_told(main.snapshot, jobs) if jobs else done
+        sentence = done + order_told(main.snapshot, jobs)
         main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], sentence)
 
 
@@ -205,15 +208,18 @@ def hold(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Waiting), "does not wait")
     held = [job for job in jobs if isinstance(job.state, Held)]
     if held:
-        _each(main, held, lambda job, seen: Release(job=job.id, seen=seen), "released")
+        _each(main, held, lambda job, seen: Release(job=job.id, seen=seen), f"released {_named(held)}")
     elif jobs:
-        _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), "held")
+        _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), f"held {_named(jobs)}")
 
 
 def tell_me(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended: there is nothing left to tell")
+    if not jobs:
+        return
     wanted = any(not is_wanted(job) for job in jobs)
-    done = "you are told when it ends: the bell, and notify of your settings" if wanted else "its end is told no more"
+    when = f"when {_named(jobs)} {'ends' if len(jobs) == 1 else 'end'}"
+    done = f"you will be notified {when} (bell, and notify of your settings)" if wanted else f"no notification {when}"
     _each(main, jobs, lambda job, seen: Notify(job=job.id, seen=seen, wanted=wanted), done, keeps_marks=True)
 
 
@@ -222,7 +228,11 @@ def remove(main: MainScreen) -> None:
     if jobs:
         words = "Taken off the list. All files stay."
         choice = Choice("yes", "y", "remove from the list", also=("D", "delete"))
-        _confirm(main, "Remove", jobs, words, choice, lambda job, seen: Remove(job=job.id, seen=seen), "removed")
+        _confirm(main, "Remove", jobs, words, choice, _remove, f"removed {_named(jobs)}")
+
+
+def _remove(job: Job, seen: Seen) -> UserCommand:
+    return Remove(job=job.id, seen=seen)
 
 
 def priority_up(main: MainScreen) -> None:

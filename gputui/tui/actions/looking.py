@@ -106,7 +106,9 @@ def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> Non
         main.app.pop_screen()
     if not main.table.move_to(job):  # hidden by the tab or the filter
         main.table.set_view(filter=Filter(), tab=Tab.ALL)
-        main.table.move_to(job)
+        if not main.table.move_to(job):
+            main.say(f"#{job} was removed from the list: its log is not shown here")
+            return
     main.places.zoomed = Pane.LOG
     _go_to(main, Pane.LOG)
     main.logs.show()
@@ -170,12 +172,12 @@ def sort(main: MainScreen) -> None:
 
 
 def details(main: MainScreen) -> None:
-    if main.pane is Pane.GPUS:
+    if main.cards_chosen:
         from .devices import show_device
 
         show_device(main)
         return
-    if not main.views and main.table.on_fold:
+    if not main.open_views and main.table.on_fold:
         main.table.set_view(tab=Tab.ACTIVE)
         return
     job = main.job_under_cursor()

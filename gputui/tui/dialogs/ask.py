@@ -10,6 +10,7 @@ from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Key
@@ -22,6 +23,19 @@ from textual.widgets.selection_list import Selection
 from gputui.logs.plain import plain
 from gputui.tui.action_table import ACTIONS, Part
 from gputui.tui.queue.row_facts import cut
+
+# ---- The base of all dialogs ----
+
+
+Answer = TypeVar("Answer")
+
+
+class Dialog(ModalScreen[Answer]):
+    """Answers once: of two clicks that came together, the second would close what is below it."""
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+
 
 # ---- A question with a few answers, each with its key ----
 
@@ -37,7 +51,7 @@ class Choice:
     """Further keys with the same meaning."""
 
 
-class Ask(ModalScreen[str | None]):
+class Ask(Dialog[str | None]):
     """Answers with a choice's value, or None."""
 
     AUTO_FOCUS = "OptionList"
@@ -133,7 +147,7 @@ class Boxes(SelectionList[str]):
         return Strip([Segment("[x] " if picked else "[ ] ", style), *line])
 
 
-class Pick(ModalScreen[list[str] | None]):
+class Pick(Dialog[list[str] | None]):
     """Answers with the values that were picked, or None."""
 
     AUTO_FOCUS = "SelectionList"
@@ -189,10 +203,7 @@ class Pick(ModalScreen[list[str] | None]):
 # ---- A dialog with a text that may be longer than its room ----
 
 
-Answer = TypeVar("Answer")
-
-
-class Paged(ModalScreen[Answer]):
+class Paged(Dialog[Answer]):
     """`page` is what moves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -12,7 +12,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
@@ -25,6 +24,8 @@ from gputui.tui.chrome import BandPart, band_line
 from gputui.tui.queue.columns import QueueColumn
 from gputui.tui.queue.rows import QUEUE_ORDER
 from gputui.tui.theme import palette_of
+
+from .ask import Dialog
 
 # ---- The line that asks by which column to sort ----
 
@@ -72,7 +73,7 @@ class _Letters(Widget):
         return band_line(parts, [("again: reversed", palette.past)], self.size.width, palette, palette.header)
 
 
-class SortPrompt(ModalScreen[str | None]):
+class SortPrompt(Dialog[str | None]):
     """Answers with the order; any other key goes back."""
 
     DEFAULT_CSS = "SortPrompt { background: transparent; }"
@@ -102,7 +103,7 @@ CURVES = "\0curves"
 WAYS = {Direction.DOWN: "down is good", Direction.UP: "up is good", Direction.UNKNOWN: ""}
 
 
-class MetricChooser(ModalScreen[str | None]):
+class MetricChooser(Dialog[str | None]):
     """Answers with a metric's name, or `CURVES`."""
 
     AUTO_FOCUS = "OptionList"

@@ -77,6 +77,16 @@ class DeviceScreen(Paged[DeviceChoice | None]):
     def on_mount(self) -> None:
         self._draw()
 
+    @property
+    def device(self) -> DevicePicture:
+        """As it is shown."""
+        return self._device
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """As it is shown; None: there is no session."""
+        return self._view.snapshot
+
     def show(
         self, picture: DevicesPicture, snapshot: Snapshot | None, name_of: Callable[[JobId], str], now: float
     ) -> None:

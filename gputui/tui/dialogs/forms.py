@@ -15,7 +15,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
 from gputui.core.amounts import counted
@@ -27,6 +26,8 @@ from gputui.sources.source import BadInput, changed_spec, settings_of
 from gputui.sources.sweep import Sampling, Sweep, range_values, values_of, with_field
 from gputui.sources.values import BadValue
 
+from .ask import Dialog
+
 # ---- A sweep from the screen ----
 
 
@@ -36,7 +37,7 @@ RANGE_SIGNS = ("log:", "lin:")
 MODES = {"grid": "all combinations, in order", "shuffled": "all combinations, in random order"}
 
 
-class SweepForm(ModalScreen[Sweep | None]):
+class SweepForm(Dialog[Sweep | None]):
     AUTO_FOCUS = "#pattern"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -285,7 +286,7 @@ def _inputs(texts: dict[str, str], history: list[str]) -> dict[str, Input]:
     return inputs
 
 
-class JobForm(ModalScreen[JobSpec | None]):
+class JobForm(Dialog[JobSpec | None]):
     AUTO_FOCUS = "#field-command"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),

@@ -14,12 +14,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gputui.core.job import CrashKind, Job, JobId, JobSpec
 from gputui.core.parameters import given
 from gputui.logs.plain import plain
+
+from .ask import Dialog
 
 # ---- Search and replace over the commands of several jobs ----
 
@@ -120,7 +121,7 @@ BEFORE = 24
 """Characters shown before what changes."""
 
 
-class ReplaceForm(ModalScreen[dict[JobId, JobSpec] | None]):
+class ReplaceForm(Dialog[dict[JobId, JobSpec] | None]):
     """Answers with the jobs that change and what they become."""
 
     AUTO_FOCUS = "#instead"

@@ -127,7 +127,6 @@ class QueueTable(PaintedRows):
         self._resorting = Resorting(self)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._settle_cursor()
 
     # What others ask

@@ -69,9 +69,9 @@ class FullView(Screen[None]):
         """What the footer says."""
         return OfferedKeys(always=ALWAYS)
 
-    def chosen(self) -> list[Job] | None:
-        """The jobs that an action of the main screen applies to; None: those chosen there."""
-        return None
+    def chosen(self) -> list[Job]:
+        """The jobs that an action of the main screen applies to."""
+        return []
 
     # What it can use
 
@@ -91,7 +91,9 @@ class FullView(Screen[None]):
         self.footer.show(allowed(self.offers(), read_only=self.main.read_only), self.main.changed_keys)
 
     def go_back(self) -> None:
-        self.dismiss(None)
+        """Not when something else is on top: `dismiss` closes the uppermost screen, whichever that is."""
+        if self.app.screen is self:
+            self.dismiss(None)
 
     # What Textual calls
 
@@ -102,11 +104,8 @@ class FullView(Screen[None]):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.main.views.append(self)
+        """Textual calls this besides a subclass's own `on_mount`, which must not call it too."""
         self.call_after_refresh(self.paint)
-
-    def on_unmount(self) -> None:
-        self.main.views.remove(self)
 
     @on(Resize)
     def _resized(self) -> None:

@@ -235,6 +235,8 @@ class CurvesView(FullView):
         self.metric = metric
         self.by_time = False
         self.cursor = 0
+        self._job: JobId | None = None
+        """The job under the cursor, which stays on it when a better one comes before it."""
         self._which_jobs = which_jobs
         self._curves: dict[JobId, tuple[Curve, ...]] = {}
         self._parameters: Parameters | None = None
@@ -245,7 +247,7 @@ class CurvesView(FullView):
         yield self.chart
         yield self.table
 
-    def on_mount(self) -> None:  # Textual calls the one of the base too
+    def on_mount(self) -> None:
         self.ask()
 
     def ask(self) -> None:
@@ -266,7 +268,7 @@ class CurvesView(FullView):
                 self.main.bridge.curves(job, None, lambda curves, job=job: self._found(job, curves))  # type: ignore[misc]
         palette = palette_of(self.app.theme)
         rows, by_time = self.rows(), self._by_time()
-        self.cursor = max(0, min(self.cursor, len(rows) - 1))
+        self._settle(rows)
         x_name = "time" if by_time else "step"
         about = f"  of {self._which_jobs}, by {x_name}"
         left = [("   ", palette.text), (plain(self.metric), palette.best), (about, palette.past)]
@@ -275,6 +277,11 @@ class CurvesView(FullView):
         self.table.styles.height = len(table)
         self.table.show(table)
         self._show_chart(rows, by_time)
+
+    def _settle(self, rows: list[CurveRow]) -> None:
+        jobs = [row.job.id for row in rows]
+        self.cursor = jobs.index(self._job) if self._job in jobs else max(0, min(self.cursor, len(jobs) - 1))
+        self._job = jobs[self.cursor] if jobs else None
 
     def _show_chart(self, rows: list[CurveRow], by_time: bool) -> None:
         palette = palette_of(self.app.theme)
@@ -336,12 +343,14 @@ class CurvesView(FullView):
         row = [offer("details"), offer("unmark_curve"), offer("next_metric")]
         return OfferedKeys([*row, ("x_axis", "By step" if self.by_time else "By time")], always=ALWAYS)
 
-    def chosen(self) -> list[Job] | None:
-        rows = self.rows()
-        return [rows[self.cursor].job] if self.cursor < len(rows) else []
+    def chosen(self) -> list[Job]:
+        return [self.snapshot[self._job]] if self._job is not None and self._job in self.snapshot else []
 
     def action_move(self, by: int) -> None:
-        self.cursor = max(0, min(self.cursor + by, len(self.jobs) - 1))
+        self._go(self.cursor + by)
+
+    def _go(self, row: int) -> None:
+        self.cursor, self._job = row, None
         self.paint()
 
     def act_unmark_curve(self) -> None:
@@ -370,5 +379,4 @@ class CurvesView(FullView):
     @on(ViewRows.RowClicked)
     def _row_clicked(self, event: ViewRows.RowClicked) -> None:
         if isinstance(event.value, int):
-            self.cursor = event.value
-            self.paint()
+            self._go(event.value)

@@ -285,7 +285,7 @@ class DetailsView(FullView):
         more += [offer("details_metric")] if len(metric_names(self.curves, None)) > CURVES_AT_ONCE else []
         return OfferedKeys(row, more, always=ALWAYS)
 
-    def chosen(self) -> list[Job] | None:
+    def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job in self.snapshot else []
 
     def action_step(self, by: int) -> None:

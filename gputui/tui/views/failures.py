@@ -183,7 +183,6 @@ class FailuresView(FullView):
             yield self.crash
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._read_on()
 
     def _read_on(self) -> None:
@@ -306,7 +305,7 @@ class FailuresView(FullView):
         """The waiting jobs that share what the kind shares, and are not held."""
         return self._outlook.alike(self.snapshot, self.group, fresh=fresh)
 
-    def chosen(self) -> list[Job] | None:
+    def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job is not None and self.job in self.snapshot else []
 
     def picked(self) -> list[Job]:

@@ -450,8 +450,14 @@ class TailDiffView(FullView):
     def body(self) -> ComposeResult:
         yield self.diff
 
+    def chosen(self) -> list[Job]:
+        return [self.snapshot[self._job]] if self._job in self.snapshot else []
+
     def renew(self) -> None:
         palette = palette_of(self.app.theme)
+        if self._job not in self.snapshot:
+            self.go_back()
+            return
         job = self.snapshot[self._job]
         title = f"   #{job.id} {plain(self.main.names.of(job))}: the ends of attempts {self._earlier} and {self._later}"
         self.band.show([(title, palette.past)])

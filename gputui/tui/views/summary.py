@@ -103,7 +103,7 @@ class SummaryOccasion:
 
     def _nothing_else_is_open(self) -> bool:
         main = self._main
-        return main.app.screen is main and not main.views and not main.filter_bar.display
+        return main.app.screen is main and not main.filter_bar.display
 
     def open(self) -> None:
 
@@ -498,6 +498,8 @@ class SummaryView(FullView):
         self.app.call_from_thread(self._summed_up, summary, common, time.monotonic() - began)
 
     def _summed_up(self, summary: Summary, common: str, seconds: float) -> None:
+        job, best = self.job, [row.job for row in summary.best]
+        self._cursor = best.index(job) if job in best else self._cursor
         self.told, self._common, self._at_work = summary, common, False
         self._busy_until = time.monotonic() + seconds * AGAIN
         self._show()
@@ -518,7 +520,7 @@ class SummaryView(FullView):
         best = self.told.best if self.told is not None else ()
         return best[min(self._cursor, len(best) - 1)].job if best else None
 
-    def chosen(self) -> list[Job] | None:
+    def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job is not None and self.job in self.snapshot else []
 
     def offers(self) -> OfferedKeys:

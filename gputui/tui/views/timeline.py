@@ -113,7 +113,6 @@ class TimelineView(FullView):
         yield self.chart
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.chart.focus()
         self._read_on()
 
@@ -209,7 +208,7 @@ class TimelineView(FullView):
 
     # The cursor
 
-    def chosen(self) -> list[Job] | None:
+    def chosen(self) -> list[Job]:
         bar = self._bar
         return [self.snapshot[bar.job]] if bar is not None and bar.job in self.snapshot else []
 
