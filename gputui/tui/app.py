@@ -97,6 +97,7 @@ class GputuiApp(TerminalApp[Way]):
 
     def on_mount(self) -> None:  # Textual calls the one of every base class by itself
         self.main.on_leave = self.leave
+        self.main.idle_for = lambda: self.idle_for
         if self.setup.bell:
             self.main.on_alert = self.call_user
         self.bridge.on_dismissed = lambda: self.leave(Way.STOP)

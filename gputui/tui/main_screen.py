@@ -79,6 +79,8 @@ class MainScreen(Screen[None]):
         """Called for what the user may want to hear of from another window."""
         self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
         self.environment: Callable[[], dict[str, str]] = dict
+        self.idle_for: Callable[[], float] = lambda: 0.0
+        """Seconds since the user last did anything."""
 
     def compose(self) -> ComposeResult:
         yield self.status

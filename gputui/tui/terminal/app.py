@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import ClassVar
@@ -69,6 +70,7 @@ class TerminalApp(CellDiffApp[ReturnType]):
         self.cell_diff = cell_diff
         self._shadow = Shadow()
         self._signals: Signals | None = None
+        self._last_input = time.monotonic()
         self._last_line = Sanitize()  # one object, since strips remember what a filter made of them
         few = colours is not Colours.MANY
         super().__init__(driver_class, css_path, watch_css, True if few else ansi_color)
@@ -104,6 +106,11 @@ class TerminalApp(CellDiffApp[ReturnType]):
 
     # Keys
 
+    @property
+    def idle_for(self) -> float:
+        """Seconds since the user last pressed a key, pasted or used the mouse; at first, since the start."""
+        return time.monotonic() - self._last_input
+
     def action_interrupt(self) -> None:
         self.asked_to_leave(signal.SIGINT)
 
@@ -129,6 +136,8 @@ class TerminalApp(CellDiffApp[ReturnType]):
         return [*super().get_line_filters(), self._last_line]
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent | events.Paste):
+            self._last_input = time.monotonic()
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self._keys.take(event)
         else:

@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 
 
 AWAY = 3600.0
-"""Seconds after which somebody has been away."""
+"""Seconds without a key or the mouse after which the user has been away."""
 STILL = 10.0
-"""Seconds without a key after which nobody is in the middle of something."""
+"""Seconds without a key or the mouse after which the user is not in the middle of something."""
 NOTE_EVERY = 30.0
 
 
 class SummaryOccasion:
-    """Looks once a second."""
+    """Opens the summary by itself when the last job has ended, and when the user comes back. Looks once a second."""
 
     def __init__(self, main: MainScreen) -> None:
         self._main = main
         self._root: str | None = None
         self._left: float | None = None
         """When the user last looked, before this time."""
-        self._was_silent = 0.0
+        self._was_idle = 0.0
         self._ran = False
-        """Something ran since the summary was last shown by itself."""
+        """Something ran since the summary was last shown by itself, or offered to a user who was there."""
         self._noted = 0.0
 
     @property
@@ -67,46 +67,51 @@ class SummaryOccasion:
         main = self._main
         if main.bridge.owner is None or main.bridge.root is None:
             return
-        now, silent = main.now(), float(main.bridge.presence().get("silent_for", 0.0))
+        now, idle = main.now(), main.idle_for()
         private = main.bridge.owner.paths.private
         if main.bridge.root != self._root:
             self._root = main.bridge.root
-            self._come_back(screen_seen_at(private), now, main.bridge.snapshot, at_start=True)
-        elif self._was_silent > AWAY > silent:
-            self._come_back(now - self._was_silent, now, main.bridge.snapshot, at_start=False)
-        self._was_silent = silent
-        self._end(main.bridge.snapshot, silent)
-        if silent < NOTE_EVERY and not main.read_only and now - self._noted > NOTE_EVERY:
-            self._noted = now
-            note_screen_seen(private, now)
+            self._come_back(screen_seen_at(private), now, main.bridge.snapshot)
+        elif self._was_idle > AWAY > idle:
+            self._come_back(now - self._was_idle, now, main.bridge.snapshot)
+        self._was_idle = idle
+        self._end(main.bridge.snapshot, now, idle)
+        self._note(private, now - idle)
 
-    def _come_back(self, looked: float | None, now: float, snapshot: Snapshot, *, at_start: bool) -> None:
+    def _note(self, private: str, looked: float) -> None:
+        """When somebody last did something: a screen that nobody looks at says nothing new."""
+        if not self._main.read_only and looked - self._noted > NOTE_EVERY:
+            self._noted = looked
+            note_screen_seen(private, looked)
+
+    def _come_back(self, looked: float | None, now: float, snapshot: Snapshot) -> None:
         if looked is None or now - looked < AWAY or not _ended_since(snapshot, looked):
             return
         self._left = looked
-        if at_start and self._nothing_else_is_open():
+        if isinstance(view := self._main.app.screen, SummaryView):
+            view.tell_since(looked)  # it opened when the last job ended
+        elif self._nothing_else_is_open():
             self.open()
         else:
-            self._main.say(
-                f"while you were away, {duration_words(now - looked)}, jobs ended: = shows what came of them"
-            )
+            self._main.say(f"jobs ended while you were away for {duration_words(now - looked)}: = shows the summary")
 
-    def _end(self, snapshot: Snapshot, silent: float) -> None:
+    def _end(self, snapshot: Snapshot, now: float, idle: float) -> None:
         if snapshot.active:
             self._ran = True
         elif self._ran and standing(snapshot).word is Word.DONE and len(snapshot.jobs) > 1:
-            self._ran = False
-            if self._nothing_else_is_open() and self._main.pane is Pane.QUEUE and silent > STILL:
+            if idle <= STILL:
+                self._ran = False
+                self._main.say("all jobs have ended: = shows the summary")
+            elif self._nothing_else_is_open():
+                self._ran = False
+                self._left = now - idle if idle > AWAY else self._left
                 self.open()
-            else:
-                self._main.say("all jobs have ended: = shows what came of them")
 
     def _nothing_else_is_open(self) -> bool:
         main = self._main
-        return main.app.screen is main and not main.filter_bar.display
+        return main.app.screen is main and not main.filter_bar.display and main.pane is Pane.QUEUE
 
     def open(self) -> None:
-
         self._main.open_view(SummaryView(self._main, self._left))
 
 
@@ -477,6 +482,11 @@ class SummaryView(FullView):
 
     def body(self) -> ComposeResult:
         yield self.rows
+
+    def tell_since(self, left: float) -> None:
+        """The user is back, and left then."""
+        self._left, self._of = left, None
+        self.paint()
 
     def renew(self) -> None:
         snapshot = self.snapshot
