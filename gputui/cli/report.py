@@ -56,7 +56,7 @@ def contents(client: Client, page: str, metric: str = "") -> dict[str, Any]:
         "failures": _failures(summary),
         "curves": _curves(client, summary),
         "bars": _bars(client, [job.id for job in jobs]),
-        "load": _load(client, summary, now),
+        "load": _load(client, summary),
         "devices": _clean(to_builtins(summary.devices)),
     }
 
@@ -184,12 +184,12 @@ def _attempts(job: Job) -> list[dict[str, Any]]:
     return bars
 
 
-def _load(client: Client, summary: Summary, now: float) -> dict[str, Any]:
+def _load(client: Client, summary: Summary) -> dict[str, Any]:
     """Utilisation of every device over the session's time, as far as anybody looked."""
     if summary.began is None:
         return {}
     histories = read_history(Paths(client.root).history)
-    until = summary.ended or now
+    until = summary.until
     seconds = max(1.0, (until - summary.began) / LOAD_COLUMNS)
     loads = {key: between(histories, key, summary.began, seconds, LOAD_COLUMNS) for key in histories.tracks}
     return {

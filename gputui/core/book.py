@@ -158,9 +158,14 @@ class Timers:
     def next(self) -> float | None:
         return self._heap[0][0] if self._heap else None
 
-    def first(self) -> JobId | None:
-        """The job that comes up next, if its moment still holds."""
-        return self._heap[0][1] if self._heap else None
+    def first(self, book: Book) -> JobId | None:
+        """The job that comes up next; entries that no longer hold are dropped on the way."""
+        while self._heap:
+            when, job_id = self._heap[0]
+            if due(book[job_id]) == when and not book[job_id].archived:
+                return job_id
+            heapq.heappop(self._heap)
+        return None
 
     def pop(self, now: float) -> JobId | None:
         """A job whose moment may have come; the caller checks `due`."""

@@ -96,7 +96,7 @@ def awaited(scheduler: Scheduler, now: float) -> str:
     heads = [first for line in book.ready.values() if (first := line.first()) is not None]
     if heads:
         return why(scheduler, book[min(heads).job], now) or ""
-    soonest = book.timers.first()
+    soonest = book.timers.first(book)
     if soonest is not None and isinstance(state := book[soonest].state, Delayed):
         return f"#{soonest} waits: {state.why}"
     held = book.counts[StateName.HELD]

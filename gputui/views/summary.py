@@ -74,8 +74,10 @@ class Summary(Struct, frozen=True):
     waiting: int
     total: int
     began: float | None
+    until: float
+    """The end of the time that the summary covers: when the last attempt ended, or now while something runs."""
     ended: float | None
-    """When the last attempt did; None: something still runs."""
+    """When the last attempt did; None: something still runs, or nothing ever ran."""
     gpu_seconds: float
     devices: tuple[DeviceTime, ...]
     paused: float
@@ -95,7 +97,7 @@ class Summary(Struct, frozen=True):
 
     @property
     def wall(self) -> float:
-        return max(0.0, (self.ended or self.began or 0.0) - (self.began or 0.0))
+        return max(0.0, self.until - self.began) if self.began is not None else 0.0
 
     @property
     def busy(self) -> float | None:
@@ -140,7 +142,8 @@ def summarize(
         waiting=snapshot.waiting,
         total=sum(snapshot.counts.values()),
         began=began,
-        ended=until if began is not None else None,
+        until=until,
+        ended=ended,
         gpu_seconds=sum(seconds * len(gpus) for seconds, gpus in _uses(jobs, until)),
         devices=_devices(snapshot, jobs, began, until),
         paused=_within((span for span in spans if span.kind is SpanKind.PAUSE), began, until),
@@ -420,7 +423,9 @@ def _times(summary: Summary) -> Iterator[str]:
 
 
 def ended_at(summary: Summary, now: float) -> str:
-    """`22:33 – 23:45`."""
-    if summary.began is None or summary.ended is None:
+    """`22:33 – 23:45`; `since 22:33` while something runs."""
+    if summary.began is None:
         return ""
+    if summary.ended is None:
+        return f"since {moment(summary.began, now)}"
     return f"{moment(summary.began, now)} – {moment(summary.ended, now)}"

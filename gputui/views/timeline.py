@@ -184,8 +184,16 @@ class Timeline:
             insort(self.begun, first) if later else self.begun.append(first)
         self._known[job.id] = len(job.attempts)
         if isinstance(job.state, Waiting):
-            place_in_line = queue_key(job)
-            insort(self.waiting, place_in_line) if later else self.waiting.append(place_in_line)
+            self._line_up(queue_key(job), later=later)
+
+    def _line_up(self, key: tuple[float, float, JobId], *, later: bool) -> None:
+        """A job that was held, released or moved there and back is still in its place."""
+        if not later:
+            self.waiting.append(key)
+            return
+        at = bisect_left(self.waiting, key)
+        if at == len(self.waiting) or self.waiting[at] != key:
+            self.waiting.insert(at, key)
 
     # What is asked of it
 

@@ -7,7 +7,20 @@ from msgspec.structs import replace
 from support.core_validate import validate
 from support.core_world import lanes
 
-from gputui.core.events import AddJobs, AttemptEnded, Drain, Event, Exited, Hold, Pause, PauseKind, Spawned, Suspend
+from gputui.core.events import (
+    AddJobs,
+    AttemptEnded,
+    Drain,
+    Event,
+    Exited,
+    Hold,
+    Pause,
+    PauseKind,
+    Remove,
+    SetPriority,
+    Spawned,
+    Suspend,
+)
 from gputui.core.job import JobSpec, Request
 from gputui.core.scheduler import Record, Scheduler
 from gputui.views.status import Standing, Word, awaited, standing
@@ -59,6 +72,13 @@ def test_a_delayed_job_says_why_it_is_delayed() -> None:
     stands = after(AddJobs((again,)), Spawned(job=0, attempt=1, pid=7), failed)
     assert stands.word is Word.WAITING
     assert stands.awaits.startswith("#0 waits: ")
+
+
+@pytest.mark.parametrize("gone", [Hold(job=0), Remove(job=0), SetPriority(job=0, priority=40)])
+def test_the_next_delayed_job_is_told_whatever_became_of_an_earlier_one(gone: Event) -> None:
+    soon, later = (replace(ONE, not_before=NOW + seconds) for seconds in (60, 600))
+    stands = after(AddJobs((soon, later)), gone)
+    assert stands.awaits.startswith("#0" if isinstance(gone, SetPriority) else "#1")
 
 
 def test_a_suspended_job_does_not_run() -> None:

@@ -9,7 +9,21 @@ from msgspec.structs import replace
 from support.operations import operations
 from support.owning import spec
 
-from gputui.core.events import AddJobs, AttemptEnded, Cause, Exited, Mode, PauseKind, SetLanes, Spawned, cause_of
+from gputui.core.events import (
+    AddJobs,
+    AttemptEnded,
+    Cause,
+    Exited,
+    Hold,
+    Mode,
+    Move,
+    MoveTarget,
+    PauseKind,
+    Release,
+    SetLanes,
+    Spawned,
+    cause_of,
+)
 from gputui.core.job import Attempt, Failed, Job, Succeeded
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Scheduler
@@ -180,6 +194,19 @@ def test_what_changed_is_taken_over_without_reading_the_rest() -> None:
     timeline.update(scheduler.snapshot(), {0})
     row = timeline.row(LanePlace("0", 0))
     assert (len(row), row.bar(0)) == (1, Bar(0, 1, ZERO + 1, ZERO + 9, True))
+
+
+def test_a_waiting_job_is_expected_once_however_often_it_was_held_moved_or_changed() -> None:
+    timeline, scheduler = read(job(9, (0, 50, "0", 0)))
+    scheduler.handle(AddJobs(tuple(spec(name) for name in "abcd")), ZERO)
+    scheduler.place(ZERO)
+    timeline.update(scheduler.snapshot(), range(4))
+    moves = Move(job=3, where=MoveTarget.UP), Move(job=3, where=MoveTarget.DOWN)
+    for event in (Hold(job=3), Release(job=3), *moves, Hold(job=3), Release(job=3), *moves):
+        scheduler.handle(event, ZERO + 1)
+        timeline.update(scheduler.snapshot(), {2, 3})
+    made = expected(timeline, scheduler.snapshot(), ZERO + 2, ZERO + 1000, {})
+    assert sorted(each.job for row in made.values() for each in row) == [2, 3]
 
 
 def test_a_picture_of_a_hundred_thousand_attempts_costs_no_more_than_one_of_a_thousand() -> None:
