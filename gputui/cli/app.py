@@ -373,6 +373,8 @@ class AppLoading:
     def _loaded(self, loaded: Loaded) -> None:
         """What failed before is not run again by itself: the user is told which key does it."""
         self._main.paint()
+        if loaded.warning:
+            self._main.say(loaded.warning, grave=True)
         if not loaded.sentence:
             return
         snapshot = self._main.snapshot

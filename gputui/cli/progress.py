@@ -9,12 +9,12 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from gputui.core.amounts import duration_words, moment
+from gputui.core.amounts import duration_words
 from gputui.core.job import Attempt, Ended, EngineName, Job, JobId, Placed, StateName, Succeeded
 from gputui.core.snapshot import Snapshot, rule
 from gputui.logs.plain import plain
 from gputui.session.messages import PausedShown, SchedulerShown
-from gputui.views.status import Word, standing
+from gputui.views.status import Word, outlook_words, standing
 
 from .output import out, say
 
@@ -163,9 +163,7 @@ def progress(snapshot: Snapshot) -> str:
     stands = standing(snapshot)
     parts += [f"{stands.word}: {plain(stands.awaits)}" if stands.awaits else stands.word] if stands.word in TOLD else []
     parts += [snapshot.trouble] if snapshot.trouble else []
-    parts += (
-        [f"done ≈ {moment(snapshot.eta, time.time())}"] if snapshot.eta and snapshot.waiting + snapshot.running else []
-    )
+    parts += outlook_words(snapshot, time.time())
     return " · ".join(parts)
 
 

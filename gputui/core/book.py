@@ -31,6 +31,11 @@ def place_of(job: Job) -> Place:
     return Place(-job.priority, job.position, job.id)
 
 
+def kind_of(job: Job) -> tuple[Request, str]:
+    """Jobs of one kind wait in one line."""
+    return job.request, job.spec.group
+
+
 class Order:
     """Places in ascending order, kept in short blocks so that no operation moves the whole line."""
 
@@ -193,8 +198,8 @@ class Book:
         self.timers = Timers()
         self.counts: Counter[StateName] = Counter()
         self.active: set[JobId] = set()
-        self.waiting_in_group: Counter[str] = Counter()
-        """Held ones apart: they do not start by themselves."""
+        self.waiting_of: Counter[tuple[Request, str]] = Counter()
+        """How many wait with each request of each group. Held ones apart: they do not start by themselves."""
         self.dependents: dict[JobId, list[JobId]] = {}
         self.unmet: dict[JobId, set[JobId]] = {}
         """For each blocked job, the jobs it still waits for."""
@@ -273,7 +278,7 @@ class Book:
         state = job.state
         self.counts[state.name] += 1
         if isinstance(state, Waiting):
-            self.waiting_in_group[job.spec.group] += not isinstance(state, Held)
+            self._count_waiting(job, 1)
             if isinstance(state, Blocked):
                 self.unmet[job.id] = {id for id in job.after if not isinstance(self[id].state, Ended)}
             if not is_in_line:
@@ -292,7 +297,7 @@ class Book:
                 place = place_of(job)
                 waiting.append(place)
                 if isinstance(job.state, Queued):
-                    ready.setdefault((job.request, job.spec.group), []).append(place)
+                    ready.setdefault(kind_of(job), []).append(place)
         self.line.extend(waiting)
         for kind, places in ready.items():
             self.ready.setdefault(kind, Order()).extend(places)
@@ -305,11 +310,19 @@ class Book:
         if isinstance(job.state, Waiting):
             place = place_of(job)
             self.line.remove(place)
-            self.waiting_in_group[job.spec.group] -= not isinstance(job.state, Held)
+            self._count_waiting(job, -1)
             if isinstance(job.state, Queued):
-                self._leave_ready((job.request, job.spec.group), place)
+                self._leave_ready(kind_of(job), place)
         else:
             self.active.discard(job.id)
+
+    def _count_waiting(self, job: Job, by: int) -> None:
+        if isinstance(job.state, Held):
+            return
+        kind = kind_of(job)
+        self.waiting_of[kind] += by
+        if not self.waiting_of[kind]:
+            del self.waiting_of[kind]
 
     def _leave_ready(self, kind: tuple[Request, str], place: Place) -> None:
         line = self.ready[kind]

@@ -208,8 +208,7 @@ def _scope_of(scheduler: Scheduler, groups: set[str]) -> str | None:
     if len(groups) != 1:
         return None
     (group,) = groups
-    waiting = scheduler.book.waiting_in_group
-    return group if any(count and other != group for other, count in waiting.items()) else None
+    return group if any(other != group for _, other in scheduler.book.waiting_of) else None
 
 
 def _cautious(scheduler: Scheduler, group: str | None, failures: Sequence[Failure], now: float) -> Scope:

@@ -12,7 +12,8 @@ from math import inf, isfinite, isnan, nan
 import msgspec
 from msgspec import Struct
 
-from .job import BAD_ENDS, Job, JobId
+from .eta import Paces
+from .job import BAD_ENDS, Job, JobId, Succeeded
 from .results import Curve, Direction, JobResults, MainMetric, MetricResult, Point, direction_of, words_of
 from .structures import PackedMap
 
@@ -56,6 +57,7 @@ class ResultBook:
         self.chosen = wanted
         """By the user for this session."""
         self.best: JobId | None = None
+        self.paces = Paces()
         self._first = first_id
         self._jobs_with: Counter[str] = Counter()
         """How many jobs printed each name."""
@@ -80,6 +82,7 @@ class ResultBook:
             self._jobs_with.update(metric.name for metric in results.metrics)
         self.results = self.results.set_all(news)
         if self._guess() != self.metric:
+            self.note_paces(map(job_of, news))
             self._judge(job_of)
         else:
             self.look_again(news, job_of)
@@ -106,11 +109,19 @@ class ResultBook:
         best = self._value(self.best)
         rescan = False
         for job_id in changed:
+            job = job_of(job_id)
+            self.note_paces((job,))
             if job_id in self.results:
-                self._enter(job_id, self._worth(job_of(job_id)))
+                self._enter(job_id, self._worth(job))
                 rescan = rescan or job_id == self.best or self._beats(self._value(job_id), best)
         if rescan:
             self._find_best()
+
+    def note_paces(self, jobs: Iterable[Job]) -> None:
+        """How long these were silent at most, by which others of their groups are judged."""
+        for job in jobs:
+            if isinstance(job.state, Succeeded):
+                self.paces.note(job, self.results.get(job.id))
 
     def _judge(self, job_of: Callable[[JobId], Job]) -> None:
         self.metric = self._guess()

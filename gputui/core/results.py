@@ -75,6 +75,12 @@ class JobResults(Struct, frozen=True, array_like=True):
     """What the job itself wants to be said of it."""
     progress_at: float | None = None
     """When its progress came to that, in Unix seconds."""
+    written_at: float | None = None
+    """When it last printed anything, in Unix seconds."""
+    longest_pause: float = 0.0
+    """Seconds; of those between its start and its outputs until then."""
+    outputs: int = 0
+    """How often it was seen to have printed something, at most once a second."""
 
     def __getitem__(self, name: str) -> MetricResult:
         """Raises KeyError."""

@@ -296,7 +296,10 @@ class Scheduler:
 
     def asked(self, job: Job) -> Request:
         """What the job asks for, as far as anything is known of jobs like it."""
-        return with_learned(job.request, self.learned.get(job.spec.group))
+        return self.asked_by(job.request, job.spec.group)
+
+    def asked_by(self, request: Request, group: str) -> Request:
+        return with_learned(request, self.learned.get(group))
 
     def free(self, job: Job) -> None:
         """Gives back what its attempt held."""
@@ -340,8 +343,13 @@ class Scheduler:
             self.next_position, tuple(self.board.leaving()), self.clock, dict(self.learned), self.breaker,
         )  # fmt: skip
 
-    def eta(self, now: float, results: Mapping[JobId, JobResults] = eta.NO_RESULTS) -> float | None:
-        return eta.estimate(self, now, results)
+    def outlook(
+        self,
+        now: float,
+        results: Mapping[JobId, JobResults] = eta.NO_RESULTS,
+        paces: Mapping[str, float] = eta.NO_PACES,
+    ) -> eta.Outlook:
+        return eta.outlook(self, now, results, paces)
 
     def snapshot(self) -> Snapshot:
         """The newest picture; costs what changed since the last one, not what there is."""

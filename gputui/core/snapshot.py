@@ -12,6 +12,7 @@ from . import breaker_rules
 from .amounts import duration_exact
 from .breaker import Scope, ScopeState
 from .breaker_rules import LOOKED_AT, acquitted, next_probe
+from .eta import NO_OUTLOOK, NO_PACES, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
 from .job import FAILURES, Active, Job, JobId, LaneId, Running, Starting, StateName, Waiting
 from .lanes import Lane
@@ -193,7 +194,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     holders: dict[LaneId, JobId]
     submitted: dict[JobId, Submitted] = {}
     """What waits in a cluster's own queue, and for what."""
-    eta: float | None = None
+    outlook: Outlook = NO_OUTLOOK
+    """When jobs will have ended."""
+    paces: Mapping[str, float] = NO_PACES
+    """The pause between two outputs that is usual in each group: by it a job is silent."""
     awaits: str = ""
     """While nothing runs: what must happen first."""
     results: Mapping[JobId, JobResults] = NO_RESULTS
@@ -224,6 +228,19 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     def count(self, *names: StateName) -> int:
         return sum(self.counts.get(name, 0) for name in names)
+
+    def silent_since(self, job: Job, now: float) -> float | None:
+        """Since when a running job has printed nothing, if that is long for it."""
+        return silent_since(job, self.results.get(job.id), self.paces.get(job.spec.group), now)
+
+    def job_eta(self, job: Job, now: float) -> float | None:
+        """When a running job will have ended, by its progress."""
+        return job_eta(job, self.results.get(job.id), now, self.paces.get(job.spec.group))
+
+    @property
+    def eta(self) -> float | None:
+        """When all jobs will have ended; None: of some it cannot be told."""
+        return self.outlook.at if self.outlook.jobs == self.waiting + self.running else None
 
     @property
     def waiting(self) -> int:

@@ -386,7 +386,7 @@ class Reactions:
         self._silent[job.id] = since
         if before is None:
             files = self._folders.files(job, job.issued)
-            self._hooks.job_hangs(job, silence(job, time.time()), _facts(snapshot, files.out, files.err))
+            self._hooks.job_hangs(job, silence(snapshot, job, time.time()), _facts(snapshot, files.out, files.err))
 
 
 def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:

@@ -110,6 +110,24 @@ class CurvePoint(Struct, frozen=True, array_like=True, gc=False):
     value: float | None
 
 
+class NeverShown(Struct, frozen=True):
+    """A waiting job that no lane of the session can ever run."""
+
+    job: JobId
+    needs: str
+
+
+class OutlookShown(Struct, frozen=True):
+    """When jobs will have ended, as far as it can be told."""
+
+    at: float | None = None
+    jobs: int = 0
+    """Of so many."""
+    unknown: tuple[JobId, ...] = ()
+    """They run, and are silent, suspended or far later than expected."""
+    never: tuple[NeverShown, ...] = ()
+
+
 class SessionHead(Struct, frozen=True, kw_only=True):
     """Base of what tells of a session as a whole."""
 
@@ -118,6 +136,8 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     """None: nobody owns it, and whoever asks looks into its store."""
     counts: dict[StateName, int]
     eta: float | None = None
+    """When all jobs will have ended; None: of some it cannot be told."""
+    outlook: OutlookShown = OutlookShown()
     trouble: str | None = None
     metric: MainMetricShown | None = None
     best: JobId | None = None
@@ -164,7 +184,7 @@ class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     end: str | None = None
     """How it ended, where that is worth a word."""
     silent_since: float | None = None
-    """It runs and does nothing since then: it is thought to hang."""
+    """It runs and has printed nothing since then, which is long for it or its group."""
     progress: float | None = None
     """Of the whole job, 0 to 1."""
     note: str = ""
@@ -278,6 +298,8 @@ class Outcome(Struct, frozen=True):
 
     job: JobId | None
     refused: str | None
+    warning: str = ""
+    """It was carried out, and the user should know this."""
 
 
 class Departure(Struct, frozen=True):
@@ -355,7 +377,13 @@ class Commands(OwnerRequest[list[Outcome]], frozen=True, tag="commands"):
             act.handle(event)
         except Refusal as refusal:
             return Outcome(job, str(refusal))
-        return Outcome(job, None)
+        return Outcome(job, None, _edit_warning(act, event) if isinstance(event, Edit) else "")
+
+
+def _edit_warning(act: Act, event: Edit) -> str:
+    from gputui.views.waiting import never_starts  # only an owner comes here, and clients load this module too
+
+    return never_starts(act.scheduler, (event.job,))
 
 
 def _with_environment(event: UserCommand, digest: str | None) -> UserCommand:

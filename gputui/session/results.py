@@ -40,6 +40,8 @@ class SessionResults:
         self._ask()
         stored = store.of_results(load_results)
         self.book.load({job: packed for job, packed in stored.items() if job in book}, book.__getitem__)
+        newest = range(max(book.first_id, book.next_id - MOST_PAST), book.next_id)
+        self.book.note_paces(book[job_id] for job_id in newest)
         self._changed: set[JobId] = set()
         self._watched: dict[JobId, int] = {}
         """The attempt of each job that is read."""
@@ -98,8 +100,8 @@ class SessionResults:
     def over(self, snapshot: Snapshot) -> Snapshot:
         """With the results as they are."""
         changed, self._changed = snapshot.changed | self._changed, set()
-        book = self.book
-        return replace(snapshot, changed=changed, results=book.results, metric=book.metric, best=book.best)
+        book, paces = self.book, self.book.paces.usual()
+        return replace(snapshot, changed=changed, results=book.results, paces=paces, metric=book.metric, best=book.best)
 
     def _look(self, job: Job) -> None:
         """At the attempt that it is in, and at the one that it was in."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gputui.core.job import Job, JobId
 from gputui.core.result_book import AttemptSeries
@@ -124,6 +125,28 @@ class _LogReading:
         return _LogState(self.offset, self.reader.state())
 
 
+class _Pauses:
+    """When an attempt printed something, and how long it printed nothing."""
+
+    def __init__(self, since: float | None, stored: ResultRow | None) -> None:
+        """`since`: its start, where nobody has read it before."""
+        self._since = since
+        before = _results_of(stored)
+        self._at = before.written_at if before is not None else None
+        self._longest, self._outputs = (before.longest_pause, before.outputs) if before is not None else (0.0, 0)
+
+    def heard(self, now: float, written: float) -> None:
+        """What was written before the first look is as old as its file; file servers have clocks of their own."""
+        at = now if self._outputs else min(now, written or now)
+        if self._since is not None:
+            self._longest = max(self._longest, at - self._since)
+        self._since = self._at = at
+        self._outputs += 1
+
+    def over(self, results: JobResults) -> JobResults:
+        return replace(results, written_at=self._at, longest_pause=self._longest, outputs=self._outputs)
+
+
 class AttemptReading:
     """Used by one thread at a time."""
 
@@ -136,6 +159,7 @@ class AttemptReading:
         state = _state_of(stored)
         self._direction = (wanted.name or UNNAMED, wanted.direction) if wanted is not None else (None, None)
         self._progress_told: tuple[float | None, float | None] = (None, None)
+        self._pauses = _Pauses(job.active.since if job.active is not None and stored is None else None, stored)
         self._series = state.series if state is not None else AttemptSeries()
         logs = state.logs if state is not None else []
         self._logs = [
@@ -149,6 +173,8 @@ class AttemptReading:
         for number, log in enumerate(self._logs):
             self._take(log.read(most), min(now, log.written) if log.written else now, number)
         changed = [log.offset for log in self._logs] != before
+        if changed:
+            self._pauses.heard(now, max(log.written for log in self._logs))
         self.is_dirty = self.is_dirty or changed
         return changed
 
@@ -178,7 +204,8 @@ class AttemptReading:
         progress = self._progress()
         if progress != self._progress_told[0]:
             self._progress_told = (progress, max(log.written for log in self._logs) or time.time())
-        return self._series.results(self.attempt, progress, self._note(), self._progress_told[1])
+        results = self._series.results(self.attempt, progress, self._note(), self._progress_told[1])
+        return self._pauses.over(results)
 
     def _progress(self) -> float | None:
         """Whoever counts epochs tells of the whole job; otherwise the file that was written last knows best."""
@@ -221,6 +248,13 @@ def _reader(state: _LogState | None, wanted: WantedMetric | None) -> MetricReade
         reader = MetricReader(wanted)
         reader.gap()
         return reader
+
+
+def _results_of(stored: ResultRow | None) -> JobResults | None:
+    try:
+        return msgspec.msgpack.decode(stored.results, type=JobResults) if stored is not None else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def _state_of(stored: ResultRow | None) -> _State | None:

@@ -20,7 +20,7 @@ from gputui.core.job import StateName
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.views.format import cut
-from gputui.views.status import Standing, Word, standing
+from gputui.views.status import Standing, Word, outlook_words, standing
 
 from .action_table import BY_NAME
 from .theme import Palette, palette_of
@@ -449,13 +449,12 @@ def _end(
     snapshot: Snapshot, stands: Standing, now: float, gap: BandPart, palette: Palette, *, brief: bool
 ) -> list[BandPart]:  # fmt: skip
     """When all will be done; of one that is paused, what still runs and what waits."""
-    if stands.word in (Word.RUNNING, Word.WAITING) and snapshot.eta is not None and snapshot.eta > now:
-        parts = [gap, (f"done ≈ {moment(snapshot.eta, now)}", palette.text + Style(bold=True))]
-        return (
-            parts
-            if brief
-            else [*parts, ("  ", palette.text), (f"in {duration_words(snapshot.eta - now)}", palette.past)]
-        )
+    told = outlook_words(snapshot, now) if stands.word in (Word.RUNNING, Word.WAITING) else []
+    if told:
+        parts = [gap, (" · ".join(told[:1] if brief else told), palette.text + Style(bold=True))]
+        if not brief and snapshot.eta is not None and snapshot.eta > now:
+            parts += [("  ", palette.text), (f"in {duration_words(snapshot.eta - now)}", palette.past)]
+        return parts
     if stands.word in (Word.RUNNING, Word.DONE, Word.IDLE):
         return []
     runs = f"{snapshot.running:,} run{'s' * (snapshot.running == 1)} on" if snapshot.running else ""

@@ -162,6 +162,8 @@ class MainScreen(Screen[None]):
             if refused:
                 more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
                 self.say(refused[0] + more, grave=True)
+            elif warning := next((outcome.warning for outcome in outcomes if outcome.warning), ""):
+                self.say(warning, grave=True)
             elif done:
                 self.say(done)
             acted_on = {event.job for event in events if isinstance(event, JobCommand)}

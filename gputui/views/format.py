@@ -7,9 +7,10 @@ from functools import lru_cache
 from math import isfinite
 from unicodedata import category, east_asian_width
 
-from gputui.core.amounts import counted, duration_words, memory, moment
+from gputui.core.amounts import counted, duration_exact, duration_words, memory, moment
 from gputui.core.events import Settings, Submitted
-from gputui.core.job import EngineName, Job, Running, Starting
+from gputui.core.job import EngineName, Job, Starting
+from gputui.core.snapshot import Snapshot
 
 # ---- How many cells of a terminal a text takes, and texts cut to so many ----
 
@@ -91,12 +92,10 @@ SIGNS = {
 # ---- A job that runs and does nothing, in the words of every view ----
 
 
-def silence(job: Job, now: float) -> str:
-    """`silent 34 m`, which a view marks with `!`; empty for a job that is not thought to hang."""
-    state = job.state
-    if not isinstance(state, Running) or state.silent_since is None:
-        return ""
-    return f"silent {duration_words(now - state.silent_since)}"
+def silence(snapshot: Snapshot, job: Job, now: float) -> str:
+    """`silent 4:10`; empty for a job that prints as often as it should."""
+    since = snapshot.silent_since(job, now)
+    return f"silent {duration_exact(now - since)}" if since is not None else ""
 
 
 # ---- A job that waits in a cluster's own queue ----

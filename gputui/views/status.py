@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gputui.core.amounts import duration_words
+from gputui.core.amounts import counted, duration_words, moment
 from gputui.core.events import Mode, PauseKind
 from gputui.core.job import (
     FAILURES,
@@ -28,7 +28,7 @@ from gputui.core.lanes import Board
 from gputui.core.snapshot import Caution, Snapshot
 
 from .format import silence
-from .waiting import why
+from .waiting import needs, why
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
@@ -107,6 +107,41 @@ def _told(number: int, sentence: str) -> str:
     """`sentence` for a single job, in the plural for more."""
     many = sentence.replace("job;", "jobs;").replace("lets it", "lets them")
     return f"{number} {sentence if number == 1 else many}"
+
+
+# ---- When jobs will have ended, in words ----
+
+
+NAMED = 3
+
+
+def outlook_words(snapshot: Snapshot, now: float) -> list[str]:
+    """`done ≈ 13:50`, or `7 jobs ≈ 13:50`, `#11 unknown`, `never: #24 needs 99 GPUs`; empty: nothing is known."""
+    outlook = snapshot.outlook
+    never = [(each.job, needs(each.request)) for each in outlook.never]
+    return told_outlook(outlook.at, outlook.jobs, snapshot.waiting + snapshot.running, outlook.unknown, never, now)
+
+
+def told_outlook(
+    at: float | None,
+    jobs: int,
+    remaining: int,
+    unknown: Sequence[JobId],
+    never: Sequence[tuple[JobId, str]],
+    now: float,
+) -> list[str]:
+    """`jobs` of those that remain will have ended then; of each that never starts, what it needs."""
+    parts = []
+    if at is not None and at > now and jobs:
+        what = "done" if jobs >= remaining else counted(jobs, "job", "jobs")
+        parts.append(f"{what} ≈ {moment(at, now)}")
+    if unknown:
+        named = " ".join(f"#{job}" for job in unknown[:NAMED])
+        parts.append(f"{named}{f' and {len(unknown) - NAMED} more' * (len(unknown) > NAMED)} unknown")
+    if never:
+        job, need = never[0]
+        parts.append(f"never: #{job} {need}{f', {len(never) - 1} more' * (len(never) > 1)}")
+    return parts
 
 
 # ---- Whether anything can still happen without somebody's help ----
@@ -238,7 +273,7 @@ class Alerts:
                 yield f"#{job_id} {job.name}: {_end(job)}"
             elif isinstance(job.state, Running) and job.state.silent_since is not None and key not in self._silent:
                 self._silent.add(key)
-                yield f"#{job_id} {job.name}: {silence(job, now)}"
+                yield f"#{job_id} {job.name}: {silence(snapshot, job, now)}"
 
     def _done(self, snapshot: Snapshot) -> str:
         failed = snapshot.count(*FAILURES)

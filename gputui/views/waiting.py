@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,20 @@ from gputui.core.amounts import memory_words
 from gputui.core.book import place_of
 from gputui.core.cluster import not_on_cluster
 from gputui.core.events import Mode
-from gputui.core.job import WORDS, Blocked, Delayed, Held, Job, JobId, Purpose, Queued, Request, Starting, Stopping
+from gputui.core.job import (
+    WORDS,
+    Blocked,
+    Delayed,
+    Held,
+    Job,
+    JobId,
+    Purpose,
+    Queued,
+    Request,
+    Starting,
+    Stopping,
+    Waiting,
+)
 from gputui.core.snapshot import goes_on_by
 
 if TYPE_CHECKING:
@@ -60,7 +74,7 @@ def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
     request = scheduler.asked(job)
     takes_lane = scheduler.board.takes_lane(request)
     if takes_lane and not scheduler.board.could_ever_fit(request):
-        return f"{_needs(request)}; {not_on_cluster(scheduler.board, request) or f'this session has {_has(scheduler)}'}"
+        return f"{needs(request)}; {not_on_cluster(scheduler.board, request) or f'this session has {_has(scheduler)}'}"
     ahead = _jobs_ahead(scheduler, job)
     if ahead:
         return f"{_count(ahead, 'job is', 'jobs are')} ahead of it"
@@ -87,18 +101,38 @@ def _why_first(scheduler: Scheduler, request: Request) -> str:
     if scheduler.fit(request) is not None:
         return "a lane is free: it starts next"
     if board.fit(request) is not None:
-        return f"{_needs(request)}; {_limit(scheduler)}"
+        return f"{needs(request)}; {_limit(scheduler)}"
     slots = {slot for lane in board.serving(request) for slot in lane.slots}
     lanes = [lane for lane in (*board.lanes, *board.leaving()) if not slots.isdisjoint(lane.slots)]
     holders = {board.holders[lane.id] for lane in lanes if lane.id in board.holders}
     reasons = [f"the lanes are held by {_names(scheduler, holders)}"] if holders else []
     leaving = [f"#{job}" for job in sorted(holders) if _gives_way(scheduler.book[job])]
     reasons += [f"{', '.join(leaving)} {'gives' if len(leaving) == 1 else 'give'} way to it"] if leaving else []
-    return "; ".join([_needs(request), *reasons, *_in_the_way(scheduler, request, slots)])
+    return "; ".join([needs(request), *reasons, *_in_the_way(scheduler, request, slots)])
 
 
 def _gives_way(job: Job) -> bool:
     return isinstance(job.state, Stopping) and job.state.purpose is Purpose.PREEMPT
+
+
+def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
+    """A warning if some of these jobs can never run on the session's lanes; empty: all can, or there are no lanes."""
+    board = scheduler.board
+    if not board.lanes:
+        return ""
+    never: list[tuple[JobId, Request]] = []
+    could: dict[Request, bool] = {}
+    for job_id in jobs:
+        request = scheduler.asked(scheduler.book[job_id])
+        if request not in could:
+            could[request] = not board.takes_lane(request) or board.could_ever_fit(request)
+        if not could[request] and isinstance(scheduler.book[job_id].state, Waiting):
+            never.append((job_id, request))
+    if not never:
+        return ""
+    job, request = never[0]
+    who = f"#{job}" if len(never) == 1 else f"#{job} and {_count(len(never) - 1, 'other', 'others')}"
+    return f"{who} can never start: {needs(request)}; this session has {_has(scheduler)}"
 
 
 def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list[str]:
@@ -119,7 +153,8 @@ def _limit(scheduler: Scheduler) -> str:
     return f"at most {_count(settings.at_most or 0, 'GPU is', 'GPUs are')} used at once"
 
 
-def _needs(request: Request) -> str:
+def needs(request: Request) -> str:
+    """`needs 2 GPUs with 38.0 GB`."""
     which = f" among {', '.join(request.devices)}" if request.devices else ""
     what = "a lane" if request.gpus is None else _count(request.gpus, "GPU", "GPUs")
     return f"needs {what}{_memory(request)}{which}{_after_oom(request)}"

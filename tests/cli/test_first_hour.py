@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -29,6 +30,22 @@ def test_a_job_that_went_to_a_session_above_says_so_and_one_beside_it_is_silent(
     added = gputui("add", "--no-start", "--", "true")
     assert (added.out, added.err) == ("2\n", f"gputui: added to {begun}; another: --session DIR\n")
     assert gputui("add", "--no-start", "--session", begun, "--", "true").err == ""
+
+
+def test_a_job_that_no_lane_can_ever_run_is_warned_of_at_once(
+    begun: str, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = "can never start: needs 99 GPUs; this session has GPU 0, 1, 2"
+    added = gputui("add", "--no-start", "--gpus", "99", "--", "true")
+    assert (added.status, added.out, added.err) == (0, "1\n", f"gputui: warning: #1 {never}\n")
+    swept = gputui("sweep", "true {n}", "-p", "n", "1", "2", "--gpus", "99", "--add", "--no-start")
+    assert f"gputui: warning: #2 and 1 other {never}\n" in swept.err
+    assert gputui("add", "--no-start", "--gpus", "3", "--", "true").err == ""
+    monkeypatch.setenv("EDITOR", "sed -i 's/^gpus = 3/gpus = 99/'")
+    assert f"gputui: warning: #4 {never}\n" in gputui("edit", "4").err
+    outlook = json.loads(gputui("ls", "--json").out)["outlook"]
+    assert [each["job"] for each in outlook["never"]] == [1, 2, 3, 4]
+    assert outlook["never"][0]["needs"] == "needs 99 GPUs"
 
 
 def test_a_session_that_nobody_owns_is_listed_with_what_is_in_it_and_is_not_opened(begun: str, gputui: Gputui) -> None:

@@ -150,7 +150,7 @@ def test_an_event_costs_the_same_in_a_queue_a_thousand_times_longer(
 def test_an_estimate_is_bounded(queues: tuple[Scheduler, Scheduler]) -> None:
     for scheduler in queues:
         end_and_start(scheduler)
-    assert operations(lambda: queues[1].eta(1.0)) < 20_000
+    assert operations(lambda: queues[1].outlook(1.0)) < 20_000
 
 
 def test_no_event_copies_something_as_long_as_the_queue(queues: tuple[Scheduler, Scheduler]) -> None:

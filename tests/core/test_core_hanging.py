@@ -32,9 +32,9 @@ def test_a_job_is_flagged_when_its_time_has_come_and_not_before() -> None:
     world = World()
     job = running(world)
     quiet(world, job, 1799.0)
-    assert silence(world.job(job), world.now) == ""
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
     world.do(Silence(job=job, attempt=1, since=world.now - 2040.0))
-    assert silence(world.job(job), world.now) == "silent 34 m"
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == "silent 34:00"
 
 
 def test_a_job_that_goes_on_loses_its_flag_and_the_story_tells_both() -> None:
@@ -42,7 +42,7 @@ def test_a_job_that_goes_on_loses_its_flag_and_the_story_tells_both() -> None:
     job = running(world)
     quiet(world, job, 2040.0)
     world.do(Silence(job=job, attempt=1, since=None))
-    assert silence(world.job(job), world.now) == ""
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
     told = [moment.text for moment in world.scheduler.unsaved_moments if moment.job == job]
     assert any(text.startswith("silent for 34 m") for text in told)
     assert "goes on after being silent for 34 m" in told
@@ -52,7 +52,7 @@ def test_hang_after_0_never_flags() -> None:
     world = World()
     job = running(world, hang_after=0.0)
     quiet(world, job, 100 * HOUR)
-    assert silence(world.job(job), world.now) == ""
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
 
 
 def test_a_suspended_job_is_not_hung_and_one_that_is_continued_begins_anew() -> None:
@@ -61,9 +61,9 @@ def test_a_suspended_job_is_not_hung_and_one_that_is_continued_begins_anew() -> 
     quiet(world, job, HOUR)
     world.do(Suspend(job=job))
     quiet(world, job, HOUR)
-    assert silence(world.job(job), world.now) == ""
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
     world.do(Continue(job=job))
-    assert silence(world.job(job), world.now) == ""
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
 
 
 @pytest.mark.parametrize(("on_hang", "after"), [(OnHang.KILL, TimedOut), (OnHang.REQUEUE, Delayed)])
@@ -85,8 +85,8 @@ def test_the_flag_is_stored_and_moves_with_the_clock() -> None:
     quiet(world, job, HOUR)
     world.now += 10 * HOUR
     world.do(ClockStepped(10 * HOUR))
-    assert silence(world.job(job), world.now) == "silent 1 h"
-    assert silence(restored(world.scheduler).book[job], world.now) == "silent 1 h"
+    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == "silent 1:00:00"
+    assert silence(restored(world.scheduler).snapshot(), world.job(job), world.now) == "silent 1:00:00"
 
 
 BEFORE = Signs(at=100.0, output=(5,), gpu_age=0.5, gpu_work=1.0, cpu_seconds=7.0)

@@ -102,10 +102,10 @@ def test_a_job_says_when_the_scheduler_itself_is_the_reason() -> None:
 
 def test_without_a_success_nobody_knows_when_it_is_done() -> None:
     world = World()
-    assert world.scheduler.eta(world.now) is None
+    assert world.outlook().at is None
     world.add_many(3)
     world.run(1)
-    assert world.scheduler.eta(world.now) is None
+    assert world.outlook().at is None
 
 
 def test_the_estimate_is_the_typical_time_of_what_is_left_over_the_lanes() -> None:
@@ -113,9 +113,9 @@ def test_the_estimate_is_the_typical_time_of_what_is_left_over_the_lanes() -> No
     world.add_many(6)
     world.run(seconds=100)
     world.start()
-    assert world.scheduler.eta(world.now) == world.now + 200, "#1 is due, #2 needs 100 s, then #3 to #5 on two lanes"
-    world.now += 50
-    assert world.scheduler.eta(world.now) == world.now + 250, "#1 is late: 125 s are typical by now, for all behind it"
+    assert world.outlook().at == world.now + 250, "#1 is due and has 50 s more, #2 needs 100 s, then #3 to #5"
+    world.now += 40
+    assert world.outlook().at == world.now + 280, "#1 is late: 120 s are typical by now, for all behind it"
 
 
 def test_the_estimate_knows_groups_and_leaves_held_jobs_out() -> None:
@@ -124,16 +124,16 @@ def test_the_estimate_knows_groups_and_leaves_held_jobs_out() -> None:
     world.run(seconds=10)
     world.run(seconds=1000)
     world.add(*(spec(group="quick") for _ in range(3)), spec(group="slow"))
-    assert world.scheduler.eta(world.now) == world.now + 1030
+    assert world.outlook().at == world.now + 1030
     world.do(Hold(job=5))
-    assert world.scheduler.eta(world.now) == world.now + 30
+    assert world.outlook().at == world.now + 30
 
 
 def test_nothing_left_needs_no_estimate_and_a_rerun_counts_a_success_once() -> None:
     world = World("0")
     world.add()
     world.run(seconds=10)
-    assert world.scheduler.eta(world.now) is None
+    assert world.outlook().at is None
 
 
 def test_an_estimate_for_a_hundred_thousand_is_exact_enough() -> None:
@@ -141,6 +141,6 @@ def test_an_estimate_for_a_hundred_thousand_is_exact_enough() -> None:
     world.add()
     world.run(seconds=8)
     world.scheduler.handle(AddJobs(tuple(spec() for _ in range(100_000))), world.now)
-    eta = world.scheduler.eta(world.now)
+    eta = world.outlook().at
     assert eta is not None
     assert eta - world.now == pytest.approx(200_000, rel=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ from support.owning import add, change_settings, ended, owned, spec
 from support.sessions import Session
 from support.waiting import until
 
+from gputui.core import eta
 from gputui.core.job import JobId
 from gputui.core.results import Direction, JobResults
 from gputui.session import results_reader as attempt_reading
+from gputui.session.control.answers import details, job_results, whys
 from gputui.session.owner.owner import Owner
+from gputui.views.format import silence
 
 
 def printing(*lines: str, gate: Path | None = None, to: str = "") -> str:
@@ -66,6 +70,29 @@ def test_results_are_stored_at_the_end_and_are_there_for_the_next_owner(tmp_path
         assert (kept["loss"].count, kept["loss"].best, kept["acc"].last) == (3, 0.1, 0.75)
         [loss, _] = owner.do(lambda act: owner.curves(job)).result()
         assert [(point.step, point.value) for point in loss.points] == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_a_job_that_falls_silent_beside_its_siblings_is_told_by_every_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eta, "SHORTEST_SILENCE", 0.3)
+    with owned(tmp_path / "s") as owner:
+        for command in ("echo loss=0.5", "echo loss=0.4; sleep 0.1"):
+            [job] = add(owner, spec(command))
+            ended(owner, job)
+        until(lambda: owner.snapshot.paces.get("", 9.0) < 1.0, "the pace of its group is known")
+        [silent] = add(owner, spec("echo loss=0.3; sleep 100"))
+        results(owner, silent, 1)
+        until(lambda: silence(owner.snapshot, owner.snapshot[silent], time.time()) != "", "it is silent")
+        said = owner.do(lambda act: whys(owner, [silent])).result()[silent]
+        shown = owner.do(lambda act: details(owner, silent)).result().remark
+        assert (said[:8], str(shown)[:8]) == ("silent 0", "silent 0")
+        fields = job_results(owner.snapshot, owner.snapshot[silent], time.time())
+        written_at = owner.snapshot.results[silent].written_at
+        assert (fields["silent_since"], fields["eta"]) == (written_at, None)
+    with owned(tmp_path / "s") as owner:
+        assert owner.snapshot.paces[""] < 1.0, "the next owner knows it too"
+        assert owner.snapshot.results[silent].written_at == written_at
 
 
 def test_the_last_picture_of_an_owner_has_what_its_last_job_printed(tmp_path: Path) -> None:

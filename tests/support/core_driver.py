@@ -26,7 +26,7 @@ from gputui.core.events import (
     Tick,
     TryFirst,
 )
-from gputui.core.job import Ended, JobId, Running, Stopping, Waiting
+from gputui.core.job import Ended, JobId, Queued, Running, Stopping, Waiting
 from gputui.core.placement import is_urgent
 from gputui.core.scheduler import Record, Scheduler
 from gputui.views.waiting import why
@@ -210,8 +210,11 @@ class Driver:
     def look(self, chance: Random) -> None:
         """Takes a picture and asks every question."""
         self.model.took_picture(self.scheduler.snapshot())
-        eta = self.scheduler.eta(self.now)
-        assert eta is None or eta > self.now
+        outlook, book = self.scheduler.outlook(self.now), self.scheduler.book
+        assert outlook.at is None or outlook.at >= self.now
+        assert outlook.jobs + len(outlook.unknown) <= len(book.line) + len(book.active)
+        assert all(book[job].active is not None for job in outlook.unknown)
+        assert all(isinstance(book[never.job].state, Queued) for never in outlook.never)
         for job in self.scheduler.book:
             reason = why(self.scheduler, job, self.now)
             assert (reason is not None) == isinstance(job.state, Waiting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gputui.core.book import due, place_of
+from gputui.core.book import due, kind_of, place_of
 from gputui.core.breaker import SHORTEST_LIFE, Scope, ScopeState
 from gputui.core.events import Mode, PauseKind
 from gputui.core.job import Active, Blocked, Ended, Held, Job, Queued, Succeeded, Waiting
@@ -60,7 +60,7 @@ def _check_indexes(scheduler: Scheduler) -> None:
     assert +book.counts == Counter(job.state.name for job in listed)
     assert book.active == {job.id for job in listed if isinstance(job.state, Active)}
     to_come = (job for job in listed if isinstance(job.state, Waiting) and not isinstance(job.state, Held))
-    assert +book.waiting_in_group == Counter(job.spec.group for job in to_come)
+    assert book.waiting_of == Counter(map(kind_of, to_come))
     assert set(book.unmet) == {job.id for job in listed if isinstance(job.state, Blocked)}
     assert all(job in book.timers for job in listed if due(job) is not None)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from gputui.core.eta import Outlook
 from gputui.core.events import (
     AddJobs,
     AttemptEnded,
@@ -21,6 +23,7 @@ from gputui.core.events import (
 )
 from gputui.core.job import Job, JobId, JobSpec, Request, StateName
 from gputui.core.lanes import Lane
+from gputui.core.results import JobResults
 from gputui.core.scheduler import Record, Scheduler
 from gputui.views.waiting import why
 from support.core_validate import validate
@@ -110,6 +113,9 @@ class World:
         placed = self.job(job).active
         assert placed is not None
         return placed.gpus
+
+    def outlook(self, results: Mapping[JobId, JobResults] | None = None) -> Outlook:
+        return self.scheduler.outlook(self.now, results or {})
 
     def why(self, job: JobId) -> str | None:
         return why(self.scheduler, self.job(job), self.now)

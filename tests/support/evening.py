@@ -9,10 +9,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gputui.core.eta import Outlook
 from gputui.core.events import SetLanes
 from gputui.core.job import (
     Attempt,
     Crashed,
+    Ended,
     Failed,
     Job,
     JobId,
@@ -107,8 +109,9 @@ def snapshot(made: list[Job] | None = None) -> Snapshot:
         counts[job.state.name] = counts.get(job.state.name, 0) + 1
     told = results()
     packed: PackedMap[JobResults] = PackedMap(JobResults)
+    outlook = Outlook(NOW + 1560, sum(not isinstance(job.state, Ended) for job in made))
     return replace(
-        empty.snapshot(), jobs=Vector(made), counts=counts, eta=NOW + 1560,
+        empty.snapshot(), jobs=Vector(made), counts=counts, outlook=outlook,
         active=frozenset(job.id for job in made if job.active is not None),
         results=packed.set_all(dict(told)), metric=MainMetric("val_loss", Direction.DOWN),
         best=min(told, key=lambda job: told[job]["val_loss"].best),

@@ -8,8 +8,22 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
+from gputui.core.eta import Outlook
 from gputui.core.events import Cause, Mode, PauseKind, SetLanes, UserCommand
-from gputui.core.job import Attempt, Failed, Held, Job, JobId, JobSpec, Placed, Queued, Running, StateName, Succeeded
+from gputui.core.job import (
+    Attempt,
+    Ended,
+    Failed,
+    Held,
+    Job,
+    JobId,
+    JobSpec,
+    Placed,
+    Queued,
+    Running,
+    StateName,
+    Succeeded,
+)
 from gputui.core.lanes import Lane
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
@@ -106,8 +120,9 @@ def session(jobs: list[Job], *, crashed: bool = False) -> Snapshot:
     for job in jobs:
         counts[job.state.name] = counts.get(job.state.name, 0) + 1
     cause = Cause(PauseKind.CRASHES, f"3 jobs: {CRASH}", NOW, (0, 1, 2), CRASH)
+    outlook = Outlook(NOW + 16_000, sum(not isinstance(job.state, Ended) for job in jobs))
     return replace(
-        empty.snapshot(), jobs=Vector(jobs), counts=counts, eta=NOW + 16_000,
+        empty.snapshot(), jobs=Vector(jobs), counts=counts, outlook=outlook,
         active=frozenset(job.id for job in jobs if job.active is not None),
         mode=Mode.PAUSED if crashed else Mode.RUNNING, cause=cause if crashed else None,
     )  # fmt: skip

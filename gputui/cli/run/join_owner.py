@@ -11,6 +11,7 @@ from gputui.cli.output import USAGE, Exit, say
 from gputui.cli.progress import EventLines
 from gputui.core.amounts import counted
 from gputui.core.job import Ended, JobId, Succeeded
+from gputui.logs.plain import plain
 from gputui.process.watch import Wakeup
 from gputui.session.client import Client
 from gputui.session.control.connection import OwnerStopped, RequestRefused
@@ -110,6 +111,8 @@ class JoinedRun:
             self._unfinished.update(dict.fromkeys(loaded.jobs))
             if loaded.sentence:
                 say(loaded.sentence)
+            if loaded.warning:
+                say(f"warning: {plain(loaded.warning)}")
         if opened.refused is not None:
             raise RequestRefused(opened.refused)
 

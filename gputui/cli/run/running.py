@@ -181,6 +181,7 @@ class RunOfJobs:
         for sentence in [
             told_of_lanes(opened.begun, given_lanes.notice),
             *(loaded.sentence for loaded in opened.loaded),
+            *(f"warning: {plain(loaded.warning)}" for loaded in opened.loaded if loaded.warning),
         ]:
             if sentence:
                 self._reporter.say(sentence)

@@ -13,6 +13,7 @@ from gputui.cli.job_flags import job_settings
 from gputui.cli.output import out, refuse, say
 from gputui.cli.parser import Options
 from gputui.cli.progress import pause_words
+from gputui.logs.plain import plain
 from gputui.session.client import Client, chosen
 from gputui.session.config import Config, load
 from gputui.session.control.connection import ClientError, NoSession
@@ -44,7 +45,10 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
         _check_folder(folder)
     client = _client(options, config)
     work = not options.no_start and bool(config.get("keeper")[0])
-    ids = client.ask(Load(tuple(jobs), captured(), origin), work=work).jobs
+    loaded = client.ask(Load(tuple(jobs), captured(), origin), work=work)
+    ids = loaded.jobs
+    if loaded.warning:
+        say(f"warning: {plain(loaded.warning)}")
     _say_where(client, options, len(ids))
     _say_if_paused(client, options, set(ids), {job.group for job in jobs})
     return ids

@@ -9,6 +9,7 @@ from gputui.cli.output import Exit, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Edit, SetPriority, UserCommand
 from gputui.core.job import WAITING, predicate
+from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import Commands, ShownJob
 
@@ -70,6 +71,9 @@ def changed(client: Client, shown: ShownJob, text: str, path: str) -> str | None
         # The spec holds the priority it was added with, which may be just the one wanted now.
         events.append(SetPriority(job=shown.id, priority=spec.priority))
     outcomes = client.ask(Commands(tuple(events)))
+    for outcome in outcomes:
+        if outcome.warning:
+            say(f"warning: {plain(outcome.warning)}")
     return next((outcome.refused for outcome in outcomes if outcome.refused is not None), None)
 
 

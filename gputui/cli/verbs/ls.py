@@ -12,7 +12,7 @@ from gputui.cli.command import carry_out, parted, print_json, session
 from gputui.cli.output import Exit, out, refuse
 from gputui.cli.parser import Options, Parser
 from gputui.cli.tables import Column, Paper, colour, meant, table, told
-from gputui.core.amounts import duration_cell, duration_exact, moment
+from gputui.core.amounts import duration_cell, duration_exact
 from gputui.core.events import PauseKind
 from gputui.core.job import ACTIVE, ALL, WAITING, WORDS, JobId, StateName
 from gputui.session.client import Client
@@ -29,6 +29,7 @@ from gputui.session.messages import (
 )
 from gputui.views import format
 from gputui.views.format import SIGNS
+from gputui.views.status import told_outlook
 
 STATE_HELP = "only these; failed: also crashed (by a signal), timed_out, lost, refused; or waiting, active, ended"
 
@@ -163,8 +164,8 @@ def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
     scheduler, owner = listing.scheduler, listing.owner
     who = f"{owner.kind} {owner.pid}" if owner is not None else "no owner"
     parts = [plain(listing.session), scheduler.word.upper(), told(listing.counts), who]
-    if listing.eta and scheduler.word == "running" and listing.eta > time.time():
-        parts.append(f"done ≈ {moment(listing.eta, time.time())}")
+    if scheduler.word in ("running", "waiting"):
+        parts += outlook_parts(listing)
     lines = [(" · ".join(part for part in parts if part), "1")]
     if scheduler.awaits and not scheduler.paused:
         lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}", "33"))
@@ -176,6 +177,13 @@ def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
     if listing.trouble:
         lines.append((f"! {plain(listing.trouble)}", "1;31"))
     return lines
+
+
+def outlook_parts(listing: Listed | ListedRows) -> list[str]:
+    seen, counts = listing.outlook, listing.counts
+    remaining = sum(counts.get(state, 0) for state in (*ACTIVE, *WAITING))
+    never = [(each.job, each.needs) for each in seen.never]
+    return told_outlook(seen.at, seen.jobs, remaining, seen.unknown, never, time.time())
 
 
 def paused_words(paused: PausedShown, now: float) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gputui.core.eta import job_eta
 from gputui.core.events import Refusal, words
 from gputui.core.job import FAILURES, WORDS, Attempt, Crashed, Job, JobId, Running, StateName, Stopping, Suspended
 from gputui.core.lanes import Lane
@@ -31,19 +30,23 @@ from gputui.session.messages import (
     ListedJob,
     MainMetricShown,
     MetricShown,
+    NeverShown,
+    OutlookShown,
     PausedShown,
     SchedulerShown,
     ShownAttempt,
     ShownJob,
     StoryLine,
 )
+from gputui.views.format import silence
 from gputui.views.results_table import results_table
 from gputui.views.status import standing
 from gputui.views.summary import Summary, summarize
-from gputui.views.waiting import why
+from gputui.views.waiting import needs, why
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
+    from gputui.session.session_copy import SessionCopy
 
 
 # ---- Snapshots and jobs in the shapes that are answered (`session/messages/replies.py`) ----
@@ -63,6 +66,12 @@ def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> SchedulerShown:
     )
     paused = tuple(map(_paused_shown, snapshot.cautions))
     return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, cause_shown, paused)
+
+
+def outlook_shown(snapshot: Snapshot) -> OutlookShown:
+    outlook = snapshot.outlook
+    never = tuple(NeverShown(each.job, needs(each.request)) for each in outlook.never)
+    return OutlookShown(outlook.at, outlook.jobs, outlook.unknown, never)
 
 
 def _paused_shown(caution: Caution) -> PausedShown:
@@ -119,8 +128,7 @@ def _run_fields(job: Job, over: Attempt | None) -> dict[str, Any]:
     """How the newest attempt goes or went."""
     placed = job.active
     if placed is not None:
-        silent_since = job.state.silent_since if isinstance(job.state, Running) else None
-        return {"gpus": placed.gpus, "started": placed.since, "silent_since": silent_since}
+        return {"gpus": placed.gpus, "started": placed.since}
     if over is None:
         return {"end": _end_words(job, None)}
     return {
@@ -250,13 +258,14 @@ def main_metric(metric: MainMetric | None) -> MainMetricShown | None:
     return MainMetricShown(metric.name, metric.direction, metric.is_chosen) if metric is not None else None
 
 
-def job_results(snapshot: Snapshot, job: Job) -> dict[str, Any]:
+def job_results(snapshot: Snapshot, job: Job, now: float) -> dict[str, Any]:
     """Fields of what a job's newest attempt that printed anything has come to; none where none has."""
     results = snapshot.results.get(job.id)
+    silent = {"silent_since": snapshot.silent_since(job, now)} if job.active is not None else {}
     if results is None:
-        return {}
-    eta, metrics = job_eta(job, results), attempt_results(results)
-    return {"progress": results.progress, "note": results.note, "eta": eta, "results": metrics}
+        return silent
+    eta, metrics = snapshot.job_eta(job, now), attempt_results(results)
+    return {**silent, "progress": results.progress, "note": results.note, "eta": eta, "results": metrics}
 
 
 def attempt_results(results: JobResults | None) -> dict[str, MetricShown]:
@@ -302,13 +311,18 @@ class Details(Struct, frozen=True):
     """What each attempt came to, as far as any printed something."""
 
 
+def remark(owner: Owner | SessionCopy, job: Job, now: float) -> str | None:
+    """What is odd about a job that runs."""
+    return silence(owner.snapshot, job, now) or owner.devices.remark(job)
+
+
 def whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:
     """Why each of these waits, or what is odd about one that runs."""
     now = time.time()
     sentences: dict[JobId, str] = {}
     for job_id in jobs:
         job = owner.scheduler.book[job_id]
-        sentence = why(owner.scheduler, job, now) or owner.devices.remark(job)
+        sentence = why(owner.scheduler, job, now) or remark(owner, job, now)
         if sentence:
             sentences[job_id] = sentence
     return sentences
@@ -322,7 +336,7 @@ def details(owner: Owner, job_id: JobId) -> Details:
         job=job,
         folder=owner.folders.folder(job),
         why=why(owner.scheduler, job, time.time()),
-        remark=owner.devices.remark(job),
+        remark=remark(owner, job, time.time()),
         story=tuple((line.time, line.text) for line in story_lines(job, owner.story(job_id))),
         environment={**environment, **job.spec.variables},
         pid=pid_of(job),

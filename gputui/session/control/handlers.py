@@ -52,7 +52,9 @@ from .answers import (
     job_results,
     listed_job,
     main_metric,
+    outlook_shown,
     points_of,
+    remark,
     row,
     scheduler_shown,
     shown_attempt,
@@ -190,8 +192,8 @@ class Desk:
         return shown_job(
             job,
             owner.folders,
-            job_results(owner.snapshot, job),
-            why(owner.scheduler, job, time.time()) or owner.devices.remark(job),
+            job_results(owner.snapshot, job, time.time()),
+            why(owner.scheduler, job, time.time()) or remark(owner, job, time.time()),
             environment=owner.environment(job.spec.environment) if ask.environment else None,
             attempts=[
                 shown_attempt(job, attempt, owner.folders, attempt_results(results_by_attempt.get(attempt.number)))
@@ -206,7 +208,7 @@ class Desk:
         snapshot, now = owner.snapshot, time.time()
         line = list(owner.scheduler.book.line)
         waiting = [*owner.scheduler.submitted, *(place.job for place in line)]
-        whys = {job: owner.devices.remark(snapshot[job]) for job in snapshot.active}
+        whys = {job: remark(owner, snapshot[job], now) for job in snapshot.active}
         whys |= {job: why(owner.scheduler, owner.scheduler.book[job], now) for job in waiting[:EXPLAINED]}
         ahead = {place.job: number for number, place in enumerate(line)}
 
@@ -220,9 +222,9 @@ class Desk:
             jobs_with_why = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
             head = self._head(snapshot)
             if ask.rows:
-                rows = [row(job, job_results(snapshot, job), why) for job, why in jobs_with_why]
+                rows = [row(job, job_results(snapshot, job, now), why) for job, why in jobs_with_why]
                 return server.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
-            jobs = [listed_job(job, owner.folders, job_results(snapshot, job), why) for job, why in jobs_with_why]
+            jobs = [listed_job(job, owner.folders, job_results(snapshot, job, now), why) for job, why in jobs_with_why]
             return server.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
 
         owner.loop.run_in_thread(make, reply)
@@ -249,6 +251,7 @@ class Desk:
             "owner": self._owner_shown(),
             "counts": snapshot.counts,
             "eta": snapshot.eta,
+            "outlook": outlook_shown(snapshot),
             "trouble": snapshot.trouble,
             "metric": main_metric(snapshot.metric),
             "best": snapshot.best,

@@ -29,7 +29,6 @@ from gputui.gpus.strangers import HeldByStrangers, Unusable, Verdict
 from gputui.gpus.usage import DeviceHolding, UsageMeter
 from gputui.process.watch import NoThread, begin
 from gputui.session.event_loop import Loop
-from gputui.views.format import silence
 
 # ---- What is remembered of the samples ----
 
@@ -104,12 +103,9 @@ class Recording:
         return idle
 
     def remark(self, job: Job) -> str | None:
-        """What is odd about a running job: a hung one holds its card and does nothing."""
+        """What is odd about what a running job does on its GPU."""
         if job.active is None:
             return None
-        silent = silence(job, time.time())
-        if silent:
-            return f"! {silent}"
         idle = self._meter.usage(job.id, job.active.attempt).idle_for(time.time())
         return f"holds GPU memory and has done nothing for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
 

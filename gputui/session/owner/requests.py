@@ -19,6 +19,7 @@ from gputui.session.errors import CommitFailed
 from gputui.session.layouts import Layout, check_outfiles
 from gputui.session.loading import NO_RESULTS, Again, ReloadPlan, Results, SourceKind, SourceRecord, plan
 from gputui.session.messages import OwnerRequest
+from gputui.views.waiting import never_starts
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
@@ -35,6 +36,8 @@ class Loaded(msgspec.Struct, frozen=True):
     new: int
     sentence: str
     """Empty where there is no origin to tell of: a source that is only remembered."""
+    warning: str = ""
+    """Some of them can never start."""
 
 
 class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
@@ -61,7 +64,8 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
         for source in self.sources:
             _remember(act, replace(source, environment=source.environment or digest))
         new = range(first, book.next_id)
-        return Loaded([*planned.jobs, *new], len(new), sentence)
+        jobs = [*planned.jobs, *new]
+        return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs))
 
 
 def _remember(act: Act, source: SourceRecord) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.core.book import Book
-from gputui.core.eta import SteadyEnd
+from gputui.core.eta import NO_OUTLOOK, Outlook, SteadyEnd
 from gputui.core.events import (
     AttemptEnded,
     ClockStepped,
@@ -63,6 +63,8 @@ from .launch import Launcher
 
 
 ETA_EVERY = 1.0
+LOOK_AHEAD_EVERY = 10.0
+"""Seconds after which it is estimated again though nothing happened: a job may have become late."""
 
 
 class Publication:
@@ -74,25 +76,24 @@ class Publication:
         self.on_turn: list[Callable[[Snapshot], None]] = []
         """Called in the owner's thread with each new snapshot."""
         self.on_change = on_change
-        self._eta: tuple[float, float | None] = (0.0, None)
+        self._outlook: tuple[float, Outlook] = (0.0, NO_OUTLOOK)
         self._steady_end = SteadyEnd()
         self._changed: set[JobId] = set()
         self._changed_lock = threading.Lock()
 
     def renew(self, scheduler: Scheduler, now: float, trouble: str | None, awaits: Callable[[], str]) -> Snapshot:
         """`awaits` is asked what an idle session waits for."""
-        if abs(now - self._eta[0]) > ETA_EVERY:
-            self._eta = (now, self._end(scheduler, now))
+        if abs(now - self._outlook[0]) > ETA_EVERY:
+            self._outlook = (now, self._look_ahead(scheduler, now))
         snapshot = self._results.show(scheduler.snapshot())
         awaited = awaits() if not snapshot.active else ""
-        self.snapshot = replace(snapshot, eta=self._eta[1], trouble=trouble, awaits=awaited)
+        self.snapshot = replace(snapshot, outlook=self._outlook[1], trouble=trouble, awaits=awaited)
         return self.snapshot
 
-    def _end(self, scheduler: Scheduler, now: float) -> float | None:
-        waiting = sum(scheduler.book.waiting_in_group.values())
-        return self._steady_end.take(
-            scheduler.eta(now, self._results.book.results), now, waiting, len(scheduler.board.lanes)
-        )
+    def _look_ahead(self, scheduler: Scheduler, now: float) -> Outlook:
+        book = self._results.book
+        seen = scheduler.outlook(now, book.results, book.paces.usual())
+        return self._steady_end.take(seen, now, len(scheduler.board.lanes))
 
     def settle(self) -> None:
         """The last picture: with what was read when the owner left."""
@@ -542,6 +543,8 @@ class Turn:
 
     def _set_wakeup(self) -> None:
         due = self.scheduler.next_wakeup()
+        if self.scheduler.book.active:
+            due = min(due, self.now + LOOK_AHEAD_EVERY) if due is not None else self.now + LOOK_AHEAD_EVERY
         if self._wakeup is not None:
             self._wakeup.cancel()
         if due is not None:

@@ -64,7 +64,7 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
 
     def done(loaded: Loaded) -> None:
         added = f"#{loaded.jobs[-1]}" if loaded.new == 1 else f"{loaded.new:,} jobs"
-        main.say(f"added {added}")
+        main.say(f"added {added}; {loaded.warning}" if loaded.warning else f"added {added}", grave=bool(loaded.warning))
         if loaded.jobs:
             main.paint()
             main.table.move_to(loaded.jobs[-1])

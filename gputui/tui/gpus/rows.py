@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from gputui.core.amounts import counted, moment
 from gputui.core.amounts import duration_words as duration
-from gputui.core.eta import job_eta
 from gputui.gpus.history import HOST, HOT, HistoryColumn, columns
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState
 from gputui.gpus.sample import DeviceSample, HostSample, Status
@@ -422,7 +421,8 @@ def _below(view: View, device: DevicePicture) -> list[InkPiece]:
     if not time or job is None or view.snapshot is None or job not in view.snapshot:
         return []
     results = view.snapshot.results.get(job)
-    progress, ends = results.progress if results is not None else None, job_eta(view.snapshot[job], results)
+    progress = results.progress if results is not None else None
+    ends = view.snapshot.job_eta(view.snapshot[job], view.now)
     end = f", ends ≈ {moment(ends, view.now)}" if ends is not None else ""
     if progress is None:
         return [InkPiece(f"{time} gone{end}", Ink.PAST)]

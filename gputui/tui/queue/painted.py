@@ -167,7 +167,7 @@ class PaintedRows(ScrollView, can_focus=True):
 
     def _take_results(self, snapshot: Snapshot) -> None:
         """What rows are told of the session besides the jobs."""
-        self.told.results = snapshot.results
+        self.told.results, self.told.paces = snapshot.results, snapshot.paces
         best = self.told.best
         self.told.best = snapshot.best
         if best != snapshot.best and self.is_attached:

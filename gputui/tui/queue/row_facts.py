@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len, set_cell_size
 
-from gputui.core.eta import job_eta
+from gputui.core.eta import NO_PACES, job_eta, silent_since
 from gputui.core.events import words as end_words
-from gputui.core.job import WORDS, Active, Delayed, Ended, Job, JobId, Running, StateName, Stopping, Suspended, Waiting
+from gputui.core.job import WORDS, Active, Delayed, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting
 from gputui.core.parameter_columns import Parameters, parameters_of
 from gputui.core.results import Direction, JobResults, MetricResult, direction_of, words_of
 from gputui.core.snapshot import NO_RESULTS, Snapshot
@@ -308,6 +308,8 @@ class Told:
     """Of the commands that run, where there is a column for them."""
     now: float = 0.0
     results: Mapping[JobId, JobResults] = field(default_factory=lambda: NO_RESULTS)
+    paces: Mapping[str, float] = field(default_factory=lambda: NO_PACES)
+    """The usual pause between two outputs in each group."""
     shape: ResultShape = NO_RESULT_SHAPE
     best: JobId | None = None
 
@@ -379,13 +381,14 @@ class RowFacts:
             return (job.attempts[-1].ended, False) if job.attempts else None
         if job.active is None or isinstance(job.state, Suspended | Stopping):
             return None
-        if isinstance(job.state, Running) and job.state.silent_since is not None:
+        pace = self.told.paces.get(job.spec.group)
+        if silent_since(job, self.results, pace, self.told.now) is not None:
             return None  # unknown while silent
-        by_results = job_eta(job, self.results)
+        by_results = job_eta(job, self.results, self.told.now, pace)
         if by_results is not None:
             return by_results, True
         fraction = self.progress
-        if not fraction:
+        if not fraction or (self.results is not None and self.results.progress_at is not None):
             return None
         elapsed = self.told.now - job.active.since
         if elapsed < LEAST_ELAPSED or fraction < LEAST_FRACTION:

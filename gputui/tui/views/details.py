@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from gputui.core.amounts import duration_words
-from gputui.core.job import Active, Ended, Job, JobId, Running, Stopping, Suspended, Waiting
+from gputui.core.job import Active, Ended, Job, JobId, Stopping, Suspended, Waiting
 from gputui.core.results import Curve, Direction, JobResults, direction_of
 from gputui.logs.crashes.excerpts import excerpt
 from gputui.logs.line_index import read_tail
@@ -94,8 +94,7 @@ def _pane(
 
 def _silence(subject: Subject, drawn: Sequence[ChartCurve], by_time: bool) -> float | None:
     """Where its silence began: at its last point, for nothing came since."""
-    state = subject.job.state
-    silent = isinstance(state, Running) and state.silent_since is not None
+    silent = subject.silent_since is not None
     newest = next((curve for curve in drawn if curve.number == NEWEST and curve.points), None)
     return newest.points[-1][0] if silent and newest is not None else None
 

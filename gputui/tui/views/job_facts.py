@@ -26,7 +26,6 @@ from gputui.core.amounts import (
     memory_words,
     moment,
 )
-from gputui.core.eta import job_eta
 from gputui.core.events import words
 from gputui.core.job import WORDS, Attempt, Delayed, Ended, Job, JobId, Running, Succeeded, Waiting
 from gputui.core.results import JobResults
@@ -40,7 +39,7 @@ from gputui.tui.chrome import BandPart, OfferedKeys
 from gputui.tui.queue.row_facts import state_words
 from gputui.tui.theme import Palette, palette_of
 from gputui.views.failures import places_told, said_of
-from gputui.views.format import SIGNS, cut, value_text
+from gputui.views.format import SIGNS, cut, silence, value_text
 from gputui.views.status import is_wanted
 
 from .base import ALWAYS, FullView, ViewRow, ViewRows
@@ -82,6 +81,10 @@ class Subject:
     def results(self) -> JobResults | None:
         return self.snapshot.results.get(self.job.id)
 
+    @property
+    def silent_since(self) -> float | None:
+        return self.snapshot.silent_since(self.job, self.now)
+
 
 def state_style(job: Job, palette: Palette) -> Style:
     if isinstance(job.state, Ended):
@@ -105,11 +108,12 @@ def warning_rows(subject: Subject, width: int, palette: Palette) -> list[ViewRow
 
 def _warning(subject: Subject, palette: Palette) -> tuple[str, list[BandPart]] | None:
     job, now = subject.job, subject.now
-    if isinstance(job.state, Running) and job.state.silent_since is not None:
-        since = job.state.silent_since
-        said = f"silent for {duration_words(now - since)}: it does nothing since {moment(since, now)}"
-        does = f"on_hang = {job.spec.on_hang}   "
-        return said, [(does, palette.past), *_keys(palette, ("l", "Log"), ("B", "Requeue"), ("K", "Kill"))]
+    if (since := subject.silent_since) is not None:
+        hangs = isinstance(job.state, Running) and job.state.silent_since is not None
+        what = "it does nothing" if hangs else "it has printed nothing"
+        said = f"{silence(subject.snapshot, job, now)}: {what} since {moment(since, now)}"
+        does = [(f"on_hang = {job.spec.on_hang}   ", palette.past)] if hangs else []
+        return said, [*does, *_keys(palette, ("l", "Log"), ("B", "Requeue"), ("K", "Kill"))]
     if isinstance(job.state, Ended) and not isinstance(job.state, Succeeded) and job.state.name != "killed":
         keys = _keys(palette, ("r", "Rerun"), ("l", "Log at the error"), ("F", "Failures like it"))
         return (said_of(job) if job.attempts else words(job.state)), keys
@@ -175,9 +179,9 @@ def _under_way(subject: Subject, palette: Palette) -> Iterator[Fact]:
         yield "progress", [*bar, (f"  {results.progress:.0%}", palette.running)]
     if results is not None and results.note:
         yield "note", [(plain(results.note), text)]
-    if isinstance(job.state, Running) and job.state.silent_since is not None:
+    if subject.silent_since is not None:
         yield "ends", [("unknown while silent", palette.warning)]
-    elif (eta := job_eta(job, results)) is not None and job.active is not None:
+    elif (eta := subject.snapshot.job_eta(job, now)) is not None and job.active is not None:
         remaining = f"  in {duration_words(eta - now)}" if eta > now + 1 else "  any moment"
         yield "ends", [(f"≈{moment(max(eta, now), now)}", text), (remaining, palette.past)]
     if job.active is not None:

@@ -196,7 +196,7 @@ class TimelineView(FullView):
         began = self._timeline.began()
         started = [bar.start for _, bar in running(self.snapshot)]
         first = min([*started, *([began] if began is not None else [])], default=now - 60)
-        return whole(first, now, self.snapshot.eta, columns)
+        return whole(first, now, self.snapshot.outlook.at, columns)
 
     def _title(self, window: Window, now: float) -> None:
         palette = palette_of(self.app.theme)

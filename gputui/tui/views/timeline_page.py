@@ -12,7 +12,6 @@ from rich.color import Color
 from rich.style import Style
 
 from gputui.core.amounts import duration_exact, duration_words, moment
-from gputui.core.eta import job_eta
 from gputui.core.job import Attempt, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
@@ -529,7 +528,7 @@ def lines(scene: TimelineScene) -> list[MarkedLine]:
 def _now(scene: TimelineScene) -> tuple[dict[LanePlace, Bar], dict[JobId, float], dict[LanePlace, list[Expected]]]:
     snapshot = scene.snapshot
     active = dict(running(snapshot))
-    etas = ((bar.job, job_eta(snapshot[bar.job], snapshot.results.get(bar.job))) for bar in active.values())
+    etas = ((bar.job, snapshot.job_eta(snapshot[bar.job], scene.now)) for bar in active.values())
     ends = {job: end for job, end in etas if end is not None}
     return active, ends, expected(scene.timeline, snapshot, scene.now, scene.window.end, ends)
 

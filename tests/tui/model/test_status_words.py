@@ -9,8 +9,9 @@ from support import evening
 from support.evening import snapshot
 from support.fixed import NOW, session, sweep
 
+from gputui.core.eta import NO_OUTLOOK, NeverStarts, Outlook
 from gputui.core.events import Mode
-from gputui.core.job import Ended, Failed, Held, Succeeded
+from gputui.core.job import Ended, Failed, Held, Request, Succeeded
 from gputui.core.snapshot import Snapshot
 from gputui.tui.chrome import Where, status_parts, terminal_title
 from gputui.tui.theme import palette_of
@@ -37,6 +38,19 @@ def test_what_there_is_room_for_is_told() -> None:
     assert line(snapshot(), 80, evening.NOW) == (" gputui  lr-sweep  ▶ 4 run  ━━━━━━━━── 37/60  3 ✗  done ≈ 11:25")
 
 
+def test_an_end_that_nobody_can_know_is_never_told() -> None:
+    hangs = replace(snapshot(), outlook=Outlook(evening.NOW + 1560, 22, unknown=(38,)))
+    assert line(hangs, 120, evening.NOW).endswith("3 ✗   22 jobs ≈ 11:25 · #38 unknown")
+    assert line(hangs, 80, evening.NOW).endswith("3 ✗  22 jobs ≈ 11:25"), "true, if not all"
+    never = tuple(NeverStarts(job, Request(99)) for job in (58, 59))
+    wide = replace(snapshot(), outlook=Outlook(evening.NOW + 1560, 21, never=never))
+    assert "21 jobs ≈ 11:25 · never: #58 needs 99 GPUs, 1 more" in line(wide, 140, evening.NOW)
+    stuck = replace(snapshot(), outlook=Outlook(unknown=(37, 38, 39, 40)))
+    assert line(stuck, 120, evening.NOW).endswith("3 ✗   #37 #38 #39 and 1 more unknown")
+    for shown in (hangs, wide, stuck):
+        assert all(cell_len(line(shown, width, evening.NOW)) <= width for width in range(30, 200))
+
+
 def test_nothing_left_to_do_is_done_never_running() -> None:
     over = [job for job in sweep() if isinstance(job.state, Ended)]
     assert "DONE, 1 ✗" in line(session(over), 120)
@@ -46,7 +60,7 @@ def test_nothing_left_to_do_is_done_never_running() -> None:
 
 def test_what_a_session_waits_for_is_told_as_far_as_there_is_room() -> None:
     held = [job for job in sweep() if isinstance(job.state, Held)]
-    stands = replace(session(held), awaits="1 held job; release lets it start", eta=None)
+    stands = replace(session(held), awaits="1 held job; release lets it start", outlook=NO_OUTLOOK)
     assert "◷ WAITING" in line(stands, 60)
     assert "1 held job; release lets it start" in line(stands, 140)
     for width in range(50, 200):
