@@ -324,6 +324,9 @@ def test_any_tail_gives_one_short_harmless_line(tail: bytes, code: int | None) -
 
 LONG = 65536
 ADVERSARIAL = [
+    b'x9 Traceback (most recent call last):\nx9   File "a", line 1\n',
+    b'a+b (1)* Traceback (most recent call last):\na+b (1)*   File "a", line 1\n',
+    b"  +-+---- 1 ----\n  + Exception Group Traceback (most recent call last):\n",
     b"\x1b[", b"\x1b]", b"\x1b[" + b"0" * LONG, b"\x1b]" + b"a" * LONG, b"a", b"a.", b"a: ", b"0", b"0.", b"0x",
     b"1x", b"/tmp/", b"\n", b"a\n", b"A:\n", b" ", b"f", b"a1", b"\r", b"ValueError: " + b"0." * LONG, b"'", b"(",
     b"a/", b"a_/1", b"ValueError: " + b"/tmp/" * LONG, b"x" * 195 + b": ", b"Traceback (most recent call last)\n",

@@ -19,9 +19,11 @@ _MARK = re.compile(
     r"|\[\d{1,5},(?P<mpi>\d{1,5})\]<std(?:err|out)>:\ ?"
     r"|\((?:[\w.]{1,60}\ )?pid=(?P<pid>\d{1,9})[^)]{0,80}\)\ ",
 )
-_LABEL = re.compile(r" {0,4}(\d{1,5}): ?")
-_LABELLED_TRACE = re.compile(r"^ {0,4}\d{1,5}: Traceback \(", re.MULTILINE)
-_GROUP_MARGIN = re.compile(r"\s*+(?:\|(?: |$)|\+ (?=Exception Group)|\+-[-+0-9 ]*+$)")
+_TRACEBACK = re.compile(r"(?P<prefix>.{0,160}?)(?:  \+ Exception Group )?Traceback \(most recent call last\)")
+_LABEL = re.compile(r"\s*([\w.-]{1,60}):\s*")
+_DIGITS = re.compile(r"\d+")
+_MOST_PREFIXES = 8
+_GROUP_MARGIN = re.compile(r"\s*+(?:\|(?: |$)|\+ (?=Exception Group)|\+[-+]{1,40}+(?: [\d.]+ (?=-)|(?=-*$)))")
 
 
 class CleanLine(NamedTuple):
@@ -36,13 +38,39 @@ def cleaned(tail: bytes) -> list[CleanLine]:
     text = tail.decode("utf-8", "replace")
     if "\x1b" in text or not text.isascii():
         text = without_escapes(text)
-    labelled = ": Traceback (" in text and _LABELLED_TRACE.search(text) is not None
-    grouped = "Exception Group Traceback" in text
-    lines = [_line(raw, labelled) for raw in text.split("\n")[-_MOST_LINES:]]
-    return [_without_margin(line) for line in lines] if grouped else lines
+    lines = [_line(raw) for raw in text.split("\n")[-_MOST_LINES:]]
+    if (prefix := _prefix_of_traces(lines)) is not None:
+        lines = [_without_prefix(line, prefix) for line in lines]
+    return [_without_margin(line) for line in lines] if "Exception Group Traceback" in text else lines
 
 
-def _line(raw: str, labelled: bool) -> CleanLine:
+def _prefix_of_traces(lines: list[CleanLine]) -> re.Pattern[str] | None:
+    """What a launcher or logger puts before each line of a traceback, whatever the numbers in it."""
+    shapes: dict[str, bool] = {}
+    """Whether the next line has the same prefix."""
+    for index in range(len(lines) - 1, -1, -1):
+        source, text = lines[index].source, lines[index].text
+        if "Traceback (most" not in text or (trace := _TRACEBACK.match(text)) is None:
+            continue
+        prefix = trace["prefix"].strip()
+        below = next((line.text for line in lines[index + 1 : index + 4] if line.source == source), "")
+        if 'File "' in below and any(map(str.isalnum, prefix)) and len(shapes) < _MOST_PREFIXES:
+            shape = _DIGITS.sub(r"\\d+", re.escape(prefix))
+            framed = re.match(rf"\s{{0,4}}{shape}[ |]{{2,40}}File \"", below) is not None
+            shapes[f"{shape}(?: |$)" if trace["prefix"].endswith(" ") else shape] = framed
+    found = [shape for shape, framed in shapes.items() if framed]
+    return re.compile(rf"\s{{0,4}}(?:{'|'.join(found)})") if found else None
+
+
+def _without_prefix(line: CleanLine, prefix: re.Pattern[str]) -> CleanLine:
+    found = prefix.match(line.text)
+    if found is None:
+        return line
+    label = _LABEL.fullmatch(found[0])
+    return line._replace(text=line.text[found.end() :], source=label[1] if label is not None else line.source)
+
+
+def _line(raw: str) -> CleanLine:
     rewritten = False
     if not raw.isprintable():
         before, _, raw = raw.rstrip("\r \t").rpartition("\r")
@@ -51,8 +79,6 @@ def _line(raw: str, labelled: bool) -> CleanLine:
     text = raw[:_LONGEST_LINE].rstrip()
     if text.startswith(("[", "(")) and (mark := _MARK.match(text)):
         return CleanLine(text[mark.end() :], mark["rank"] or mark["mpi"] or mark["pid"], rewritten)
-    if labelled and (mark := _LABEL.match(text)):
-        return CleanLine(text[mark.end() :], mark[1], rewritten)
     return CleanLine(text, "", rewritten)
 
 

@@ -67,7 +67,7 @@ _FORMS = re.compile(
     r"(?:[^\s:]{1,100}: +)?(?:(?i:fatal|error|fatal error|panic)\b:? +\S|(?i:fatal|error|panic): *\S)"
     r"|(?:.{0,80}?[\s\[|:=])?(?:ERROR|CRITICAL|FATAL|SEVERE)\b\W{0,3}\S|Error (?:in|using|at|while|executing)\b"
     r"|[\w-]{1,40} (?:error|fatal) {0,4}: \S|.{1,60} the following error: "
-    r"|\{.{0,200}\"(?:level|severity)\": ?\"(?:error|fatal|critical)\"|Exception in thread |FAILED \S{1,300}::"
+    r"|\{.{0,200}\"(?:level|severity)\": ?\"(?:error|fatal|critical)\"|Exception in thread \"|FAILED \S{1,300}::"
     r"|forrtl: |Fortran runtime error|thread '.{1,80}' panicked|Uncaught |Unhandled |\s*what\(\): "
     r"|[^\s:]{1,100}: (?:[Cc]annot|[Cc]ould not|[Uu]nable to|[Cc]an't|[Ff]ailed to) \S|[^\s:]{1,60}: +cannot find"
     r"|(?:Cannot|Can't|Could not|Couldn't|Unable to|Failed to|Invalid) \S|.{0,30}ERR! |\*\*\* [A-Z]"

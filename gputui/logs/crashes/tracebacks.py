@@ -161,7 +161,8 @@ class _Reader:
 _WRAPPER = re.compile(
     r"ChildFailedError|ProcessExitedException|ProcessRaisedException|CalledProcessError|exited unexpectedly|SystemExit|"
     r"RemoteTraceback|BrokenProcessPool|TerminatedWorkerError|Exit(?:ed)? with (?:exit )?code|returned non-zero exit|"
-    r"\b[Ss]ee (?:the )?(?:root cause|error\w*|traceback|stack ?trace|logs?) above"
+    r"\b(?:[Ss]ee|[Cc]heck|[Rr]ead)\b[^.]{0,40}\babove\b|DatasetGenerationError: An error occurred while generating|"
+    r"background workers are no longer alive"
 )
 # What those are left with whose fellow went away.
 _VICTIM = re.compile(
