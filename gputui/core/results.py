@@ -172,8 +172,8 @@ _DOWN = _set(
 _UP = _set(
     """acc accuracy prec precision recall f1 fscore fbeta auc auroc auprc roc ap map iou miou giou dice bleu sacrebleu
     rouge rouge1 rouge2 rougel meteor psnr ssim r2 ndcg mrr hit hits top1 top5 reward rewards rew return returns ret
-    score success elo elbo variance correct kappa mcc jaccard specificity sensitivity pck pq likelihood loglik em mfu
-    plddt ptm iptm mota hota idf1 sdr sisdr pesq stoi concordance qwk
+    eprewmean score success elo elbo variance correct kappa mcc jaccard specificity sensitivity pck pq likelihood
+    loglik em mfu plddt ptm iptm mota hota idf1 sdr sisdr pesq stoi concordance qwk
     winrate lddt gdt ar pass cider spice bertscore pearson spearman corr correlation silhouette margins
     genauigkeit trefferquote précision exactitude rappel justesse precisión exactitud precisão acurácia precisione
     accuratezza точность полнота 精度 准确率 準確率 正确率 正解率 精确率 召回率 奖励 報酬 정확도 재현율 보상"""

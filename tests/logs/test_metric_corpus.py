@@ -76,9 +76,9 @@ def test_named_numbers_and_progress_are_right_on_the_corpus(corpus: str) -> None
             None not in (progress, wanted) and abs(progress - wanted) <= sample["progress_tol"] + 1e-3
         )
     print(f"found {found}/{labelled}, false {false}/{reported}, progress {right}/{len(CORPORA[corpus])}")
-    assert found >= 0.92 * labelled
-    assert false <= 0.04 * reported
-    assert right >= 0.95 * len(CORPORA[corpus])
+    assert found >= 0.97 * labelled
+    assert false <= 0.02 * reported
+    assert right >= 0.98 * len(CORPORA[corpus])
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
@@ -171,6 +171,56 @@ def test_a_counter_tells_how_far_it_is_unless_it_counts_something_else(printed: 
     assert reader.progress == pytest.approx(progress)
 
 
+def _bars(description: str, postfix: str) -> list[str]:
+    """What tqdm draws of three epochs of ten: each bar's first frame comes before its description is set."""
+    frames = []
+    for epoch in (1, 2, 3):
+        words, after = description.format(epoch), postfix.format(epoch)
+        frames.append("  0%|          | 0/200 [00:00<?, ?it/s]\r")
+        for done in (1, 50, 100, 200):
+            frames.append(f"{words}{done // 2:3d}%|###       | {done}/200 [00:31<01:02,  3.21it/s{after}]\r")
+        frames.append("\n")
+    return frames
+
+
+@pytest.mark.parametrize(
+    ("description", "postfix", "end"),
+    [
+        ("Epoch {}/10 loss 0.4: ", "", 0.3),
+        ("Epoch [{}/10]: ", ", loss=0.4", 0.3),
+        ("", ", epoch={}/10, loss=0.4", 0.3),
+        ("      {}/10      2.3G      1.41      2.87        43       640: ", "", 0.3),
+        ("", ", epoch={}, loss=0.4", 1.0),
+        ("Epoch {}: ", ", loss=0.4", 1.0),
+    ],
+)
+def test_a_bar_that_names_its_epoch_late_moves_the_progress(description: str, postfix: str, end: float) -> None:
+    reader = MetricReader()
+    if description.endswith("640: "):
+        reader.feed(b"      Epoch    GPU_mem   box_loss   cls_loss  Instances       Size\n")
+    seen = [(reader.feed(frame.encode()), reader.progress)[1] for frame in _bars(description, postfix)]
+    assert reader.progress == pytest.approx(end)
+    if end < 1:
+        told = [far for far in seen if far is not None]
+        assert told == sorted(told)
+        assert len({round(far, 3) for far in told}) > 9
+
+
+def test_names_of_columns_lose_their_stray_brackets() -> None:
+    printed = (
+        b"  Class  Images  Instances  Box(P  R  mAP50  mAP50-95)  Mask(P  R  mAP50  mAP50-95): 100%|##| 4/4 [00:01]\n"
+        b"  all       128        929   0.68  0.5   0.63      0.47     0.66  0.5    0.6       0.4\n"
+    )
+    assert set(named(printed)) == {"P", "R", "mAP50", "mAP50-95", "Mask_P", "Mask_R", "Mask_mAP50", "Mask_mAP50-95"}
+    assert named(b"epoch 3 mAP50-95): 0.41\n") == {"mAP50-95": 0.41}
+
+
+def test_all_rows_of_a_box_have_the_step_that_one_of_them_tells() -> None:
+    box = b"---------------\n| approxkl | 0.01 |\n| total_timesteps | 800 |\n| value_loss | 3.1 |\n---------------\n"
+    readings = MetricReader().feed(box)
+    assert {(one.name, one.step) for one in readings} == {("approxkl", 800), ("value_loss", 800)}
+
+
 @given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 2000), max_size=6))
 def test_how_the_bytes_arrive_and_who_goes_on_reading_changes_nothing(sample: Sample, cuts: list[int]) -> None:
     raw = sample["raw"].encode()
@@ -204,11 +254,13 @@ def test_a_state_that_is_none_is_refused() -> None:
         *(" " * 380 + "x 0.5", "{" + " " * 15_000, "/" * 590 + " 0.5", "a-" * 290 + "=0.5"),
         *("loss " + "is " * 180 + "x 0.5", "a[" * 290 + "=0.5", "| loss " * 80 + "|", "run_1_of_many " * 40 + "x=0.5"),
         *("loss 0,5 " * 60, "1.5 loss, " * 55, "epoch " * 90 + "5%", "a=1" * 190 + " 5%|#| 1/2 [1]"),
+        *("mae 0.5 a/b/c/d" * 38, "5% " + "━" * 590, "5% ━━━━━━ 1/2 " * 42, "| a | 0.5 |", "Box(P " * 98),
         *("0.5 a/b" * 80, "[" + "=" * 590, "[===== " * 85, "'a/b': 1, " * 58, "{" + "'step" * 120 + "}"),
     ],
     ids=[
         *("blanks", "an open brace", "slashes", "dashes", "words", "open brackets", "cells", "names of runs"),
         *("decimal commas", "numbers first", "epochs", "pairs before a bar"),
+        *("units", "a long bar", "many bars", "a box", "groups of columns"),
         *("rates", "a bar without end", "bars", "quoted names", "steps"),
     ],
 )

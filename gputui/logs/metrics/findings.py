@@ -34,7 +34,8 @@ class MetricReading(Struct, frozen=True):
 
 _INT = r"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,12}"
 _NUM = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d{1,30}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?"
-_RATES = r"[A-Za-z]{1,12}\.?/\s?[A-Za-z]{1,9}"
+_PER = r"[^\W\d_]{1,12}\.?(?:/\s?[^\W\d_]{1,9}(?:\^-?\d|[²³])?){1,3}"
+"""`samples/s`, `kcal/mol/A`, `W/m^2`"""
 _NO_NAME = r"(?![\w@.%/-]{0,60}[ ]?[:=])"
 """`0.41 val/acc: 0.8`: what stands before a sign is a name."""
 _UNITS = (
@@ -46,10 +47,10 @@ _TOKEN = re.compile(
     (?P<date>\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T ]\d{{1,2}}:\d\d\S*)?|\d\d/\d\d[ ]\d\d:\d\d\S*)
   | (?P<clock>\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d.])|\d+[ ]?(?:h|m|min|d|hr)[ ]?,?[ ]?\d+[ ]?(?:m|s|min|sec)\b)
   | (?P<chain>\d+(?:\.\d+){{2,}}\S*|{_NUM}(?:/{_NUM}){{2,}}|\d+[-:~]\d[\d:.-]*|0x[0-9a-fA-F]+)
-  | (?P<done>{_INT})\s{{0,6}}(?:/|\bof\b|\bout\ of\b)\s{{0,6}}(?P<total>{_INT})(?![\w]|\.\d|,\d)
+  | (?P<done>{_INT})\s{{0,6}}(?:/|\bof\b|\bout\ of\b)\s{{0,6}}(?P<total>{_INT})(?!(?!ep(?:och)?s?\b)\w|\.\d|,\d)
   | (?P<number>[-+]?(?:{_NUM}|(?:nan|inf|infinity)(?![\w'])))
     )(?P<unit>
-    \s?%(?!\w)|{_RATES}|[ ]{_RATES}{_NO_NAME}
+    \s?%(?!\w)|{_PER}|[ ]{_PER}{_NO_NAME}
   | \s?(?:{_UNITS})(?![\w=:(@]|[ ][=:])|[^\W\d]\S*|\.[^\W\d]\S*|[ ]?[*×][ ])?""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -128,6 +129,9 @@ _NEVER = _SETTING - _set("epochs") | _set(
     flops flos tflops params param parameters capacity bandwidth gpu gpus cpu cpus cache pavg support instances date
     timestamp day days hour hours minute minutes requires available cuda driver hz watts util utilization decayed"""
 )
+_SURE = _set("loss mae mse rmse mape err error acc accuracy")
+"""Whatever stands before them: `ent_coef_loss`, `speed_rmse`."""
+_AIMS = _set("target goal threshold thresh thr tolerance tol limit")
 _COUNTED = _set(
     """batch batches sample samples token tokens image images imgs example examples frame frames size sizes count counts
     num number n class classes epochs steps iters layers nodes workers devices items files rows docs sents bsz wpb clip
@@ -159,6 +163,10 @@ _RATE = re.compile(r"(?:lrs?\d*|lernrate|学习率)$")
 _RANKED = re.compile(r"[A-Za-z-]{1,12}@\d{1,5}(?:\.\d+)?$")
 """`P@1`: what is right among the first so many."""
 _QUOTES = re.compile(r"[\"'`*]+")
+_BRACKETS = re.compile(r"[()\[\]{}]+")
+_WORK = re.compile(
+    r"(?:m?s|secs?|it(?:er)?s?|steps?|batch(?:es)?|samples?|ima?ge?s?|tok(?:en)?s?|frames?|[KMG]i?B)/", re.IGNORECASE
+)
 _BLANKS = re.compile(r"[.\s]*\s+")
 
 
@@ -179,7 +187,7 @@ def kind_of(name: str) -> NameKind:
         return NameKind.METRIC
     if PHASE_WORDS.issuperset(word.rstrip("0123456789") or word for word in words if word not in ("set", "results")):
         return NameKind.PHASE
-    return NameKind.OTHER if _COUNTED.intersection(words) else NameKind.UNKNOWN
+    return NameKind.OTHER if _COUNTED.intersection(words) and not _is_f_score(words) else NameKind.UNKNOWN
 
 
 def _is_coordinate(words: tuple[str, ...]) -> bool:
@@ -190,11 +198,18 @@ def _is_coordinate(words: tuple[str, ...]) -> bool:
 
 
 def _is_other(name: str, words: tuple[str, ...]) -> bool:
+    if words[-1] in _SURE:
+        return not _AIMS.isdisjoint(words)
     if _NEVER.intersection(words) or _UNIT_IN_BRACKETS.search(name) is not None:
         return True
     if words[0] in ("num", "number", "n", "count", "max", "min", "no") and direction_of(name) is Direction.UNKNOWN:
         return True
     return name.endswith("/s") or words in (("lr0",), ("total", "steps"))
+
+
+def _is_f_score(words: tuple[str, ...]) -> bool:
+    """`SENTS_F`: F-score, precision or recall of things that are counted elsewhere."""
+    return len(words) > 1 and words[-1] in ("f", "p", "r")
 
 
 def _is_rate(words: tuple[str, ...]) -> bool:
@@ -235,8 +250,15 @@ def eval_phase(word: str | None) -> bool:
 @lru_cache(maxsize=4096)
 def cleaned(name: str) -> str:
     """As printed, on one word: `Val. Loss` is `Val_Loss`."""
+    if name.count("(") != name.count(")") or name.count("[") != name.count("]"):
+        name = _BRACKETS.sub(" ", name)
     inner = _BLANKS.sub("_", _QUOTES.sub("", name).replace("'s ", " ").strip(" .:=-_>#\t"))
     return inner[:64]
+
+
+def is_physical(unit: str) -> bool:
+    """`eV/A` is a unit of what was measured; `samples/s` says how fast the program works."""
+    return "/" in unit and _WORK.match(unit) is None
 
 
 # ---- What was found in one line before it is judged ----
@@ -271,6 +293,7 @@ class Counter:
     """It stands at the beginning of the line."""
     closes: bool = False
     """It stands in brackets at the end of the line, behind a loss."""
+    percent: bool = False
     phase: str | None = None
     """That the line had told before it."""
 

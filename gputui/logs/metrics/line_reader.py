@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from .findings import Counter, LineFindings, MetricReading, NamedNumber, eval_phase, number_of
 from .named_numbers import mapping_in, read_line, read_mapping
 from .tables import (
+    MOST_ROWS,
     Table,
     cells_of,
     header_of,
     header_of_rows,
     is_border,
+    is_box_row,
     is_model_summary,
     read_boxed,
     read_named_row,
@@ -40,7 +42,7 @@ _PREFIX = re.compile(
   | [\w./<>-]+:[\w<>.]+:\d+(?=[ ]-)
   | \(\w+:\d+\)
   | (?:mmengine|mmdet|mmseg|root|ppdet\.engine|[a-z_]+(?:\.[a-z_]+)+)(?=[ ]?(?:-|:|INFO|\||\[))
-  | [a-z]+(?=[ ]INFO:)
+  | [A-Za-z]{1,20}(?=[ ](?:INFO|DEBUG|WARNING)\b)
     )\s*(?:[:|-](?=\s|\|)|>>|:)?""",
     re.VERBOSE,
 )
@@ -59,102 +61,184 @@ def peeled(line: str) -> tuple[str, str | None]:
 # ---- How far the job is ----
 
 
-_NO_PROGRESS = re.compile(
-    r"patience|fold\b|download|loading|shards|map\b|tokeniz|sanity|valid|eval|test|infer|predict|channel|cache|hits|page|"
-    r"correct|counter|early|rank|worker|gpu|mem|examples|extract|download|fetch|generat|resolv|cv\b|collect|preproc|filter|"
-    r"sampling|build|copy|upload|unpack|[KMG]i?B\b|B/s|tok/s|images|correct|saved|layers|accuracy|model|files|linking|compil|install",
+_ASIDE = re.compile(
+    r"patience|fold\b|download|loading|shards|map\b|tokeniz|sanity|valid|eval|test|infer|predict|examples|extract|fetch|"
+    r"generat(?!ion\b)|resolv|cv\b|collect|preproc|filter|sampling|build|copy|upload|unpack|linking|compil|install|early",
     re.IGNORECASE,
 )
+"""Loops that are not the training."""
+_THINGS = re.compile(
+    r"channel|cache|hits|page|correct|counter|rank|worker|gpu|mem|[KMG]i?B\b|B/s|tok/s|images|saved|layers|accuracy|model|"
+    r"files|PerSec|\w[:=]\|",
+    re.IGNORECASE,
+)
+"""What is counted is not a loop, unless the counter's own noun says so: `worker-3: iteration 3400/10000`."""
 _EPOCH = re.compile(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|エポック|에포크|\bep)\W{0,6}$", re.IGNORECASE)
 _STEP = re.compile(
-    r"(?:steps?|\bitr?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation)(?:\(train\))?\W{0,6}$",
+    r"(?:steps?|\bitr?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation|\btotal|\boverall)(?:\(train\))?\W{0,6}$",
     re.IGNORECASE,
 )
 _NOUN = re.compile(r"\s*(?:steps?|iter(?:ation)?s?|updates?|episodes?|rounds?|timesteps?)$", re.IGNORECASE)
 """`4200 of 10000 steps`"""
+_EPOCH_NOUN = re.compile(r"\s*ep(?:och)?s?$", re.IGNORECASE)
+"""`2/20epoch`"""
 _TRAINS = re.compile(r"(?:.*\bINFO\b)?\W*train\w*\W*$", re.IGNORECASE)
 _BATCH = re.compile(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
 _RANK = re.compile(r"\s*\(\|")
 _PART = re.compile(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
+_SLACK = 0.02
+"""How much further than its epochs a counter of the whole job may be."""
+
+
+class Loop(Struct):
+    """A counter as it was last printed."""
+
+    done: float
+    total: float
+
+    @property
+    def fraction(self) -> float:
+        return self.done / self.total
+
+    @property
+    def is_under_way(self) -> bool:
+        return 0 < self.done < self.total
 
 
 class Course(Struct):
-    """The place of a job on its way, as its counters told it."""
+    """How far a job is, from the counters that it prints."""
 
     epoch: float | None = None
     epochs: float | None = None
     from_zero: bool = False
     job: float | None = None
-    """Told by a counter of the whole job."""
-    part: float | None = None
+    """By a counter that names what it counts: steps of the whole job."""
+    bar: Loop | None = None
+    """A counter that does not say what it counts: the whole job, or one epoch."""
+    part: Loop | None = None
     """Of the present epoch."""
+    before_epoch: float | None = None
+    """The total of a loop that ended before its epoch was printed: when it starts again, the next epoch has begun."""
 
     @property
     def progress(self) -> float | None:
         if self.job is not None:
             return self.job
+        if self.bar is not None and self.bar.is_under_way and self._may_be_job(self.bar.fraction, later=1):
+            return self.bar.fraction
         if self.epochs and self.epoch is not None:
-            part = 1.0 if self.part is None else self.part
-            return min(1.0, max(0.0, (self.epoch - (0 if self.from_zero else 1) + part) / self.epochs))
-        return self.part
+            part = 1.0 if self.part is None else self.part.fraction
+            ended = self.epoch - (0 if self.from_zero else 1)
+            if self.part is not None and self.part.total == self.before_epoch:
+                ended += 1
+            return min(1.0, max(0.0, (ended + part) / self.epochs))
+        loop = self.part or self.bar
+        return loop.fraction if loop is not None else None
 
     def take(self, findings: LineFindings) -> None:
         known_epoch = any(rank == 1 for rank, _ in findings.coordinates)
         counters = [counter for counter in findings.counters if _is_progress(counter, known_epoch)]
         for number, counter in enumerate(counters):
             before = counter.words.partition("|")[0] if not counter.bar else counter.words
-            doubled = number == 0 and _is_doubled(counters, before) and not _STEP.search(before)
-            if _EPOCH.search(before) or doubled:
-                self._epoch(counter, finer=len(counters) > number + 1)
+            if _counts_epochs(counter, before) or (number == 0 and _is_doubled(counters, before)):
+                self._count_epochs(counter)
                 known_epoch = True
             else:
-                self._other(counter, before, known_epoch)
+                self._count(counter, before, known_epoch)
 
-    def _epoch(self, counter: Counter, finer: bool) -> None:
+    def tell_part(self, fraction: float) -> None:
+        """Of the present epoch, as a percentage."""
+        self.part = Loop(fraction * 100, 100)
+
+    def _count_epochs(self, counter: Counter) -> None:
         if counter.bar:
-            self._ended_epochs(counter)
+            self._count_ended_epochs(counter)
             return
+        if self.epoch is None and self.bar is not None and self.bar.done == self.bar.total:
+            self.before_epoch = self.bar.total
         if counter.done != self.epoch:
             self.part = None
         self.from_zero = self.from_zero or counter.done == 0
         self.epoch, self.epochs = counter.done, counter.total
-        if not finer and self.job is not None and self.job < 0:
-            self.job = None
 
-    def _ended_epochs(self, counter: Counter) -> None:
+    def _count_ended_epochs(self, counter: Counter) -> None:
         """A bar of epochs counts those that have ended; a bar below it may tell how far the next one is."""
         if counter.done + 1 != self.epoch:
-            self.part = 0.0
+            self.part = Loop(0, 1)
         self.epoch, self.epochs = counter.done + 1, counter.total
 
-    def _other(self, counter: Counter, before: str, known_epoch: bool) -> None:
-        fraction = counter.done / counter.total
-        if known_epoch:
-            self.part = fraction
+    def _count(self, counter: Counter, before: str, known_epoch: bool) -> None:
+        loop = Loop(counter.done, counter.total)
+        if known_epoch or (counter.percent and _EPOCH.search(before)):
+            self._set_part(loop)
         elif _STEP.search(before) or _NOUN.match(counter.words.rpartition("|")[2]):
-            self.job = fraction
-        elif counter.closes or _BATCH.search(before):
-            self.part = fraction
-        elif counter.opens or counter.bar or _TRAINS.match(before):
-            if self.epochs:
-                self.part = fraction
+            if self._may_be_job(loop.fraction) and not self._is_part(loop):
+                self.job = loop.fraction
             else:
-                self.job = fraction
+                self._set_part(loop)
+        elif counter.closes or _BATCH.search(before):
+            self._set_part(loop)
+        elif counter.opens or counter.bar or _TRAINS.match(before):
+            self._count_unnamed(loop, counter)
         elif counter.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(before):
-            self.part = fraction
+            self._set_part(loop)
+
+    def _count_unnamed(self, loop: Loop, counter: Counter) -> None:
+        """Of the epoch if that was named when the loop was first seen, or if it started again."""
+        if counter.bar and loop.total == self.epochs and self.part is not None and self.part.total != loop.total:
+            self._count_ended_epochs(counter)
+        elif self._is_part(loop):
+            if self.part is None or loop.done >= self.part.done or loop.total == self.before_epoch:
+                self._set_part(loop)  # one that starts again is named by a later frame: until then the last one counts
+        elif self.bar is not None and self.bar.total == loop.total:
+            if loop.done < self.bar.done and self.epochs:
+                self._set_part(loop)
+            else:
+                self.bar = loop
+        elif self.epochs:
+            self._set_part(loop)
+        elif self.bar is None or not self.bar.is_under_way or loop.done:
+            self.bar = loop
+
+    def _set_part(self, loop: Loop) -> None:
+        """A bar that named no epoch at first, and now does, counted a part of one."""
+        if self.bar is not None and self.bar.total == loop.total:
+            self.bar = None
+        self.part = loop
+
+    def _is_part(self, loop: Loop) -> bool:
+        return (self.part is not None and self.part.total == loop.total) or self.before_epoch == loop.total
+
+    def _may_be_job(self, fraction: float, later: int = 0) -> bool:
+        """The whole job is not further than its epochs; `later`: epochs that may have begun and were not printed."""
+        if not self.epochs or self.epoch is None:
+            return True
+        return fraction <= (self.epoch + (1 if self.from_zero else 0) + later) / self.epochs + _SLACK
+
+
+def _counts_epochs(counter: Counter, before: str) -> bool:
+    return (_EPOCH.search(before) is not None and not counter.percent) or (
+        not counter.bar and _EPOCH_NOUN.match(counter.words.rpartition("|")[2]) is not None
+    )
 
 
 def _is_doubled(counters: list[Counter], before: str) -> bool:
-    """`[12/300][120/1251]`: the first of two counts epochs."""
-    if len(counters) == 1:
+    """`[12/300][120/1251]`, `Train: 1/3 (33%) [49/323 (15%)]`: the first of two counts epochs."""
+    if len(counters) == 1 or _STEP.search(before) is not None:
         return False
-    return counters[0].opens or (counters[1].words.startswith("][") and _TRAINS.match(before) is not None)
+    if any(_counts_epochs(counter, counter.words.partition("|")[0]) for counter in counters[1:]):
+        return False
+    return counters[0].opens or _TRAINS.match(before) is not None
 
 
 def _is_progress(counter: Counter, known_epoch: bool) -> bool:
     """`(0/4) Epoch 3` is a rank."""
     is_rank = counter.opens and known_epoch and _RANK.match(counter.words) is not None
-    return not is_rank and not eval_phase(counter.phase) and _NO_PROGRESS.search(counter.words) is None
+    if is_rank or eval_phase(counter.phase) or _ASIDE.search(counter.words) is not None:
+        return False
+    before = counter.words.partition("|")[0]
+    names_loop = _EPOCH.search(before) or _STEP.search(before) or _BATCH.search(before)
+    return names_loop is not None or _THINGS.search(counter.words) is None
 
 
 # ---- Bars that programs draw themselves ----
@@ -176,7 +260,8 @@ def count_drawn(line: str, findings: LineFindings) -> None:
         last.opens, last.words = True, f"{drawn['words']}{last.words}"
     elif drawn["percent"] and int(drawn["percent"]) <= 100:
         words = f"{drawn['words']}|"
-        findings.counters.append(Counter(words, int(drawn["percent"]), 100, opens=True, phase=findings.phase))
+        percent = int(drawn["percent"])
+        findings.counters.append(Counter(words, percent, 100, opens=True, percent=True, phase=findings.phase))
 
 
 # ---- What one line after the other says ----
@@ -189,8 +274,11 @@ FEWEST_COLUMNS = 3
 """Of a table whose header may have several lines."""
 _TELLING = re.compile(r"\d|\bnan\b|\binf\b", re.IGNORECASE)
 _BAR = re.compile(
-    r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?\s*\[(?P<inside>.*)\]\s*$"
+    r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%(?:\|[^|]*\||\s?[━╸╺─]{5,60})\s*"
+    r"(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?"
+    r"(?:\s*\[(?P<inside>.*)\]|(?: +[\d.]{1,9}(?:\w{1,9}/s|s/\w{1,9}))?(?: +[\d:.]{1,12}s?(?:<[\d:.]{1,12}s?)?)?)\s*$"
 )
+"""As tqdm draws it, or `67% ━━━━──── 6/9 6.1it/s 1.1s<0.5s`"""
 _CODE = re.compile(
     r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$|Step \d+/\d+ : )|(?:^|\s)--[a-z][\w-]+[= ]"
     r"|\[HYDRA\]|Namespace\(|^\s*\w+ \($"
@@ -221,6 +309,8 @@ class Context(Struct):
 
     table: Table | None = None
     rows: int = 0
+    box: LineFindings | None = None
+    """The rows so far of a table of names and values."""
     heading: list[str] = field(default_factory=list)
     """The cells of the lines just above, if they are words: a header may have several lines."""
     step: float | None = None
@@ -236,13 +326,24 @@ class Context(Struct):
 
 
 def read(line: str, context: Context) -> list[MetricReading]:
+    if context.box is None or (is_box_row(line) and len(context.box.named) < MOST_ROWS):
+        return _read(line, context)
+    return close_box(context) + _read(line, context)
+
+
+def close_box(context: Context) -> list[MetricReading]:
+    box, context.box = context.box, None
+    return _placed(box, context) if box is not None else []
+
+
+def _read(line: str, context: Context) -> list[MetricReading]:
     if context.traceback or "Traceback (most" in line:
         context.traceback = line[:1] in (" ", "\t") or "Traceback (most" in line
         return []
     if not line.strip() or is_border(line):
         return []
     body, phase = peeled(line)
-    if _CODE.search(body) is not None or _CODE.search(line) is not None:
+    if _CODE.search(body) is not None or (body is not line and _CODE.search(line) is not None):
         context.settings = body.rstrip().endswith("(")
         return []
     if context.settings:
@@ -257,10 +358,11 @@ def read(line: str, context: Context) -> list[MetricReading]:
     if not eval_phase(context.phase):
         count_drawn(body, findings)
         context.course.take(findings)
-    if (part := _PART_DONE.match(body)) is not None and not eval_phase(findings.phase):
-        context.course.job = min(1.0, float(part["percent"]) / 100)
-    elif "%" in body and (part := _PART_OF_EPOCH.match(body)) is not None and not eval_phase(findings.phase):
-        context.course.part = min(1.0, float(part["percent"]) / 100)
+    if "%" in body and not eval_phase(findings.phase):
+        if (part := _PART_DONE.match(body)) is not None:
+            context.course.job = min(1.0, float(part["percent"]) / 100)
+        elif (part := _PART_OF_EPOCH.match(body)) is not None:
+            context.course.tell_part(min(1.0, float(part["percent"]) / 100))
     return _placed(findings, context)
 
 
@@ -292,7 +394,7 @@ def _under_heading(readings: list[MetricReading], context: Context) -> list[Metr
 
 
 def _read_body(body: str, context: Context, findings: LineFindings) -> None:
-    if (bar := _BAR.match(body)) is not None:
+    if "%" in body and (bar := _BAR.match(body)) is not None:
         _read_bar(bar, context, findings)
     elif (place := mapping_in(body)) is not None:
         read_line(body[: place[0]], findings)
@@ -323,8 +425,10 @@ def _read_table(body: str, context: Context, findings: LineFindings) -> bool:
     if context.table is not None and context.table.names and _read_row(body, context.table, findings):
         return True
     body = _with_heading(body, context)
-    group = read_boxed(body, context.table, findings)
+    box = context.box or LineFindings(phase=findings.phase)
+    group = read_boxed(body, context.table, box)
     if group is not None:
+        context.box = box
         context.table = Table([], [], [], "box", group)
         return True
     header = header_of_rows(body)
@@ -365,7 +469,7 @@ def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> N
         if first is not None:
             findings.counters.append(Counter("epoch ", float(first[1]), float(first[2])))
             findings.coordinate("epoch", float(first[1]))
-    inside, phase = bar["inside"], findings.phase
+    inside, phase = bar["inside"] or "", findings.phase
     postfix = inside.split(", ", 1)[1] if ", " in inside else ""
     rate, _, rest = postfix.partition(", ")
     if "/s" in rate or "s/" in rate or "?" in rate:

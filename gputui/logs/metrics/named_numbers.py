@@ -13,6 +13,7 @@ from .findings import (
     NameKind,
     Token,
     eval_phase,
+    is_physical,
     kind_of,
     number_of,
     phase_in,
@@ -57,7 +58,9 @@ _WIDE = re.compile(r"\s{3,}")
 _FULL_WIDTH = str.maketrans("：，；＝（）％", ":,;=()%")
 """Signs as Chinese and Japanese are written with."""
 _MARKS = re.compile(r"^[^\w(]+")
-_AFTER = re.compile(r"(?:[\])]\s{0,2}(?=[A-Z]?[a-z]{2,12}ing\b))?\s{0,2}\w*")
+_APART = re.compile(r"\s*([A-Z][a-z]{2,12})\s+\Z")
+"""`Force  RMSE : 0.26`, in columns."""
+_AFTER = re.compile(r"\A(?:[\])]\s{0,2}(?=[A-Z]?[a-z]{2,12}ing\b)|, (?=\w{0,20}PerSec=))?\s{0,2}\w*")
 _NAME_AFTER = re.compile(r"(?P<equals>\s*=)?\s*(?P<name>[^\W\d][\w@ ()-]{1,40}?)\s*(?:[,;|]|$)")
 """Some write the number first: `6.66 avg loss, 0.001 rate`."""
 _DECIMAL_COMMA = re.compile(r"(?<=[:= ])(?P<whole>\d{1,9}),(?P<part>\d{1,12})(?=\s|[%;]|$)")
@@ -122,7 +125,10 @@ def _name_in(gap: str) -> tuple[str, bool, str]:
     cut = 0
     for broken in _BREAK.finditer(body.rstrip()):
         cut = broken.end()
-    return _MARKS.sub("", body[cut:].strip(" '\"([{:=-*#>")), signed, body[:cut]
+    name = _MARKS.sub("", body[cut:].strip(" '\"([{:=-*#>"))
+    if signed and (apart := _APART.match(body, 0, cut)) is not None and kind_of(apart[1]) is NameKind.UNKNOWN:
+        name = f"{apart[1]} {name}"
+    return name, signed, body[:cut]
 
 
 def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
@@ -147,7 +153,8 @@ def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     if kind is NameKind.PHASE and text.startswith(" [", token.end) and token.text.isdigit() and not eval_phase(name):
         findings.coordinate("epoch", value)
         return
-    if token.unit not in ("", "%") or _OLD_BEFORE.search(gap) or not _readable(name, signed, token, text):
+    unit = "" if kind is NameKind.METRIC and is_physical(token.unit) else token.unit
+    if unit not in ("", "%") or _OLD_BEFORE.search(gap) or not _readable(name, signed, token, text):
         return
     if kind is NameKind.PHASE and findings.named and (base := _base(findings.named[-1].name)):
         name = f"{name} {base}"
@@ -158,7 +165,7 @@ def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
             signed,
             token.text.lstrip("+-").isdigit() and not token.unit,
             _spoken(findings.phase),
-            token.unit,
+            unit,
         )
     )
     first, _, others = name.partition(" ")
@@ -222,14 +229,14 @@ def _counter(gap: str, token: Token, text: str, findings: LineFindings) -> None:
         if signed and done <= total:
             findings.named.append(NamedNumber(name, done / total, True, False, findings.phase))
         return
-    after = text[token.end : token.end + 24]
+    after = text[token.end : token.end + 40]
     if name and kind_of(name) is NameKind.COORDINATE:
         findings.coordinate(name, done)
-    if done <= total and total > 1 and token.unit == "" and not after.startswith("/"):
-        noun = _AFTER.match(after)
+    if done <= total and total > 1 and token.unit[:2] in ("", "ep") and not after.startswith("/"):
+        noun = token.unit or next(iter(_AFTER.findall(after)), "")
         findings.counters.append(
             Counter(
-                f"{gap[-40:]}|{noun[0] if noun else ''}",
+                f"{gap[-40:]}|{noun}",
                 done,
                 total,
                 opens=not text[: token.start].strip(" [(>"),

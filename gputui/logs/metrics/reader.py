@@ -14,7 +14,7 @@ from gputui.core.results import UNNAMED, WantedMetric, words_of
 from gputui.logs.plain import plain, without_escapes
 
 from .findings import MetricReading, number_of
-from .line_reader import Context, read
+from .line_reader import Context, close_box, read
 from .named_numbers import mapping_in
 
 # ---- The metric that the user wants, found in a line ----
@@ -283,7 +283,8 @@ class MetricReader:
 
     def finish(self) -> list[MetricReading]:
         """The file has ended: its last line is complete."""
-        return self._take(self._frames.finish())
+        last = self._take(self._frames.finish())
+        return last + [reading for reading in close_box(self._kept.context) if self._has_room(reading.name)]
 
     def gap(self) -> None:
         """Bytes were left out: what is fed next begins inside a line."""

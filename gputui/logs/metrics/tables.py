@@ -63,9 +63,22 @@ def header_of(line: str) -> Table | None:
     )
     if not wide or glued or (loose and (len(wide) < 3 or any(title[0].count(" ") > 1 for title in wide))):
         wide = list(_WORD.finditer(line))
-    return _table(
-        [title[0] for title in wide], [title.start() for title in wide], [title.end() for title in wide], "blanks"
-    )
+    names = _without_groups([title[0] for title in wide])
+    return _table(names, [title.start() for title in wide], [title.end() for title in wide], "blanks")
+
+
+def _without_groups(names: list[str]) -> list[str]:
+    """`Box(P R mAP50) Mask(P R mAP50)`: a name that comes twice gets its group's name."""
+    group, plain_names = "", list[str]()
+    for name in names:
+        start, bracket, rest = name.partition("(")
+        if bracket and ")" not in rest:
+            group, name = start, rest
+        inner = name.removesuffix(")") if "(" not in name else name
+        plain_names.append(f"{group} {inner}".strip() if inner in plain_names else inner)
+        if inner != name:
+            group = ""
+    return plain_names
 
 
 def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> Table | None:
@@ -151,15 +164,26 @@ def _add_row(table: Table, cells: list[str], label: str, findings: LineFindings)
             findings.named.append(NamedNumber(full_name, value, True, cell.isdigit(), None, "%" * cell.endswith("%")))
 
 
+MOST_ROWS = 200
+
+
+def is_box_row(line: str) -> bool:
+    cells = cells_of(line)
+    return cells is not None and len(cells) == 2 and bool(cells[0])
+
+
 def read_boxed(line: str, table: Table | None, findings: LineFindings) -> str | None:
-    """A box of two columns: a name and its value; the heading that holds for the rows below, None when it is no row."""
+    """A box of two columns: a name and its value; the heading that holds for the rows below, None when it is no row.
+
+    `findings` are those of the whole box: its rows are each other's company, and the step may be the last of them.
+    """
     cells = cells_of(line)
     group = table.group if table is not None else ""
-    if cells is None or len(cells) != 2 or not cells[0]:
+    if cells is None or not is_box_row(line):
         return None
     if not cells[1]:
         return cells[0] if cells[0].endswith("/") else group
-    findings.structured = bool(group)
+    findings.structured = findings.structured or bool(group)
     value = number_of(cells[1]) if _NUMBER.match(cells[1]) else None
     if value is not None:
         indented = group and line.partition(cells[0])[0].endswith("  ")
