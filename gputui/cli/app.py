@@ -155,7 +155,7 @@ class Opening:
         if self._options.adopt and self._paths is not None:
             from gputui.cli.run.join_owner import adopt
 
-            adopt(self._paths)
+            adopt(self._paths, yes=self._options.yes)
         looking = self._look_on() if self._options.read_only else None
         if looking is not None:
             self._refuse_wishes()

@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from gputui.core.job import ACTIVE, BAD_ENDS, ENDS, FAILURES, WAITING, StateName, by_word
+from gputui.core.job import ACTIVE, BAD_ENDS, ENDS, FAILURES, WAITING, EngineName, StateName, by_word
 from gputui.logs.plain import plain
+from gputui.views import format
 from gputui.views.format import cut, width
 
 # ---- Rows of text that fit the terminal ----
@@ -121,9 +122,12 @@ def meant(words: Iterable[str]) -> list[StateName]:
     return [state for word in words for state in GROUPS.get(word) or (StateName(word),)]
 
 
-def told(counts: Mapping[StateName, int]) -> str:
-    """`2 running · 5 queued`, in the order of a job's life."""
-    return " · ".join(f"{number} {word}" for word, number in by_word(counts).items())
+def told(counts: Mapping[StateName, int], engine: EngineName = EngineName.LOCAL) -> str:
+    """`2 running · 5 queued`, in the order of a job's life; what a cluster has not begun is `submitted`."""
+    words = by_word(counts)
+    if engine is not EngineName.LOCAL:
+        words = {format.WORD if word == StateName.STARTING else word: number for word, number in words.items()}
+    return " · ".join(f"{number} {word}" for word, number in words.items())
 
 
 def counted(states: Iterable[StateName]) -> dict[StateName, int]:

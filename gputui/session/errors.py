@@ -14,7 +14,14 @@ class SessionBusy(SessionError):
 
 
 class ForeignSession(SessionError):
-    """It lives on another machine or in another container, where its jobs may be running."""
+    """It lives on another machine or in another container, where its jobs may be running.
+
+    `in_cluster`: what is under way runs in a cluster, and goes on when it is opened elsewhere.
+    """
+
+    def __init__(self, sentence: str, *, in_cluster: bool = False) -> None:
+        super().__init__(sentence)
+        self.in_cluster = in_cluster
 
 
 class NotOurs(SessionError):

@@ -135,6 +135,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     owner: OwnerShown | None
     """None: nobody owns it, and whoever asks looks into its store."""
     counts: dict[StateName, int]
+    engine: EngineName = EngineName.LOCAL
     eta: float | None = None
     """When all jobs will have ended; None: of some it cannot be told."""
     outlook: OutlookShown = OutlookShown()
@@ -150,7 +151,6 @@ class SessionStatus(SessionHead, frozen=True, kw_only=True):
     notices: list[str] = []
     settings: Settings = Settings()
     layout: LayoutShown = LayoutShown()
-    engine: EngineName = EngineName.LOCAL
     cluster: str = ""
     """Its name, where the session's jobs run on one and it has told."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gputui.core.amounts import moment
-from gputui.core.events import AttemptEnded, Exited, NotStarted, Refusal
+from gputui.core.events import AttemptEnded, Exited, NotStarted, Refusal, Spawned, Submitted
 from gputui.core.job import Job, JobId
 from gputui.core.results import Curve, JobResults
 from gputui.core.scheduler import Moment
@@ -29,6 +29,7 @@ from .session_dir import Journal, Paths
 from .store.backup import memory_copy
 
 T = TypeVar("T")
+IN_SLURM = "it waited in Slurm's queue when last recorded"
 
 
 class UnseenDevices:
@@ -75,7 +76,7 @@ class SessionCopy:
             paths.root, identity.prefix, identity.job_dir, made=identity.made_folder, former=identity.former
         )
         self._results = SessionResults(store, self.scheduler, self.folders, Journal(os.devnull), lambda: None)
-        self._take_in_ends()
+        self._take_in_claims()
         self._results.reader.catch_up()
         self._results.take_in({})
         publication = Publication(self.scheduler, self._results, lambda: None)
@@ -86,20 +87,31 @@ class SessionCopy:
         written = max(os.stat(path).st_mtime for path in files if os.path.exists(path))
         return f"shown as last recorded, {moment(written, self.since)}: {self._why}"
 
-    def _take_in_ends(self) -> None:
-        """Of attempts that ended when no owner was there to record it."""
+    def _take_in_claims(self) -> None:
+        """Take in what began in a cluster, or ended, when no owner was there to record it."""
         claims = Claims(self.paths.claims)
         for job_id in sorted(self.scheduler.book.active):
             job = self.scheduler.book[job_id]
             assert job.active is not None
             attempt = job.active.attempt
-            claim = claims.read(job_id, attempt)
+            claim, begun = claims.read(job_id, attempt), claims.begun(job_id, attempt)
+            if begun is None and job.submitted:
+                waits = Submitted(job=job_id, attempt=attempt, why=IN_SLURM, slurm_job=job.active.slurm_job)
+                self.scheduler.handle(waits, self.since)
+            if begun is not None and job.submitted:
+                self.scheduler.handle(
+                    Spawned(
+                        job=job_id, attempt=attempt, pid=None, adopted=True, started=begun.started, gpus=begun.gpus,
+                        slurm_job=begun.slurm_job,
+                    ),
+                    self.since,
+                )  # fmt: skip
             if isinstance(claim, WrittenExit | FolderGone):
                 gone = NotStarted("its folder is gone")
                 outcome = Exited(claim.code) if isinstance(claim, WrittenExit) else gone
                 asked = claims.asked(job_id, attempt)
                 end = AttemptEnded(job=job_id, attempt=attempt, outcome=outcome, at=claim.at, asked=asked)
-                self.scheduler.handle(told_in_full(end, job, None, self.folders), self.since)
+                self.scheduler.handle(told_in_full(end, self.scheduler.book[job_id], None, self.folders), self.since)
 
     def close(self) -> None:
         self._results.reader.close()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from support.ptys import Terminal
-from support.sessions import VICTIM, Session, alive, said
+from support.sessions import ON_A_SHARED_DISK, VICTIM, Session, alive, move, said
 from support.waiting import until
 
 from gputui.process.machine import World
@@ -39,17 +37,6 @@ def abandoned(session: Session, *commands: str) -> None:
     owner.kill()
     owner.communicate()
     (session.folder / "abandoned").touch()
-
-
-def move(session: Session, **changes: Any) -> None:
-    """Makes the store believe that its last owner lived in another world."""
-    with session.store() as store:
-        identity = store.identity()
-        assert identity is not None
-        store.commit(Change(identity=replace(identity, world=replace(identity.world, **changes)), full=True))
-
-
-ON_A_SHARED_DISK: dict[str, Any] = {"program": VICTIM, "env": {"VICTIM": json.dumps({"shared_disk": True})}}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -167,8 +154,17 @@ def test_a_session_that_the_user_does_not_adopt_is_not_touched(session: Session)
     terminal.close()
     done = session.run("--adopt", **ON_A_SHARED_DISK)
     assert done.returncode == 2
-    assert "--adopt asks on a terminal" in said(done)
+    assert "--adopt asks on a terminal, or give -y" in said(done)
     assert files_of(session.root) == before
+
+
+def test_a_session_is_adopted_without_a_terminal_by_whoever_says_yes(session: Session) -> None:
+    abandoned(session, session.told("a", "sleep 600"), session.told("b", "sleep 600"), session.told("c"))
+    session.sweep()
+    move(session, machine="0123", hostname="lab7", boot="another boot")
+    done = session.run("--adopt", "-y", **ON_A_SHARED_DISK)
+    assert done.returncode == 0, done.stderr
+    assert session.states() == ["lost", "lost", "succeeded"]
 
 
 def test_a_host_that_was_renamed_goes_on_with_a_session_on_its_own_disk(session: Session) -> None:

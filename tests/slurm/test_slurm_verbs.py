@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.homes import Home
-from support.sessions import GPUTUI, Session
+from support.sessions import GPUTUI, ON_A_SHARED_DISK, Session, move
 from support.slurm_cluster import Cluster
 from support.slurm_conf import CLUSTER, SETTINGS
 from support.waiting import until
@@ -70,6 +70,32 @@ def test_gpu_memory_that_a_job_needs_is_not_asked_of_its_nodes_main_memory(slurm
     done = session.run("jobs.txt", gpus="slurm:1")
     assert done.returncode == 0, done.stderr
     assert f"MinMemoryCPU={SETTINGS['DefMemPerCPU']}M" in session.output(0)
+
+
+def test_a_session_of_another_login_node_is_looked_at_and_continued_there(slurm: Cluster, tmp_path: Path) -> None:
+    for node in ("n1", "n2"):
+        slurm.await_state(slurm.submit("sleep 1000", "-w", node, "--exclusive", "--gres=gpu:4"), "RUNNING")
+    session = Session(tmp_path)
+    until_go = f"echo acc=0.5; until [ -e {tmp_path}/go ]; do sleep 0.1; done"
+    session.write("#: gpus=4", session.told("runs", until_go), session.told("queued"))
+    owner = session.start("jobs.txt", gpus="slurm:2")
+    until(lambda: session.runs()["runs"] and "PENDING" in slurm.ask("squeue", "-h", "-o", "%T"), "one runs, one waits")
+    owner.kill()
+    owner.communicate()
+    move(session, machine="0123", hostname="login2", boot="another boot")
+    page = str(tmp_path / "page.html")
+    for words in (["show", "0"], ["logs", "0"], ["results"], ["summary"], ["report", "-o", page]):
+        done = session.call(*words, **ON_A_SHARED_DISK)
+        assert (done.returncode, done.stderr) == (0, ""), words
+    looked = json.loads(session.call("ls", "--json", **ON_A_SHARED_DISK).stdout)
+    assert "lives on login2 (1 running, 1 queued in Slurm)" in looked["trouble"]
+    assert [(job["state"], job["gpus"][:1]) for job in looked["jobs"]] == [("running", ["n3:0"]), ("starting", [])]
+    assert "1 submitted · 1 running" in session.call("ls", **ON_A_SHARED_DISK).stdout
+    (tmp_path / "go").touch()
+    done = session.run("--adopt", "-y", gpus="slurm:2", **ON_A_SHARED_DISK)
+    assert done.returncode == 0, done.stderr
+    assert session.runs() == {"runs": 1, "queued": 1}
+    assert session.states() == ["succeeded", "succeeded"]
 
 
 def test_doctor_looks_at_the_cluster_as_the_session_uses_it(home: Home, slurm: Cluster) -> None:

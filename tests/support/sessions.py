@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,11 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from gputui.cli.run.run import parser
 from gputui.core.job import Attempt, Job
 from gputui.core.scheduler import Scheduler
-from gputui.session.store.store import Store
+from gputui.session.store.store import Change, Store
 from support.core_validate import validate
 
 from .waiting import PATIENCE, until
@@ -172,6 +176,18 @@ class Session:
             for pid in found:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
+
+
+ON_A_SHARED_DISK: dict[str, Any] = {"program": VICTIM, "env": {"VICTIM": json.dumps({"shared_disk": True})}}
+"""How `start` and `call` work on a disk that other machines share."""
+
+
+def move(session: Session, **changes: Any) -> None:
+    """Makes the store believe that its last owner lived in another world."""
+    with session.store() as store:
+        identity = store.identity()
+        assert identity is not None
+        store.commit(Change(identity=replace(identity, world=replace(identity.world, **changes)), full=True))
 
 
 def finished(process: Process, given: str | None = None, seconds: float = PATIENCE * 2) -> Done:

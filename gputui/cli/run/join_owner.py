@@ -156,8 +156,8 @@ class JoinedRun:
 # ---- `--adopt` ----
 
 
-def adopt(paths: Paths) -> None:
-    """Nothing is asked about a session that can be opened anyhow."""
+def adopt(paths: Paths, *, yes: bool) -> None:
+    """Nothing is asked about a session that can be opened anyhow. `yes`: the user has answered already (-y)."""
     if not paths.exists():
         return
     foreign = old_sessions.refusal(paths)
@@ -165,10 +165,17 @@ def adopt(paths: Paths) -> None:
         return
 
     def question() -> None:
-        say(foreign)
-        print("Whatever still runs there could run a second time. Is all of it gone?", file=sys.stderr)
-        print("[y] all is gone, adopt it  [n] leave it", file=sys.stderr, flush=True)
+        say(str(foreign))
+        if foreign.in_cluster:
+            print(
+                "Its jobs go on in Slurm. A gputui that still runs there could start jobs a second time.",
+                file=sys.stderr,
+            )
+            print("[y] none runs there, continue it here  [n] leave it", file=sys.stderr, flush=True)
+        else:
+            print("Whatever still runs there could run a second time. Is all of it gone?", file=sys.stderr)
+            print("[y] all is gone, adopt it  [n] leave it", file=sys.stderr, flush=True)
 
-    if ask_one_key(question) != "y":
-        raise Exit(USAGE, f"{paths.root} was not adopted; --adopt asks on a terminal, and wants a y")
+    if not yes and ask_one_key(question) != "y":
+        raise Exit(USAGE, f"{paths.root} was not adopted; --adopt asks on a terminal, or give -y to answer yes")
     old_sessions.adopt(paths)

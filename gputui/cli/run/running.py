@@ -117,7 +117,7 @@ class RunOfJobs:
         if options.adopt:
             from .join_owner import adopt
 
-            adopt(paths)
+            adopt(paths, yes=options.yes)
         return Holding(
             paths, OwnerKind.RUN, layout=layout(options), keeper=not options.no_keeper, on_change=self._on_change
         )

@@ -14,7 +14,7 @@ from gputui.cli.parser import Options, Parser
 from gputui.cli.tables import Column, Paper, colour, meant, table, told
 from gputui.core.amounts import duration_cell, duration_exact
 from gputui.core.events import PauseKind
-from gputui.core.job import ACTIVE, ALL, WAITING, WORDS, JobId, StateName
+from gputui.core.job import ACTIVE, ALL, WAITING, WORDS, EngineName, JobId, StateName
 from gputui.session.client import Client
 from gputui.session.messages import (
     JobRow,
@@ -149,7 +149,7 @@ def drawn(listing: Listed | ListedRows, paper: Paper, now: float, *, long: bool 
     several = len({job.group for job in jobs}) > 1
     columns = (*COLUMNS[:-2], Column("group", least=8), *COLUMNS[-2:]) if several else COLUMNS
     names = short_names(jobs) if paper.width is not None else {}
-    rows = [row(job, now, names, group=several) for job in jobs]
+    rows = [row(job, now, names, listing.engine, group=several) for job in jobs]
     if long:
         columns = (*columns[:1], Column("pid", right=True), *columns[1:])
         pids = [str(job.pid or "") if isinstance(job, ListedJob) else "" for job in jobs]
@@ -163,7 +163,7 @@ def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
 
     scheduler, owner = listing.scheduler, listing.owner
     who = f"{owner.kind} {owner.pid}" if owner is not None else "no owner"
-    parts = [plain(listing.session), scheduler.word.upper(), told(listing.counts), who]
+    parts = [plain(listing.session), scheduler.word.upper(), told(listing.counts, listing.engine), who]
     if scheduler.word in ("running", "waiting"):
         parts += outlook_parts(listing)
     lines = [(" · ".join(part for part in parts if part), "1")]
@@ -213,13 +213,14 @@ def short_names(jobs: Sequence[JobRow]) -> dict[JobId, str]:
     return {job.id: parameters.of(job) for job in bare_jobs}
 
 
-def row(job: JobRow, now: float, names: dict[JobId, str], *, group: bool = False) -> list[str]:
+def row(job: JobRow, now: float, names: dict[JobId, str], engine: EngineName, *, group: bool = False) -> list[str]:
+    submitted = job.state is StateName.STARTING and engine is not EngineName.LOCAL
     return [
         str(job.id),
-        SUBMITTED if job.state is StateName.STARTING and job.why else STATE_CELLS[job.state],
+        SUBMITTED if submitted else STATE_CELLS[job.state],
         str(job.priority),
         ",".join(job.gpus),
-        took(job, now),
+        "" if submitted else took(job, now),
         *([job.group] if group else []),
         names.get(job.id, job.command) if not job.name or job.name == f"job_{job.id}" else job.name,
         job.why or ending(job),

@@ -70,7 +70,8 @@ def pause(options: Options) -> int:
 def resume(options: Options) -> int:
     client = session(options)
     command(client, Resume(), work=not options.no_start)
-    say(f"the scheduler starts jobs again: {told(client.ask(StatusQuestion()).counts) or 'there are none'}")
+    status = client.ask(StatusQuestion())
+    say(f"the scheduler starts jobs again: {told(status.counts, status.engine) or 'there are none'}")
     return 0
 
 

@@ -94,12 +94,13 @@ def _status(root: str) -> SessionStatus | None:
 
 def row(session: KnownSession) -> list[str]:
     counts = session.counts or (session.left.counts if session.left is not None else None)
+    engine = session.engine or (session.left.engine if session.left is not None else EngineName.LOCAL)
     return [
         session.host,
         session.place,
         _word(session),
         f"{session.owner.kind} {session.owner.pid}" if session.owner is not None else "-",
-        told(counts) if counts else "",
+        told(counts, engine) if counts else "",
         session.session,
     ]
 

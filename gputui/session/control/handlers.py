@@ -175,7 +175,6 @@ class Desk:
             "notices": owner.notices,
             "settings": owner.scheduler.settings,
             "layout": LayoutShown(owner.identity.prefix, owner.identity.job_dir),
-            "engine": owner.scheduler.board.engine,
             "cluster": owner.devices.cluster_name,
         }
 
@@ -250,6 +249,7 @@ class Desk:
             "scheduler": scheduler_shown(snapshot, owned=self._owner.places),
             "owner": self._owner_shown(),
             "counts": snapshot.counts,
+            "engine": self._owner.scheduler.board.engine,
             "eta": snapshot.eta,
             "outlook": outlook_shown(snapshot),
             "trouble": snapshot.trouble,

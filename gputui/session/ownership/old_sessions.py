@@ -50,20 +50,20 @@ def _free_name(root: str) -> str:
 # ---- adoption ----
 
 
-def refusal(paths: Paths) -> str | None:
+def refusal(paths: Paths) -> ForeignSession | None:
     """Why it cannot be opened here as it is; None: it can."""
     lock = _taken(paths)
     try:
         open_session(paths, Layout()).store.close()
     except ForeignSession as foreign:
-        return str(foreign)
+        return foreign
     finally:
         lock.release()
     return None
 
 
 def adopt(paths: Paths) -> None:
-    """From now on it lives here; attempts that were under way where it lived are lost."""
+    """From now on it lives here; attempts that were under way where it lived are lost, those in a cluster go on."""
     lock = _taken(paths)
     try:
         lock.sign(OwnerKind.CLIENT)

@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from gputui.core.job import EngineName
+from gputui.engines.claims import Claims
 from gputui.process.machine import World
-from gputui.session.errors import StoreDamaged, StoreTrouble
+from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
 from gputui.session.event_loop import Loop
 from gputui.session.session_dir import Journal, Paths
 
@@ -98,16 +100,35 @@ def _last_written(database: str) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def running_in(database: str) -> str:
-    """How many jobs run there, from a copy."""
+class UnderWay(msgspec.Struct, frozen=True):
+    """What a session that is not opened here has under way."""
+
+    running: int = 0
+    submitted: int = 0
+    """Jobs that a cluster has not started."""
+    in_cluster: bool = False
+    """All of it is in a cluster, and goes on wherever the session is opened."""
+
+    def __str__(self) -> str:
+        queued = f", {self.submitted} queued in Slurm" if self.submitted else ""
+        return f"{self.running} running{queued}"
+
+
+def under_way(paths: Paths) -> UnderWay | None:
+    """From a copy, and from claims, which tell what began since; None: it cannot be read."""
     try:
-        store = memory_copy(database)
+        store = memory_copy(paths.database)
         try:
-            return str(len(store.load().book.active))
+            book = store.load().book
+            active = [book[job] for job in book.active]
         finally:
             store.close()
-    except (OSError, StoreDamaged, StoreTrouble):
-        return "some"
+    except (OSError, SessionError, StoreDamaged, StoreTrouble):
+        return None
+    claims = Claims(paths.claims)
+    submitted = sum(job.submitted and claims.begun(job.id, job.issued) is None for job in active)
+    engines = {job.active.engine for job in active if job.active is not None}
+    return UnderWay(len(active) - submitted, submitted, engines == {EngineName.SLURM})
 
 
 def _quoted(path: str) -> str:

@@ -27,7 +27,7 @@ from gputui.session.registry import remember
 from gputui.session.session_dir import Paths, somebody_lives
 
 from . import backup
-from .backup import home_of, running_in
+from .backup import home_of, under_way
 from .commit import apply_noted_pause
 from .rebuild import (
     LOST,
@@ -45,6 +45,7 @@ from .store import Change, Identity, Store
 
 
 ADOPT = "if nothing of it can run there any more: gputui run --adopt --output-dir {root}"
+ADOPT_IN_CLUSTER = "if no gputui runs on {host} any more, continue it here: gputui run --adopt --output-dir {root}"
 
 
 def refuse_far(paths: Paths, here: World) -> None:
@@ -52,9 +53,13 @@ def refuse_far(paths: Paths, here: World) -> None:
     lives = home_of(paths.database)
     if lives is None or lives.same_machine(here) or is_local(paths.private):
         return
+    found = under_way(paths)
+    in_cluster = found is not None and found.in_cluster
+    advice = (ADOPT_IN_CLUSTER if in_cluster else ADOPT).format(host=lives.hostname, root=paths.root)
     raise ForeignSession(
-        f"{paths.root} lives on {lives.hostname} ({running_in(paths.database)} running): "
-        f"ssh -t {lives.hostname} gputui, or begin another with --output-dir; {ADOPT.format(root=paths.root)}"
+        f"{paths.root} lives on {lives.hostname} ({found or 'some running'}): "
+        f"ssh -t {lives.hostname} gputui, or begin another with --output-dir; {advice}",
+        in_cluster=in_cluster,
     )
 
 
