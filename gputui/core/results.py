@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 # ---- What jobs printed as numbers under a name ----
 
@@ -58,10 +59,10 @@ class MetricResult(Struct, frozen=True, array_like=True):
     log: int = 0
     """Which of the attempt's files it was read from last: 0 its output, 1 its errors, where those are apart."""
 
-    def best_by(self, direction: Direction) -> float:
-        """For whoever knows which direction is good, whatever the name says."""
+    def by(self, direction: Direction) -> MetricResult:
+        """As it is where this direction is the good one, whatever its name says; where that was is not kept."""
         best = {Direction.DOWN: self.low, Direction.UP: self.high}.get(direction, self.last)
-        return self.best if best is None else best
+        return self if best is None or best == self.best else replace(self, best=best, best_step=None, beside=())
 
 
 class JobResults(Struct, frozen=True, array_like=True):
@@ -89,13 +90,14 @@ class JobResults(Struct, frozen=True, array_like=True):
                 return metric
         raise KeyError(name)
 
-    def get(self, name: str) -> MetricResult | None:
-        return next((metric for metric in self.metrics if metric.name == name), None)
+    def get(self, name: str, direction: Direction | None = None) -> MetricResult | None:
+        """`direction`: which one is good, where that is known better than by the name."""
+        metric = next((metric for metric in self.metrics if metric.name == name), None)
+        return metric.by(direction) if metric is not None and direction is not None else metric
 
-    def at_best(self, name: str, main: str) -> float | None:
+    def at_best(self, name: str, main: MetricResult) -> float | None:
         """The value of one metric at the checkpoint where the main one was best, so that a row is one checkpoint."""
-        best = self.get(main)
-        beside = best.beside if best is not None else ()
+        beside = main.beside
         return next((value for metric, value in zip(self.metrics, beside, strict=False) if metric.name == name), None)
 
 

@@ -16,7 +16,7 @@ from .eta import NO_OUTLOOK, NO_PACES, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
 from .job import FAILURES, Active, Job, JobId, LaneId, Running, Starting, StateName, Waiting
 from .lanes import Lane
-from .results import JobResults, MainMetric
+from .results import Direction, JobResults, MainMetric, direction_of
 from .structures import PackedMap, Vector
 
 if TYPE_CHECKING:
@@ -236,6 +236,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     def job_eta(self, job: Job, now: float) -> float | None:
         """When a running job will have ended, by its progress."""
         return job_eta(job, self.results.get(job.id), now, self.paces.get(job.spec.group))
+
+    def direction(self, metric: str) -> Direction:
+        """Which way of a metric is good: as the user said it of the main one, else by its name."""
+        main = self.metric
+        return main.direction if main is not None and main.name == metric else direction_of(metric)
 
     @property
     def eta(self) -> float | None:

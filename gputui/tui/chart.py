@@ -214,17 +214,20 @@ def _row(canvas: Canvas, row: int, upright: int | None, *, grid: bool) -> list[C
 def _names(
     curves: Sequence[ChartCurve], place: Callable[[tuple[float, float]], tuple[int, int]], rows: int
 ) -> dict[int, ChartPiece]:
-    """Each at the height of its line's end, or at the nearest row that is free."""
-    names_by_row: dict[int, ChartPiece] = {}
-    for curve in curves:
-        if curve.label:
-            wanted = max(0, min(place(curve.points[-1])[1] // DOWN, rows - 1))
-            row = min(
-                (row for row in range(rows) if row not in names_by_row), key=lambda row: abs(row - wanted), default=None
-            )
-            if row is not None:
-                names_by_row[row] = (curve.label, curve.number)
-    return names_by_row
+    """Each at the height of its line's end or as near to it as there is room, in the order of the ends."""
+    named = sorted((curve for curve in curves if curve.label), key=lambda curve: curve.number)[:rows]
+    named.sort(key=lambda curve: (-_end_value(curve), curve.number))
+    wanted = [max(0, min(place((curve.points[-1][0], _end_value(curve)))[1] // DOWN, rows - 1)) for curve in named]
+    for number in range(1, len(named)):
+        wanted[number] = max(wanted[number], wanted[number - 1] + 1)
+    free = rows
+    for number in reversed(range(len(named))):
+        free = wanted[number] = min(wanted[number], free - 1)
+    return {row: (curve.label, curve.number) for row, curve in zip(wanted, named, strict=True)}
+
+
+def _end_value(curve: ChartCurve) -> float:
+    return next((value for _, value in reversed(curve.points) if math.isfinite(value)), 0.0)
 
 
 # Scales

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from math import floor, isfinite, log10
+from collections.abc import Collection, Iterable, Sequence
+from math import floor, isclose, isfinite, log10
 
 from msgspec import Struct
 
 from gputui.core.job import BAD_ENDS, Job, JobId, StateName
-from gputui.core.parameter_columns import ParameterColumn, Parameters, sort_key
-from gputui.core.results import Direction, JobResults, MainMetric
+from gputui.core.parameter_columns import ParameterColumn, Parameters, number_of, sort_key
+from gputui.core.results import Direction, JobResults, MainMetric, words_of
 from gputui.core.snapshot import Snapshot
 
 from .failures import learnt_parameters
@@ -65,12 +65,31 @@ def results_table(
     jobs = [(job, results) for job in snapshot if (results := snapshot.results.get(job.id)) is not None]
     jobs = [(job, results) for job, results in jobs if results.metrics]
     names = Counter(result.name for _, results in jobs for result in results.metrics)
-    others = tuple(name for name, _ in names.most_common() if metric is None or name != metric.name)
-    rows = [_row(job, results, metric, columns, parameters) for job, results in jobs]
+    echoes = _printed_back(jobs, columns, parameters)
+    others = tuple(
+        name for name, _ in names.most_common() if (metric is None or name != metric.name) and name not in echoes
+    )
+    rows = [_row(job, results, metric, columns, others, parameters) for job, results in jobs]
     rows = [row for row in rows if _has_main(row) or metric is None or metric.name not in names]
     rows.sort(key=lambda row: _order(row, metric))
     values = [row.best for row in rows if row.best is not None]
     return ResultsTable(metric, columns, others, tuple(rows), decimals_of(values), parameters.common())
+
+
+def _printed_back(
+    jobs: Iterable[tuple[Job, JobResults]], columns: Iterable[ParameterColumn], parameters: Parameters
+) -> set[str]:
+    """Results that are parameters, such as the learning rate that a job prints: they have their column already."""
+    by_words = {words: column.name for column in columns for words in (words_of(column.name), words_of(column.title))}
+    same: dict[str, bool] = {}
+    for job, results in jobs:
+        for result in results.metrics:
+            column = by_words.get(words_of(result.name))
+            if column is not None and same.get(result.name, True):
+                given = number_of(parameters.value(job, column) or "")
+                printed = (value for value in (result.low, result.high, result.last) if value is not None)
+                same[result.name] = given is not None and any(isclose(given, value, rel_tol=1e-3) for value in printed)
+    return {name for name, is_same in same.items() if is_same}
 
 
 def _has_main(row: ResultsRow) -> bool:
@@ -82,16 +101,17 @@ def _row(
     results: JobResults,
     metric: MainMetric | None,
     columns: tuple[ParameterColumn, ...],
+    others: Collection[str],
     parameters: Parameters,
 ) -> ResultsRow:
-    main = results.get(metric.name) if metric is not None else None
+    main = results.get(metric.name, metric.direction) if metric is not None else None
     values = ((column.name, parameters.value(job, column.name)) for column in columns)
     beside = {
-        result.name: _finite(results.at_best(result.name, main.name) if main is not None else result.last)
+        result.name: _finite(results.at_best(result.name, main) if main is not None else result.last)
         for result in results.metrics
-        if result is not main
+        if result.name in others
     }
-    best = main.best_by(metric.direction) if main is not None and metric is not None else None
+    best = main.best if main is not None else None
     return ResultsRow(
         job=job.id,
         name=parameters.of(job),

@@ -103,3 +103,25 @@ def test_a_job_that_came_to_nan_is_listed_last_and_named(tmp_path: Path) -> None
     told = json.loads(verb(session, "results", "--json").stdout)["jobs"][-1]
     assert (told["id"], told["best"], told["not_finite"]) == (0, None, "nan")
     assert verb(session, "report", "-o", str(tmp_path / "page.html")).returncode == 0
+
+
+def test_a_parameter_that_jobs_print_back_is_one_column_and_a_result_of_that_name_stays(tmp_path: Path) -> None:
+    program = tmp_path / "train.sh"
+    program.write_text("echo epoch 1 lr=$2 loss=0.$4 kl=0.9; echo epoch 2 lr=${2}e-1 loss=0.$4 kl=0.8\n")
+    session, _ = results_of(tmp_path, *(f"sh {program} --lr 0.0{lr} --kl {lr}" for lr in (1, 2, 3)))
+    head = verb(session, "results").stdout.splitlines()[0].split()
+    assert (head.count("lr"), head.count("kl")) == (1, 2), "a kl of 0.9 is not what was asked for"
+    told = json.loads(verb(session, "results", "--json").stdout)
+    assert (told["params"], told["others"]) == (["lr", "kl"], ["kl"])
+    columns = next(csv.reader(io.StringIO(verb(session, "results", "--csv").stdout)))
+    assert columns.count("lr") == 1
+
+
+def test_a_table_has_no_columns_that_are_empty_in_every_row(tmp_path: Path) -> None:
+    program = tmp_path / "train.sh"
+    program.write_text("echo $1 loss=0.$2\n")
+    session, _ = results_of(tmp_path, *(f"sh {program} '' {seed}" for seed in (1, 2)))
+    assert verb(session, "results").stdout.splitlines()[0].split() == ["id", "state", "job", "loss", "time"]
+    on_gpus = Session(tmp_path, "gpus")
+    on_gpus.run(on_gpus.write(f"sh {program} 'epoch 3' 4"), gpus="sim:2")
+    assert {"at", "gpu"} <= set(verb(on_gpus, "results").stdout.splitlines()[0].split())

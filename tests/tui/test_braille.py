@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.tui.chart import EMPTY, NOBODY, Canvas, filled_columns
+from gputui.tui.chart import EMPTY, NOBODY, Canvas, Chart, ChartCurve, drawn, filled_columns
 
 
 def test_each_dot_stands_where_braille_has_it() -> None:
@@ -52,6 +52,15 @@ def test_newer_values_than_there_are_columns_push_the_oldest_out() -> None:
     canvas = Canvas(1, 1)
     filled_columns(canvas, [1.0, 1.0, 0.001, 1.0], [9, 9, 3, 4])
     assert canvas.row(0) == [("⣰", 3)]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(4, 30))
+def test_labels_stand_in_the_order_in_which_their_curves_end(ends: list[float], height: int) -> None:
+    curves = [ChartCurve([(0, 0.5), (1, end)], number, f"#{number}") for number, end in enumerate(ends)]
+    lines = drawn(Chart(curves), 60, height)
+    shown = [int(text[1:]) for line in lines for text, _ in line if text.startswith("#")]
+    assert len(shown) == min(len(ends), height - 1)
+    assert shown == sorted(shown, key=lambda number: (-ends[number], number))
 
 
 @given(st.integers(0, 4), st.integers(0, 3), st.lists(st.tuples(*[st.integers(-9, 20)] * 4), max_size=6))

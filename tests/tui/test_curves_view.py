@@ -5,8 +5,12 @@ from __future__ import annotations
 from support.stage import LONG, Stage, on_stage
 
 from gputui.core.job import StateName
+from gputui.core.results import Direction, MainMetric
+from gputui.session.owner.requests import ChooseMetric
 from gputui.tui.dialogs.choosers import MetricChooser
 from gputui.tui.views.curves import CurvesView
+
+NO_METRIC = MainMetric("", Direction.UNKNOWN)
 
 
 def printing(lr: str, scale: float, *, steps: bool = True) -> str:
@@ -65,6 +69,21 @@ async def test_without_marks_the_best_are_shown_and_a_curve_can_be_taken_away(st
     await stage.until(lambda: view.metric == "acc", "the next metric")
     await stage.press("escape")
     await stage.back_on_main()
+
+
+@on_stage()
+async def test_the_direction_that_was_chosen_decides_which_curves_are_the_best(stage: Stage) -> None:
+    """Of `acc` one would guess the other."""
+    await printed(stage, *(f"for e in 1 2 3; do echo epoch $e acc=$((e + {number})); done" for number in range(8)))
+    stage.main.bridge.do(ChooseMetric("acc min"), lambda _: None, lambda why: None)
+    await stage.until(lambda: (stage.snapshot.metric or NO_METRIC).direction is Direction.DOWN, "it is chosen")
+    view = await curves(stage)
+    assert view.jobs == [0, 1, 2, 3, 4, 5]
+    assert [row.result[0] for row in view.rows() if row.result is not None] == [1, 2, 3, 4, 5, 6]
+    await stage.shows("★ 1")
+    await stage.press("escape")
+    await stage.back_on_main()
+    await stage.shows("★ 1.0")
 
 
 @on_stage()

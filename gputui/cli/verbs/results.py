@@ -113,9 +113,10 @@ def drawn(results: ResultsTable, paper: Paper) -> list[str]:
     columns += [Column(other, right=True, least=4) for other in others]
     columns += [Column("time", right=True), Column("gpu")]
     rows = [cells(row, number, results, others) for number, row in enumerate(results.rows)]
-    return table(
-        columns, rows, paper, [colour(row.state) if number else "1" for number, row in enumerate(results.rows)]
-    )
+    shown = [at for at, column in enumerate(columns) if not column.title or any(row[at] for row in rows)]
+    rows = [[row[at] for at in shown] for row in rows]
+    colours = [colour(row.state) if number else "1" for number, row in enumerate(results.rows)]
+    return table([columns[at] for at in shown], rows, paper, colours)
 
 
 def cells(row: ResultsRow, number: int, results: ResultsTable, others: tuple[str, ...]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from gputui.core.job import JobId
-from gputui.core.results import Direction, direction_of
+from gputui.core.results import Direction
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import paged_lines
 from gputui.session.owner.requests import ChooseMetric
@@ -288,12 +288,13 @@ def curves(main: MainScreen, name: str) -> None:
 
 def _best(main: MainScreen, jobs: list[JobId], name: str) -> list[JobId]:
     """Those that printed it, the best first."""
-    sign = -1 if direction_of(name) is Direction.UP else 1
+    direction = main.snapshot.direction(name)
+    sign = -1 if direction is Direction.UP else 1
     values = ((job, main.snapshot.results.get(job)) for job in jobs)
     ranked = [
         (sign * metric_result.best, job)
         for job, job_results in values
-        if job_results is not None and (metric_result := job_results.get(name))
+        if job_results is not None and (metric_result := job_results.get(name, direction))
     ]
     return [job for _, job in sorted(ranked)]
 

@@ -190,6 +190,8 @@ class ResultShape:
     second_number: NumberShape = NumberShape(1)
     main_unit: str = ""
     second_unit: str = ""
+    direction: Direction | None = None
+    """Of the main one."""
 
     @property
     def main_title(self) -> str:
@@ -212,7 +214,8 @@ class BestResult:
 
 def best_result(snapshot: Snapshot) -> BestResult | None:
     results = snapshot.results.get(snapshot.best) if snapshot.best is not None else None
-    metric_result = results.get(snapshot.metric.name) if results is not None and snapshot.metric is not None else None
+    metric = snapshot.metric
+    metric_result = results.get(metric.name, metric.direction) if results is not None and metric is not None else None
     if metric_result is None or snapshot.best is None:
         return None
     return BestResult(snapshot.best, NumberShape.of(metric_result.best).text(metric_result.best))
@@ -225,15 +228,16 @@ def result_shape(snapshot: Snapshot, seen: JobResults | None, before: ResultShap
         return ResultShape()
     best = snapshot.results.get(snapshot.best) if snapshot.best is not None else None
     results = best or seen
-    main = results.get(metric.name) if results is not None else None
+    main = results.get(metric.name, metric.direction) if results is not None else None
     if results is None or main is None:
-        return ResultShape(metric.name)
+        return ResultShape(metric.name, direction=metric.direction)
     keeps = before.main == metric.name and before.second is not None
     second = before.second if keeps else second_metric(results, metric.name, metric.direction)
     beside = results.get(second) if second is not None else None
     other = _second_shape(beside.last) if beside is not None else before.second_number
     second_unit = beside.unit if beside is not None else before.second_unit
-    return ResultShape(metric.name, second, NumberShape.of(main.best), other, main.unit, second_unit)
+    numbers = NumberShape.of(main.best), other
+    return ResultShape(metric.name, second, *numbers, main.unit, second_unit, metric.direction)
 
 
 def second_metric(results: JobResults, main: str, direction: Direction) -> str | None:
@@ -352,16 +356,16 @@ class RowFacts:
 
     @property
     def main(self) -> MetricResult | None:
-        results, name = self.results, self.told.shape.main
-        return results.get(name) if results is not None and name is not None else None
+        results, shape = self.results, self.told.shape
+        return results.get(shape.main, shape.direction) if results is not None and shape.main is not None else None
 
     @property
     def second(self) -> float | None:
         """At the checkpoint where the main one was best, so that a row is one checkpoint."""
-        results, shape = self.results, self.told.shape
-        if results is None or shape.main is None or shape.second is None:
+        results, main, second = self.results, self.main, self.told.shape.second
+        if results is None or main is None or second is None:
             return None
-        return results.at_best(shape.second, shape.main)
+        return results.at_best(second, main)
 
     @property
     def progress(self) -> float | None:

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from gputui.core.amounts import DURATION_CELLS, counted, duration_cell, duration_words
 from gputui.core.job import Job, JobId
 from gputui.core.parameter_columns import Parameters
-from gputui.core.results import Curve, Direction, Point, direction_of
+from gputui.core.results import Curve, Direction, Point
 from gputui.logs.plain import plain
 from gputui.tui.action_table import view_bindings
 from gputui.tui.chart import AXIS, GRID, UPRIGHT, Chart, ChartCurve, drawn
@@ -298,8 +298,7 @@ class CurvesView(FullView):
 
     @property
     def direction(self) -> Direction:
-        main = self.snapshot.metric
-        return main.direction if main is not None and main.name == self.metric else direction_of(self.metric)
+        return self.snapshot.direction(self.metric)
 
     def rows(self) -> list[CurveRow]:
         """Best first; what has printed nothing last."""
@@ -318,7 +317,7 @@ class CurvesView(FullView):
     def _result(self, job: Job) -> tuple[float, float, float | None] | None:
         """Best, last, and the step of the best."""
         results = self.snapshot.results.get(job.id)
-        metric_result = results.get(self.metric) if results is not None else None
+        metric_result = results.get(self.metric, self.direction) if results is not None else None
         return (metric_result.best, metric_result.last, metric_result.best_step) if metric_result is not None else None
 
     def _rank(self, row: CurveRow) -> tuple[int, float, int]:

@@ -84,11 +84,12 @@ def _pane(
         for number in reversed(numbers)
         if own[number]
     ]
-    direction = direction_of(name)
+    direction = subject.snapshot.direction(name)
     x_told = duration_words if by_time else None
     chart = Chart(drawn, down=direction is Direction.DOWN, x_told=x_told, upright=_silence(subject, drawn, by_time))
     lines = chart_rows(chart, width - 2, height - 2, (palette.running, palette.past), palette)
-    band = ViewRow([(f" {plain(name)}", palette.text)], _figures(subject.results, name, palette), band=True)
+    figures = _figures(subject.results, name, direction, palette)
+    band = ViewRow([(f" {plain(name)}", palette.text)], figures, band=True)
     return [band, *(ViewRow([(" ", palette.text), *line.left]) for line in lines), ViewRow()]
 
 
@@ -99,12 +100,12 @@ def _silence(subject: Subject, drawn: Sequence[ChartCurve], by_time: bool) -> fl
     return newest.points[-1][0] if silent and newest is not None else None
 
 
-def _figures(results: JobResults | None, name: str, palette: Palette) -> list[BandPart]:
-    metric_result = results.get(name) if results is not None else None
+def _figures(results: JobResults | None, name: str, direction: Direction, palette: Palette) -> list[BandPart]:
+    metric_result = results.get(name, direction) if results is not None else None
     if metric_result is None:
         return []
     parts = [("last ", palette.past), (value_text(metric_result.last), palette.best)]
-    if direction_of(name) is not Direction.UNKNOWN:
+    if direction is not Direction.UNKNOWN:
         parts += [("   best ", palette.past), (value_text(metric_result.best), palette.best)]
         parts += (
             [(f" at {step_told(metric_result.best_step)}", palette.past)] if metric_result.best_step is not None else []

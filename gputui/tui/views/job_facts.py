@@ -362,7 +362,7 @@ def _all(subject: Subject, results: Mapping[int, JobResults], metric: str | None
         ran = _Ran(attempt.command or job.spec.command, attempt.environment, _commit(subject, attempt.number))
         style = palette.past if isinstance(attempt.end, Succeeded) else palette.failure
         shown_attempts.append(
-            _Told(cells, _value(results, attempt.number, metric), style, _differs(subject, before, ran))
+            _Told(cells, _value(subject, results, attempt.number, metric), style, _differs(subject, before, ran))
         )
         before = ran
     if job.active is not None:
@@ -373,7 +373,7 @@ def _all(subject: Subject, results: Mapping[int, JobResults], metric: str | None
         )  # fmt: skip
         ran = _Ran(job.spec.command, placed.environment, _commit(subject, placed.attempt))
         under_way = _Told(
-            cells, _value(results, placed.attempt, metric), palette.running, _differs(subject, before, ran)
+            cells, _value(subject, results, placed.attempt, metric), palette.running, _differs(subject, before, ran)
         )
         shown_attempts.append(under_way)
     return shown_attempts
@@ -390,8 +390,10 @@ def _end(attempt: Attempt) -> str:
     return f"{SIGNS[attempt.end.name]} {why or attempt.end.name}"
 
 
-def _value(results: Mapping[int, JobResults], attempt: int, metric: str | None) -> str:
-    metric_result = results[attempt].get(metric) if metric is not None and attempt in results else None
+def _value(subject: Subject, results: Mapping[int, JobResults], attempt: int, metric: str | None) -> str:
+    if metric is None or attempt not in results:
+        return ""
+    metric_result = results[attempt].get(metric, subject.snapshot.direction(metric))
     return value_text(metric_result.best) if metric_result is not None else ""
 
 

@@ -106,7 +106,7 @@ def test_a_row_is_one_checkpoint_and_the_best_has_a_star() -> None:
     best = shown.results[shown.best]
     line = made.text(RowFacts(shown[shown.best], told))
     assert f"★ {best['val_loss'].best:.4f}" in line
-    assert line.endswith(f"{best.at_best('acc', 'val_loss'):.1f}")
+    assert line.endswith(f"{best.at_best('acc', best['val_loss']):.1f}")
     assert "★" not in made.text(RowFacts(shown[0], told))
 
 
