@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from enum import StrEnum
 
@@ -133,13 +133,17 @@ def is_alive(pid: int, started: int | None = None) -> bool:
     return bool(fields) and fields[0] not in (b"Z", b"X") and started in (None, int(fields[19]))
 
 
-def unknown_since(moment: float) -> Iterator[tuple[int, str]]:
-    """Processes of this user that began since, lead a session, and whose environment does not tell whose they are."""
+def unknown_since(moment: float, root: str, cwds: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Daemons that jobs of this session may have left: begun since, where jobs ran (`cwds`, or in the session), and
+    with an environment that does not say whose they are."""
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
         words = _content(pid, "cmdline").split(b"\0")
         try:
             leads = os.getsid(pid) == pid and os.stat(f"/proc/{pid}").st_uid == os.getuid()
-            if leads and words[0] and is_alive(pid) and not _names_somebody(pid) and _began(pid) >= moment:
+            if not leads or not words[0] or not is_alive(pid) or _names_somebody(pid) or _began(pid) < moment:
+                continue
+            cwd = os.readlink(f"/proc/{pid}/cwd")
+            if (cwd in cwds and cwd != "/") or f"{cwd}/".startswith(f"{root}/"):  # in / is every daemon
                 yield pid, _shown(words)
         except OSError:
             continue

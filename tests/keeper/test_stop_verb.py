@@ -112,8 +112,26 @@ def test_a_daemon_that_nothing_can_be_known_of_is_named(home: Home, tmp_path: Pa
     try:
         told = stop(home)
         assert told.returncode == 0
-        assert f"not known: pid {pid} (sleep 600) began while these jobs ran" in told.stderr
+        assert f"not known: pid {pid} (sleep 600) began where these jobs ran" in told.stderr
         assert alive(pid)
     finally:
         kill(pid)
+        run.communicate()
+
+
+def test_daemons_of_others_that_began_meanwhile_are_not_named(
+    home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As an sshd for somebody who logs in: of the same user here, without an environment, and no child of a job."""
+    run = home.start(home.write("touch begun; sleep 600"))
+    until((home.folder / "begun").exists, "the job runs")
+    places = ("/", tmp_path_factory.mktemp("elsewhere"))
+    others = [subprocess.Popen(["sleep", "600"], cwd=cwd, env={}, start_new_session=True) for cwd in places]
+    try:
+        told = stop(home)
+        assert (told.returncode, told.stderr) == (0, "")
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
         run.communicate()

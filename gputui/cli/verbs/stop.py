@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gputui.cli.command import INTERRUPTED, again, carry_out, session
 from gputui.cli.output import out, say
@@ -30,8 +31,8 @@ from gputui.views.status import Word
 
 from .pause_resume_drain import DrainProgress, command
 
-Told = dict[tuple[int, int], float]
-"""When the attempts began that were told to stop, by job and number."""
+Stopped = dict[tuple[int, int], ListedJob]
+"""The attempts that were told to stop, by job and number."""
 
 NAP = 0.1
 HEARD_WITHIN = 10.0
@@ -75,17 +76,16 @@ def work(options: Options) -> int:
     if status.owner is not None:
         dismiss(client)
     left_processes = [process for job in given_up for process in job.left]
-    began = min(stopped_jobs.values(), default=None)
-    return verified(client, status, left_processes, began, again(options, "gputui resume"))
+    return verified(client, status, left_processes, stopped_jobs.values(), again(options, "gputui resume"))
 
 
-def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
+def until_nothing_runs(client: Client) -> tuple[SessionStatus, Stopped]:
     """Pauses, tells each running job to stop, once, and counts down what is left of their grace.
 
     Where nothing is left to do there is nothing to keep from starting, and what is added later runs.
     """
     progress = DrainProgress()
-    stopped_jobs: Told = {}
+    stopped_jobs: Stopped = {}
     begun = time.monotonic()
     paused = False
     try:
@@ -99,7 +99,7 @@ def until_nothing_runs(client: Client) -> tuple[SessionStatus, Told]:
                 return status, stopped_jobs
             jobs = client.ask(Listing(jobs=status.active)).jobs
             requeue(client, [job for job in jobs if (job.id, job.attempt) not in stopped_jobs])
-            stopped_jobs |= {(job.id, job.attempt): job.started for job in jobs if job.started is not None}
+            stopped_jobs |= {(job.id, job.attempt): job for job in jobs if job.started is not None}
             if is_out_of_reach(status, jobs):
                 raise OutOfReach(f"{status.trouble}: {named([job.id for job in jobs])} could not be stopped there")
             progress.show(countdown(jobs, time.monotonic() - begun))
@@ -152,7 +152,7 @@ def verified(
     client: Client,
     status: SessionStatus,
     leftovers: list[LeftShown],
-    since: float | None,
+    stopped_jobs: Collection[ListedJob],
     resume: str = "gputui resume",
 ) -> int:
     """Looks until nothing is left, for an owner needs a moment to go."""
@@ -162,8 +162,8 @@ def verified(
     foreign = [process.words for process in leftovers if is_alive(process.pid, process.started)]
     for sentence in [*(f"pid {pid}, {what}" for pid, what in there), *foreign]:
         say(plain(f"still there: {sentence}"))
-    for pid, words in unknown_since(since) if since is not None else ():
-        say(plain(f"not known: pid {pid} ({words}) began while these jobs ran, and has nothing that says whose it is"))
+    for pid, words in _unknown(client.root, stopped_jobs):
+        say(plain(f"not known: pid {pid} ({words}) began where these jobs ran and may be theirs; look: ps -fp {pid}"))
     if there or foreign:
         return 1
     wait = counted(status.waiting, "job waits", "jobs wait")
@@ -174,6 +174,13 @@ def verified(
         return 1
     out(f"nothing of gputui runs here any more; {wait}" + (f". To go on: {resume}" if to_go_on else ""))
     return 0 if status.engine is EngineName.LOCAL else left_in_slurm(client)
+
+
+def _unknown(root: str, jobs: Collection[ListedJob]) -> Iterator[tuple[int, str]]:
+    began = min((job.started for job in jobs if job.started is not None), default=None)
+    if began is None:
+        return iter(())
+    return unknown_since(began, os.path.realpath(root), {os.path.realpath(job.cwd) for job in jobs})
 
 
 def left_in_slurm(client: Client) -> int:
