@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gputui.cli.verbs import VERBS, reads_stdin, run
+from gputui.cli.verbs import ALIASES, VERBS, reads_stdin, run
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,10 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _verb_first(words: list[str]) -> list[str]:
-    """`gputui --session DIR ls` means what `gputui ls --session DIR` does."""
-    if len(words) > 2 and words[0] == "--session" and words[2] in VERBS:
-        return [words[2], *words[:2], *words[3:]]
-    return words
+    """`gputui --session DIR ls` means what `gputui ls --session DIR` does, and `remove` what `rm` does."""
+    if len(words) > 2 and words[0] == "--session" and words[2] in (*VERBS, *ALIASES):
+        words = [words[2], *words[:2], *words[3:]]
+    return [ALIASES.get(words[0], words[0]), *words[1:]] if words else words
 
 
 def _names_a_host(words: list[str]) -> bool:

@@ -211,7 +211,7 @@ class Opening:
             return bridge, bridge.take()
         except Owned as owned:
             assert self._paths is not None
-            answer = asked(self._paths.root, owned)
+            answer = TakeoverAnswer.TAKE if self._options.yes else asked(self._paths.root, owned)
             if answer is TakeoverAnswer.LEAVE:
                 raise Exit(0) from None
         if answer is TakeoverAnswer.LOOK:
@@ -239,7 +239,7 @@ class Opening:
     def _look_instead(self) -> tuple[Bridge, list[str]]:
         bridge = self._look_on()
         if bridge is None:
-            raise Exit(1, "nobody has the session open any more; gputui opens it")
+            raise Exit(1, "nobody has the session open any more; start gputui again to open it")
         wishes = self._has_jobs or self._options.gpus_given
         return bridge, ["this screen only looks: what the command line asks for was not done"] if wishes else []
 

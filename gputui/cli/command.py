@@ -19,7 +19,7 @@ from gputui.session.control.connection import ClientError
 from gputui.session.errors import ConfigError
 from gputui.session.messages import Outcome, PickedJob, PickJobs, ShownJob
 
-from .output import USAGE, Exit, out, refuse, say
+from .output import HOST, USAGE, Exit, out, refuse, say
 from .parser import Options, Parser
 from .tables import counted, told
 
@@ -58,8 +58,26 @@ def session(options: Options) -> Client:
 
 
 def again(options: Options, advice: str) -> str:
-    """Another verb to use, for the session that was named: `gputui resume --session runs`."""
-    return f"{advice} --session {shlex.quote(options.session)}" if options.session else advice
+    """A command to use next, for the session and the machine that were named: `gputui resume --session runs`."""
+    return _pointed(advice, options.session)
+
+
+def again_in(root: str, advice: str) -> str:
+    """A command to use next, for the session in `root`: it is named unless it is found from here anyway."""
+    try:
+        here = chosen("app") == root
+    except ClientError:
+        here = False
+    return _pointed(advice, None if here else root)
+
+
+def _pointed(advice: str, folder: str | None) -> str:
+    if HOST:
+        advice = advice.replace("gputui ", f"gputui --host {shlex.quote(HOST)} ", 1)
+    if not folder:
+        return advice
+    flag = "--output-dir" if advice.startswith("gputui run") else "--session"
+    return f"{advice} {flag} {shlex.quote(folder)}"
 
 
 def known(root: str) -> Client:

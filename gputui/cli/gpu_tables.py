@@ -232,7 +232,8 @@ SLURM_PATIENCE = 10.0
 NODE_COLUMNS = (Column("node"), Column("state"), Column("gpus", least=30))
 
 
-def nodes_shown(reply: LanesShown, paper: Paper, *, as_json: bool) -> int:
+def nodes_shown(reply: LanesShown, paper: Paper, change: str, *, as_json: bool) -> int:
+    """`change`: the command that gives the session another number of lanes."""
     measured = msgspec.convert(reply.sample, Sample) if reply.sample is not None else None
     sample, silent = measured, None
     try:
@@ -248,7 +249,7 @@ def nodes_shown(reply: LanesShown, paper: Paper, *, as_json: bool) -> int:
         out("\n".join(draw_nodes(sample, reply.held, paper)))
     waiting = sum(lane.job is not None for lane in reply.lanes) - len(set(reply.held.values()))
     busy = f"{len(set(reply.held.values()))} running, {waiting} submitted"
-    out(f"{counted(len(reply.lanes), 'lane', 'lanes')}: {busy}; gputui gpus slurm:N changes how many")
+    out(f"{counted(len(reply.lanes), 'lane', 'lanes')}: {busy}; {change} changes how many")
     return 0
 
 

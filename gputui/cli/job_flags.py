@@ -29,6 +29,7 @@ def add_parser(verb: str) -> Parser:
         "gputui add - <<'END'\n"
         'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
     )
+    verb_parser.takes_command = True
     verb_parser.add_argument("words", nargs="*", metavar="COMMAND", help="what is to run")
     add_job_flags(verb_parser)
     verb_parser.add_argument("--script", metavar="FILE", help="the command is the text of this file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from textwrap import fill, indent
 from typing import Any, NoReturn
@@ -82,6 +83,10 @@ class Parser(argparse.ArgumentParser):
         )
         if signed:
             self._negative_number_matcher = SIGNED
+        self.synopsis = f"gputui {usage or verb}"
+        """The usage in one line; argparse sets its own `usage` while it parses."""
+        self.takes_command = False
+        """The words that are no flags are a command with flags of its own, for which `--` may be missing."""
         self.set_defaults(verb=verb)
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
@@ -106,13 +111,17 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """Flags and other words in any order."""
-        words = self._respelled(list(args or ()))
+        given = list(args or ())
+        try:
+            words = self._respelled(given)
+        except _UnknownFlag as unknown_flag:
+            self._refuse_word(str(unknown_flag), given)
         try:
             options, unknown = self.parse_known_intermixed_args(words, Options() if namespace is None else namespace)
         except argparse.ArgumentError as error:
             refuse(self._sentence(error, words))
         if unknown:
-            self._refuse_word(_without_mark(unknown[0]))
+            self._refuse_word(_without_mark(unknown[0]), given)
         return options
 
     def _respelled(self, words: list[str]) -> list[str]:
@@ -126,9 +135,37 @@ class Parser(argparse.ArgumentParser):
         written, equals, value = word.partition("=")
         actions = self._option_string_actions
         name = written if written in actions else written.replace("_", "-")
-        if name not in actions and not (self.allow_abbrev and any(flag.startswith(name) for flag in actions)):
-            self._refuse_word(written)
+        if name not in actions:
+            name = self._in_full(name) if self.allow_abbrev else ""
+        if not name:
+            raise _UnknownFlag(written)
         return f"{name}{equals}{value}"
+
+    def _in_full(self, start: str) -> str:
+        """The flag that begins so; empty: none does."""
+        flags = {
+            id(action): flag
+            for flag, action in reversed(self._option_string_actions.items())
+            if flag.startswith(start) and flag in self._offered(start)
+        }
+        if len(flags) > 1:
+            refuse(f"{start} is ambiguous: {_either(reversed(flags.values()))}? ({self._see()})")
+        return next(iter(flags.values()), "")
+
+    def _offered(self, written: str) -> list[str]:
+        """The flags of the same form, long or short, that the help shows."""
+        actions = self._option_string_actions.items()
+        shown = [flag for flag, action in actions if action.help is not argparse.SUPPRESS]
+        return [flag for flag in shown if flag.startswith("--") == written.startswith("--")]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As Python's, in words of ours: Python prints the choices as its programmers write them."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        near = nearest(str(value), choices)
+        hint = f"; did you mean {near}?" if near else ""
+        raise argparse.ArgumentError(action, f"{str(value)!r} is not one of {', '.join(choices)}{hint}")
 
     def _sentence(self, error: argparse.ArgumentError, words: list[str]) -> str:
         names = (error.argument_name or "").split("/")
@@ -142,15 +179,29 @@ class Parser(argparse.ArgumentParser):
             return error.message  # a sentence of ours
         return f"{name}: {error.message}" if name else self._missing()
 
-    def _refuse_word(self, word: str) -> NoReturn:
-        if word[0] != "-":
-            refuse(f"{word!r} is too much; usage: {self.usage or self.prog}")
-        near = nearest(word, self._option_string_actions)
+    def _refuse_word(self, word: str, words: list[str]) -> NoReturn:
+        """`words`: all of them, as given."""
+        if word[:1] != "-":
+            refuse(f"unexpected word {word!r}; usage: {self.synopsis}")
+        start = self._first_word(words)
+        if self.takes_command and any(each.partition("=")[0] == word for each in words[start:]):
+            meant = shlex.join([*self.prog.split(), *words[:start], "--", *words[start:]])
+            refuse(f"{word} is no option of {self.prog}; if it belongs to the command, write -- first: {meant}")
+        near = nearest(word, self._offered(word))
         hint = f"; did you mean {near}?" if near else ""
         refuse(f"{self.prog.removeprefix('gputui ')} has no {word}{hint} ({self._see()})")
 
+    def _first_word(self, words: list[str]) -> int:
+        """Where the words begin that are neither flags nor values of flags."""
+        index = 0
+        while index < len(words) and words[index][:1] == "-":
+            name, equals, _ = words[index].partition("=")
+            action = self._option_string_actions.get(name.replace("_", "-") if name[:2] == "--" else name)
+            index += 2 if action is not None and action.nargs != 0 and not equals else 1
+        return index
+
     def _missing(self) -> str:
-        return f"something is missing; usage: {self.usage or self.prog}"
+        return f"something is missing; usage: {self.synopsis}"
 
     def _see(self) -> str:
         return f"see {self.prog} --help"
@@ -164,6 +215,15 @@ class Parser(argparse.ArgumentParser):
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise Exit(status, message or "")
+
+
+class _UnknownFlag(Exception):
+    """The message is the flag."""
+
+
+def _either(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}"
 
 
 def _without_mark(word: str) -> str:

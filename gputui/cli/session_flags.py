@@ -71,7 +71,7 @@ def add_session_flags(parser: Parser) -> None:
     parser.add_argument("--force-rerun", action="store_true", help="run everything in JOBS again")
     parser.add_argument("--new", action="store_true", help="begin a fresh session; the old folder is kept beside it")
     parser.add_argument("--adopt", action="store_true", help="go on with a session whose machine or container is gone")
-    parser.add_argument("-y", "--yes", action="store_true", help="answer yes to --adopt, without a terminal too")
+    parser.add_argument("-y", "--yes", action="store_true", help="answer yes: --adopt, take over, change the lanes")
     parser.add_argument("--gpu-file", metavar="FILE", help="a file with the list of GPUs, followed")
     parser.add_argument("--keep-free", type=whole, metavar="K", help="leave K GPUs to others")
     parser.add_argument("--at-most", type=whole, metavar="M", help="use at most M GPUs at once")

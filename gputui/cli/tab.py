@@ -22,7 +22,7 @@ from gputui.session.messages import Lanes, OwnerRequest, PickJobs
 from gputui.session.registry import known_here
 
 from .parser import Parser
-from .verbs import VERBS, parser_of
+from .verbs import ALIASES, VERBS, parser_of
 
 T = TypeVar("T")
 PATIENCE = 0.5
@@ -38,8 +38,9 @@ class _TooLate(Exception):
 def complete() -> None:
     """Answers and ends the program."""
     words = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3]
-    if len(words) > 1 and words[1] in VERBS:
-        parser = _parser(words[1])
+    verb = ALIASES.get(words[1], words[1]) if len(words) > 1 else ""
+    if verb in VERBS:
+        parser = _parser(verb)
         os.environ["_ARGCOMPLETE"] = "2"  # the words begin with the verb
     else:
         parser = _parser("app", with_verbs=len(words) == 1)

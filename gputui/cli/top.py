@@ -48,7 +48,7 @@ Jobs (ids, ranges such as 3-9, names, --failed, --all):
   suspend     stop running jobs where they are    continue  let them go on
   kill        end jobs, with grace or --now       requeue   end them and queue them again
   priority    who is first: priority 50 12        move      move 12 --top
-  edit        change a waiting job's settings     rm        take off the list; files stay
+  edit        change a waiting job's settings     rm        (or remove) take off the list; files stay
   notify      tell me when jobs end; --test tries how
 
 Scheduler:
@@ -61,6 +61,14 @@ Scheduler:
 
 gputui VERB --help tells more; gputui help words explains lane, keeper, held, lost and the like.
 """
+
+
+MEANT = {
+    "list": "ls", "status": "ls", "ps": "ls", "queue": "ls", "jobs": "ls", "log": "logs", "tail": "logs",
+    "cancel": "kill", "delete": "rm", "del": "rm", "restart": "rerun", "retry": "rerun", "submit": "add",
+    "enqueue": "add", "start": "resume", "quit": "stop", "metrics": "results", "attach": "app",
+}  # fmt: skip
+"""What other tools call it."""
 
 
 def main(words: list[str]) -> int:
@@ -80,7 +88,7 @@ def main(words: list[str]) -> int:
 
 def _help(words: list[str]) -> int:
     """All of it, the words, or one verb's."""
-    from .verbs import VERBS, run
+    from .verbs import ALIASES, VERBS, run
 
     if not words:
         print(HELP, end="")
@@ -88,8 +96,8 @@ def _help(words: list[str]) -> int:
         from .output import GLOSSARY
 
         print(GLOSSARY, end="")
-    elif words[0] in VERBS:
-        return run(words[0], ["--help"])
+    elif (verb := ALIASES.get(words[0], words[0])) in VERBS:
+        return run(verb, ["--help"])
     else:
         say(f"there is no verb {words[0]!r}: gputui help lists them")
         return USAGE
@@ -105,6 +113,6 @@ def _mistaken_verb(words: list[str]) -> str | None:
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None
-    near = nearest(words[0], VERBS)
+    near = MEANT.get(words[0]) or nearest(words[0], VERBS)
     advice = f"did you mean gputui {near}?" if near else "gputui help lists the verbs"
     return f"there is no verb and no file {words[0]!r}: {advice}"

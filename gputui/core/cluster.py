@@ -30,9 +30,7 @@ def check_lanes(scheduler: Scheduler, lanes: Iterable[Lane]) -> None:
     if lanes and others:
         there, here = _PLACES[others[0].engine], _PLACES[wanted]
         are = counted(len(others), "job is", "jobs are")
-        raise Refusal(
-            f"{are} under way {there}: let them end (gputui drain) or kill them, then the session can go on {here}"
-        )
+        raise Refusal(f"{are} under way {there}: let them end (drain) or kill them, then the session can go on {here}")
 
 
 def check_request(board: Board, request: Request) -> None:

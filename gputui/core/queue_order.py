@@ -150,7 +150,7 @@ def _ids(book: Book, names: Mapping[str, list[JobId]], spec: JobSpec, batch: ran
         elif wanted in book or wanted in batch:
             ids.append(wanted)
         else:
-            raise Refusal(f"after: there is no job #{wanted}; gputui ls lists them")
+            raise Refusal(f"after: there is no job #{wanted}")
     return tuple(dict.fromkeys(ids))
 
 

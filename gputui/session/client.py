@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from typing import TypeVar
 
@@ -30,7 +31,7 @@ class Client:
         try:
             status = os.lstat(self.private)
         except (FileNotFoundError, NotADirectoryError):
-            raise NoSession(f"there is no session in {self.root}; begin one with: gputui run FILE") from None
+            raise NoSession(no_session_in(self.root)) from None
         except OSError as error:
             raise ClientError(f"cannot look into {self.root}: {error.strerror}") from None
         if status.st_uid != os.getuid():
@@ -102,6 +103,10 @@ class Client:
         from gputui.session.ownership.acquisition import holder_sentence
 
         return holder_sentence(self.root)
+
+
+def no_session_in(root: str) -> str:
+    return f"there is no session in {root}; begin one with: gputui run --output-dir {shlex.quote(root)} FILE"
 
 
 # ---- Which session a verb means ----

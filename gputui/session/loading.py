@@ -411,7 +411,7 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
 def _drafts(path: str) -> list[Draft]:
     """What came in the file's place may never end: only a regular file was remembered."""
     if os.path.exists(path) and not has_identity(path):
-        raise BadInput(f"{shown(path)} is no regular file any more; put it back, or forget it: gputui reload --forget")
+        raise BadInput(f"{shown(path)} is no regular file any more; put it back, or forget it with reload --forget")
     from gputui.sources.kinds import kind_of, read_drafts
 
     return read_drafts(path, kind_of(path))

@@ -91,6 +91,15 @@ def pattern_of(command: str) -> str:
     return command.replace("{", "{{").replace("}", "}}")
 
 
+def fields_of(pattern: str) -> set[str]:
+    """The names in a pattern's braces, known or not; BadInput where the braces are wrong."""
+    try:
+        fields = [field for _, field, _, _ in Formatter().parse(pattern) if field]
+    except ValueError as error:
+        raise BadInput(f"the pattern {shown(pattern)!r} is wrong: {error}") from None
+    return {_PARTS.split(field, maxsplit=1)[0] for field in fields}
+
+
 def with_field(pattern: str, name: str) -> str | None:
     """`--lr 0.1` made into `--lr {lr}`; None where the pattern gives no such value."""
     for match in reversed(places := given(pattern, name)):

@@ -76,7 +76,8 @@ class Yielder:
         if "end" in message:
             return None
         if "error" in message:
-            raise BadInput(f"{shown(self._path)}, after {counted(self._items, 'item', 'items')}: {message['error']}")
+            after = f", after {counted(self._items, 'item', 'items')}" if self._items else ""
+            raise BadInput(f"{shown(self._path)}{after}: {message['error']}")
         self._items += 1
         return draft_of(message["job"], self._path, self._items)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # ---- How a session stands, in one word ----
 
 
-NOBODY = "nobody schedules it; gputui resume starts a keeper"
+NOBODY = "nobody schedules it"
 
 
 class Word(StrEnum):

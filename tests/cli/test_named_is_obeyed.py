@@ -253,3 +253,14 @@ def test_beside_another_run_a_terminal_is_asked_and_the_answer_counts(session: S
         assert not session.markers(0), "the running job stays where it is"
         run.send_signal(signal.SIGTERM)
         finished(run)
+
+
+def test_beside_another_run_yes_on_the_command_line_is_an_answer(session: Session) -> None:
+    jobs = session.write(session.told("first", gate(session)))
+    more = session.write(SAYS_WHERE, name="more.txt")
+    with session.running(jobs, gpus="0") as run:
+        runs(session, run)
+        done = session.run(more, "-y", gpus="3")
+        assert (done.returncode, session.output(1)) == (0, "3\n"), done
+        (session.folder / "gate").touch()
+        finished(run)

@@ -79,9 +79,14 @@ def test_without_a_script_the_page_still_names_its_session_and_has_the_results(p
     assert "<title>gputui · my-sweep</title>" in _report(usual, "-").stdout
 
 
-def test_a_folder_is_named_as_what_it_is(page: Path, tmp_path: Path) -> None:
-    refused = _report(Session(tmp_path).root, f"{tmp_path}/")
-    assert f"{tmp_path}/ is a folder; -o needs the name of a file: -o {tmp_path}/" in refused.stderr
+def test_a_folder_gets_a_page_in_it_and_one_that_is_not_there_is_named(page: Path, tmp_path: Path) -> None:
+    for written in (f"{tmp_path}/", str(tmp_path)):
+        done = _report(Session(tmp_path).root, written)
+        assert (done.returncode, done.stdout) == (0, f"{tmp_path}/report.html\n")
+    assert "<html" in (tmp_path / "report.html").read_text()
+    refused = _report(Session(tmp_path).root, f"{tmp_path}/nowhere/")
+    assert refused.returncode == 1
+    assert f"there is no folder {tmp_path}/nowhere/; make it" in refused.stderr
 
 
 def _report(root: Path, page: str) -> subprocess.CompletedProcess[str]:

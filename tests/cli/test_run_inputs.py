@@ -201,3 +201,20 @@ def test_what_a_yielder_prints_is_seen_and_what_it_leaves_empty_is_no_job(sessio
     lines = done.stdout.splitlines()
     assert "thinking" in lines
     assert "done" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x = 1\n", "gen.py: it has no function yielder()"),
+        ("yielder = ['true']\n", "gen.py: it has no function yielder()"),
+        ("def yielder(): return 3\n", "gen.py: yielder() returned 3; it must yield commands"),
+    ],
+)
+def test_a_file_without_a_yielder_is_refused_in_a_sentence(session: Session, text: str, sentence: str) -> None:
+    (session.folder / "gen.py").write_text(text)
+    done = session.run("--job-yielder", "gen.py")
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "the jobs it gave" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from support.calling import Gputui
 from support.fake_owner import FakeOwner
 
 from gputui.__main__ import _verb_first
+from gputui.cli.verbs import VERBS
 from gputui.session.client import NeedsSession, chosen, nearest
 from gputui.session.control.connection import NoSession
 
@@ -144,3 +146,41 @@ def test_a_session_named_before_the_verb_is_the_verbs() -> None:
     assert _verb_first(["--session", "dir", "ls", "-l"]) == ["ls", "--session", "dir", "-l"]
     assert _verb_first(["--session", "dir"]) == ["--session", "dir"]
     assert _verb_first(["ls"]) == ["ls"]
+
+
+OF_A_SESSION = set(VERBS) - {"app", "completion", "config", "demo", "doctor", "hosts", "sessions"}
+ADVISED = re.compile(rf"gputui (?:{'|'.join(OF_A_SESSION)})\b(?! --help)[^;.·!)\n]*")
+FOR_ONE_SESSION = [
+    "ls", "ls --json 99", "wait", "add --no-start --after 99 -- true", "pause", "ls", "add --no-start -- true",
+    "rerun 0 --no-start", "logs 0", "logs 99", "show 99", "kill --all", "hold", "reload", "reload --forget none.txt",
+    "gpus", "gpus -9", "gpus --now", "gpus slurm:2", "results", "summary", "report -o nowhere/x", "move 0 --before 99",
+    "priority 50 99", "notify 99", "release --all -y", "drain --no-wait", "stop -y", "resume --no-start", "rm 0",
+]  # fmt: skip
+
+
+def test_every_command_that_is_advised_names_the_session_that_was_named(
+    gputui: Gputui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gputui("run", "--gpus", "cpu:1", "--no-keeper", *_a_file("echo said >&2\n"))
+    gputui("add", "--no-start", "--", "true")
+    monkeypatch.chdir(tmp_path)
+    Path("work/jobs.txt").unlink()
+    advised = []
+    for line in FOR_ONE_SESSION:
+        verb, *words = line.split()
+        told = gputui(verb, "--session", "work", *words)
+        assert "Traceback" not in told.err
+        advised += [(line, advice) for advice in ADVISED.findall(told.out + told.err)]
+    assert [(line, advice) for line, advice in advised if "--session work" not in advice and "work" not in advice] == []
+    assert len({advice.split()[1] for _, advice in advised}) > 3, "some was given"
+
+
+def _a_file(text: str) -> list[str]:
+    Path("jobs.txt").write_text(text)
+    return ["jobs.txt"]
+
+
+def test_a_session_that_is_not_there_is_begun_where_it_was_named(gputui: Gputui, tmp_path: Path) -> None:
+    for verb in ("ls", "pause", "resume", "results"):
+        told = gputui(verb, "--session", f"{tmp_path}/my runs")
+        assert f"begin one with: gputui run --output-dir '{tmp_path}/my runs' FILE" in told.err

@@ -168,6 +168,7 @@ class Behind:
         elsewhere = folder != "gputui_run"
         self._again = f"gputui run --output-dir {shlex.quote(folder)}" if elsewhere else "gputui run"
         session = f" --session {shlex.quote(folder)}" if elsewhere else ""
+        self._ls = f"gputui ls{session}"
         self._back = f"Back: gputui{session} · Stop: gputui stop{session}"
 
     def told(self, way: WayToLeave | None) -> str | None:
@@ -188,7 +189,7 @@ class Behind:
         if not snapshot.waiting:
             return None
         if way is None and snapshot.mode is Mode.RUNNING and snapshot.awaits:
-            each = " (gputui ls tells of each)" if snapshot.waiting > 1 else ""
+            each = f" ({self._ls} tells of each)" if snapshot.waiting > 1 else ""
             return f"{self._waiting()}: {snapshot.awaits}{each}"
         return f"{self._waiting()}; to go on: {self._again}"
 

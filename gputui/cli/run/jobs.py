@@ -204,7 +204,7 @@ class Lasting:
     def _tell_end(self, source: SourceRecord) -> None:
         if source.trouble is not None:
             self.failed = True
-            self._say(f"{source.trouble}; the jobs it gave go on")
+            self._say(f"{source.trouble}; the jobs it gave go on" if source.position else source.trouble)
 
     def more_may_come(self, snapshot: Snapshot, remembered: Container[str]) -> bool:
         remembered_sources = (source for key, source in self._sources.items() if key in remembered)

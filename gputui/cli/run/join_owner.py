@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 
-from gputui.cli.command import ask_one_key
+from gputui.cli.command import again_in, ask_one_key
 from gputui.cli.output import USAGE, Exit, say
 from gputui.cli.progress import EventLines
 from gputui.core.amounts import counted
@@ -48,7 +48,7 @@ class JoinedRun:
         self._inputs = inputs
         self._environment = environment
         self._client = Client(options.output_dir)
-        self._begin = agree(self._client, owned, wanted)
+        self._begin = agree(self._client, owned, wanted, yes=options.yes)
         self._reporter = EventLines()
         self._left = Wakeup()
         self._unfinished: dict[JobId, None] = {}
@@ -99,9 +99,10 @@ class JoinedRun:
         if self._unfinished:
             wait = counted(len(self._unfinished), "job waits", "jobs wait")
             if self._paused is not None:
-                say(f"paused: {self._paused}. {wait}; to go on: gputui resume")
+                say(f"paused: {self._paused}. {wait}; to go on: {again_in(self._client.root, 'gputui resume')}")
             else:
-                say(f"{wait}: {self._awaits or 'nothing starts by itself; gputui ls tells why'}")
+                see = again_in(self._client.root, "gputui ls")
+                say(f"{wait}: {self._awaits or f'nothing starts by itself; {see} tells why'}")
 
     def _open(self) -> None:
         """What was named and all jobs that are there already: one request, as of whoever opens a session itself."""

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TypeVar
 
+from gputui.cli.command import again_in
 from gputui.cli.output import Exit, refuse
 from gputui.cli.progress import EventLines, ProgressLine, draws_progress, tell_summary
 from gputui.core.events import Refusal
@@ -196,7 +197,8 @@ class RunOfJobs:
     def _adopt_all(self, snapshot: Snapshot) -> None:
         unfinished = [job.id for job in snapshot if not isinstance(job.state, Ended)]
         if not self._lasting.wait_for(list(self._owner.sources.values())) and not unfinished:
-            raise Exit(0, "nothing is left to do in this session; give it jobs: gputui run FILE")
+            run = again_in(self._owner.paths.root, "gputui run FILE")
+            raise Exit(0, f"nothing is left to do in this session; give it jobs: {run}")
         self._charges.own(unfinished)
 
     def _update(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from gputui.cli.command import agreed, on_terminal
+from gputui.cli.command import again_in, agreed, on_terminal
 from gputui.cli.output import Exit, refuse, say
 from gputui.core.events import Settings
 from gputui.core.lanes import DeviceKind
@@ -320,15 +320,18 @@ class Difference(msgspec.Struct, frozen=True):
     """How else it can be had."""
 
 
-def agree(client: Client, owned: Owned, named: Begin) -> Begin:
-    """What the owner is to be asked of what was named, with the user's consent; ends the program if nobody gives it."""
+def agree(client: Client, owned: Owned, named: Begin, *, yes: bool) -> Begin:
+    """What the owner is to be asked of what was named, with the user's consent; ends the program if nobody gives it.
+
+    `yes`: the user has agreed on the command line.
+    """
     change, differences = compared(client, named)
-    if not differences:
+    if not differences or yes:
         return change
     has = _listed([each.has for each in differences])
     sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with {has}"
     if not on_terminal():
-        refuse(f"{sentence}: {_ways_out(differences)}")
+        refuse(f"{sentence}: agree with -y, {_ways_out(differences)}")
     say(sentence)
     if not agreed(f"give it {_listed([each.wanted for each in differences])}?"):
         raise Exit(2, f"nothing was added: {_ways_out(differences)}")
@@ -354,7 +357,7 @@ def _other_lanes(client: Client, named: Begin) -> list[Difference]:
     if named.lanes is None or not named.change_lanes or devices_of(lanes_of(client)) == devices_of(named.lanes):
         return []
     words = lane_words(named.lanes)
-    way = f"change its lanes (gputui gpus {shlex.quote(words)})"
+    way = f"change its lanes ({again_in(client.root, f'gputui gpus {shlex.quote(words)}')})"
     return [Difference("other lanes", f"the lanes {words}", "the GPUs", way)]
 
 

@@ -53,6 +53,9 @@ VERBS = {  # each verb, and the module that knows it
 }
 
 
+ALIASES = {"remove": "rm"}
+
+
 def run(verb: str, words: list[str]) -> int:
     """Load the command's module, and nothing else, and return its exit status."""
     _import_msgspec()  # each of them needs it

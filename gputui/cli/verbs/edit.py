@@ -24,7 +24,7 @@ def parser(verb: str) -> Parser:
         examples="gputui edit 12\nEDITOR=nano gputui edit baseline",
     )
     verb_parser.add_job()
-    verb_parser.add_common("session")
+    verb_parser.add_common("yes", "session")
     return verb_parser
 
 
@@ -54,7 +54,7 @@ def work(options: Options) -> int:
             say(f"#{shown.id} was changed")
             return 0
         say(trouble)
-        if not on_terminal() or not agreed("edit again?", otherwise=True):
+        if options.yes or not on_terminal() or not agreed("edit again?", otherwise=True):
             raise Exit(1, f"nothing was changed; your text is kept in {path}")
 
 

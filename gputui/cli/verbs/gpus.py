@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gputui.cli.command import carry_out, confirm, print_json, seen, session
+from gputui.cli.command import again, carry_out, confirm, print_json, seen, session
 from gputui.cli.output import Exit, out, refuse, say
 from gputui.cli.parser import Options, Parser
 from gputui.cli.tables import Column, Paper, table
@@ -44,7 +44,7 @@ def work(options: Options) -> int:
         client = session(options)
         return change(client, options, client.ask(Lanes()).lanes)
     if options.now:
-        refuse("--now goes with lanes that are taken away: gputui gpus -6,7 --now")
+        refuse(f"--now goes with lanes that are taken away: {again(options, 'gputui gpus -6,7 --now')}")
     from gputui.cli.gpu_tables import seen as devices_seen
 
     reply = asked(options)
@@ -52,7 +52,7 @@ def work(options: Options) -> int:
     if reply is not None and any(lane.kind == DeviceKind.SLURM for lane in lanes):
         from gputui.cli.gpu_tables import nodes_shown
 
-        return nodes_shown(reply, Paper(), as_json=options.json)
+        return nodes_shown(reply, Paper(), again(options, "gputui gpus slurm:N"), as_json=options.json)
     devices = devices_seen(reply, lanes)
     if options.json:
         print_json({"lanes": lanes, "devices": devices.rows()})
@@ -61,7 +61,11 @@ def work(options: Options) -> int:
     out(devices.text(paper.width or 200))
     for pid, job in (reply.leftovers if reply is not None else {}).items():
         out(f"pid {pid} is left over from #{job}, which has ended; end it with: kill {pid}")
-    out("\n".join(drawn(lanes, paper)) if reply is not None else "no session here; begin one with: gputui run FILE")
+    out(
+        "\n".join(drawn(lanes, paper, options))
+        if reply is not None
+        else "no session here; begin one with: gputui run FILE"
+    )
     return 0
 
 
@@ -75,9 +79,9 @@ def asked(options: Options) -> LanesShown | None:
         return None
 
 
-def drawn(lanes: list[LaneShown], paper: Paper) -> list[str]:
+def drawn(lanes: list[LaneShown], paper: Paper, options: Options) -> list[str]:
     if not lanes:
-        return ["no lanes; give the session some: gputui gpus all"]
+        return [f"no lanes; give the session some: {again(options, 'gputui gpus all')}"]
     rows = [
         [str(lane.id), device_names(lane), lane.state, "" if lane.job is None else f"#{lane.job}"] for lane in lanes
     ]
@@ -90,7 +94,7 @@ def device_names(lane: Lane | LaneShown) -> str:
 
 def change(client: Client, options: Options, lanes: list[LaneShown]) -> int:
     before = [lane for lane in lanes if lane.state != "draining"]
-    after, notice = wanted(" ".join(options.words), before)
+    after, notice = wanted(options, before)
     going = gone(before, after)
     jobs = jobs_on(client, going) if options.now else []
     confirm(client, options, jobs, "requeue")
@@ -116,27 +120,29 @@ def jobs_on(client: Client, lanes: list[LaneShown]) -> list[PickedJob]:
     return [job for job in jobs if job.state in ACTIVE and job.state is not StateName.STOPPING]
 
 
-def wanted(written: str, before: list[LaneShown]) -> tuple[list[Lane], str | None]:
+def wanted(options: Options, before: list[LaneShown]) -> tuple[list[Lane], str | None]:
     """The lanes as they shall be, and what the user should be told about them."""
+    written = " ".join(options.words)
     bare = [Lane(lane.id, lane.devices, DeviceKind(lane.kind)) for lane in before]
     sign = written[0] if written[:1] in ("+", "-") and written != "-1" else ""
     named, notice = _parsed(written.removeprefix(sign))
     if sign == "+":
-        _check_kinds(bare, named)
+        _check_kinds(bare, named, options)
         return bare + named, notice
     if sign == "-":
         leaving = {device for lane in named for device in lane.devices}
         unknown = leaving - {device for lane in before for device in lane.devices}
         if unknown:
-            raise Exit(1, f"no lane has GPU {', '.join(sorted(unknown))}; see gputui gpus")
+            raise Exit(1, f"no lane has GPU {', '.join(sorted(unknown))}; the lanes are {_all_names(bare)}")
         return _without_some([lane for lane in bare if leaving.isdisjoint(lane.devices)], named), None
     return named, notice
 
 
-def _check_kinds(lanes: list[Lane], added: list[Lane]) -> None:
+def _check_kinds(lanes: list[Lane], added: list[Lane], options: Options) -> None:
     """Pretended GPUs beside real ones would run real jobs on nothing."""
     if lanes and added and DeviceKind.SIMULATED in {lane.kind for lane in lanes} ^ {lane.kind for lane in added}:
-        refuse("simulated GPUs and others cannot be mixed in one session; give all lanes anew: gputui gpus sim:4")
+        anew = again(options, "gputui gpus sim:4")
+        refuse(f"simulated GPUs and others cannot be mixed in one session; give all lanes anew: {anew}")
 
 
 def _without_some(lanes: list[Lane], named: list[Lane]) -> list[Lane]:

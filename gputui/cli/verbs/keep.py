@@ -15,6 +15,7 @@ from gputui.core.events import Drain
 from gputui.logs.plain import plain
 from gputui.process.directories import FolderId
 from gputui.session import lock as locks
+from gputui.session.client import no_session_in
 from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
@@ -31,8 +32,10 @@ examples:
 
 
 def parser(verb: str) -> Parser:
-    verb_parser = Parser(verb, "Own a session without a screen.", epilog=EXAMPLES, allow_abbrev=True)
-    verb_parser.add_argument("root", nargs="?", metavar="session", default="gputui_run", help="the session's folder")
+    verb_parser = Parser(
+        verb, "Own a session without a screen.", usage="keep [options] [SESSION]", epilog=EXAMPLES, allow_abbrev=True
+    )
+    verb_parser.add_argument("root", nargs="?", metavar="SESSION", default="gputui_run", help="the session's folder")
     verb_parser.switch("--foreground", help="stay in the foreground")
     verb_parser.switch("--install", help="write a service for systemd that keeps the session, and say how to begin it")
     verb_parser.switch("--wait", help="sleep until the session's owner is gone")
@@ -49,7 +52,7 @@ def main(verb: str, words: list[str]) -> int:
 def _work(options: Options) -> int:
     paths = Paths(options.root)
     if not paths.exists():
-        raise Exit(1, f"there is no session in {paths.root}; begin one with: gputui run FILE")
+        raise Exit(1, no_session_in(paths.root))
     paths.check()
     for notice in paths.notices:
         say(notice)

@@ -66,9 +66,9 @@ def say_if_silent(shown: ShownJob, number: int, options: Options) -> None:
     lines = _lines_in(files.err)
     if lines and not _lines_in(files.out):
         older = f" --attempt {number}" if number != shown.attempt else ""
-        where = again(options, "")
+        err = again(options, f"gputui logs {shown.id}{older} --err")
         amount = counted(lines, "line", "lines")
-        say(f"#{shown.id} wrote nothing on OUT; {amount} on ERR: gputui logs {shown.id}{older} --err{where}")
+        say(f"#{shown.id} wrote nothing on OUT; {amount} on ERR: {err}")
 
 
 def _lines_in(path: str) -> int:

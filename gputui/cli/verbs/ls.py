@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gputui.cli.command import carry_out, parted, print_json, session
+from gputui.cli.command import again, carry_out, parted, print_json, session
 from gputui.cli.output import Exit, out, refuse
 from gputui.cli.parser import Options, Parser
 from gputui.cli.tables import Column, Paper, colour, meant, table, told
@@ -88,7 +88,7 @@ def work(options: Options) -> int:
     if options.json:
         print_json(listing)
     else:
-        out("\n".join(drawn(listing, Paper(), time.time(), long=options.long)))
+        out("\n".join(drawn(listing, Paper(), time.time(), again(options, "gputui resume"), long=options.long)))
     return 0
 
 
@@ -119,7 +119,8 @@ def watch(client: Client, options: Options) -> int:
     try:
         while True:
             paper = Paper()
-            lines = cut(drawn(urgent_first(asked(client, options)), paper, time.time(), long=options.long), paper)
+            listing = urgent_first(asked(client, options))
+            lines = cut(drawn(listing, paper, time.time(), again(options, "gputui resume"), long=options.long), paper)
             if lines != before:
                 sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
                 sys.stdout.flush()
@@ -140,9 +141,11 @@ def cut(lines: list[str], paper: Paper) -> list[str]:
     return lines if len(lines) <= room else [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]
 
 
-def drawn(listing: Listed | ListedRows, paper: Paper, now: float, *, long: bool = False) -> list[str]:
+def drawn(
+    listing: Listed | ListedRows, paper: Paper, now: float, resume: str = "gputui resume", *, long: bool = False
+) -> list[str]:
     jobs: Sequence[JobRow] = listing.jobs
-    head = header(listing)
+    head = header(listing, resume)
     lines = [paper.painted(paper.cut(line), code) for line, code in head]
     if not jobs:
         return [*lines, "no jobs"]
@@ -157,8 +160,8 @@ def drawn(listing: Listed | ListedRows, paper: Paper, now: float, *, long: bool 
     return lines + table(columns, rows, paper, [colour(job.state) for job in jobs])
 
 
-def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
-    """Lines and their colours: the state of things, and above all why nothing starts."""
+def header(listing: Listed | ListedRows, resume: str = "gputui resume") -> list[tuple[str, str]]:
+    """Lines and their colours: the state of things, above all why nothing starts, and the command that helps."""
     from gputui.logs.plain import plain
 
     scheduler, owner = listing.scheduler, listing.owner
@@ -168,12 +171,11 @@ def header(listing: Listed | ListedRows) -> list[tuple[str, str]]:
         parts += outlook_parts(listing)
     lines = [(" · ".join(part for part in parts if part), "1")]
     if scheduler.awaits and not scheduler.paused:
-        lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}", "33"))
-    lines += [
-        (f"! {plain(paused_words(pause, time.time()))} (gputui resume goes on)", "1;33") for pause in scheduler.paused
-    ]
+        advice = f"; {resume} starts a keeper" if listing.owner is None else ""
+        lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}{advice}", "33"))
+    lines += [(f"! {plain(paused_words(pause, time.time()))} ({resume} goes on)", "1;33") for pause in scheduler.paused]
     if scheduler.cause is not None and not (scheduler.paused and scheduler.cause.kind is PauseKind.CRASHES):
-        lines.append((f"! {plain(scheduler.cause.message)} (gputui resume goes on)", "1;33"))
+        lines.append((f"! {plain(scheduler.cause.message)} ({resume} goes on)", "1;33"))
     if listing.trouble:
         lines.append((f"! {plain(listing.trouble)}", "1;31"))
     return lines

@@ -88,7 +88,7 @@ def drain(options: Options) -> int:
         say(f"still draining; {again(options, 'gputui resume')} undoes it")
         return INTERRUPTED
     if status.scheduler.state is not Mode.PAUSED:
-        raise Exit(1, "not drained: somebody resumed the scheduler meanwhile; gputui ls tells how it stands")
+        raise Exit(1, f"not drained: somebody resumed the scheduler meanwhile; see {again(options, 'gputui ls')}")
     say(f"drained: {counted(status.waiting, 'job waits', 'jobs wait')}; {again(options, 'gputui resume')} goes on")
     return 0
 

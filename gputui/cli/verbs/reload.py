@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gputui.cli.command import agreed, carry_out, on_terminal, print_json, session
+from gputui.cli.command import again, again_in, agreed, carry_out, on_terminal, print_json, session
 from gputui.cli.output import Exit, out, say
 from gputui.cli.parser import Options, Parser
 from gputui.session.client import Client
@@ -47,21 +47,24 @@ def main(verb: str, words: list[str]) -> int:
 def work(options: Options) -> int:
     client = session(options)
     if options.forget:
-        return _forget(client, options.forget)
+        return _forget(client, options)
     remembered = client.ask(Sources())
     if options.list:
         return _list(remembered, options)
     files = [source for source in remembered if source.kind is SourceKind.FILE]
     if not files:
-        raise Exit(1, "this session was loaded from no file; load one with: gputui run FILE")
+        raise Exit(
+            1, f"this session was loaded from no file; load one with: {again_in(client.root, 'gputui run FILE')}"
+        )
     return _reload(client, files, options)
 
 
-def _forget(client: Client, names: list[str]) -> int:
+def _forget(client: Client, options: Options) -> int:
+    names = options.forget
     forgotten = client.ask(Forget(tuple(os.path.abspath(name) for name in names)))
     missing = [name for name in names if os.path.abspath(name) not in forgotten]
     if missing:
-        raise Exit(1, f"the session does not know {', '.join(missing)}; see gputui reload --list")
+        raise Exit(1, f"the session does not know {', '.join(missing)}; see {again(options, 'gputui reload --list')}")
     say(f"forgotten: {', '.join(forgotten)}; its jobs stay")
     return 0
 

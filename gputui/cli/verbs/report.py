@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import tempfile
 from contextlib import suppress
 
@@ -20,7 +19,10 @@ def parser(verb: str) -> Parser:
         examples="gputui report\ngputui report -o sweep.html --metric 'val_acc max'",
     )
     verb_parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the page (SESSION.html beside the session; -: print it)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the page (SESSION.html beside the session), or a folder for report.html; -: print it",
     )
     verb_parser.add_argument(
         "--metric", default="", metavar="NAME", help="by another result; 'score max': higher is better"
@@ -38,9 +40,10 @@ def work(options: Options) -> int:
 
     client = session(options)
     page = options.output or f"{client.root}.html"
-    if page.endswith("/") or os.path.isdir(page):
-        proposed = os.path.join(page, f"{os.path.basename(client.root)}.html")
-        raise Exit(1, f"{page} is a folder; -o needs the name of a file: -o {shlex.quote(proposed)}")
+    if os.path.isdir(page):
+        page = os.path.join(page, "report.html")
+    elif page.endswith("/"):
+        raise Exit(1, f"there is no folder {page}; make it, or choose another place with -o")
     data = contents(client, os.getcwd() + "/-" if page == "-" else page, options.metric)
     written = written_page(data)
     if page == "-":

@@ -54,7 +54,7 @@ def parser(verb: str) -> Parser:
         usage="stop",
         examples="gputui stop\ngputui resume",
     )
-    verb_parser.add_common("session")
+    verb_parser.add_common("yes", "session")
     return verb_parser
 
 
@@ -76,7 +76,7 @@ def work(options: Options) -> int:
     if status.owner is not None:
         dismiss(client)
     left_processes = [process for job in given_up for process in job.left]
-    return verified(client, status, left_processes, stopped_jobs.values(), again(options, "gputui resume"))
+    return verified(client, status, left_processes, stopped_jobs.values(), options)
 
 
 def until_nothing_runs(client: Client) -> tuple[SessionStatus, Stopped]:
@@ -153,7 +153,7 @@ def verified(
     status: SessionStatus,
     leftovers: list[LeftShown],
     stopped_jobs: Collection[ListedJob],
-    resume: str = "gputui resume",
+    options: Options,
 ) -> int:
     """Looks until nothing is left, for an owner needs a moment to go."""
     deadline = time.monotonic() + OWNERS_GO_WITHIN
@@ -170,9 +170,13 @@ def verified(
     to_go_on = status.waiting or status.scheduler.state is Mode.PAUSED
     if to_go_on and status.trouble is not None and not is_kept(client):
         out(f"nothing of gputui runs here any more; {wait}")
-        say("that it is stopped could not be stored: the next gputui goes on. With room on the disk: gputui stop")
+        stop = again(options, "gputui stop")
+        say(f"that it is stopped could not be stored: the next gputui goes on. With room on the disk: {stop}")
         return 1
-    out(f"nothing of gputui runs here any more; {wait}" + (f". To go on: {resume}" if to_go_on else ""))
+    out(
+        f"nothing of gputui runs here any more; {wait}"
+        + (f". To go on: {again(options, 'gputui resume')}" if to_go_on else "")
+    )
     return 0 if status.engine is EngineName.LOCAL else left_in_slurm(client)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gputui.cli.command import carry_out, parted, session
+from gputui.cli.command import again, carry_out, parted, session
 from gputui.cli.output import Exit, say
 from gputui.cli.parser import Options, Parser
 from gputui.cli.tables import counted as by_state
@@ -51,6 +51,7 @@ class Wait:
         self.progress = DrainProgress()
         self._client = client
         self._any = bool(options.any)
+        self._resume = again(options, "gputui resume")
         ids, names = parted(options.words)
         self._meant = PickJobs(ids, names, all=not options.words)
         self._told_pause = False
@@ -80,7 +81,7 @@ class Wait:
         status = self._client.ask(StatusQuestion())
         runs = any(job.state in ACTIVE for job in open_jobs)
         if status.owner is None and not runs:
-            raise Exit(1, f"{_wait(len(open_jobs))} and nobody owns the session; gputui resume starts a keeper")
+            raise Exit(1, f"{_wait(len(open_jobs))} and nobody schedules them; {self._resume} starts a keeper")
         cause = status.scheduler.cause
         if cause is not None and not runs and not self._told_pause:
             self._told_pause = True

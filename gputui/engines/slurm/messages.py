@@ -126,7 +126,7 @@ def _limit(reason: str) -> str | None:
 
 
 _ASSOCIATIONS = "`sacctmgr show assoc user=$USER` lists yours"
-_FEWER = "Slurm takes no more jobs of yours at once here: use fewer lanes (gputui gpus slurm:N)"
+_FEWER = "Slurm takes no more jobs of yours at once here: use fewer lanes (gpus slurm:N)"
 _MEMORY = "no node has so much memory: ask for less"
 _GPUS = "the cluster has no such GPU resource: `sinfo -o '%P %G'` shows what it has"
 _CLOSED = "the partition is closed: choose another with --partition"

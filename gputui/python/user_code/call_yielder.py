@@ -56,6 +56,10 @@ def is_nothing(item: object) -> bool:
     return item is None or (isinstance(item, str) and not item.strip())
 
 
+class NotAYielder(Exception):
+    """The message is the sentence that the user reads; there is no need for a traceback."""
+
+
 def items(path: str) -> object:
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -66,7 +70,14 @@ def items(path: str) -> object:
     module = module_from_spec(module_spec)
     sys.modules[name] = module
     module_spec.loader.exec_module(module)
-    return iter(module.yielder())
+    yielder = getattr(module, "yielder", None)
+    if not callable(yielder):
+        raise NotAYielder("it has no function yielder(); write one that yields commands")
+    yielded = yielder()
+    try:
+        return iter(yielded)
+    except TypeError:
+        raise NotAYielder(f"yielder() returned {yielded!r}; it must yield commands, or return a list of them") from None
 
 
 def main(path: str) -> int:
@@ -94,6 +105,9 @@ def main(path: str) -> int:
                 say({"end": True})
                 return 0
             say(described(item))
+    except NotAYielder as error:
+        say({"error": str(error)})
+        return 1
     except BaseException as error:
         import traceback
 

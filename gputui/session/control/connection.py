@@ -28,7 +28,7 @@ T = TypeVar("T")
 PEER = struct.Struct("3i")
 PATIENCE = 30.0
 """Seconds for an answer; durable work on a slow disk takes a while."""
-ANOTHER_VERSION = "; is it of another version? gputui stop ends it"
+ANOTHER_VERSION = "; it may be of another version: stop it and start it again"
 STOPPED_AFTER = 2.0
 """Seconds of silence after which we look whether the owner is stopped."""
 

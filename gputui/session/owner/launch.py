@@ -188,6 +188,6 @@ def _not_launched(job: Job, attempt: int, error: OSError | NotOurs) -> AttemptEn
 
 def _why_not(job: Job, error: OSError | NotOurs) -> Outcome:
     if isinstance(error, NotOurs):
-        return NotStarted(f"{error}; then: gputui rerun {job.id}")
+        return NotStarted(f"{error}; then rerun #{job.id}")
     why = f"its folder cannot be made: {error.strerror}"
     return NoRoom(why) if error.errno in PASSING else NotStarted(why)

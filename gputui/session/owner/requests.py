@@ -98,7 +98,7 @@ class ChooseMetric(OwnerRequest[str], frozen=True, tag="choose_metric"):
         except ValueError as error:
             raise Refusal(str(error)) from None
         if name is None:
-            raise Refusal(f"{self.metric!r} names no result; an expression belongs to a job: gputui edit ID")
+            raise Refusal(f"{self.metric!r} names no result; an expression belongs to one job: edit its settings")
         act.handle(replace(act.scheduler.settings, metric=self.metric.strip()))
         return name
 

@@ -23,7 +23,7 @@ from gputui.core.parameters import following, given
 from gputui.logs.plain import plain
 from gputui.sources.settings import SETTINGS, Setting
 from gputui.sources.source import BadInput, changed_spec, settings_of
-from gputui.sources.sweep import Sampling, Sweep, range_values, values_of, with_field
+from gputui.sources.sweep import Sampling, Sweep, fields_of, range_values, values_of, with_field
 from gputui.sources.values import BadValue
 
 from .ask import Dialog
@@ -58,6 +58,7 @@ class SweepForm(Dialog[Sweep | None]):
         self._preview = Static("", markup=False, id="preview")
         self._hint = Static("", markup=False, classes="hint")
         self._shuffled = False
+        self._asked_to_add = False
         self._opened_with = self._texts()
         self._sweep: Sweep | None = None
 
@@ -89,7 +90,7 @@ class SweepForm(Dialog[Sweep | None]):
         try:
             sweep = self._written()
         except BadInput as bad:
-            touched = self._texts() != self._opened_with
+            touched = self._asked_to_add or self._texts() != self._opened_with
             self._show(None, str(bad) if touched else "")
             return
         if sweep.unused:  # its jobs would be called by values that none of them gets
@@ -109,6 +110,8 @@ class SweepForm(Dialog[Sweep | None]):
         samples = self._samples.value.strip()
         if samples and not samples.isdecimal():
             raise BadInput(f"samples: {samples!r} is no whole number")
+        if samples and not int(samples):
+            raise BadInput("samples: 0 would add no jobs; leave it empty for all")
         parameters = parameters_in(self._parameters.text)
         if not parameters:
             raise BadInput("values: one parameter per line, its name first, such as lr 0.1 0.01")
@@ -136,11 +139,13 @@ class SweepForm(Dialog[Sweep | None]):
         """Each parameter that is not in the command takes the place of the value it has there."""
         with suppress(BadInput):
             for name in parameters_in(self._parameters.text):
-                if f"{{{name}" not in self._pattern.value:
+                if name not in fields_of(self._pattern.value):
                     self._pattern.value = with_field(self._pattern.value, name) or self._pattern.value
 
     def action_take(self) -> None:
-        if self._sweep is not None and self._sweep.count:
+        self._asked_to_add = True
+        self._check()
+        if self._sweep is not None:
             self.dismiss(self._sweep)
 
     def action_cancel(self) -> None:

@@ -183,13 +183,18 @@ class Totals(Struct, frozen=True):
 
 
 def totals(picture: DevicesPicture) -> Totals:
-    """By the processes that compute; a job whose processes are not to be seen is yours."""
-    used: dict[tuple[str, bool], tuple[set[str], int]] = {}
-    for device in picture.devices:
-        for name, ours, memory in _shares(device, picture):
-            keys, sofar = used.get((name, ours), (set(), 0))
-            used[name, ours] = keys | {device.sample.key}, sofar + memory
-    users = [UserTotal(name, len(keys), memory, ours) for (name, ours), (keys, memory) in used.items()]
+    """By the processes that compute; a job whose processes are not to be seen is yours.
+
+    Each user is one row, also one with processes both in this session and outside it.
+    """
+    shares = [(device.sample.key, share) for device in picture.devices for share in _shares(device, picture)]
+    own_name = next((name for _, (name, ours, _) in shares if ours and name), _YOU)
+    mine = {name or own_name for _, (name, ours, _) in shares if ours}
+    used: dict[str, tuple[set[str], int]] = {}
+    for key, (name, _, memory) in shares:
+        keys, sofar = used.get(name or own_name, (set(), 0))
+        used[name or own_name] = keys | {key}, sofar + memory
+    users = [UserTotal(name, len(keys), memory, name in mine) for name, (keys, memory) in used.items()]
     in_use = set().union(*(keys for keys, _ in used.values())) if used else set()
     cards = [device.sample for device in picture.devices if not device.sample.mig_enabled]
     return Totals(
@@ -201,9 +206,10 @@ def totals(picture: DevicesPicture) -> Totals:
 
 
 def _shares(device: DevicePicture, picture: DevicesPicture) -> list[tuple[str, bool, int]]:
+    """Whose, whether a job's, and how much memory; without a name: this user's."""
     on_it = [each for each in device.sample.processes if each.compute]
     if not on_it and device.jobs:
-        return [(_YOU, True, device.sample.memory_used or 0)]
+        return [("", True, device.sample.memory_used or 0)]
     strange = {stranger.pid for stranger in device.strangers}
     ours = device.state is not None or device.share.ours
     return [

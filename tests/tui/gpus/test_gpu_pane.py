@@ -330,6 +330,14 @@ def test_totals_per_user_and_the_machine_stand_below_the_cards() -> None:
     assert any(line.startswith(" Users  mira 1 GPU 10 G   alice 1 GPU 31 G   1 free   1 lost") for line in narrow)
 
 
+def test_a_user_is_one_row_whatever_of_theirs_runs_in_the_session() -> None:
+    """Jobs of this session, a notebook beside it, and a job whose processes cannot be seen."""
+    notebook = held(gpu(1, processes=(process(4121, 2 * GIB, user="mira"),)), pid=4121)
+    seen = picture(running(gpu(0, processes=(process(5, user="mira"),)), 0), notebook, running(gpu(2, processes=()), 1))
+    (user,) = totals(replace(seen, pids={5: 0})).users
+    assert (user.name, user.gpus, user.ours) == ("mira", 3, True)
+
+
 def test_warnings_say_since_when_and_what_it_costs_and_come_before_processes() -> None:
     hot = gpu(0, temperature=89, slowed_by=(Slowdown.HEAT,), clock=1410, clock_limit=1980,
               processes=tuple(process(number) for number in range(20, 29)))  # fmt: skip

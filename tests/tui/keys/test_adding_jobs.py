@@ -214,6 +214,29 @@ async def test_a_parameter_without_a_place_in_the_command_is_asked_for(stage: St
     assert isinstance(stage.screen, SweepForm)
 
 
+@on_stage()
+async def test_an_incomplete_sweep_says_what_is_missing_when_it_is_to_be_added(stage: Stage) -> None:
+    await stage.press("A", "ctrl+s")
+    assert isinstance(stage.screen, SweepForm)
+    assert complaint(stage) == "values: one parameter per line, its name first, such as lr 0.1 0.01"
+    stage.screen.query_one("#parameters", TextArea).text = "lr 0.5"
+    await stage.press("ctrl+s")
+    assert "the pattern is empty" in complaint(stage)
+    field(stage, "pattern").value = "train {lr}"
+    field(stage, "samples").value = "0"
+    await stage.press("ctrl+s")
+    assert complaint(stage) == "samples: 0 would add no jobs; leave it empty for all"
+
+
+@on_stage()
+async def test_a_parameter_whose_name_begins_another_one_is_put_in_too(stage: Stage) -> None:
+    await stage.press("A")
+    field(stage, "pattern").value = "train --lr {lr} --l 3"
+    stage.screen.query_one("#parameters", TextArea).text = "lr 0.5\nl 4"
+    await stage.press("ctrl+t")
+    assert field(stage, "pattern").value == "train --lr {lr} --l {l}"
+
+
 SWEPT = {"params": {"lr": "0.1", "bs": "32"}, "name": "lr0.1-bs32", "group": "g", "hold": True}
 
 
