@@ -71,10 +71,14 @@ def _open(places: tuple[str, ...]) -> int | None:
 
 AT_ONCE = 1 << 18
 """Bytes of a file that are looked at in one pass."""
-FURTHEST_BEHIND = 1 << 22
+FURTHEST_BEHIND = 1 << 26
 """Bytes; what is further back in a log that grows faster than it is read is passed over."""
-HEAD = 1 << 16
-"""Of a log that is met late: its beginning says what it is about."""
+LAST_BEHIND = 1 << 22
+"""The same for an owner that leaves and has spent CLOSING_TIME on it."""
+HEAD = TAIL = 1 << 16
+"""Bytes of a log that is read late: its beginning says what it is about, and its end where the job is now."""
+MOST_AHEAD = 500
+"""Readings of the end of a log that are kept until the reader arrives there."""
 
 
 class _LogState(Struct):
@@ -89,6 +93,16 @@ class _State(Struct):
     series: AttemptSeries
 
 
+class _Ahead:
+    """The end of a log whose past is still being read: shown on top of it, and read again in its order."""
+
+    def __init__(self, start: int, state: bytes) -> None:
+        self.start = self.offset = start
+        self.reader = MetricReader.resume(state)
+        self.reader.gap()
+        self.readings: deque[tuple[MetricReading, float]] = deque(maxlen=MOST_AHEAD)
+
+
 class _LogReading:
     """One file of an attempt."""
 
@@ -98,28 +112,51 @@ class _LogReading:
         self.reader = _reader(state, wanted)
         self.written = 0.0
         self.is_behind = False
+        self.ahead: _Ahead | None = None
 
-    def read(self, most: int) -> list[MetricReading]:
+    @property
+    def newest(self) -> MetricReader:
+        """Knows where the job is now."""
+        return self.ahead.reader if self.ahead is not None else self.reader
+
+    def read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> list[MetricReading]:
+        """At most `times` pieces, passing over what is further behind; `now` is the time of its newest readings."""
         with opened(self.places) as log:
             if log is None:
                 return []
             descriptor, facts = log
+            size = facts.st_size
             self.is_behind, self.written = False, facts.st_mtime
-            if facts.st_size == self.offset:
-                return []
-            self._keep_up(facts.st_size)
-            data = os.pread(descriptor, AT_ONCE if self.offset else min(AT_ONCE, HEAD), self.offset)
-            self.offset += len(data)
-            self.is_behind = self.offset < facts.st_size and bool(data)
-            return self.reader.feed(data, most)
+            readings: list[MetricReading] = []
+            for _ in range(times if size != self.offset else 0):
+                self._keep_up(size, furthest)
+                data = os.pread(descriptor, AT_ONCE if self.offset else min(AT_ONCE, HEAD), self.offset)
+                self.offset += len(data)
+                self.is_behind = self.offset < size and bool(data)
+                readings += self.reader.feed(data, most)
+                if not self.is_behind:
+                    break
+            self._look_ahead(descriptor, size, most, min(now, self.written))
+            return readings
 
-    def _keep_up(self, size: int) -> None:
+    def _keep_up(self, size: int, furthest: int) -> None:
         if size < self.offset:  # somebody emptied it
             self.offset = 0
             self.reader.gap()
-        elif self.offset and size - self.offset > FURTHEST_BEHIND:
-            self.offset = size - FURTHEST_BEHIND
+        elif self.offset and size - self.offset > furthest:
+            self.offset = size - furthest
             self.reader.gap()
+
+    def _look_ahead(self, descriptor: int, size: int, most: int, at: float) -> None:
+        if not self.is_behind:
+            self.ahead = None
+            return
+        ahead = self.ahead
+        if ahead is None or ahead.start < self.offset or not 0 <= size - ahead.offset <= TAIL:
+            ahead = self.ahead = _Ahead(max(self.offset, size - TAIL), self.reader.state())
+        data = os.pread(descriptor, size - ahead.offset, ahead.offset)
+        ahead.offset += len(data)
+        ahead.readings.extend((reading, at) for reading in ahead.reader.feed(data, most))
 
     def state(self) -> _LogState:
         return _LogState(self.offset, self.reader.state())
@@ -169,9 +206,13 @@ class AttemptReading:
 
     def read(self, most: int, now: float) -> bool:
         """Takes what was written since; whether there was anything."""
+        return self._read(most, now)
+
+    def _read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> bool:
         before = [log.offset for log in self._logs]
         for number, log in enumerate(self._logs):
-            self._take(log.read(most), min(now, log.written) if log.written else now, number)
+            readings = log.read(most, now, times, furthest)
+            self._take(self._series, readings, min(now, log.written) if log.written else now, number)
         changed = [log.offset for log in self._logs] != before
         if changed:
             self._pauses.heard(now, max(log.written for log in self._logs))
@@ -182,46 +223,49 @@ class AttemptReading:
     def is_behind(self) -> bool:
         return any(log.is_behind for log in self._logs)
 
-    def finish(self, most: int, now: float) -> bool:
-        """The attempt has ended: the rest, and its last lines, which may have no end."""
-        changed = self.read(most, now)
-        for _ in range(FURTHEST_BEHIND // AT_ONCE):
-            if not self.is_behind:
-                break
-            self.read(most, now)
-        for number, log in enumerate(self._logs):
-            self._take(log.reader.finish(), min(now, log.written) if log.written else now, number)
+    def finish(self, most: int, now: float, furthest: int = FURTHEST_BEHIND) -> bool:
+        """The attempt has ended: more of the rest, and its last lines, which may have no end, unless it is behind."""
+        changed = self._read(most, now, AT_THE_END, furthest)
+        for number, log in enumerate(self._logs if not self.is_behind else ()):
+            self._take(self._series, log.reader.finish(), min(now, log.written) if log.written else now, number)
         return changed or self.is_dirty or bool(self._series.series)
 
-    def _take(self, readings: list[MetricReading], at: float, log: int) -> None:
+    def _take(self, series: AttemptSeries, readings: list[MetricReading], at: float, log: int) -> None:
         name, direction = self._direction
         for reading in readings:
             wanted = direction if reading.name == name else None
-            self._series.take(reading.name, Point(reading.step, at, reading.value), wanted, unit=reading.unit, log=log)
+            series.take(reading.name, Point(reading.step, at, reading.value), wanted, unit=reading.unit, log=log)
 
     @property
     def results(self) -> JobResults:
         progress = self._progress()
         if progress != self._progress_told[0]:
             self._progress_told = (progress, max(log.written for log in self._logs) or time.time())
-        results = self._series.results(self.attempt, progress, self._note(), self._progress_told[1])
+        results = self.series.results(self.attempt, progress, self._note(), self._progress_told[1])
         return self._pauses.over(results)
 
     def _progress(self) -> float | None:
         """Whoever counts epochs tells of the whole job; otherwise the file that was written last knows best."""
         reported = [
-            (log.reader.tells_whole, log.written, log.reader.progress)
+            (log.newest.tells_whole, log.written, log.newest.progress)
             for log in self._logs
-            if log.reader.progress is not None
+            if log.newest.progress is not None
         ]
         return max(reported)[2] if reported else None
 
     def _note(self) -> str:
-        return next((log.reader.note for log in reversed(self._logs) if log.reader.note), "")
+        return next((log.newest.note for log in reversed(self._logs) if log.newest.note), "")
 
     @property
     def series(self) -> AttemptSeries:
-        return self._series
+        """What was read so far, and the end of what was printed."""
+        if not self.is_behind:
+            return self._series
+        series = msgspec.msgpack.decode(msgspec.msgpack.encode(self._series), type=AttemptSeries)
+        for number, log in enumerate(self._logs):
+            for reading, at in log.ahead.readings if log.ahead is not None else ():
+                self._take(series, [reading], at, number)
+        return series
 
     def row(self, *, is_over: bool) -> ResultRow:
         self.is_dirty, self.kept_at = False, time.monotonic()
@@ -278,6 +322,10 @@ SHARE = 0.03
 """Of one processor."""
 MOST_LINES, FEWEST_LINES = 200, 6
 """Of one file in one pass."""
+AT_THE_END = 4
+"""Pieces of the log of an attempt that has ended that are read in one pass."""
+CLOSING_TIME = 3.0
+"""Seconds for all logs that are far behind when their owner leaves."""
 KEEP_EVERY = 30.0
 """Seconds; an owner that dies before reads them again."""
 
@@ -346,7 +394,8 @@ class ResultsReader:
     def series(self, job: JobId, attempt: int) -> AttemptSeries | None:
         """Of an attempt that is being read; a copy."""
         with self._wake:
-            reading = self._readings.get((job, attempt))
+            ended = (reading for reading in self._ended if (reading.job, reading.attempt) == (job, attempt))
+            reading = self._readings.get((job, attempt)) or next(ended, None)
         if reading is None:
             return None
         with self._at_work:
@@ -416,10 +465,9 @@ class ResultsReader:
             past = self._past.popleft() if self._past and not ended else None
         news: dict[JobId, JobResults] = {}
         rows: list[ResultRow] = []
+        deadline = time.monotonic() + CLOSING_TIME
         for reading in ended:
-            if reading.finish(MOST_LINES, now):
-                news[reading.job] = reading.results
-                rows.append(reading.row(is_over=True))
+            self._finish(reading, now, news, rows, deadline if final else None)
         if past is not None:
             self._read_past(*past, news, rows)
         for reading in going:
@@ -427,6 +475,27 @@ class ResultsReader:
         if news or rows:
             self._read.append(ReadResults(news, rows))
             self._on_read()
+
+    def _finish(
+        self,
+        reading: AttemptReading,
+        now: float,
+        news: dict[JobId, JobResults],
+        rows: list[ResultRow],
+        deadline: float | None,
+    ) -> None:
+        """Where much is left to read, the next pass goes on with it; the last one has until the deadline."""
+        heard = reading.finish(MOST_LINES, now)
+        while reading.is_behind and deadline is not None:
+            late = time.monotonic() > deadline
+            reading.finish(MOST_LINES, now, LAST_BEHIND if late else FURTHEST_BEHIND)
+        if heard:
+            news[reading.job] = reading.results
+        if reading.is_behind:
+            with self._wake:
+                self._ended.append(reading)
+        elif heard:
+            rows.append(reading.row(is_over=True))
 
     def _go_on(
         self, reading: AttemptReading, now: float, news: dict[JobId, JobResults], rows: list[ResultRow], *, final: bool
@@ -438,6 +507,5 @@ class ResultsReader:
 
     def _read_past(self, job: Job, attempt: int, news: dict[JobId, JobResults], rows: list[ResultRow]) -> None:
         reading = AttemptReading(job, attempt, self._folders)
-        reading.finish(MOST_LINES, time.time())
-        news[job.id] = reading.results
-        rows.append(reading.row(is_over=True))
+        reading.is_dirty = True  # even if it printed nothing, nobody has to look again
+        self._finish(reading, time.time(), news, rows, None)

@@ -7,16 +7,18 @@ import signal
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.owning import add, change_settings, ended, owned, spec
 from support.sessions import Session
 from support.waiting import until
 
 from gputui.core import eta
-from gputui.core.job import JobId
+from gputui.core.job import Job, JobId, Queued
 from gputui.core.results import Direction, JobResults
 from gputui.session import results_reader as attempt_reading
 from gputui.session.control.answers import details, job_results, whys
+from gputui.session.job_folders import Folders
 from gputui.session.owner.owner import Owner
 from gputui.views.format import silence
 
@@ -206,6 +208,56 @@ def test_a_log_of_very_many_lines_gives_its_rare_lines_and_its_newest(
         seen = owner.snapshot.results[job]
         assert (seen["loss"].last, seen["val_loss"].last) == (0.299999, 0.7)
         assert all(len(curve.points) <= 201 for curve in owner.do(lambda act: owner.curves(job)).result())
+
+
+def _readings(root: Path, log: str) -> list[attempt_reading.AttemptReading]:
+    """Two of a job that has printed all this before anybody looked."""
+    job, folders = Job(0, spec("train"), 0.0, 30, 0.0, Queued(0.0)), Folders(str(root))
+    folders.prepare(job, 1)
+    Path(folders.files(job, 1).out).write_text(log)
+    return [attempt_reading.AttemptReading(job, 1, folders) for _ in range(2)]
+
+
+def test_a_log_that_is_read_late_shows_its_end_at_once_and_comes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        f"epoch {i // 2000 + 1}/50 loss {abs(45_000 - i) / 1e5 + 0.1:.5f} acc 0.{i % 97:02d}\n" for i in range(50_000)
+    ]
+    lines[15_000] = "epoch 8/50 score 17\n"
+    late, in_order = _readings(tmp_path, "".join(lines))
+    late.read(200, 1e9)
+    assert late.is_behind
+    assert (late.results["loss"].last, late.results.progress) == (0.14999, 0.5)
+    assert late.series.series["loss"].points[-1].value == 0.14999
+    row = late.row(is_over=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(attempt_reading._LogReading, "_look_ahead", lambda *_: None)
+        in_order.read(200, 1e9)
+        while in_order.is_behind:
+            in_order.read(200, 1e9)
+    steps = 0
+    while late.is_behind and (steps := steps + 1):
+        assert late.results["loss"].last == 0.14999
+        late.read(200, 1e9)
+    assert steps > 3
+    assert late.results == in_order.results
+    assert (late.results["loss"].best, late.results["score"].last) == (in_order.results["loss"].low, 17)
+    assert late.series.curves() == in_order.series.curves()
+    assert msgspec.msgpack.decode(row.results, type=JobResults)["loss"].last == 0.14999
+
+
+def test_an_ended_log_that_is_far_behind_is_read_to_its_end_in_several_passes(tmp_path: Path) -> None:
+    lines = [f"step {i} loss={i / 1e6:.6f}\n{'x' * 4000}\n" for i in range(1500)]
+    lines[90] = "step 90 score 17\n"
+    (tmp_path / "log").write_text("".join(lines))
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec(f"cat {tmp_path}/log"))
+        ended(owner, job)
+        until(lambda: job in owner.snapshot.results and owner.snapshot.results[job].get("score"), "all of it was read")
+        assert owner.snapshot.results[job]["loss"].last == 0.001499
+    with owned(tmp_path / "s") as owner:
+        assert owner.snapshot.results[job]["score"].last == 17
 
 
 def test_jobs_that_ended_before_results_were_read_get_theirs(tmp_path: Path) -> None:
