@@ -18,7 +18,7 @@ class DeviceFacts(Struct, frozen=True):
     """One device as the last sample showed it."""
 
     blocked: str | None = None
-    """Why it takes no job of ours, in one sentence: a stranger is on it, or it does not answer."""
+    """Why it takes no job of ours, in words that follow its name: `used by alice (pid 4121, 38.0G, 5 h)`."""
     memory_total: int | None = None
     memory_used: int | None = None
     """By everybody."""

@@ -91,20 +91,19 @@ class DevicesPicture(Struct, frozen=True, kw_only=True):
 # ---- Devices and verdicts on them in words ----
 
 
-def why_not(device: DeviceSample, verdict: Verdict, now: float) -> str | None:
-    """One sentence on why a device takes no job of ours; None: it may."""
-    name = label(device)
+def why_not(verdict: Verdict, now: float) -> str | None:
+    """Why a device takes no job of ours, in words that follow its name; None: it may."""
     match verdict:
         case Free():
             return None
         case HeldByStrangers(by=by):
             more = f" and {len(by) - 1} more" if len(by) > 1 else ""
-            return f"{name} is held by {_person(by[0], now)}{more}"
+            return f"used by {_person(by[0], now)}{more}"
         case Resting(until=until, after=after):
             who = printable(after.user or f"pid {after.pid}")
-            return f"{name} was just left by {who}; free in {duration_words(until - now)}"
+            return f"just left by {who}, free in {duration_words(until - now)}"
         case Unusable(why=why):
-            return f"{name}: {why}"
+            return f"unavailable: {why}"
 
 
 def label(device: DeviceSample) -> str:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 
 SHOWN = 3
+FOR_A_GPU = "waiting for a GPU: "
+"""Begins the reason of most waiting jobs; a row without room for all of it leaves this out."""
+LONGEST_SLOT = 8
+"""Characters of a device's name in a list: a MIG instance is called by its UUID."""
 
 
 def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
@@ -101,14 +105,16 @@ def _why_first(scheduler: Scheduler, request: Request) -> str:
     if scheduler.fit(request) is not None:
         return "a lane is free: it starts next"
     if board.fit(request) is not None:
-        return f"{needs(request)}; {_limit(scheduler)}"
+        return f"waiting for {_wanted(scheduler, request)}: {_limit(scheduler)}"
     slots = {slot for lane in board.serving(request) for slot in lane.slots}
     lanes = [lane for lane in (*board.lanes, *board.leaving()) if not slots.isdisjoint(lane.slots)]
     holders = {board.holders[lane.id] for lane in lanes if lane.id in board.holders}
-    reasons = [f"the lanes are held by {_names(scheduler, holders)}"] if holders else []
+    free = {slot for lane in board.lanes if board.is_free(lane) for slot in lane.slots}
+    busy = {slot for lane in lanes if lane.id in board.holders for slot in lane.slots} - free
+    reasons = _occupied(scheduler, request, slots, busy)
     leaving = [f"#{job}" for job in sorted(holders) if _gives_way(scheduler.book[job])]
     reasons += [f"{', '.join(leaving)} {'gives' if len(leaving) == 1 else 'give'} way to it"] if leaving else []
-    return "; ".join([needs(request), *reasons, *_in_the_way(scheduler, request, slots)])
+    return f"waiting for {_wanted(scheduler, request)}: {', '.join(reasons)}".removesuffix(": ")
 
 
 def _gives_way(job: Job) -> bool:
@@ -135,15 +141,40 @@ def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
     return f"{who} can never start: {needs(request)}; this session has {_has(scheduler)}"
 
 
-def _in_the_way(scheduler: Scheduler, request: Request, slots: set[str]) -> list[str]:
-    """What keeps it off devices that no job of ours fills: strangers, and memory."""
-    cards = scheduler.board.cards
-    reasons = [blocked for slot in sorted(slots) if (blocked := cards.blocked(slot)) is not None]
-    for slot in sorted(slots):
+def _occupied(scheduler: Scheduler, request: Request, slots: set[str], busy: set[str]) -> list[str]:
+    """`0 1 3 busy`, `2 used by alice (pid 4121, 38.0G, 5 h)`, `4 has 3.0 GB left`."""
+    cards, why_not = scheduler.board.cards, dict[str, list[str]]()
+    for slot in sorted(slots, key=lambda slot: (not slot.isdecimal(), len(slot), slot)):
         free = cards.left(slot)
-        if free is not None and cards.lacks(slot, request) and cards.blocked(slot) is None:
-            reasons.append(f"GPU {slot} has {memory_words(max(0, free))} left")
-    return reasons[:SHOWN]
+        if (blocked := cards.blocked(slot)) is not None:
+            why_not.setdefault(blocked, []).append(slot)
+        elif slot in busy:
+            why_not.setdefault("busy", []).append(slot)
+        elif free is not None and cards.lacks(slot, request):
+            why_not.setdefault(f"has {memory_words(max(0, free))} left", []).append(slot)
+    in_order = sorted(why_not, key=lambda reason: reason != "busy")
+    return [f"{_listed(why_not[reason], slots, request)}{reason}" for reason in in_order[: SHOWN + 1]]
+
+
+def _listed(some: list[str], slots: set[str], request: Request) -> str:
+    """In front of what they have in common; nothing where it is the one that was asked for."""
+    if request.devices == (some[0],):
+        return ""
+    if len(some) == len(slots) > 1:
+        return f"all {len(some)} "
+    short = [slot if len(slot) <= LONGEST_SLOT else f"{slot[:LONGEST_SLOT]}…" for slot in some]
+    return f"{' '.join(short)} "
+
+
+def _wanted(scheduler: Scheduler, request: Request) -> str:
+    has_devices = any(lane.devices for lane in scheduler.board.lanes)
+    single = "a GPU" if has_devices else "a lane"
+    what = single if request.gpus in (None, 1) else f"{request.gpus} GPUs"
+    if len(request.devices) == 1 and request.gpus in (None, 1):
+        what = f"GPU {request.devices[0]}"
+    elif request.devices:
+        what = f"{what} among {', '.join(request.devices)}"
+    return f"{what}{_memory(request)}{_after_oom(request)}"
 
 
 def _limit(scheduler: Scheduler) -> str:

@@ -50,13 +50,13 @@ def test_a_job_without_a_name_shows_its_command(owner: FakeOwner, gputui: Gputui
 
 def test_a_waiting_job_says_why_and_a_failed_one_how(owner: FakeOwner, gputui: Gputui) -> None:
     owner.jobs = {
-        0: job(0, why="needs 2 GPUs; GPU 1 is held by alice"),
+        0: job(0, why="waiting for 2 GPUs: 0 2 busy, 1 used by alice"),
         1: job(1, "failed", end="ModuleNotFoundError: No module named 'timm'"),
         2: job(2, "failed"),
         3: job(3, "crashed"),
     }
     out = gputui("ls").out
-    for words in ("held by alice", "No module named 'timm'", "exit 1", "signal 9"):
+    for words in ("used by alice", "No module named 'timm'", "exit 1", "signal 9"):
         assert words in out
 
 

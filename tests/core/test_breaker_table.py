@@ -569,7 +569,7 @@ def test_when_one_of_several_groups_crashes_only_that_one_is_paused() -> None:
     assert standing(world.scheduler.snapshot()).word is Word.RUNNING
     assert standing(world.scheduler.snapshot()).awaits == "a is paused"
     assert world.why(6) == f"its group is paused: 3 jobs: {SHAPES}; tries #6 in 10:00"
-    assert world.why(13) == "needs a lane; the lanes are held by #1 (running), #3 (running), #5 (running) and 3 more"
+    assert world.why(13) == "waiting for a GPU: all 6 busy"
 
 
 def test_failures_of_several_groups_pause_all() -> None:

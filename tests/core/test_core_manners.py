@@ -9,7 +9,7 @@ from gputui.core.events import DevicesSeen, Settings
 from gputui.core.job import JobSpec, Request
 from gputui.core.lanes import DeviceFacts
 
-ALICE = "GPU 1 is held by alice (pid 4121, 38.0 GB, 5 h)"
+ALICE = "used by alice (pid 4121, 38.0 GB, 5 h)"
 GB = 1024**3
 
 
@@ -33,7 +33,7 @@ def test_a_device_that_a_stranger_holds_takes_no_job_and_the_job_says_who_it_is(
     world.add_many(2)
     assert world.start() == [0]
     assert world.gpus(0) == ("0",)
-    assert world.why(1) == f"needs a lane; the lanes are held by #0 (running); {ALICE}"
+    assert world.why(1) == f"waiting for a GPU: 0 busy, 1 {ALICE}"
     sees(world, gpu1=DeviceFacts())
     assert world.start() == [1]
 
@@ -58,9 +58,7 @@ def test_two_jobs_never_race_into_the_memory_of_one_card() -> None:
     sees(world, gpu0=card(total=40))
     world.add(hungry(30 * GB), hungry(30 * GB), hungry(10 * GB))
     assert world.start() == [0, 2]
-    assert world.why(1) == (
-        "needs a lane with 30.0 GB; the lanes are held by #0 (running), #2 (running); GPU 0 has 0.0 GB left"
-    )
+    assert world.why(1) == "waiting for a GPU with 30.0 GB: 0 busy"
 
 
 def test_memory_that_a_job_declared_and_has_allocated_counts_once() -> None:
@@ -98,7 +96,10 @@ def test_no_more_devices_are_used_than_we_may(settings: dict[str, int]) -> None:
     world.add_many(3)
     assert world.start() == [0, 1]
     reason = world.why(2)
-    assert reason in ("needs a lane; at most 2 GPUs are used at once", "needs a lane; 1 GPU is kept free for others")
+    assert reason in (
+        "waiting for a GPU: at most 2 GPUs are used at once",
+        "waiting for a GPU: 1 GPU is kept free for others",
+    )
     world.end(0)
     assert world.start() == [2]
 

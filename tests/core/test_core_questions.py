@@ -40,11 +40,11 @@ def test_an_eligible_job_says_who_is_in_its_way() -> None:
     world.add_many(2)
     world.start()
     world.add(spec(gpus=2), spec(), spec())
-    assert world.why(2) == "needs 2 GPUs; the lanes are held by #0 (running), #1 (running)"
+    assert world.why(2) == "waiting for 2 GPUs: all 2 busy"
     assert world.why(3) == "1 job is ahead of it"
     assert world.why(4) == "2 jobs are ahead of it"
     world.do(Hold(job=2))
-    assert world.why(3) == "needs a lane; the lanes are held by #0 (running), #1 (running)"
+    assert world.why(3) == "waiting for a GPU: all 2 busy"
 
 
 def test_a_job_for_one_device_names_only_who_holds_that_device() -> None:
@@ -52,7 +52,7 @@ def test_a_job_for_one_device_names_only_who_holds_that_device() -> None:
     world.add(spec(devices=("0",)), spec(devices=("1",)))
     world.start()
     world.add(spec(gpus=1, devices=("1",)))
-    assert world.why(2) == "needs 1 GPU among 1; the lanes are held by #1 (running)"
+    assert world.why(2) == "waiting for GPU 1: busy"
 
 
 def test_a_job_behind_a_lane_that_is_leaving_names_its_holder() -> None:
@@ -61,7 +61,7 @@ def test_a_job_behind_a_lane_that_is_leaving_names_its_holder() -> None:
     world.start()
     world.do(SetLanes(lanes("0")))
     world.end(0)
-    assert world.why(2) == "needs a lane; the lanes are held by #1 (running)"
+    assert world.why(2) == "waiting for a GPU: 0 busy"
 
 
 @pytest.mark.parametrize(

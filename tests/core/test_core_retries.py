@@ -150,7 +150,7 @@ def test_a_stranger_on_the_card_is_company_too() -> None:
     world = World("0")
     world.add()
     world.start()
-    world.do(DevicesSeen({"0": DeviceFacts(crowded=True, blocked="GPU 0 is held by alice")}))
+    world.do(DevicesSeen({"0": DeviceFacts(crowded=True, blocked="used by alice")}))
     full(world, 0)
     assert world.state(0) is StateName.QUEUED
     assert world.place() == []

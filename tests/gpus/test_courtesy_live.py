@@ -77,7 +77,7 @@ def test_a_card_that_a_stranger_holds_is_left_alone_and_named_until_it_is_free(
     nvml.set([IDLE, {"mem_used": "11G", "procs": [f"{stranger} 10G C"]}])
     run("--gpus", "0,1", commands=("sleep 600", "sleep 600"))
     until(lambda: state(out, 0) == "running", "the first job runs on the free card")
-    until(lambda: "held by" in str(listing(out)[1]["why"]), "the second says who is in its way")
+    until(lambda: "used by" in str(listing(out)[1]["why"]), "the second says who is in its way")
     why = listing(out)[1]["why"]
     assert pwd.getpwuid(os.getuid()).pw_name in why
     assert f"pid {stranger}" in why
@@ -107,7 +107,7 @@ def test_jobs_share_a_card_only_while_their_memory_fits(nvml: Any, run: Start, t
     )
     until(lambda: state(out, 1) == "running", "the first two fit: 30 and 40 of 79 GB")
     until(lambda: "left" in str(listing(out)[2]["why"]), "the third says what is missing")
-    assert "needs a lane with 10.0 GB" in listing(out)[2]["why"]
+    assert "waiting for a GPU with 10.0 GB" in listing(out)[2]["why"]
 
 
 def test_what_an_attempt_made_of_its_card_is_kept(nvml: Any, run: Start, tmp_path: Path) -> None:

@@ -172,8 +172,8 @@ def test_ignored_are_users_programs_and_pids() -> None:
 def test_a_waiting_job_can_say_who_holds_the_card() -> None:
     sample = seen(process(4121, memory=38 * GIB, started=0.0))
     verdict = Strangers().observe(sample, NOBODY_OURS, 5 * 3600.0)[GPU]
-    sentence = why_not(sample.devices[0], verdict, 5 * 3600.0)
-    assert sentence == "GPU 0 is held by alice (pid 4121, 38.0G, 5 h)"
+    sentence = why_not(verdict, 5 * 3600.0)
+    assert sentence == "used by alice (pid 4121, 38.0G, 5 h)"
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 400), st.booleans()), max_size=40))

@@ -148,7 +148,7 @@ def any_change_of_scene(chance: Random) -> Event:
 def _any_facts(chance: Random) -> DeviceFacts:
     """Mostly free, ten bytes large; of some the driver says nothing."""
     return DeviceFacts(
-        blocked=chance.choice([None, None, None, "GPU 1 is held by alice"]),
+        blocked=chance.choice([None, None, None, "used by alice"]),
         memory_total=chance.choice([None, 10, 10, 20]),
         crowded=chance.random() < 0.2,
         memory_used=chance.choice([None, 0, 0, 3, 8]),

@@ -68,7 +68,7 @@ def running(sample: DeviceSample, *jobs: JobId, **changes: object) -> DevicePict
 
 def held(sample: DeviceSample, pid: int = 4121, user: str = "alice", command: str = "python x.py") -> DevicePicture:
     stranger = Stranger(pid, user, command, 8 * GIB, NOW - 3600)
-    return shown(sample, strangers=(stranger,), blocked=f"GPU {sample.index} is held by {user} (pid {pid}, 8.0G, 1 h)")
+    return shown(sample, strangers=(stranger,), blocked=f"used by {user} (pid {pid}, 8.0G, 1 h)")
 
 
 def picture(

@@ -132,7 +132,7 @@ def fixed_app(folder: Path, *, crashed: bool = False, theme: str | None = None) 
     jobs = sweep()
     if crashed:
         jobs = [*(_job(number, Failed(1)) for number in range(3)), *jobs[3:]]
-    whys = dict.fromkeys(range(5, 12), "needs a GPU; GPU 2 is held by alice (pid 4121, 8.0G, 1 h)")
+    whys = dict.fromkeys(range(5, 12), "waiting for a GPU: 0 1 3 busy, 2 used by alice (pid 4121, 8.0G, 1 h)")
     bridge = FixedBridge(session(jobs, crashed=crashed), machine(), folder, whys)
     app = GputuiApp(bridge, Setup(Where("lr-sweep", "lab7"), {}, theme=theme))
     app.main.now = lambda: NOW

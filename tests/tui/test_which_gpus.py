@@ -46,7 +46,7 @@ def test_the_idle_ones_are_picked_and_the_others_lose_their_lanes(
 ) -> None:
     async def story(stage: Stage, bridge: FixedBridge) -> None:
         assert isinstance(stage.screen, Pick)
-        await stage.shows("GPU 1 is held by alice (pid 4121")
+        await stage.shows("used by alice (pid 4121")
         assert len(stage.screen.query_one(SelectionList).selected) == 2
         await stage.press(*keys)
         lanes = [{lane.id for lane in event.lanes} for event in bridge.sent if isinstance(event, SetLanes)]

@@ -40,7 +40,7 @@ from .samplers import Wanted, held_by, kind_of, sampler_for, wanted_for
 
 WATCHED_FOR = 10.0
 """Seconds after which somebody who did not ask again is not looking any more."""
-NOT_SEEN = DeviceFacts(blocked="the GPUs are being looked at")
+NOT_SEEN = DeviceFacts(blocked="not checked yet")
 
 
 class Devices:
@@ -197,16 +197,14 @@ class Devices:
 
     def _leased(self, keys: dict[str, str]) -> dict[str, str]:
         now = time.monotonic()
-        sentences: dict[str, str] = {}
+        taken: dict[str, str] = {}
         for word, key in keys.items():
             device = self.sample.device(key) if self.sample is not None else None
             idle = device is not None and not device.processes
             others = [each for each in self._leases.others(key) if not (idle and each.may_be_overridden(now))]
             if others:
-                sentences[word] = (
-                    f"GPU {word} was just taken by another gputui session (user {user_name(others[0].uid)})"
-                )
-        return sentences
+                taken[word] = f"just taken by another gputui session (user {user_name(others[0].uid)})"
+        return taken
 
     def lease(self, job: JobId, gpus: tuple[str, ...]) -> None:
         """Called while choosing: from now on other sessions see that we take these."""

@@ -199,12 +199,12 @@ def device_fact(
     sample: Sample, word: str, verdicts: dict[str, Verdict], pids: dict[int, JobId], leased: str | None, now: float
 ) -> DeviceFacts:
     if sample.trouble is not None:
-        return DeviceFacts(blocked=f"{sample.trouble.message}; {sample.trouble.advice}")
+        return DeviceFacts(blocked=f"unavailable: {sample.trouble.message}; {sample.trouble.advice}")
     device = find(sample.devices, word)
     if device is None:
-        return DeviceFacts(blocked=f"GPU {word} is not there")
+        return DeviceFacts(blocked="not there")
     return DeviceFacts(
-        blocked=why_not(device, verdicts[device.key], now) or leased,
+        blocked=why_not(verdicts[device.key], now) or leased,
         memory_total=device.memory_total,
         memory_used=device.memory_used,
         ours=_memory_of_ours(device, pids),

@@ -12,6 +12,7 @@ from gputui.core.amounts import DURATION_CELLS, GIB, duration_cell, moment
 from gputui.core.job import Active, Ended, StateName
 from gputui.core.parameter_columns import ParameterColumn
 from gputui.logs.plain import plain
+from gputui.views.waiting import FOR_A_GPU
 
 from .row_facts import (
     LONG_STATES,
@@ -107,8 +108,10 @@ class ColumnLayout:
         """With one text in the place of some columns; at the end of the line it has all that is left."""
         begin = self._place(self.columns[first]) + self.columns[first].before
         end = self._place(self.columns[after]) if after < len(self.columns) else self.width - 1
+        room = max(0, end - begin)
+        text = text if width(text) <= room else text.removeprefix(FOR_A_GPU)
         message = QueueColumn(
-            "", max(0, end - begin), Group.WHEN, lambda _: text, look=lambda _: look, before=self.columns[first].before
+            "", room, Group.WHEN, lambda _: text, look=lambda _: look, before=self.columns[first].before
         )  # fmt: skip
         return [*self.columns[:first], message, *self.columns[after:]]
 

@@ -293,7 +293,7 @@ def trend_glyph(trend: Sequence[float]) -> str:
 
 JUST_THE_LINE = re.compile(
     r".* ahead of it|held by you; release it to let it run|a lane is free: it starts next"
-    r"|needs (a lane|\d+ GPUs?); the lanes are held by [^;]*"
+    r"|waiting for (a lane|a GPU|\d+ GPUs): (all \d+|[\d ]+|lane \d+) busy"
 )
 """The reason of a job that waits for nothing but its turn, or for what its state says already."""
 LEAST_ELAPSED, LEAST_FRACTION = 5.0, 0.005

@@ -233,7 +233,7 @@ LEFT = (Leftover(77, 9, 1),)
         (shown(idle(0), state=LaneState.OFF), "off: not in this session"),
         (shown(idle(0, visible=False), state=LaneState.OFF), "not in CUDA_VISIBLE_DEVICES"),
         (shown(idle(0), leftovers=LEFT), "pid 77 left over from #9"),
-        (shown(idle(0), blocked="GPU 0 was just taken by another gputui session"), "GPU 0 was just taken by another"),
+        (shown(idle(0), blocked="just taken by another gputui session"), "just taken by another"),
         (running(gpu(0), 0, state=LaneState.DRAINING), "draining · #0 lr=0.1 bs=32"),
         (running(gpu(0), 0, 1), "#0 + #1"),
         (shown(gpu(0, processes=(process(5),)), state=None), "alice python 5"),

@@ -160,8 +160,9 @@ async def test_rows_of_running_jobs_tell_progress_and_waiting_ones_what_is_more_
     await stage.until(lambda: "━━━━━━────  61%" in stage.text, "its row tells how far it is")
     await stage.shows("waits for #1 (queued)")
     await stage.press("j")
-    await stage.until(lambda: "needs a lane" in stage.text, "in place of the log of a job without one")
-    assert "needs a lane" not in "\n".join(stage.table.render_line(y).text for y in range(4)), "that is just the line"
+    await stage.until(lambda: "waiting for a lane" in stage.text, "in place of the log of a job without one")
+    rows = "\n".join(stage.table.render_line(y).text for y in range(4))
+    assert "waiting for a lane" not in rows, "that is just the line"
 
 
 @on_stage(size=(160, 40))

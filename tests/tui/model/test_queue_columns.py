@@ -113,11 +113,11 @@ def test_a_row_is_one_checkpoint_and_the_best_has_a_star() -> None:
 def test_a_failed_row_gives_progress_and_results_to_its_message_and_a_waiting_one_says_more_than_the_line() -> None:
     found = lines(
         90, job(0, STATES[9], name="one"), job(1, name="two"), job(2, name="three"), job(3, STATES[5], name="four"),
-        why1="needs 2 GPUs; GPU 1 is held by alice (pid 4121, 38 GB, 5 h)", why2="14 jobs are ahead of it",
+        why1="waiting for a GPU: 0 2 3 busy, 1 used by alice (pid 4121, 38 GB, 5 h)", why2="14 jobs are ahead of it",
         why3="holds GPU memory and has done nothing for 34 min",
     )  # fmt: skip
     assert "ValueError: no" in found[0]
-    assert found[1].endswith("needs 2 GPUs; GPU 1 is held by alice (pi…")
+    assert found[1].endswith("0 2 3 busy, 1 used by alice (pid 4121, 3…")
     assert found[2].split()[:4] == ["2", "·", "wait", "three"]
     assert "ahead" not in found[2]
     assert "holds GPU" in found[3], "what is odd about a job that runs leaves its results in sight"
@@ -168,7 +168,7 @@ def test_what_is_needed_is_what_shows_everything() -> None:
 
 
 def test_why_a_job_waited_is_not_said_of_it_once_it_is_something_else() -> None:
-    told = Told(Parameters(), whys={0: "needs a lane", 1: "1 job is ahead of it"})
+    told = Told(Parameters(), whys={0: "waiting for a GPU: 0 busy", 1: "1 job is ahead of it"})
     told.forget([0, 7])
     assert told.whys == {1: "1 job is ahead of it"}
 
