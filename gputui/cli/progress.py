@@ -156,9 +156,10 @@ def _put(text: str) -> None:
 
 def progress(snapshot: Snapshot) -> str:
     ended = snapshot.count(*(state.name for state in Ended.__subclasses__()))
-    total = ended + snapshot.waiting + snapshot.running
+    total = ended + snapshot.not_begun + snapshot.running
     bad = ended - snapshot.count(StateName.SUCCEEDED)
     parts = [f"{ended}/{total} done", f"{snapshot.running} running"]
+    parts += [f"{snapshot.submitted_count} submitted"] if snapshot.submitted_count else []
     parts += [f"{bad} failed"] if bad else []
     stands = standing(snapshot)
     parts += [f"{stands.word}: {plain(stands.awaits)}" if stands.awaits else stands.word] if stands.word in TOLD else []

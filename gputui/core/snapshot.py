@@ -15,7 +15,7 @@ from .breaker_rules import LOOKED_AT, acquitted, next_probe
 from .eta import NO_OUTLOOK, NO_PACES, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
 from .job import FAILURES, Active, Job, JobId, LaneId, Running, Starting, StateName, Waiting
-from .lanes import Lane
+from .lanes import DeviceKind, Lane
 from .results import Direction, JobResults, MainMetric, direction_of
 from .structures import PackedMap, Vector
 
@@ -245,15 +245,32 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     @property
     def eta(self) -> float | None:
         """When all jobs will have ended; None: of some it cannot be told."""
-        return self.outlook.at if self.outlook.jobs == self.waiting + self.running else None
+        return self.outlook.at if self.outlook.jobs == self.not_begun + self.running else None
 
     @property
     def waiting(self) -> int:
         return self.count(*(state.name for state in Waiting.__subclasses__()))
 
     @property
+    def on_cluster(self) -> bool:
+        """All lanes are jobs in the queue of a cluster, or none is."""
+        first = next(iter(self.lanes or self.leaving), None)
+        return first is not None and first.kind is DeviceKind.SLURM
+
+    @property
+    def submitted_count(self) -> int:
+        """How many jobs wait in a cluster's own queue."""
+        return self.count(StateName.STARTING) if self.on_cluster else 0
+
+    @property
+    def not_begun(self) -> int:
+        """How many jobs wait, here or in a cluster's own queue."""
+        return self.waiting + self.submitted_count
+
+    @property
     def running(self) -> int:
-        return self.count(*(state.name for state in Active.__subclasses__()))
+        """How many jobs are under way; one that waits in a cluster's own queue is not."""
+        return self.count(*(state.name for state in Active.__subclasses__())) - self.submitted_count
 
 
 def take_snapshot(scheduler: Scheduler, version: int) -> Snapshot:

@@ -391,7 +391,7 @@ class Reactions:
 
 def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:
     failed = snapshot.count(*FAILURES)
-    return Facts(out=out, err=err, running=snapshot.running, waiting=snapshot.waiting, failed=failed)
+    return Facts(out=out, err=err, running=snapshot.running, waiting=snapshot.not_begun, failed=failed)
 
 
 def _cause(snapshot: Snapshot) -> Cause | None:

@@ -497,7 +497,7 @@ def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, her
     back = "gputui" if here else f"gputui --session {root}"
     if way is Way.STOP:
         return _stopped(snapshot, root, back)
-    counts = f"{snapshot.running:,} running, {snapshot.waiting:,} waiting"
+    counts = f"{snapshot.running:,} running, {snapshot.not_begun:,} waiting"
     if way is Way.DRAIN:
         runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
         return f"Draining. {runs}, nothing new starts. Back: {back}"
@@ -521,4 +521,4 @@ def _stopped(snapshot: Snapshot, root: str, back: str) -> str:
     leftovers = [f"pid {pid}, {what}" for pid, what in left_of(root)]
     if leftovers:
         return "Stopped, but still there: " + "; ".join(leftovers)
-    return f"Stopped: nothing of gputui runs here any more. {snapshot.waiting:,} waiting. To go on: {back}, then p"
+    return f"Stopped: nothing of gputui runs here any more. {snapshot.not_begun:,} waiting. To go on: {back}, then p"

@@ -419,8 +419,8 @@ def _told(
     gap = ("  " if brief else "   ", palette.text)
     parts: list[BandPart] = [_state(snapshot, stands, palette)]
     ended, total, failed = _progress(snapshot)
-    if snapshot.submitted and not brief:
-        parts += [gap, (f"{len(snapshot.submitted):,} submitted", palette.text + Style(bold=True))]
+    if snapshot.submitted_count and not brief:
+        parts += [gap, (f"{snapshot.submitted_count:,} submitted", palette.text + Style(bold=True))]
     if total:
         parts += [gap, *_bar(snapshot, bar, palette), (f"{ended:,}/{total:,}", palette.best)]
     if failed and stands.word is not Word.DONE:
@@ -436,7 +436,7 @@ def _state(snapshot: Snapshot, stands: Standing, palette: Palette) -> BandPart:
     failed = _progress(snapshot)[2]
     bold = Style(bold=True)
     if stands.word is Word.RUNNING:
-        return f"▶ {max(0, snapshot.running - len(snapshot.submitted)):,} run", palette.running + bold
+        return f"▶ {snapshot.running:,} run", palette.running + bold
     if stands.word is Word.DONE:
         return (f"DONE, {failed:,} ✗", palette.failure + bold) if failed else ("✓ DONE", palette.running + bold)
     if stands.word is Word.TRYING:

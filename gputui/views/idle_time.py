@@ -63,7 +63,12 @@ def gaps(
     shortest: float,
     active: Bar | None,
 ) -> list[Gap]:
-    """Idle stretches of a place within a time, those of at least so many seconds."""
+    """Idle stretches of a place within a time, those of at least so many seconds.
+
+    A GPU of a cluster has none: between jobs of the session it is somebody else's to use.
+    """
+    if place.in_cluster:
+        return []
     until = min(until, now)
     idle = []
     for start, end in _idle(timeline.row(place), since, until, active):
@@ -144,8 +149,11 @@ def expected(
 ) -> dict[LanePlace, list[Expected]]:
     """The queue in its order over the lanes, as far as it is to be seen. `ends`: of running jobs, where known.
 
-    What a pause keeps back begins after its end, and is not expected while nobody can say when that will be.
+    What a pause keeps back begins after its end, and is not expected while nobody can say when that will be. Nor is
+    anything on a cluster, which chooses the GPUs itself.
     """
+    if snapshot.on_cluster:
+        return {}
     free: list[tuple[float, int]] = []
     for index, lane in enumerate(snapshot.lanes):
         holder = snapshot.holders.get(lane.id)

@@ -64,9 +64,13 @@ def standing(snapshot: Snapshot, *, owned: bool = True) -> Standing:
     if snapshot.mode is not Mode.RUNNING:
         return _tried(snapshot.cautions) or Standing(Word(snapshot.mode))
     suspended = snapshot.count(StateName.SUSPENDED)
-    if snapshot.running > suspended:
-        others_run = snapshot.running > suspended + sum(caution.tries for caution in snapshot.cautions)
+    under_way = snapshot.running + snapshot.submitted_count
+    if under_way > suspended:
+        others_run = under_way > suspended + sum(caution.tries for caution in snapshot.cautions)
         tried = None if others_run else _tried(snapshot.cautions)
+        if tried is None and snapshot.running == suspended:
+            first = next(iter(snapshot.submitted.values()), None)
+            return Standing(Word.WAITING, first.why if first is not None else "Slurm")
         return tried or Standing(Word.RUNNING, _paused_groups(snapshot.cautions))
     if suspended:
         return Standing(Word.WAITING, _told(suspended, "suspended job; continue lets it go on"))
@@ -119,7 +123,7 @@ def outlook_words(snapshot: Snapshot, now: float) -> list[str]:
     """`done ≈ 13:50`, or `7 jobs ≈ 13:50`, `#11 unknown`, `never: #24 needs 99 GPUs`; empty: nothing is known."""
     outlook = snapshot.outlook
     never = [(each.job, needs(each.request)) for each in outlook.never]
-    return told_outlook(outlook.at, outlook.jobs, snapshot.waiting + snapshot.running, outlook.unknown, never, now)
+    return told_outlook(outlook.at, outlook.jobs, snapshot.not_begun + snapshot.running, outlook.unknown, never, now)
 
 
 def told_outlook(

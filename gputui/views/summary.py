@@ -128,7 +128,7 @@ def summarize(
     jobs = list(snapshot)
     attempts = [(job, attempt) for job in jobs for attempt in job.attempts]
     began = min(_starts(jobs), default=None)
-    ended = None if snapshot.active else max((attempt.ended for _, attempt in attempts), default=None)
+    ended = None if snapshot.running else max((attempt.ended for _, attempt in attempts), default=None)
     until = ended if ended is not None else now
     succeeded = sorted((_seconds(job), job.id) for job in jobs if isinstance(job.state, Succeeded))
     failures = tuple(failure_groups(snapshot, parameters))
@@ -139,7 +139,7 @@ def summarize(
         killed=snapshot.count(StateName.KILLED),
         skipped=snapshot.count(StateName.SKIPPED),
         running=snapshot.running,
-        waiting=snapshot.waiting,
+        waiting=snapshot.not_begun,
         total=sum(snapshot.counts.values()),
         began=began,
         until=until,
@@ -167,7 +167,7 @@ def _starts(jobs: Iterable[Job]) -> Iterable[float]:
     for job in jobs:
         if job.attempts:
             yield job.attempts[0].started
-        elif job.active is not None:
+        elif job.active is not None and not job.submitted:
             yield job.active.since
 
 
@@ -175,7 +175,7 @@ def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, tuple[str,
     """Seconds of every attempt and what it was on, the one under way too."""
     for job in jobs:
         yield from ((attempt.ended - attempt.started, _on(attempt)) for attempt in job.attempts)
-        if job.active is not None:
+        if job.active is not None and not job.submitted:
             yield max(0.0, until - job.active.since), _on(job.active)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gputui.core.job import FAILURES, Attempt, Job, JobId, LaneId, StateName, Succeeded, Waiting
+from gputui.core.job import FAILURES, Attempt, EngineName, Job, JobId, LaneId, Placed, StateName, Succeeded, Waiting
 from gputui.core.lanes import Lane
 from gputui.core.snapshot import Snapshot
 
@@ -28,13 +29,20 @@ _REMEMBERED = 51
 """Durations of a group by which the next ones are estimated."""
 
 
+IN_CLUSTER: LaneId = -2
+
+
 class LanePlace(Struct, frozen=True, order=True):
     """A row: one device as a lane has it. Two lanes over one device are two places, a lane over two as well."""
 
     slot: str
-    """The device as lanes name it, or `lane 3` where there is none."""
+    """The device as lanes name it, or `lane 3` where there is none; a GPU of a cluster is `n1:2`."""
     lane: LaneId = -1
-    """-1: an earlier version did not note it."""
+    """-1: an earlier version did not note it; IN_CLUSTER: the cluster chose the GPU."""
+
+    @property
+    def in_cluster(self) -> bool:
+        return self.lane == IN_CLUSTER
 
 
 class Bar(Struct, frozen=True):
@@ -198,9 +206,14 @@ class Timeline:
     # What is asked of it
 
     def places(self, snapshot: Snapshot) -> list[LanePlace]:
-        """Those of the session's lanes first, in their order, then those that only the past has."""
-        now = [place for lane in (*snapshot.lanes, *snapshot.leaving) for place in places_of(lane)]
-        return list(dict.fromkeys((*now, *sorted(self.rows, key=_by_number))))
+        """Those of the session's lanes first, in their order, then those that only the past has.
+
+        On a cluster: the GPUs that jobs of the session run on or have run on, by their names.
+        """
+        lanes = () if snapshot.on_cluster else (*snapshot.lanes, *snapshot.leaving)
+        now = [place for lane in lanes for place in places_of(lane)]
+        active = (place for place, _ in running(snapshot))
+        return list(dict.fromkeys((*now, *sorted({*self.rows, *active}, key=_by_number))))
 
     def row(self, place: LanePlace) -> PlaceRow:
         return self.rows.get(place) or PlaceRow()
@@ -227,9 +240,11 @@ class Timeline:
         return bisect_right(self.added, at) - bisect_right(self.begun, at)
 
 
-def places(attempt: Attempt) -> list[LanePlace]:
+def places(attempt: Attempt | Placed) -> list[LanePlace]:
     """Where it ran; a lane is told apart only where it is clear which of them had which device."""
     lanes, slots = attempt.lanes, attempt.gpus
+    if slots and attempt.engine is not EngineName.LOCAL:
+        return [LanePlace(slot, IN_CLUSTER) for slot in slots]
     if not slots:
         return [LanePlace(f"lane {lane}", lane) for lane in lanes]
     if len(lanes) == len(slots):
@@ -246,9 +261,10 @@ def running(snapshot: Snapshot) -> Iterator[tuple[LanePlace, Bar]]:
     lanes = {lane.id: lane for lane in (*snapshot.lanes, *snapshot.leaving)}
     for lane_id, job_id in snapshot.holders.items():
         placed = snapshot[job_id].active if job_id in snapshot else None
-        if placed is None or lane_id not in lanes:
+        if placed is None or lane_id not in lanes or snapshot[job_id].submitted:
             continue
-        for place in places_of(lanes[lane_id]):
+        in_cluster = placed.engine is not EngineName.LOCAL
+        for place in places(placed) if in_cluster else places_of(lanes[lane_id]):
             yield place, Bar(job_id, placed.attempt, placed.since, None)
 
 
@@ -280,9 +296,11 @@ def still_waits(snapshot: Snapshot, entry: tuple[float, float, JobId]) -> bool:
     return not job.archived and job.state.name in _GOES_ON and queue_key(job) == entry
 
 
-def _by_number(place: LanePlace) -> tuple[bool, int, str, LaneId]:
+def _by_number(place: LanePlace) -> tuple[bool, list[tuple[str, int]], LaneId]:
+    """Numbers in names count as numbers: n2:0 comes before n10:0."""
     number = place.slot.removeprefix("lane ")
-    return (not number.isdecimal(), int(number) if number.isdecimal() else 0, place.slot, place.lane)
+    parts = [("", int(part)) if part.isdecimal() else (part, 0) for part in re.split(r"(\d+)", number) if part]
+    return (not number.isdecimal(), parts, place.lane)
 
 
 # ---- A stretch of time in columns ----

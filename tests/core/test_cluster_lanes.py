@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.core_validate import validate
 
@@ -25,6 +27,10 @@ from gputui.core.events import (
 from gputui.core.job import EngineName, JobSpec, Request, Starting
 from gputui.core.lanes import DeviceKind, Lane, NodeSize
 from gputui.core.scheduler import Scheduler
+from gputui.views.idle_time import expected, gaps
+from gputui.views.status import Standing, Word, standing
+from gputui.views.summary import summarize
+from gputui.views.timeline import Timeline, running
 from gputui.views.waiting import why
 
 
@@ -157,3 +163,33 @@ def test_an_engine_in_trouble_starts_nothing_and_says_why() -> None:
     scheduler.handle(EngineTrouble(""), 2.0)
     assert starts(scheduler) == [0]
     assert isinstance(scheduler.book[0].state, Starting)
+
+
+def test_what_only_waits_in_slurm_is_not_running_and_what_ran_is_told_by_its_gpus() -> None:
+    scheduler = cluster(lanes=4)
+    scheduler.handle(AddJobs((spec(),) * 4), 0.0)
+    assert starts(scheduler) == [0, 1, 2, 3]
+    reason = "all GPUs of gpu are busy (Resources)"
+    for job in range(4):
+        scheduler.handle(Submitted(job=job, attempt=1, why=reason), 1.0)
+    only_submitted = scheduler.snapshot()
+    assert (only_submitted.running, only_submitted.waiting, only_submitted.not_begun) == (0, 0, 4)
+    assert standing(only_submitted) == Standing(Word.WAITING, reason)
+    summary = summarize(only_submitted, 50.0)
+    assert (summary.running, summary.waiting, summary.gpu_seconds, summary.devices) == (0, 4, 0, ())
+    for job, gpu in ((0, "n10:0"), (1, "n2:1")):
+        scheduler.handle(Spawned(job=job, attempt=1, pid=None, started=50.0, gpus=(gpu,)), 50.0)
+    scheduler.handle(AttemptEnded(job=0, attempt=1, outcome=Exited(0), at=60.0), 60.0)
+    scheduler.handle(Spawned(job=2, attempt=1, pid=None, started=70.0, gpus=("n10:0",)), 70.0)
+    snapshot = scheduler.snapshot()
+    assert (snapshot.running, snapshot.not_begun) == (2, 1)
+    timeline = Timeline()
+    timeline.read(snapshot)
+    timeline.settle(snapshot)
+    shown = timeline.places(snapshot)
+    assert [place.slot for place in shown] == ["n2:1", "n10:0"]
+    assert {place.slot: bar.job for place, bar in running(snapshot)} == {"n2:1": 1, "n10:0": 2}
+    window: dict[str, Any] = {"now": 200.0, "shortest": 1.0, "active": None}
+    assert [gap for place in shown for gap in gaps(timeline, place, (), 0.0, 200.0, **window)] == []
+    assert expected(timeline, snapshot, 200.0, 400.0, {}) == {}
+    assert [device.device for device in summarize(snapshot, 80.0).devices] == ["n2:1", "n10:0"]

@@ -200,9 +200,9 @@ class Behind:
         snapshot = self._snapshot
         if self._keeper is None:
             goes_on = counted(snapshot.running, "running job goes on", "running jobs go on")
-            counts = f"{goes_on}, {snapshot.waiting} waiting"
+            counts = f"{goes_on}, {snapshot.not_begun} waiting"
             return f"detached: {counts}, and nobody starts more (--no-keeper). To go on: {self._again}"
-        counts = f"{snapshot.running} running, {snapshot.waiting} waiting"
+        counts = f"{snapshot.running} running, {snapshot.not_begun} waiting"
         return f"detached: {counts}; {self._keeper} schedules on. {self._back}"
 
 

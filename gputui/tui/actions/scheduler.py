@@ -121,7 +121,7 @@ def leave(main: MainScreen) -> None:
     if main.bridge.only_looks or not main.bridge.has_session or not goes_on(snapshot):
         main.on_leave(Way.DETACH)
         return
-    running, waiting = snapshot.running, snapshot.waiting
+    running, waiting = snapshot.running, snapshot.not_begun
     detach = Choice(Way.DETACH, "d", "detach: everything goes on without this screen", also=("q", "ctrl+c"))
     others = [
         Choice(Way.DRAIN, "r", "drain: running jobs end by themselves, nothing new starts"),

@@ -393,7 +393,7 @@ def _gap_lines(
 ) -> list[MarkedLine]:
     """The longest first."""
     window, began = scene.window, scene.timeline.began()
-    if began is None or room < 2:
+    if began is None or room < 2 or all(place.in_cluster for place in places):
         return []
     shortest = max(SHORTEST_IDLE, window.step / 4)
     idle_gaps = [gap for place in places for gap in gaps(
@@ -591,7 +591,9 @@ def device_at(picture: DevicesPicture, place: LanePlace) -> DeviceSample | None:
 
 
 def _label(scene: TimelineScene, place: LanePlace, device: DeviceSample | None) -> list[Inked]:
-    number = cut(place.slot.removeprefix("lane "), 4)
+    number = place.slot.removeprefix("lane ")
+    longest = scene.left - 2 if place.in_cluster else 4
+    number = number if len(number) <= longest else f"…{number[1 - longest :]}" if place.in_cluster else cut(number, 4)
     name = device_name(device) if device is not None and scene.width >= WIDE else ""
     room = scene.left - len(number) - 3
     cursor = scene.place == place
