@@ -115,6 +115,13 @@ def silent_since(job: Job, results: JobResults | None, pace: float | None, now: 
     return heard if is_long else None
 
 
+def progress_of(job: Job, results: JobResults | None) -> float | None:
+    """How far the attempt under way is, 0 to 1; None: there is none, or it does not tell."""
+    if job.active is None or results is None or results.progress is None or results.attempt != job.active.attempt:
+        return None
+    return min(1.0, max(0.0, results.progress))
+
+
 def job_eta(job: Job, results: JobResults | None, now: float, pace: float | None = None) -> float | None:
     """When a running job will have ended, by its own progress; None: it does not tell, is silent or far too late."""
     state = job.state

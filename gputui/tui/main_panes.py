@@ -17,7 +17,6 @@ from gputui.core.lanes import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicesPicture
 from gputui.logs.plain import plain
-from gputui.logs.progress import ProgressReader
 from gputui.session.control.answers import pid_of
 from gputui.session.saved_state import keep_order, kept_order
 from gputui.tui.actions.devices import ask_which
@@ -145,8 +144,6 @@ class Arranger:
 # ---- What the queue pane says besides its rows ----
 
 
-MOST_PROGRESS = 24
-"""Rows whose log is looked at for progress."""
 LEAST_FILTER = 4
 """Cells of a filter in the band, however little room there is."""
 
@@ -154,7 +151,6 @@ LEAST_FILTER = 4
 class QueuePresenter:
     def __init__(self, main: MainScreen) -> None:
         self._main = main
-        self._progress = ProgressReader()
         self._order = (QUEUE_ORDER, False)
         """As it is kept."""
 
@@ -212,13 +208,12 @@ class QueuePresenter:
         return [(f"★ #{best.job} {best.text}", palette.best)] if best is not None else []
 
     def look(self) -> None:
-        """Times, progress, and why jobs wait: of the rows in sight only."""
+        """Times, and why jobs wait: of the rows in sight only."""
         table = self._main.table
         jobs = table.visible_jobs()
         running = [job for job in jobs if isinstance(job.state, Active)]
-        progress = {job.id: far for job in running[:MOST_PROGRESS] if (far := self._progress_of(job)) is not None}
         pids = {job.id: pid for job in running if (pid := pid_of(job)) is not None} if table.shows_pids else {}
-        table.tell(now=self._main.now(), progress=progress, pids=pids)
+        table.tell(now=self._main.now(), pids=pids)
         explained = [job.id for job in jobs if isinstance(job.state, self._explained())]
         self._main.bridge.whys(explained, self._whys_came)
 
@@ -227,13 +222,6 @@ class QueuePresenter:
         if self._main.snapshot.mode is Mode.RUNNING:
             return Waiting, Active
         return Held, Blocked, Delayed, Active
-
-    def _progress_of(self, job: Job) -> float | None:
-        files = self._main.bridge.files(job, job.active.attempt) if job.active is not None else None
-        if files is None:
-            return None
-        progress = self._progress.read(Path(files.out), Path(files.err) if files.err else None)
-        return min(progress.fraction, 1.0) if progress is not None else None
 
     def _whys_came(self, whys: dict[JobId, str]) -> None:
         table = self._main.table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.core_world import World, spec
 
-from gputui.core.eta import NeverStarts, Outlook, Paces, SteadyEnd, job_eta, silent_since
+from gputui.core.eta import NeverStarts, Outlook, Paces, SteadyEnd, job_eta, progress_of, silent_since
 from gputui.core.events import Hold, Settings, Silence, Suspend
 from gputui.core.job import Request
 from gputui.core.results import JobResults
@@ -22,6 +22,7 @@ def test_the_end_is_known_from_the_first_progress_on() -> None:
     assert world.outlook({0: quarter}) == Outlook(world.now + 300 + 2 * 400, 3)
     other_attempt = JobResults(2, progress=0.25, progress_at=world.now)
     assert job_eta(world.job(0), other_attempt, world.now) is None
+    assert (progress_of(world.job(0), quarter), progress_of(world.job(0), other_attempt)) == (0.25, None)
     assert job_eta(world.job(0), JobResults(1), world.now) is None
     assert job_eta(world.job(1), quarter, world.now) is None, "it waits"
 

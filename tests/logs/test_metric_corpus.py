@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from gputui.logs.metrics import MetricReader, MetricReading
 from gputui.logs.metrics.findings import NameKind, kind_of
-from gputui.logs.progress import progress_of
 
 Sample = dict[str, Any]
 CORPUS = Path(__file__).parent / "corpus"
@@ -79,18 +78,6 @@ def test_named_numbers_and_progress_are_right_on_the_corpus(corpus: str) -> None
     assert found >= 0.97 * labelled
     assert false <= 0.02 * reported
     assert right >= 0.98 * len(CORPORA[corpus])
-
-
-@pytest.mark.parametrize("corpus", CORPORA)
-def test_where_results_tell_no_progress_the_end_of_the_log_tells_no_false_one(corpus: str) -> None:
-    """A row of the queue shows what the results tell, and else what the last lines tell."""
-    wrong = []
-    for sample in CORPORA[corpus]:
-        if read(sample)[1] is None and (told := progress_of(sample["raw"].encode())) is not None:
-            wanted = sample["progress"]
-            if wanted is None or abs(told.fraction - wanted) > sample["progress_tol"]:
-                wrong.append((sample["id"], told.text))
-    assert len(wrong) <= 0.05 * len(CORPORA[corpus]), wrong
 
 
 def test_programs_that_the_rules_were_not_written_for_are_read_too() -> None:
@@ -157,6 +144,36 @@ def test_each_form_gives_what_it_names(form: str) -> None:
         ('{"epoch": 3, "epochs": 10, "loss": 0.5}', 0.3),
         ("{'loss': 0.5, 'global_step/max_steps': '120/400'}", 0.3),
         ("Epochs:  20%|##   | 2/10 [1:12<4:48, 30.1s/it]\nBatches:  40%|####  | 160/400 [02:01<02:54, 1.3it/s]", 0.24),
+        ("  0%|          | 0/5 [00:00<?]\r 40%|####      | 2/5 [00:01<00:02]", 0.4),
+        ("100%|##########| 5/5 [00:01<00:00]\nsaving the model", 1),
+        ("epoch 45/90 loss 1.9", 0.5),
+        ("[Epoch 3/10] loss 2", 0.3),
+        ("Epoch 3 of 10", 0.3),
+        ("Epoch 5/10\n 50/100 [=====>....] - ETA: 6s - loss: 1.2", 0.45),
+        ("      5/10      4.1G      1.2       640:  50%|#####     | 50/100 [00:1<00:1]", 0.45),
+        ("epoch 5/10  loss 1.932  ━━━━━╸━━ 50%", 0.45),
+        ("Iter [610/1000] lr 0.1", 0.61),
+        ("Trial 3/20 finished", 0.15),
+        ("61/100 ━━━━━━━━━━ 6s 10ms/step - loss: 1", 0.61),
+        ("Progress: 61.5%", 0.615),
+        ("\x1b[32mWorking... ━━━━━━━━━━━━━ 100% 0:00:00\x1b[0m", 1),
+        ("[ 61%]", 0.61),
+        ("61it [00:10, 6.1it/s]", None),
+        ("val acc 93.1%", None),
+        ("GPU memory 97%", None),
+        ("12/09/2024 10:00 hello", None),
+        ("accuracy 9312/10000 correct", None),
+        ("/data/1/2", None),
+        ("Downloading 12/90 MB", None),
+        ("999%", None),
+        ("epoch 1/1", None),
+        ("loss 1/0", None),
+        ("150/100 too many", None),
+        ("[03/14 10:21:07 d2.utils.events]:  eta: 2:31:45  iter: 1259  total_loss: 0.91", None),
+        ("03/14 10:21:07 - mmengine - INFO - Epoch(val) [3][40/625]", None),
+        ("Test: [ 40/196]  Time 0.1", None),
+        ("Loading checkpoint shards:  50%|█████     | 2/4 [00:04<00:04,  2.11s/it]", None),
+        ("Receiving objects:  71% (412/580), 3.12 MiB | 1.20 MiB/s", None),
         ("acc: 0.91 [910/1000]", None),
         ("Step 7/12 : RUN make", None),
         ("Downloading ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 31/100", None),

@@ -250,17 +250,21 @@ _DRAWN = re.compile(
 )
 
 
+_DRAWN_LATER = re.compile(r"(?P<words>)[━╸╺─]{5,200}\s{0,4}(?P<percent>\d{1,3})(?:\.\d{1,4})?\s?%")
+"""`epoch 5/10  loss 1.9  ━━━━╸━━━ 50%`"""
+
+
 def count_drawn(line: str, findings: LineFindings) -> None:
     """A line that begins with a bar counts with its last counter, or else with the percentage behind the bar."""
     drawn = _DRAWN.match(line)
-    if drawn is None:
-        return
-    if findings.counters:
+    if drawn is not None and findings.counters:
         last = findings.counters[-1]
         last.opens, last.words = True, f"{drawn['words']}{last.words}"
-    elif drawn["percent"] and int(drawn["percent"]) <= 100:
+        return
+    if drawn is None and "━" in line:
+        drawn = _DRAWN_LATER.search(line)
+    if drawn is not None and drawn["percent"] and (percent := int(drawn["percent"])) <= 100:
         words = f"{drawn['words']}|"
-        percent = int(drawn["percent"])
         findings.counters.append(Counter(words, percent, 100, opens=True, percent=True, phase=findings.phase))
 
 
@@ -289,9 +293,13 @@ _SENTENCE_OF_CHANGE = re.compile(
     re.IGNORECASE,
 )
 _PART_DONE = re.compile(
-    r"\s*(?:(?:step\s*)?[\d,]{1,12} \(|progress\s*[:=]?\s*)(?P<percent>\d{1,3}(?:\.\d+)?)%", re.IGNORECASE
+    r"\s*(?:(?:step\s*)?[\d,]{1,12} \(|progress\s*[:=]?\s*|(?=[\s\[(\d.]{1,12}%[\s)\]]*$)[\[(]?\s*)"
+    r"(?P<percent>(?:100|\d{1,2})(?:\.\d+)?)%",
+    re.IGNORECASE,
 )
-_PART_OF_EPOCH = re.compile(r".{0,40}\bepoch\W{0,3}\d{1,9}\W{1,4}(?P<percent>\d{1,3}(?:\.\d+)?)%", re.IGNORECASE)
+_PART_OF_EPOCH = re.compile(
+    r".{0,40}\bepoch\W{0,3}\d{1,9}\W{1,4}(?P<percent>(?:100|\d{1,2})(?:\.\d+)?)%", re.IGNORECASE
+)
 _PAIRS = re.compile(r"[\w/@.-]{1,60}[:=]\s{0,4}[-+\d.e]+%?")
 _SHORT = {"ev": "eval", "va": "val", "te": "test", "tr": "train"}
 _HEADING = re.compile(
@@ -360,9 +368,9 @@ def _read(line: str, context: Context) -> list[MetricReading]:
         context.course.take(findings)
     if "%" in body and not eval_phase(findings.phase):
         if (part := _PART_DONE.match(body)) is not None:
-            context.course.job = min(1.0, float(part["percent"]) / 100)
+            context.course.job = float(part["percent"]) / 100
         elif (part := _PART_OF_EPOCH.match(body)) is not None:
-            context.course.tell_part(min(1.0, float(part["percent"]) / 100))
+            context.course.tell_part(float(part["percent"]) / 100)
     return _placed(findings, context)
 
 

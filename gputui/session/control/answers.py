@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gputui.core.eta import progress_of
 from gputui.core.events import Refusal, words
 from gputui.core.job import FAILURES, WORDS, Attempt, Crashed, Job, JobId, Running, StateName, Stopping, Suspended
 from gputui.core.lanes import Lane
@@ -265,7 +266,8 @@ def job_results(snapshot: Snapshot, job: Job, now: float) -> dict[str, Any]:
     if results is None:
         return silent
     eta, metrics = snapshot.job_eta(job, now), attempt_results(results)
-    return {**silent, "progress": results.progress, "note": results.note, "eta": eta, "results": metrics}
+    progress = progress_of(job, results) if job.active is not None else results.progress
+    return {**silent, "progress": progress, "note": results.note, "eta": eta, "results": metrics}
 
 
 def attempt_results(results: JobResults | None) -> dict[str, MetricShown]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gputui.core.amounts import counted, moment
 from gputui.core.amounts import duration_words as duration
+from gputui.core.eta import progress_of
 from gputui.gpus.history import HOST, HOT, HistoryColumn, columns
 from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState
 from gputui.gpus.sample import DeviceSample, HostSample, Status
@@ -420,13 +421,12 @@ def _below(view: View, device: DevicePicture) -> list[InkPiece]:
     job = device.jobs[0] if device.jobs else None
     if not time or job is None or view.snapshot is None or job not in view.snapshot:
         return []
-    results = view.snapshot.results.get(job)
-    progress = results.progress if results is not None else None
+    progress = progress_of(view.snapshot[job], view.snapshot.results.get(job))
     ends = view.snapshot.job_eta(view.snapshot[job], view.now)
     end = f", ends ≈ {moment(ends, view.now)}" if ends is not None else ""
     if progress is None:
         return [InkPiece(f"{time} gone{end}", Ink.PAST)]
-    done = round(min(1.0, max(0.0, progress)) * _PROGRESS)
+    done = round(progress * _PROGRESS)
     return [InkPiece("━" * done, Ink.RUNNING), InkPiece("─" * (_PROGRESS - done), Ink.LINE),
             right(f"{progress:.0%}", 6, Ink.RUNNING), InkPiece(f"  {time} gone{end}", Ink.PAST)]  # fmt: skip
 

@@ -190,7 +190,6 @@ class PaintedRows(ScrollView, can_focus=True):
         self,
         *,
         now: float,
-        progress: Mapping[JobId, float] | None = None,
         whys: Mapping[JobId, str] | None = None,
         pids: Mapping[JobId, int] | None = None,
     ) -> None:
@@ -199,7 +198,6 @@ class PaintedRows(ScrollView, can_focus=True):
         row_words = self.told
         before = row_words.whys
         row_words.now = now
-        row_words.progress = progress if progress is not None else row_words.progress
         row_words.pids = pids if pids is not None else row_words.pids
         row_words.whys = whys if whys is not None else row_words.whys
         changed = {job for job in before.keys() | row_words.whys.keys() if before.get(job) != row_words.whys.get(job)}

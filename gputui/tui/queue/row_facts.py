@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len, set_cell_size
 
-from gputui.core.eta import NO_PACES, job_eta, silent_since
+from gputui.core.eta import NO_PACES, job_eta, progress_of, silent_since
 from gputui.core.events import words as end_words
 from gputui.core.job import WORDS, Active, Delayed, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting
 from gputui.core.parameter_columns import Parameters, parameters_of
@@ -296,8 +296,6 @@ JUST_THE_LINE = re.compile(
     r"|waiting for (a lane|a GPU|\d+ GPUs): (all \d+|[\d ]+|lane \d+) busy"
 )
 """The reason of a job that waits for nothing but its turn, or for what its state says already."""
-LEAST_ELAPSED, LEAST_FRACTION = 5.0, 0.005
-"""Below these an estimate would jump."""
 
 
 @dataclass
@@ -306,8 +304,6 @@ class Told:
 
     parameters: Parameters
     whys: Mapping[JobId, str] = field(default_factory=dict)
-    progress: Mapping[JobId, float] = field(default_factory=dict)
-    """How far running jobs are, 0 to 1."""
     pids: Mapping[JobId, int] = field(default_factory=dict)
     """Of the commands that run, where there is a column for them."""
     now: float = 0.0
@@ -370,12 +366,7 @@ class RowFacts:
     @property
     def progress(self) -> float | None:
         """Of a running job only: an ended one has its end."""
-        if not isinstance(self.job.state, Active):
-            return None
-        results = self.results
-        if results is not None and results.progress is not None:
-            return min(1.0, max(0.0, results.progress))
-        return self.told.progress.get(self.job.id)
+        return progress_of(self.job, self.results)
 
     @property
     def ends(self) -> tuple[float, bool] | None:
@@ -388,16 +379,8 @@ class RowFacts:
         pace = self.told.paces.get(job.spec.group)
         if silent_since(job, self.results, pace, self.told.now) is not None:
             return None  # unknown while silent
-        by_results = job_eta(job, self.results, self.told.now, pace)
-        if by_results is not None:
-            return by_results, True
-        fraction = self.progress
-        if not fraction or (self.results is not None and self.results.progress_at is not None):
-            return None
-        elapsed = self.told.now - job.active.since
-        if elapsed < LEAST_ELAPSED or fraction < LEAST_FRACTION:
-            return None
-        return job.active.since + elapsed / fraction, True
+        eta = job_eta(job, self.results, self.told.now, pace)
+        return (eta, True) if eta is not None else None
 
     @property
     def waits(self) -> bool:

@@ -26,6 +26,7 @@ from gputui.core.amounts import (
     memory_words,
     moment,
 )
+from gputui.core.eta import progress_of
 from gputui.core.events import words
 from gputui.core.job import WORDS, Attempt, Delayed, Ended, Job, JobId, Running, Succeeded, Waiting
 from gputui.core.results import JobResults
@@ -173,10 +174,10 @@ def _under_way(subject: Subject, palette: Palette) -> Iterator[Fact]:
     """Where it is with its work."""
     job, now, text = subject.job, subject.now, palette.text
     results = subject.results
-    if job.active is not None and results is not None and results.progress is not None:
-        done = round(min(1.0, results.progress) * BAR)
+    if (progress := progress_of(job, results)) is not None:
+        done = round(progress * BAR)
         bar = [("━" * done, palette.running), ("─" * (BAR - done), palette.line)]
-        yield "progress", [*bar, (f"  {results.progress:.0%}", palette.running)]
+        yield "progress", [*bar, (f"  {progress:.0%}", palette.running)]
     if results is not None and results.note:
         yield "note", [(plain(results.note), text)]
     if subject.silent_since is not None:

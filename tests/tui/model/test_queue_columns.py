@@ -13,6 +13,7 @@ from support.queues import NOW, STATES, TEXTS, job, jobs
 
 from gputui.core.job import EngineName, Job, Placed, Running, Starting
 from gputui.core.parameter_columns import Parameters
+from gputui.core.results import JobResults
 from gputui.logs.plain import FORBIDDEN, plain
 from gputui.tui.dialogs.choosers import sort_letters
 from gputui.tui.queue.columns import ColumnLayout, Piece, TableShape, layout, width_needed
@@ -64,7 +65,7 @@ def test_every_line_is_exactly_as_wide_as_asked(data: st.DataObject) -> None:
     sort = data.draw(st.sampled_from([QUEUE_ORDER, *SORTS, PARAMETER + "lr"]))
     made, told = laid_out(width, *of)
     told.whys = {0: plain(data.draw(TEXTS))}
-    told.progress = {0: 0.61}
+    told.results = {0: JobResults(1, progress=0.61)}
     rows = [made.line(RowFacts(each, told), mark=("▌", "focus")) for each in of]
     for line in map(text, (made.header(sort, reverse=data.draw(st.booleans())), made.fold(12), *rows)):
         assert cell_len(line) == width
