@@ -44,7 +44,7 @@ from gputui.sources.source import Draft
 from gputui.tui.terminal.tty import colours, locale_is_utf8, refusal, set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
-from .command import ask_one_key, carry_out_owning
+from .command import again_in, ask_one_key, carry_out_owning
 from .output import Exit, refuse, say
 from .session_flags import app_parser, gathered
 
@@ -309,20 +309,13 @@ class Opening:
         if parting:
             say_to_terminal(f"gputui: {plain(parting)}")
             return 1
-        if root is not None and (
-            words := farewell(snapshot, way or Way.DETACH, root, keeper, here=self._is_here(root))
-        ):
-            say_to_terminal(plain(words))
+        if root is not None:
+            back, stop = again_in(root, "gputui"), again_in(root, "gputui stop")
+            if words := farewell(snapshot, way or Way.DETACH, root, keeper, back=back, stop=stop):
+                say_to_terminal(plain(words))
         for line in _summary(bridge.snapshot) if root is not None else ():
             say_to_terminal(line)
         return 0
-
-    def _is_here(self, root: str) -> bool:
-        """Bare `gputui` in this folder would find the same session."""
-        try:
-            return chosen("app") == root
-        except ClientError:
-            return False
 
 
 def _keymap(jobs: list[str]) -> dict[str, str]:

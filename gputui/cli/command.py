@@ -14,7 +14,7 @@ import msgspec
 
 from gputui.core.events import Seen
 from gputui.logs.plain import plain
-from gputui.session.client import Client, NeedsSession, chosen
+from gputui.session.client import NAMES, Client, NeedsSession, chosen
 from gputui.session.control.connection import ClientError
 from gputui.session.errors import ConfigError
 from gputui.session.messages import Outcome, PickedJob, PickJobs, ShownJob
@@ -59,21 +59,25 @@ def session(options: Options) -> Client:
 
 def again(options: Options, advice: str) -> str:
     """A command to use next, for the session and the machine that were named: `gputui resume --session runs`."""
-    return _pointed(advice, options.session)
+    return in_session(advice, options.session)
 
 
 def again_in(root: str, advice: str) -> str:
     """A command to use next, for the session in `root`: it is named unless it is found from here anyway."""
-    try:
-        here = chosen("app") == root
-    except ClientError:
-        here = False
-    return _pointed(advice, None if here else root)
+    if advice.startswith("gputui run"):
+        here = os.path.abspath(NAMES[0]) == root  # it never looks upward
+    else:
+        try:
+            here = chosen("app") == root
+        except ClientError:
+            here = False
+    return in_session(advice, None if here else root)
 
 
-def _pointed(advice: str, folder: str | None) -> str:
+def in_session(advice: str, folder: str | None) -> str:
+    """A command with the session's folder, unless that is None, and with the machine that was named."""
     if HOST:
-        advice = advice.replace("gputui ", f"gputui --host {shlex.quote(HOST)} ", 1)
+        advice = advice.replace("gputui", f"gputui --host {shlex.quote(HOST)}", 1)
     if not folder:
         return advice
     flag = "--output-dir" if advice.startswith("gputui run") else "--session"

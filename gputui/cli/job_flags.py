@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,9 +20,9 @@ def add_parser(verb: str) -> Parser:
     """The command line of `gputui add`, which `--host any` reads before it chooses a machine."""
     verb_parser = Parser(
         verb,
-        "Adds a job with this folder and this environment, and prints its id. Several words are quoted for the shell; "
-        "a single one is taken as it is. A script or standard input is one job. Without a session one is begun in "
-        "./gputui_run.",
+        "Adds a job, which will run in this folder with this environment, and prints its id. Several words are quoted "
+        "for the shell; a single word is passed to it as is. A script or standard input (-) is one job. If there is "
+        "no session, one is created in ./gputui_run.",
         usage="add [options] -- COMMAND … | add --script FILE | add -",
         examples="gputui add -- python train.py --lr 0.1\n"
         "gputui add 'python prepare.py && python train.py'\n"
@@ -29,12 +30,16 @@ def add_parser(verb: str) -> Parser:
         "gputui add - <<'END'\n"
         'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
     )
-    verb_parser.takes_command = True
-    verb_parser.add_argument("words", nargs="*", metavar="COMMAND", help="what is to run")
+    verb_parser.command_hint = _with_dashes
+    verb_parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command to run")
     add_job_flags(verb_parser)
     verb_parser.add_argument("--script", metavar="FILE", help="the command is the text of this file")
     verb_parser.add_common("no_start", "session")
     return verb_parser
+
+
+def _with_dashes(before: list[str], command: list[str]) -> str:
+    return f"if it is part of the command, write: {shlex.join(['gputui', 'add', *before, '--', *command])}"
 
 
 def add_job_flags(parser: Parser) -> None:
@@ -48,7 +53,7 @@ def _form(setting: Setting) -> dict[str, Any]:
     help_text = setting.help.replace("%", "%%")
     if setting.field == "after_any":
         read = checked(SETTINGS["after"].read)
-        return {"type": read, "metavar": "JOBS", "help": "start when these have ended, however"}
+        return {"type": read, "metavar": "JOBS", "help": "start when these have ended, whether or not they succeeded"}
     if setting.field == "variables":
         several = "a variable of this job; may be repeated"
         return {"type": checked(_variable), "action": "append", "metavar": setting.metavar, "help": several}

@@ -44,34 +44,34 @@ def out(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# ---- The words that a newcomer cannot guess, for `gputui help words` ----
+# ---- Terms, for `gputui help words` ----
 
 
 GLOSSARY = """\
-The words that gputui uses in a sense of its own:
+Terms with a meaning of their own in gputui:
 
-  session     a folder with one queue and all that its jobs wrote (gputui_run)
-  group       the jobs of one file, one sweep or one --project; crashes of one group pause that group alone
-  attempt     one run of a job; a rerun is a new attempt, and nothing of the old one is overwritten
-  lane        what runs one job at a time: a GPU, a group of GPUs, a share of the processors, a place in Slurm
+  session     a folder with one queue and everything its jobs wrote (gputui_run)
+  group       the jobs of one file, one sweep or one --project; if a group's jobs crash alike, only that group pauses
+  attempt     one run of a job; a rerun is a new attempt and overwrites nothing
+  lane        runs one job at a time: a GPU, several GPUs, a share of the CPU, or a place in Slurm
   owner       the one process that runs a session's jobs: the screen, run, or a keeper
-  keeper      waits in the background and becomes the owner when the owner goes; so nothing depends on your terminal
-  stranger    somebody else's process on a GPU, or your own that this session did not start: such a GPU is left alone
-  crash       the error with which a job failed by itself; jobs that failed with the same one crashed alike
+  keeper      waits in the background and becomes the owner when the owner ends, so your terminal does not matter
+  stranger    a process on a GPU that this session did not start, yours or somebody else's; such a GPU is not used
+  crash       the error with which a job failed; jobs that failed with the same error crashed alike
 
 What stops, and what does not:
 
-  paused      the scheduler starts nothing more; what runs goes on           pause, resume     p
-  held        one job is kept from starting; the others go on                hold, release     h
-  suspended   a running job stands still; its GPU memory stays taken         suspend, continue S
-  draining    nothing more starts, and what runs goes on to its end: in the session (drain), or on one GPU (d there)
-  requeued    a running job is ended and waits again at its place            requeue           B
-  killed      a job was ended by you and stays ended                         kill              K
+  paused      the scheduler starts no more jobs; running ones go on          pause, resume     p
+  held        this job does not start until it is released                   hold, release     h
+  suspended   a running job is stopped; it keeps its GPU memory              suspend, continue S
+  draining    no more jobs start and running ones go on to their end: in the session (drain), or on one GPU (d there)
+  requeued    a running job was ended and waits again in its old place       requeue           B
+  killed      you ended the job; it does not run again by itself             kill              K
 
 How jobs end:
 
   succeeded   exit status 0; on the screen: ok
-  failed      another exit status, or a signal (in --json: crashed); as a filter, every end below but skipped
-  timed out   its time limit ended it                lost       nobody saw how it ended; it is never rerun by itself
+  failed      another exit status, or a signal (in --json: crashed); as a filter, also all ends below except skipped
+  timed out   it reached its time limit              lost       nobody saw how it ended; never rerun by itself
   refused     it could not be started                skipped    a job that it waits for did not succeed
 """

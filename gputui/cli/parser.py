@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from collections.abc import Callable, Iterable
 from textwrap import fill, indent
 from typing import Any, NoReturn
@@ -21,25 +20,27 @@ SIGNED = re.compile(r"-\d")
 COMMON: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "session": (
         ("--session",),
-        {"metavar": "DIR", "help": "the session's folder, instead of the one found upward from here"},
+        {"metavar": "DIR", "help": "use the session in this folder, not the one found from here upward"},
     ),
-    "json": (("--json",), {"action": "store_true", "help": "for programs; its shape only ever grows"}),
-    "yes": (("-y", "--yes"), {"action": "store_true", "help": "do not ask"}),
+    "json": (("--json",), {"action": "store_true", "help": "print JSON; later versions only add to it"}),
+    "yes": (("-y", "--yes"), {"action": "store_true", "help": "do not ask for confirmation"}),
     "no_start": (
         ("--no-start",),
-        {"action": "store_true", "help": "start no keeper when nobody owns the session"},
+        {"action": "store_true", "help": "start no keeper if the session has no owner"},
     ),
     "failed": (
         ("--failed",),
         {
             "action": "store_true",
-            "help": "the jobs that the current pause names; without such a pause every job that failed",
+            "help": "the failed jobs that caused the current pause; without one, all failed jobs",
         },
     ),
-    "all_failed": (("--all-failed",), {"action": "store_true", "help": "every job that failed"}),
-    "all": (("--all",), {"action": "store_true", "help": "every job this verb applies to"}),
+    "all_failed": (("--all-failed",), {"action": "store_true", "help": "all failed jobs"}),
+    "all": (("--all",), {"action": "store_true", "help": "every job to which this applies"}),
 }
 """Flags that mean the same wherever they stand."""
+OTHER_NAMES = {"--session": "--output-dir", "--output-dir": "--session", "--chdir": "--cwd", "--workdir": "--cwd"}
+"""What a flag is called elsewhere."""
 SELECTION = ("failed", "all_failed", "all", "yes", "session")
 
 
@@ -85,8 +86,9 @@ class Parser(argparse.ArgumentParser):
             self._negative_number_matcher = SIGNED
         self.synopsis = f"gputui {usage or verb}"
         """The usage in one line; argparse sets its own `usage` while it parses."""
-        self.takes_command = False
-        """The words that are no flags are a command with flags of its own, for which `--` may be missing."""
+        self.command_hint: Callable[[list[str], list[str]], str] | None = None
+        """For a parser whose words are a command with flags of its own: how it was probably meant to be written, from
+        the words before the command and the command."""
         self.set_defaults(verb=verb)
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
@@ -181,13 +183,14 @@ class Parser(argparse.ArgumentParser):
 
     def _refuse_word(self, word: str, words: list[str]) -> NoReturn:
         """`words`: all of them, as given."""
+        start = self._first_word(words)
+        if self.command_hint is not None and any(each.partition("=")[0] == word for each in words[start:]):
+            hint = self.command_hint(words[:start], words[start:])
+            refuse(f"{self.prog.removeprefix('gputui ')} has no {word}; {hint}")
         if word[:1] != "-":
             refuse(f"unexpected word {word!r}; usage: {self.synopsis}")
-        start = self._first_word(words)
-        if self.takes_command and any(each.partition("=")[0] == word for each in words[start:]):
-            meant = shlex.join([*self.prog.split(), *words[:start], "--", *words[start:]])
-            refuse(f"{word} is no option of {self.prog}; if it belongs to the command, write -- first: {meant}")
-        near = nearest(word, self._offered(word))
+        offered = self._offered(word)
+        near = OTHER_NAMES[word] if OTHER_NAMES.get(word) in offered else nearest(word, offered)
         hint = f"; did you mean {near}?" if near else ""
         refuse(f"{self.prog.removeprefix('gputui ')} has no {word}{hint} ({self._see()})")
 
@@ -201,7 +204,10 @@ class Parser(argparse.ArgumentParser):
         return index
 
     def _missing(self) -> str:
-        return f"something is missing; usage: {self.synopsis}"
+        needed = [
+            str(action.metavar or action.dest) for action in self._get_positional_actions() if action.nargs is None
+        ]
+        return f"{' and '.join(needed) or 'something'} is missing; usage: {self.synopsis}"
 
     def _see(self) -> str:
         return f"see {self.prog} --help"

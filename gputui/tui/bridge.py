@@ -492,9 +492,8 @@ class Way(StrEnum):
     STOP = "stop"
 
 
-def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, here: bool) -> str:
-    """`here`: bare `gputui` finds this session where the user stands."""
-    back = "gputui" if here else f"gputui --session {root}"
+def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, back: str, stop: str) -> str:
+    """What the shell shows afterwards; `back`, `stop`: the commands that open this session again, and that end it."""
     if way is Way.STOP:
         return _stopped(snapshot, root, back)
     counts = f"{snapshot.running:,} running, {snapshot.not_begun:,} waiting"
@@ -504,7 +503,6 @@ def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, her
     if not goes_on(snapshot):
         return _quiet(snapshot, back)
     who = f"keeper {keeper} schedules on" if keeper is not None else "nobody schedules on (--no-keeper)"
-    stop = "gputui stop" + ("" if here else f" --session {root}")
     return f"Detached. {counts}; {who}. Back: {back} · Stop: {stop}"
 
 

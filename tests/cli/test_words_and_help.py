@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from support.calling import Gputui
@@ -99,7 +100,7 @@ def test_a_word_that_is_no_verb_and_no_file_is_named_with_or_without_a_terminal(
         [*GPUTUI, "wrongword"], stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True
     )
     assert done.returncode == 2
-    assert "no verb and no file 'wrongword'" in said(done)
+    assert "'wrongword' is neither a command nor a file" in said(done)
     assert "terminal" not in done.stderr
 
 
@@ -179,12 +180,26 @@ def test_every_verb_that_may_ask_takes_yes(verb: str) -> None:
 def test_a_flag_of_the_command_without_the_dashes_before_it_is_told_where_they_go(words: list[str], meant: str) -> None:
     with pytest.raises(Exit) as wrong:
         parser_of("add").parse_args(words)
-    assert str(wrong.value).endswith(f"if it belongs to the command, write -- first: {meant}")
+    assert str(wrong.value).endswith(f"if it is part of the command, write: {meant}")
 
 
 def test_a_slip_in_a_flag_before_the_command_still_names_the_nearest() -> None:
     with pytest.raises(Exit, match=r"add has no --gpsu; did you mean --gpus\?"):
         parser_of("add").parse_args(["--gpsu", "2", "python", "train.py"])
+
+
+def test_a_sweep_of_several_words_is_told_to_quote_its_pattern(gputui: Gputui) -> None:
+    for words in (["python", "train.py"], ["python", "train.py", "--lr", "{lr}"]):
+        told = gputui("sweep", *words, "-p", "lr", "1", "2")
+        assert told.err.endswith(f"write the pattern in quotes: gputui sweep '{' '.join(words)}' …\n")
+
+
+def test_what_is_missing_is_named_and_a_file_with_a_slip(gputui: Gputui) -> None:
+    assert gputui("show").err == "gputui: JOB is missing; usage: gputui show JOB [--json] [--env]\n"
+    assert gputui("priority").err == "gputui: N|+N|-N is missing; usage: gputui priority N|+N|-N JOBS …\n"
+    Path("jobs.txt").touch()
+    assert gputui("jobs.tx").err == "gputui: 'jobs.tx' is neither a command nor a file: did you mean gputui jobs.txt?\n"
+    assert "did you mean --output-dir?" in gputui("run", "--session", "x").err
 
 
 def test_remove_is_rm_and_the_words_of_other_tools_name_ours(gputui: Gputui) -> None:

@@ -338,3 +338,4 @@ def test_what_another_machine_says_names_it_and_a_missing_file_its_folder(lab: L
     assert done.stderr.splitlines()[-1] == f"gputui on lab1: jobs.txt: there is no such file in {home}; check its name"
     gputui(lab, "--host", "lab1", "run", "--gpus", "cpu:1", "--no-keeper", "-", given="env\n")
     assert "GPUTUI_HOST" not in (home / "gputui_run" / "job_0" / "job_0.OUT").read_text()
+    assert "gputui --host lab1 resume goes on" in gputui(lab, "pause", "--host", "lab1").stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import time
@@ -12,7 +11,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
-from gputui.cli.command import TERMINAL, ask_one_key
+from gputui.cli.command import TERMINAL, ask_one_key, in_session
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Kill, Mode, Pause, PauseKind, Requeue, UserCommand
 from gputui.core.job import Stopping
@@ -165,11 +164,9 @@ class Behind:
         self._goes_on = goes_on
         self._keeper = keeper
         self._others = others
-        elsewhere = folder != "gputui_run"
-        self._again = f"gputui run --output-dir {shlex.quote(folder)}" if elsewhere else "gputui run"
-        session = f" --session {shlex.quote(folder)}" if elsewhere else ""
-        self._ls = f"gputui ls{session}"
-        self._back = f"Back: gputui{session} · Stop: gputui stop{session}"
+        elsewhere = folder if folder != "gputui_run" else None
+        self._again, self._ls = in_session("gputui run", elsewhere), in_session("gputui ls", elsewhere)
+        self._back = f"Back: {in_session('gputui', elsewhere)} · Stop: {in_session('gputui stop', elsewhere)}"
 
     def told(self, way: WayToLeave | None) -> str | None:
         snapshot = self._snapshot

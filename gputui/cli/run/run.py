@@ -10,35 +10,41 @@ from gputui.cli.session_flags import add_session_flags, gathered
 
 EXAMPLES = """\
 examples:
-  gputui run --gpus 0,1 jobs.txt            one command per line; run it again to go on where it stopped
+  gputui run --gpus 0,1 jobs.txt            one command per line; run it again to continue
   gputui run --gpus 0,0,1 jobs.txt          two jobs at a time on GPU 0, one on GPU 1
   gputui run --gpus [0,1],[2,3] jobs.txt    each job gets a pair
   gputui run --gpus cpu:4 < jobs.txt        four at a time without a GPU
   tail -f queue | gputui run --gpus 0 1     commands as they come
-  gputui run --follow queue                 the same, remembered: who runs it next goes on where it was left
-  gputui run --job_yielder gen.py           jobs that gen.py's yielder() gives, asked for as they are needed
+  gputui run --follow queue                 the same from a file; the next run continues where this one stopped
+  gputui run --job_yielder gen.py           jobs from yielder() in gen.py, taken as they are needed
 
-When jobs crash alike they are run one at a time until one succeeds, so every line is run; with --pause-after N the run
-ends there instead, and with --probe 5m it waits before each.
-Loading a file again keeps what is done and reruns what failed. Exit status: 0 all succeeded, 1 some did not,
-2 wrong usage, 130 and 143 interrupted.
+When jobs crash alike, the rest run one at a time until one succeeds, so every line is run. With --pause-after N the
+run ends there instead; with --probe 5m it waits before each try.
+Loading a file again keeps what succeeded and reruns what failed. Exit status: 0 all succeeded, 1 some did not,
+2 wrong usage, 130 or 143 interrupted.
 """
 
 
 def parser(verb: str) -> Parser:
-    verb_parser = Parser(verb, "Run jobs without a screen.", epilog=EXAMPLES, allow_abbrev=True)
+    verb_parser = Parser(
+        verb, "Runs jobs without a screen.", usage="run [options] [JOBS …]", epilog=EXAMPLES, allow_abbrev=True
+    )
     add_session_flags(verb_parser)
     verb_parser.add_argument("--task-bundle", help=argparse.SUPPRESS)
     verb_parser.add_argument(
         "--tally", help=argparse.SUPPRESS
     )  # where the numbers of failed and unrun jobs are written
-    verb_parser.add_argument("--fail-fast", action="store_true", help="end at the first crash; as --pause-after 1")
-    verb_parser.add_argument("--rerun-lost", action="store_true", help="also rerun jobs whose end nobody saw")
-    verb_parser.add_argument("--wait-when-paused", action="store_true", help="stay when the scheduler pauses")
     verb_parser.add_argument(
-        "--stream", action="store_true", help="copy the jobs' output, each line with the job's number"
+        "--fail-fast", action="store_true", help="end at the first crash (same as --pause-after 1)"
     )
-    verb_parser.add_argument("-v", "--verbose", action="store_true", help="a line per event, also on a terminal")
+    verb_parser.add_argument("--rerun-lost", action="store_true", help="also rerun lost jobs")
+    verb_parser.add_argument(
+        "--wait-when-paused", action="store_true", help="keep running while the scheduler is paused"
+    )
+    verb_parser.add_argument(
+        "--stream", action="store_true", help="print the jobs' output, each line after the job's number"
+    )
+    verb_parser.add_argument("-v", "--verbose", action="store_true", help="print a line per event, also on a terminal")
     return verb_parser
 
 

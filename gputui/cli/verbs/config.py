@@ -14,8 +14,8 @@ COLUMNS = (Column("key"), Column("value", least=12), Column("from", least=12), C
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Shows every setting and where it was said: a GPUTUI_ variable, gputui.toml beside the job file (or here), or "
-        'your own config.toml, whose [host."NAME"] parts count on that machine. Flags stand above all of them.',
+        "Shows every setting and where it comes from: a GPUTUI_ variable, gputui.toml beside the job file (or here), "
+        'or your own config.toml, whose [host."NAME"] parts apply on that machine. Flags override all of them.',
         usage="config [JOBS …] [--json] | config --schema",
         examples="gputui config\ngputui config experiments/jobs.txt\nGPUTUI_PAUSE_AFTER=1 gputui config",
     )

@@ -19,7 +19,7 @@ from .show import show
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Opens a waiting job's settings in $VISUAL or $EDITOR. What is wrong is said, and the text is kept.",
+        "Opens a waiting job's settings in $VISUAL or $EDITOR. If they are wrong, gputui says why and keeps the text.",
         usage="edit JOB",
         examples="gputui edit 12\nEDITOR=nano gputui edit baseline",
     )

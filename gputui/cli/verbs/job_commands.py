@@ -28,46 +28,46 @@ GIVES_WORK = ("rerun", "release")
 HELP = {
     "hold": (
         "hold JOBS … [--all]",
-        "Keeps waiting jobs from starting until they are released. --all: every job that waits.",
+        "Keeps waiting jobs from starting until they are released. --all: all waiting jobs.",
         "gputui hold 12\ngputui hold 3-9 baseline\ngputui hold --all -y",
     ),
     "release": (
         "release JOBS … [--all]",
-        "Lets held jobs start again. --all: every held job.",
+        "Lets held jobs start. --all: all held jobs.",
         "gputui release 12\ngputui release --all -y",
     ),
     "suspend": (
         "suspend JOBS … [--all]",
-        "Stops running jobs where they are (SIGSTOP). Their GPU memory stays taken. --all: every running job.",
+        "Stops running jobs where they are (SIGSTOP); they keep their GPU memory. --all: all running jobs.",
         "gputui suspend 12\ngputui continue 12",
     ),
     "continue": (
         "continue JOBS … [--all]",
-        "Lets suspended jobs go on. --all: every suspended job.",
+        "Lets suspended jobs run on. --all: all suspended jobs.",
         "gputui continue 12\ngputui continue --all -y",
     ),
     "kill": (
         "kill JOBS … [--now] [--all]",
-        "Ends jobs: SIGTERM to the whole tree, grace, then SIGKILL. A waiting job will not start any more. "
-        "--all: every job that runs; the queue stays.",
+        "Ends jobs: SIGTERM to the whole process tree and, after the grace period, SIGKILL. A waiting job will not "
+        "start any more. --all: all running jobs; the queue stays.",
         "gputui kill 12\ngputui kill 12 --now\ngputui kill --all -y",
     ),
     "requeue": (
         "requeue JOBS … [--all]",
-        "Ends running jobs with grace and lets them wait again at their place, with the same checkpoint "
-        "folder. --all: every job that runs.",
+        "Ends running jobs gracefully and puts them back where they were in the queue, with the same checkpoint "
+        "folder. --all: all running jobs.",
         "gputui requeue 12\ngputui requeue --all -y",
     ),
     "rerun": (
         "rerun JOBS … | --failed | --all-failed [--all-at-once]",
-        "Runs ended jobs again, each as a new attempt with the environment of this shell. Of several that failed one "
-        "is tried first; the others start when it succeeds or lives three times as long as they did, a minute at least"
-        ". While one is tried already they start after it. --all: every ended job.",
+        "Runs ended jobs again, each as a new attempt with the environment of this shell. Of several failed jobs one "
+        "is tried first; the others start when it succeeds, or has run three times as long as they did and at least a "
+        "minute. If a job is being tried already, they start after it. --all: all ended jobs.",
         "gputui rerun 12\ngputui rerun --failed\ngputui rerun --all-failed --all-at-once -y",
     ),
     "rm": (
         "rm JOBS … | --succeeded",
-        "Takes jobs off the list; their files stay. --all: every ended job.",
+        "Takes jobs off the list; their files stay. --all: all ended jobs.",
         "gputui rm 12\ngputui rm --succeeded -y",
     ),
 }
@@ -101,11 +101,11 @@ def parser(verb: str) -> Parser:
     verb_parser = Parser(verb, summary, usage=usage, examples=examples)
     verb_parser.add_jobs()
     if verb == "kill":
-        verb_parser.switch("--now", help="without grace: SIGKILL at once")
+        verb_parser.switch("--now", help="SIGKILL at once, without a grace period")
     if verb == "rerun":
-        verb_parser.switch("--all-at-once", help="try none first; resumes, too")
+        verb_parser.switch("--all-at-once", help="try none first; also resumes the scheduler")
     if verb == "rm":
-        verb_parser.switch("--succeeded", help="every job that succeeded")
+        verb_parser.switch("--succeeded", help="all jobs that succeeded")
     verb_parser.add_common(*SELECTION)
     if verb in GIVES_WORK:
         verb_parser.add_common("no_start")

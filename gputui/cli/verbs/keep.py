@@ -25,23 +25,29 @@ from gputui.session.session_dir import Ground, Journal, Paths
 
 EXAMPLES = """\
 examples:
-  gputui keep                 schedule on in the background, until nothing is left to do
+  gputui keep                 run the jobs in the background until nothing is left to do
   gputui keep --foreground    the same, in this terminal or as a service
-  gputui keep --install       a service of systemd keeps the session, also after a logout and a reboot
+  gputui keep --install       write a systemd service, so that jobs go on after a logout and a reboot
 """
 
 
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
-        verb, "Own a session without a screen.", usage="keep [options] [SESSION]", epilog=EXAMPLES, allow_abbrev=True
+        verb,
+        "Runs a session's jobs without a screen.",
+        usage="keep [options] [SESSION]",
+        epilog=EXAMPLES,
+        allow_abbrev=True,
     )
-    verb_parser.add_argument("root", nargs="?", metavar="SESSION", default="gputui_run", help="the session's folder")
+    verb_parser.add_argument(
+        "root", nargs="?", metavar="SESSION", default="gputui_run", help="the session's folder (default: gputui_run)"
+    )
     verb_parser.switch("--foreground", help="stay in the foreground")
-    verb_parser.switch("--install", help="write a service for systemd that keeps the session, and say how to begin it")
-    verb_parser.switch("--wait", help="sleep until the session's owner is gone")
+    verb_parser.switch("--install", help="write a systemd service for the session, and print how to start it")
+    verb_parser.switch("--wait", help="wait until the session's owner ends, then take over")
     verb_parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
     verb_parser.add_argument("--folder", type=FolderId.parse, help=argparse.SUPPRESS)
-    verb_parser.switch("--start", help="go at once if the session has an owner")
+    verb_parser.switch("--start", help="leave at once if the session has an owner")
     return verb_parser
 
 

@@ -22,13 +22,13 @@ LOOK_EVERY = 0.2
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Prints what a job wrote. On a terminal, what could act on it is left out; elsewhere every byte is kept.",
+        "Prints what a job wrote. On a terminal, control sequences are left out; in a pipe every byte is kept.",
         usage="logs JOB [-f] [--err] [-n N] [--attempt A]",
         examples="gputui logs 12\ngputui logs 12 -f -n 20\ngputui logs baseline --err | less\n"
         "gputui logs 12 --attempt 1",
     )
     verb_parser.add_job()
-    verb_parser.switch("-f", "--follow", help="go on until the job has ended for good, through its retries")
+    verb_parser.switch("-f", "--follow", help="keep printing until the job has ended, including its retries")
     verb_parser.switch("--err", help="standard error instead of standard output")
     verb_parser.add_argument("-n", "--lines", type=whole, metavar="N", help="only the last N lines")
     verb_parser.add_argument("--attempt", type=whole, metavar="A", help="an earlier attempt")

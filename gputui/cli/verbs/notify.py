@@ -26,7 +26,7 @@ def parser(verb: str) -> Parser:
         examples="gputui notify 12\ngputui notify 12 --off\ngputui notify --test",
     )
     verb_parser.add_jobs()
-    verb_parser.switch("--off", help="no longer of these")
+    verb_parser.switch("--off", help="do not notify about these any more")
     verb_parser.switch("--test", help="ring, notify and run the command now")
     verb_parser.add_common(*SELECTION)
     return verb_parser

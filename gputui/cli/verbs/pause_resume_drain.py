@@ -20,15 +20,15 @@ FIRST_NAP, LONGEST_NAP = 0.05, 0.5
 GONE_NAP = 2.0
 """Between looks at a session that nobody owns: each look takes its lock for a moment."""
 HELP = {
-    "pause": ("pause", "Starts no more jobs; those that run go on.", "gputui pause\ngputui resume"),
+    "pause": ("pause", "Starts no more jobs; running jobs go on.", "gputui pause\ngputui resume"),
     "resume": (
         "resume",
-        "Lets the scheduler start jobs again, whatever paused it; starts a keeper when nobody owns the session.",
+        "Lets the scheduler start jobs again, whatever paused it. Starts a keeper if the session has no owner.",
         "gputui resume\ngputui rerun --failed --all-at-once",
     ),
     "drain": (
         "drain [--no-wait]",
-        "Starts nothing more, and waits until the jobs that run have ended.",
+        "Starts no more jobs, and waits until the running ones have ended.",
         "gputui drain\ngputui drain --no-wait",
     ),
 }
@@ -39,7 +39,7 @@ def parser(verb: str) -> Parser:
     usage, summary, examples = HELP[verb]
     verb_parser = Parser(verb, summary, usage=usage, examples=examples)
     if verb == "drain":
-        verb_parser.switch("--no-wait", help="come back at once")
+        verb_parser.switch("--no-wait", help="do not wait for them")
     if verb == "resume":
         verb_parser.add_common("no_start")
     verb_parser.add_common("session")

@@ -19,7 +19,7 @@ def parser(verb: str) -> Parser:
 def _priority_parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Sets the priority of jobs (0 to 99, higher first, 30 unless said), or changes it. --all: all that wait.",
+        "Sets the priority of jobs (0 to 99, higher first, default 30), or changes it. --all: all waiting jobs.",
         usage="priority N|+N|-N JOBS …",
         examples="gputui priority 50 12\ngputui priority +5 3-9\ngputui priority -5 baseline",
         signed=True,

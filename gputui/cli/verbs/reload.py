@@ -19,9 +19,9 @@ SHOWN = 20
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Reads the files that the session was loaded from again and shows what is new, changed, gone and done. Jobs "
-        "are known by their command, not by their line. What you agree to is applied: new jobs are added, changed "
-        "ones that wait are updated, gone ones that wait are removed. Nothing is rerun.",
+        "Reads the session's job files again and shows which jobs are new, changed, gone and done. Jobs are identified "
+        "by their command, not by their line. If you agree, new jobs are added, and waiting ones are updated if they "
+        "changed and removed if they are gone. Nothing is rerun.",
         usage="reload [-y] [--keep-gone] [--json] | reload --list | reload --forget FILE …",
         examples="gputui reload\ngputui reload -y --keep-gone\ngputui reload --list\ngputui reload --forget gpu.queue",
     )

@@ -14,7 +14,7 @@ from gputui.cli.parser import Options, Parser
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Writes one page of HTML, without a network: summary, jobs to sort and filter, curves, timeline, failures.",
+        "Writes one HTML page that needs no network: summary, a table to sort and filter, curves, timeline, failures.",
         usage="report [-o PAGE.html] [--metric NAME]",
         examples="gputui report\ngputui report -o sweep.html --metric 'val_acc max'",
     )

@@ -26,7 +26,7 @@ COLUMNS = (
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Lists your sessions. Those that nobody owns are not opened: they are told as they were left.",
+        "Lists your sessions. Those without an owner are not opened, but shown as they were left.",
         usage="sessions [--json]",
         examples="gputui sessions\ngputui ls --session DIR",
     )

@@ -28,12 +28,12 @@ UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Tells all about one job: its settings, why it waits, its attempts, its files and its story.",
+        "Shows one job: its settings, why it waits, its attempts, its files and its story.",
         usage="show JOB [--json] [--env]",
         examples="gputui show 12\ngputui show baseline --json\ngputui show 12 --env",
     )
     verb_parser.add_job()
-    verb_parser.switch("--env", help="also the environment it was added with")
+    verb_parser.switch("--env", help="also show the environment it was added with")
     verb_parser.add_common("json", "session")
     return verb_parser
 

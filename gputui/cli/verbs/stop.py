@@ -49,8 +49,8 @@ class OutOfReach(Exception):
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Ends all running jobs with grace and requeues them, ends the owner, be it a screen, a run or "
-        "a keeper, and verifies that nothing is left.",
+        "Ends all running jobs gracefully and requeues them, ends the session's owner (screen, run or keeper) and its "
+        "keeper, and verifies that nothing is left running. The queue stays; gputui resume goes on with it.",
         usage="stop",
         examples="gputui stop\ngputui resume",
     )

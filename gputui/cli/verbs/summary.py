@@ -21,7 +21,7 @@ from .results import shaped_row
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Tells what came of the session: counts, times, the best jobs, what each parameter did, failures by kind.",
+        "Sums up the session: counts, times, the best jobs, what each parameter did, failures by kind.",
         usage="summary [--metric NAME] [--json]",
         examples="gputui summary\ngputui summary --metric 'val_acc max'",
     )

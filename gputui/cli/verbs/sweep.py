@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 from msgspec.structs import replace
@@ -46,6 +47,7 @@ def parser(verb: str) -> Parser:
         "gputui sweep 'python eval.py --seed {seed}' -r seed 0..9 --sampling-mode grid --add\n"
         "gputui sweep 'train {lr} {bs}' --n-samples 5 --seed 1 -p lr 1 2 3 -p bs a b c",
     )
+    verb_parser.command_hint = _in_quotes
     verb_parser.add_argument(
         "pattern", nargs="?", metavar="PATTERN", help="the command, with a {name} for each parameter"
     )
@@ -57,14 +59,20 @@ def parser(verb: str) -> Parser:
         "-r", "--range", metavar="NAME RANGE …", help="0..9 · 0..100..10 · lin:0:1:5 · log:1e-5:1e-1:5"
     )
     verb_parser.add_argument(
-        "--sampling-mode", choices=MODES, metavar="MODE", help="shuffled_grid (as it is) or grid, in order"
+        "--sampling-mode", choices=MODES, metavar="MODE", help="shuffled_grid (default) or grid, in order"
     )
-    verb_parser.add_argument("--n-samples", type=checked(_whole), metavar="N", help="only so many of them")
-    verb_parser.add_argument("--seed", type=checked(_seed), metavar="S", help="the same order again")
+    verb_parser.add_argument("--n-samples", type=checked(_whole), metavar="N", help="only N of them, chosen at random")
+    verb_parser.add_argument(
+        "--seed", type=checked(_seed), metavar="S", help="makes the order, and the choice of samples, repeatable"
+    )
     verb_parser.switch("--add", help="add the jobs instead of printing them; prints their ids")
     add_job_flags(verb_parser)
     verb_parser.add_common("no_start", "session")
     return verb_parser
+
+
+def _in_quotes(_: list[str], pattern: list[str]) -> str:
+    return f"write the pattern in quotes: gputui sweep {shlex.quote(' '.join(pattern))} …"
 
 
 def main(verb: str, words: list[str]) -> int:

@@ -20,13 +20,13 @@ from .pause_resume_drain import FIRST_NAP, GONE_NAP, LONGEST_NAP, DrainProgress
 def parser(verb: str) -> Parser:
     verb_parser = Parser(
         verb,
-        "Waits until the jobs have ended, without any named: all jobs of the session. Exit status: 0 all succeeded, "
-        "1 some did not.",
+        "Waits until these jobs have ended, or all jobs of the session if none is named. Exit status: 0 all "
+        "succeeded, 1 some did not.",
         usage="wait [JOBS …] [--any]",
         examples="gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9",
     )
     verb_parser.add_jobs()
-    verb_parser.switch("--any", help="until one of them has ended; the status is that one's")
+    verb_parser.switch("--any", help="return when the first of them has ended, with its status")
     verb_parser.add_common("session")
     return verb_parser
 
