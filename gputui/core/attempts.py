@@ -100,6 +100,8 @@ def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> li
         purpose = None
     if purpose is not None:
         _ended_as_asked(scheduler, job, purpose, event, now)
+    elif isinstance(event.outcome, NeverRan) and isinstance(state, Starting) and state.hold:
+        scheduler.change(job, now, "held by the user", keep=True, state=Held())
     elif isinstance(event.outcome, NeverRan):
         commands.settle(scheduler, job, now, "its attempt was revoked before it ran")
     elif isinstance(event.outcome, NoRoom):

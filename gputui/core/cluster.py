@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .amounts import counted
-from .events import Instruction, Mode, Refusal, Submitted, Withdraw
+from .events import Instruction, Mode, Refusal, Remark, Submitted, Withdraw
 from .job import EngineName, Job, Request, Starting, Stopping
 from .lanes import Board, DeviceKind, Lane, engine_of
 
@@ -65,6 +65,14 @@ def submitted(scheduler: Scheduler, job: Job, event: Submitted, now: float) -> l
     return [] if isinstance(job.state, Stopping) else withdrawals(scheduler, (job,))
 
 
+def remarked(scheduler: Scheduler, job: Job, event: Remark, now: float) -> list[Instruction]:
+    """Nothing that is stored changes."""
+    if scheduler.remarks.get(job.id, "") != event.text:
+        scheduler.remarks[job.id] = event.text
+        scheduler.book.changed.add(job.id)
+    return []
+
+
 def withdrawals(scheduler: Scheduler, jobs: Iterable[Job] | None = None) -> list[Instruction]:
     """Of what waits in the cluster although nothing is to start now: it is the user's again, to be moved or changed."""
     if jobs is None:
@@ -73,7 +81,9 @@ def withdrawals(scheduler: Scheduler, jobs: Iterable[Job] | None = None) -> list
 
 
 def _may_begin(scheduler: Scheduler, job: Job) -> bool:
-    """The one job that the breaker tries may."""
+    """Not while nothing is to start, but for the one job that the breaker tries; nor one that is to be held."""
+    if isinstance(job.state, Starting) and job.state.hold:
+        return False
     breaker = scheduler.breaker
     crashes = breaker.over(job.spec.group) is not None and breaker.trying(job.id) is None
     return scheduler.wanted_mode is Mode.RUNNING and not crashes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from . import breaker_rules
-from .cluster import check_request
+from .cluster import check_request, withdrawals
 from .events import (
     LEFT_ON_PURPOSE,
     AddJobs,
@@ -125,6 +125,16 @@ def _check_priority(priority: int) -> None:
 def hold(scheduler: Scheduler, job: Job, event: Hold, now: float) -> list[Instruction]:
     scheduler.change(job, now, "held by the user", keep=True, state=Held())
     return []
+
+
+def hold_submitted(scheduler: Scheduler, job: Job, event: Hold, now: float) -> list[Instruction]:
+    """It is taken back from the cluster's queue first; one that begins meanwhile runs on."""
+    assert isinstance(job.state, Starting)
+    if not job.submitted:
+        raise Refusal(f"#{job.id} is starting: only a waiting job can be held; suspend or requeue it when it runs")
+    text = "to be held by the user: taken back from Slurm's queue"
+    held = scheduler.change(job, now, text, keep=True, state=replace(job.state, hold=True))
+    return withdrawals(scheduler, (held,))
 
 
 def release(scheduler: Scheduler, job: Job, event: Release, now: float) -> list[Instruction]:

@@ -242,6 +242,12 @@ class Submitted(EngineReport, frozen=True):
     slurm_job: int | None = None
 
 
+class Remark(EngineReport, frozen=True):
+    """What is odd about an attempt that has begun, as far as its engine knows; empty: nothing any more."""
+
+    text: str
+
+
 class Spawned(EngineReport, frozen=True):
     pid: int | None
     """None: it runs where this machine's pids mean nothing."""
@@ -314,7 +320,7 @@ class ClockStepped(Struct, frozen=True):
 
 
 Event = (
-    UserCommand | Submitted | Spawned | AttemptEnded | Silence | EngineTrouble | NodesSeen | DevicesSeen
+    UserCommand | Submitted | Remark | Spawned | AttemptEnded | Silence | EngineTrouble | NodesSeen | DevicesSeen
     | ClockStepped | Tick
 )  # fmt: skip
 

@@ -257,8 +257,10 @@ class Active(Struct, frozen=True):
     placed: Placed
 
 
-class Starting(Active, frozen=True, tag="starting"):
+class Starting(Active, frozen=True, tag="starting", omit_defaults=True):
     name = StateName.STARTING
+    hold: bool = False
+    """It waits in a cluster's queue, and is to be held here once it is taken back from there."""
 
 
 class Running(Active, frozen=True, tag="running"):

@@ -152,6 +152,7 @@ class Scheduler:
         self.unavailable = ""
         """What keeps the engine from starting anything, in words; not kept either, as all that a cluster tells."""
         self.submitted: dict[JobId, Submitted] = {}
+        self.remarks: dict[JobId, str] = {}
         """What waits in a cluster's own queue, and for what."""
         self.durations = eta.Durations()
         self.recent: deque[Moment] = deque(maxlen=1000)
@@ -306,6 +307,7 @@ class Scheduler:
         assert job.active is not None
         self.board.release(job.active.lanes)
         self.submitted.pop(job.id, None)
+        self.remarks.pop(job.id, None)
         self.cpu_jobs_running -= not job.active.lanes
 
     def delay(self, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:

@@ -25,6 +25,7 @@ from .events import (
     Notify,
     Refusal,
     Release,
+    Remark,
     Remove,
     Requeue,
     Rerun,
@@ -94,6 +95,7 @@ ENDS = (Succeeded, Failed, Crashed, Killed, TimedOut, Lost, Refused, Skipped)
 
 TRANSITIONS: dict[tuple[type, type], Handler] = {
     **{(state, Hold): commands.hold for state in (Queued, Blocked, Delayed)},
+    (Starting, Hold): commands.hold_submitted,
     (Held, Release): commands.release,
     **{(state, Kill): commands.kill_waiting for state in WAITING},
     **{(state, Kill): commands.kill_active for state in (Starting, Running, Suspended)},
@@ -110,6 +112,7 @@ TRANSITIONS: dict[tuple[type, type], Handler] = {
     **{(state, Remove): commands.remove_ended for state in ENDS},
     **{(state, Submitted): cluster.submitted for state in (Starting, Stopping)},
     **{(state, Submitted): attempts.late for state in (Running, Suspended)},
+    **{(state, Remark): cluster.remarked for state in ACTIVE},
     (Starting, Spawned): attempts.spawned,
     **{(state, Spawned): attempts.seen_alive for state in (Running, Suspended, Stopping)},
     **{(state, AttemptEnded): attempts.ended for state in ACTIVE},

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gputui.core.events import AttemptEnded, EngineTrouble, NodesSeen, Spawned, Submitted
+from gputui.core.events import AttemptEnded, EngineTrouble, NodesSeen, Remark, Spawned, Submitted
 from gputui.core.job import EngineName, JobId, Purpose
 from gputui.process.watch import EventLoop
 
-Report = Submitted | Spawned | AttemptEnded | EngineTrouble | NodesSeen
+Report = Submitted | Remark | Spawned | AttemptEnded | EngineTrouble | NodesSeen
 
 
 class Abilities(Struct, frozen=True, kw_only=True):

@@ -13,10 +13,12 @@ from gputui.core.events import (
     Drain,
     EngineTrouble,
     Exited,
+    Hold,
     NeverRan,
     NodesSeen,
     Pause,
     Refusal,
+    Release,
     Resume,
     SetLanes,
     Spawned,
@@ -24,7 +26,7 @@ from gputui.core.events import (
     Submitted,
     Withdraw,
 )
-from gputui.core.job import EngineName, JobSpec, Request, Starting
+from gputui.core.job import EngineName, Held, JobSpec, Request, Running, Starting
 from gputui.core.lanes import DeviceKind, Lane, NodeSize
 from gputui.core.scheduler import Scheduler
 from gputui.views.idle_time import expected, gaps
@@ -113,8 +115,10 @@ def test_a_submitted_job_says_what_it_waits_for_and_nothing_is_stored_of_it() ->
     scheduler.handle(AddJobs((spec(),)), 0.0)
     starts(scheduler)
     scheduler.book.unsaved.clear()
-    scheduler.handle(Submitted(job=0, attempt=1, why="no GPU of gpu is free (Resources)", slurm_job=5), 2.0)
-    assert why(scheduler, scheduler.book[0], 3.0) == "no GPU of gpu is free (Resources)"
+    scheduler.handle(
+        Submitted(job=0, attempt=1, why="not enough free GPUs, CPUs or memory in gpu (Resources)", slurm_job=5), 2.0
+    )
+    assert why(scheduler, scheduler.book[0], 3.0) == "not enough free GPUs, CPUs or memory in gpu (Resources)"
     assert not scheduler.book.unsaved
     assert 0 in scheduler.snapshot().changed
 
@@ -169,7 +173,7 @@ def test_what_only_waits_in_slurm_is_not_running_and_what_ran_is_told_by_its_gpu
     scheduler = cluster(lanes=4)
     scheduler.handle(AddJobs((spec(),) * 4), 0.0)
     assert starts(scheduler) == [0, 1, 2, 3]
-    reason = "all GPUs of gpu are busy (Resources)"
+    reason = "not enough free GPUs, CPUs or memory in gpu (Resources)"
     for job in range(4):
         scheduler.handle(Submitted(job=job, attempt=1, why=reason), 1.0)
     only_submitted = scheduler.snapshot()
@@ -193,3 +197,30 @@ def test_what_only_waits_in_slurm_is_not_running_and_what_ran_is_told_by_its_gpu
     assert [gap for place in shown for gap in gaps(timeline, place, (), 0.0, 200.0, **window)] == []
     assert expected(timeline, snapshot, 200.0, 400.0, {}) == {}
     assert [device.device for device in summarize(snapshot, 80.0).devices] == ["n2:1", "n10:0"]
+
+
+def test_a_job_that_waits_in_slurm_is_taken_back_and_held_unless_it_has_begun() -> None:
+    scheduler = cluster(lanes=2)
+    scheduler.handle(AddJobs((spec(),) * 2), 0.0)
+    assert starts(scheduler) == [0, 1]
+    for job in (0, 1):
+        assert scheduler.handle(Hold(job=job), 1.0) == [Withdraw(job, 1)]
+    assert scheduler.handle(Submitted(job=0, attempt=1, why=""), 2.0) == [Withdraw(0, 1)], (
+        "as a next owner learns of it"
+    )
+    scheduler.handle(AttemptEnded(job=0, attempt=1, outcome=NeverRan(), at=3.0), 3.0)
+    assert scheduler.book[0].state == Held()
+    scheduler.handle(Spawned(job=1, attempt=1, pid=None), 3.0)
+    assert isinstance(scheduler.book[1].state, Running), "lower case never touches running work"
+    assert starts(scheduler) == []
+    scheduler.handle(Release(job=0), 4.0)
+    assert starts(scheduler) == [0]
+
+
+def test_a_job_that_starts_on_this_machine_cannot_be_held() -> None:
+    scheduler = Scheduler()
+    scheduler.handle(SetLanes((Lane(0, ("0",)),)), 0.0)
+    scheduler.handle(AddJobs((spec(),)), 0.0)
+    assert starts(scheduler) == [0]
+    with pytest.raises(Refusal, match="#0 is starting: only a waiting job can be held"):
+        scheduler.handle(Hold(job=0), 1.0)

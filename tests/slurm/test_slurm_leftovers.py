@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -14,9 +15,12 @@ from support.homes import Home
 from support.sessions import GPUTUI
 from support.slurm_cluster import Cluster
 from support.slurm_machine import SlurmMachine
+from support.stage import staged
 from support.waiting import until
 
 from gputui.core.events import Exited, NeverRan, Submitted
+from gputui.core.job import StateName
+from gputui.core.lanes import DeviceKind, Lane
 from gputui.engines.claims import MARK
 from gputui.engines.slurm import watch
 
@@ -75,6 +79,36 @@ def test_pause_counts_what_has_begun_and_takes_the_rest_back(pending: Home, full
     done = told(pending, "pause")
     assert "paused: nothing runs, 1 job waits" in done.stdout + done.stderr
     until(lambda: ours(full) == [], "Slurm's queue is empty")
+
+
+SLURM_LANES = tuple(Lane(number, (), DeviceKind.SLURM) for number in range(2))
+
+
+def test_keys_on_a_job_that_has_not_begun_speak_of_slurms_queue_and_take_it_out_of_there(
+    full: Cluster, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with staged(tmp_path, lanes=SLURM_LANES, size=(140, 40)) as stage:
+            [job, other] = await stage.add("touch ran", "touch ran")
+            await stage.until(lambda: len(ours(full)) == 2, "both are in Slurm's queue")
+            await stage.go_to(job)
+            for key in ("K", "B"):
+                await stage.press(key)
+                await stage.shows("Slurm's queue")
+                assert "SIGTERM" not in stage.text
+                assert "grace" not in stage.text
+                await stage.press("escape")
+            await stage.press("h")
+            await stage.told("held #0, and taken back from Slurm")
+            await stage.becomes(job, StateName.HELD)
+            await stage.until(lambda: len(ours(full)) == 1, "only the other is left in Slurm's queue")
+            await stage.go_to(other)
+            await stage.press("K", "y")
+            await stage.becomes(other, StateName.KILLED)
+
+    asyncio.run(story())
+    until(lambda: ours(full) == [], "Slurm's queue is empty")
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.fixture

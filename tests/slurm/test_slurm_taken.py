@@ -15,7 +15,7 @@ from support.slurm_conf import SCAVENGE, URGENT
 from support.slurm_machine import SlurmMachine
 from support.waiting import until
 
-from gputui.core.events import Exited, NodeFailed, Outcome, Vanished
+from gputui.core.events import Exited, NodeFailed, Outcome, Remark, Vanished
 from gputui.core.job import CrashKind
 from gputui.engines.claims import BatchBegun, Claims
 from gputui.engines.protocol import ClusterWishes
@@ -120,6 +120,8 @@ def test_a_node_that_is_only_called_dead_may_run_it_still_so_it_is_lost(
     outcome = machine.end_of()
     assert isinstance(outcome, Vanished)
     assert f"node {node} failed (Slurm: NODE_FAIL); it may go on there" in outcome.why
+    remarks = [report.text for report in machine.reports if isinstance(report, Remark)]
+    assert any(f"node {node} failed (Slurm: NODE_FAIL): lost unless it is back by" in text for text in remarks)
     assert os.path.exists(f"/proc/{command}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gputui.cli.command import again, carry_out, confirm, picked, report, seen, session
 from gputui.cli.output import say
 from gputui.cli.parser import SELECTION, Options, Parser
@@ -20,7 +22,7 @@ from gputui.core.events import (
     TryFirst,
     UserCommand,
 )
-from gputui.core.job import ACTIVE, ENDS, WAITING, JobId
+from gputui.core.job import ACTIVE, ENDS, WAITING, EngineName, JobId
 from gputui.session.client import Client
 from gputui.session.messages import Commands, PickedJob, StatusQuestion
 
@@ -118,13 +120,20 @@ def main(verb: str, words: list[str]) -> int:
 
 def work(options: Options) -> int:
     verb, client = options.verb, session(options)
-    jobs = picked(client, options, options.words, APPLIES_TO[verb])
+    jobs = picked(client, options, options.words, _applies_to(client, options))
     confirm(client, options, jobs, verb)
     outcomes = client.ask(request(options, jobs), work=needs_engine(options, jobs))[: len(jobs)]
     status = report(outcomes, jobs, done(options, jobs))
     if verb in GIVES_WORK:
         say_if_paused(client, options, {job.id for job in jobs})
     return status
+
+
+def _applies_to(client: Client, options: Options) -> Sequence[str]:
+    """The states that `--all` means. On a cluster a job that has not begun waits, though it was submitted."""
+    if options.verb == "hold" and options.all and client.ask(StatusQuestion()).engine is not EngineName.LOCAL:
+        return (*APPLIES_TO["hold"], "starting")
+    return APPLIES_TO[options.verb]
 
 
 def needs_engine(options: Options, jobs: list[PickedJob]) -> bool:

@@ -19,6 +19,7 @@ from gputui.core.events import (
     NoRoom,
     NotStarted,
     Outcome,
+    Remark,
     Spawned,
     Submitted,
     Vanished,
@@ -252,6 +253,8 @@ class BatchAttempt(Struct, eq=False):
     """It was put back into Slurm's queue after it had begun."""
     node_seen_at: float = float("-inf")
     """When Slurm was last asked about its failed node."""
+    remark: str = ""
+    """What was last said of its node."""
 
     @property
     def over(self) -> bool:
@@ -320,6 +323,11 @@ class BatchAttempts:
     def tell_waiting(self, attempt: BatchAttempt, why: str) -> None:
         job, number = attempt.key
         self._report(Submitted(job=job, attempt=number, why=why, slurm_job=attempt.number))
+
+    def tell_remark(self, attempt: BatchAttempt, text: str) -> None:
+        if text != attempt.remark:
+            attempt.remark = text
+            self._report(Remark(job=attempt.key[0], attempt=attempt.key[1], text=text))
 
     def tell_begun(self, attempt: BatchAttempt, begun: BatchBegun) -> None:
         job, number = attempt.key

@@ -16,7 +16,7 @@ from .parse import SlurmJob
 
 _WORDS = {
     "": "Slurm has not looked at it yet",
-    "Resources": "no GPU of {partition} is free",
+    "Resources": "not enough free GPUs, CPUs or memory in {partition}",
     "Priority": "others are before it in {partition}",
     "Dependency": "it waits for another job of Slurm",
     "DependencyNeverSatisfied": "it waits for a job of Slurm that failed, and will never start",
@@ -71,7 +71,7 @@ _LIMIT = re.compile(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|
 
 
 def waits(job: SlurmJob, now: float) -> str:
-    """`no GPU of gpu is free; Slurm expects 14:20 (Resources)`."""
+    """`not enough free GPUs, CPUs or memory in gpu; Slurm expects 14:20 (Resources)`."""
     reason = (job.reason or "").replace("_", " ") if " " not in (job.reason or "") else job.reason or ""
     is_near = job.started is not None and now < job.started < now + FARTHEST
     expected = _expected(reason, moment(job.started or 0.0, now)) if is_near else ""

@@ -17,7 +17,7 @@ from .parse import SlurmJob, SlurmNode
 
 EVERY, SELDOM = 2.0, 30.0
 GROWTH = 1.3
-NODES_EVERY = 300.0
+NODES_EVERY = 60.0
 
 
 class QueueAnswer(Struct, frozen=True):

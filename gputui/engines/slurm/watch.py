@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from gputui.core.amounts import moment
 from gputui.core.events import EngineTrouble, Exited, NeverRan, NodeFailed, NodesSeen, NotStarted
 from gputui.core.lanes import NodeSize
 from gputui.core.steps import Step, reached
@@ -21,7 +22,7 @@ from .attempt import (
 )
 from .cancel import BatchStopper, Withdrawal
 from .messages import waits
-from .parse import Phase, SlurmEnd, SlurmJob, SlurmNode, largest
+from .parse import NodeState, Phase, SlurmEnd, SlurmJob, SlurmNode, largest
 from .poll import QueueAnswer
 from .sbatch import token_of
 from .state import Finished, SlurmParts
@@ -167,6 +168,8 @@ class QueueWatch:
         """Some node has."""
         self.trouble = ""
         """Why Slurm does not answer."""
+        self._down: dict[str, str] = {}
+        """Nodes that are down, with Slurm's own words for their state."""
 
     def take(self, answer: QueueAnswer) -> None:
         if answer.jobs is None:
@@ -190,6 +193,7 @@ class QueueWatch:
                 self._parts.questions.poke()
 
     def _see_nodes(self, nodes: list[SlurmNode]) -> None:
+        self._down = {node.name: node.said for node in nodes if node.state is NodeState.DOWN}
         most = largest(nodes)
         self.has_gpus = most is None or most.gpus > 0
         self._parts.tell(NodesSeen(NodeSize(most.name, most.gpus) if most is not None else None))
@@ -212,6 +216,15 @@ class QueueWatch:
             if attempt.begun is None or attempt.over:
                 self._parts.records.read([attempt.key])
             self._stopper.remind(attempt)
+        if attempt.begun is not None:
+            self._parts.attempts.tell_remark(attempt, self._remark(attempt, attempt.begun.node))
+
+    def _remark(self, attempt: BatchAttempt, node: str) -> str:
+        if attempt.row is not None and _has_failed_node(attempt):
+            since = attempt.over_since if attempt.over_since is not None else time.monotonic()
+            until = moment(time.time() + since + NODE_PATIENCE - time.monotonic(), time.time())
+            return f"node {node} failed (Slurm: {attempt.row.state}): lost unless it is back by {until}"
+        return f"node {node} is down (Slurm: {self._down[node]}); it may run on there" if node in self._down else ""
 
     def _cancel_ended(self, rows: dict[str, SlurmJob], asked_at: float) -> None:
         """A controller that crashed may list ended jobs as running, for hours, and their GPUs as taken."""

@@ -315,7 +315,8 @@ class Details(Struct, frozen=True):
 
 def remark(owner: Owner | SessionCopy, job: Job, now: float) -> str | None:
     """What is odd about a job that runs."""
-    return silence(owner.snapshot, job, now) or owner.devices.remark(job)
+    said = owner.scheduler.remarks.get(job.id)
+    return said or silence(owner.snapshot, job, now) or owner.devices.remark(job)
 
 
 def whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:

@@ -93,6 +93,8 @@ def _confirm(
 def _stake(job: Job, now: float) -> str:
     if job.active is None:
         return ""
+    if job.submitted:
+        return "   submitted, not begun"
     gpus = f" on {counted(len(job.active.gpus), 'GPU', 'GPUs')}" if job.active.gpus else ""
     return f"   {stake(now - job.active.since)}{gpus}"
 
@@ -126,8 +128,9 @@ def kill(main: MainScreen) -> None:
 
 def _ways_to_kill(jobs: list[Job], grace: float) -> list[Choice]:
     """Grace is for what runs and is not being stopped already."""
-    if not any(isinstance(job.state, Active) for job in jobs):
-        return [Choice("grace", "y", "take out of the queue: it does not run", also=("K", "f9"))]
+    if not any(isinstance(job.state, Active) and not job.submitted for job in jobs):
+        queue = "Slurm's queue" if any(job.submitted for job in jobs) else "the queue"
+        return [Choice("grace", "y", f"take out of {queue}: it does not run", also=("K", "f9"))]
     now = Choice("now", "K", "kill now: SIGKILL, nothing is saved", also=("f9",))
     if all(isinstance(job.state, Stopping) for job in jobs):
         return [now]
@@ -151,7 +154,7 @@ def _still(main: MainScreen, job: Job, seen: Seen) -> Seen:
 
 
 def suspend(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
+    jobs = _chosen(main, lambda job: isinstance(job.state, Active) and not job.submitted, "is not running")
     standing = [job for job in jobs if isinstance(job.state, Suspended)]
     if standing:
         _each(main, standing, lambda job, seen: Continue(job=job.id, seen=seen), f"continued {_named(standing)}")
@@ -169,6 +172,8 @@ def requeue(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
     if jobs:
         words = "Ended with grace; waits again at its place. Its checkpoint folder stays the same."
+        if all(job.submitted for job in jobs):
+            words = "It has not begun: taken back from Slurm's queue, and waits again at its place."
         choice = Choice("yes", "B", "requeue", also=("y",))
         _confirm(main, "Requeue", jobs, words + restarts(main, jobs), choice, _requeue, f"requeued {_named(jobs)}")
 
@@ -205,12 +210,13 @@ def _rerun(job: Job, seen: Seen) -> UserCommand:
 
 
 def hold(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: isinstance(job.state, Waiting), "does not wait")
+    jobs = _chosen(main, lambda job: isinstance(job.state, Waiting) or job.submitted, "does not wait")
     held = [job for job in jobs if isinstance(job.state, Held)]
     if held:
         _each(main, held, lambda job, seen: Release(job=job.id, seen=seen), f"released {_named(held)}")
     elif jobs:
-        _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), f"held {_named(jobs)}")
+        back = ", and taken back from Slurm" if any(job.submitted for job in jobs) else ""
+        _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), f"held {_named(jobs)}{back}")
 
 
 def tell_me(main: MainScreen) -> None:

@@ -83,6 +83,8 @@ def _of_job(job: Job) -> list[Offer]:
         return [("suspend", "Continue"), offer("kill"), offer("requeue"), offer("details")]
     if isinstance(job.state, Stopping):
         return [("kill", "Kill now"), offer("details")]
+    if job.submitted:
+        return [("hold", "Hold"), offer("kill"), offer("requeue"), offer("details")]
     if isinstance(job.state, Active):
         return [offer("kill"), offer("suspend"), offer("requeue"), offer("details")]
     if isinstance(job.state, Waiting):

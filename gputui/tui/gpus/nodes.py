@@ -101,8 +101,13 @@ def _head(view: View, room: int) -> tuple[InkPiece, ...]:
 
 
 def _tail(picture: DevicesPicture) -> tuple[InkPiece, ...]:
-    groups = grouped(picture)
+    groups, cluster = grouped(picture), _cluster(picture)
     ours = sum(bool(gpu.jobs) for group in groups for gpu in group.gpus)
+    if cluster is None or cluster.asked is None:  # what is free is not known yet
+        return (
+            InkPiece(f"{ours} ours", Ink.RUNNING if ours else Ink.PAST, bool(ours)),
+            InkPiece("   the rest is not known yet ", Ink.PAST),
+        )
     total = sum(len(group.gpus) for group in groups)
     closed = sum(len(group.gpus) - _used(group) for group in groups if group.node.standing.closed)
     others = sum(_used(group) for group in groups) - ours

@@ -449,7 +449,9 @@ class LogPane(MovableView):
 # ---- What stands in place of a log while a job waits in a cluster's queue ----
 
 
-ADVICE = "B requeues it at no cost; [ ] and + - act only on what is not submitted yet."
+ADVICE = (
+    "h holds it and B requeues it: both take it back from Slurm. [ ] and + - act only on what is not submitted yet."
+)
 
 
 def submission_note(job: Job, snapshot: Snapshot, picture: DevicesPicture, now: float) -> str:

@@ -18,8 +18,11 @@ def told(reason: str | None, started: float | None = None) -> str:
 
 
 def test_slurms_word_follows_ours_with_the_time_that_it_expects() -> None:
-    assert told("Resources", LATER) == f"no GPU of gpu is free; Slurm expects {moment(LATER, NOW)} (Resources)"
-    assert told("Resources") == "no GPU of gpu is free (Resources)"
+    assert (
+        told("Resources", LATER)
+        == f"not enough free GPUs, CPUs or memory in gpu; Slurm expects {moment(LATER, NOW)} (Resources)"
+    )
+    assert told("Resources") == "not enough free GPUs, CPUs or memory in gpu (Resources)"
     assert told("BeginTime", LATER) == f"Slurm waits with it until {moment(LATER, NOW)} (BeginTime)"
 
 
@@ -28,7 +31,7 @@ def test_a_time_that_has_passed_is_not_told() -> None:
 
 
 def test_a_time_in_years_is_not_told_as_it_only_means_that_others_have_no_limit() -> None:
-    assert told("Resources", NOW + 365 * 86400) == "no GPU of gpu is free (Resources)"
+    assert told("Resources", NOW + 365 * 86400) == "not enough free GPUs, CPUs or memory in gpu (Resources)"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def gpu(word: str, *jobs: int, user: str | None = None) -> DevicePicture:
 
 def test_a_submitted_job_tells_who_has_the_gpus_and_what_takes_it_back() -> None:
     waiting = job(0, Starting(Placed(1, (0,), (), NOW - 60, "", engine=EngineName.SLURM)))
-    why = "no GPU of gpu is free; Slurm expects 14:20 (Resources)"
+    why = "not enough free GPUs, CPUs or memory in gpu; Slurm expects 14:20 (Resources)"
     shown = replace(snapshot([waiting]), submitted={0: Submitted(job=0, attempt=1, why=why, slurm_job=88240)})
     nodes = (NodeSample(name="n1", gpus=2), NodeSample(name="n3", standing=NodeStanding.DRAINING, gpus=1))
     cluster = ClusterSample(nodes=nodes, asked=NOW - 3)
