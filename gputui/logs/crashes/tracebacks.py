@@ -167,6 +167,7 @@ _WRAPPER = re.compile(
 # What those are left with whose fellow went away.
 _VICTIM = re.compile(
     r"DistBackendError|\bNCCL\b|BrokenPipeError|ConnectionResetError|Connection (?:closed|reset) by peer|gloo/"
+    r"|\bCancelled(?:Error)?\b"
     r"|process group|remote process exited|Broken pipe|DistStoreError|Socket closed|exception on one of the ranks"
 )
 _FARTHEST_WORK = 200

@@ -50,7 +50,7 @@ _TOKEN = re.compile(
   | (?P<done>{_INT})\s{{0,6}}(?:/|\bof\b|\bout\ of\b)\s{{0,6}}(?P<total>{_INT})(?!(?!ep(?:och)?s?\b)\w|\.\d|,\d)
   | (?P<number>[-+]?(?:{_NUM}|(?:nan|inf|infinity)(?![\w'])))
     )(?P<unit>
-    \s?%(?!\w)|{_PER}|[ ]{_PER}{_NO_NAME}
+    \s?%(?!\w)|\s?°[CFK]?|{_PER}|[ ]{_PER}{_NO_NAME}
   | \s?(?:{_UNITS})(?![\w=:(@]|[ ][=:])|[^\W\d]\S*|\.[^\W\d]\S*|[ ]?[*×][ ])?""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -258,7 +258,7 @@ def cleaned(name: str) -> str:
 
 def is_physical(unit: str) -> bool:
     """`eV/A` is a unit of what was measured; `samples/s` says how fast the program works."""
-    return "/" in unit and _WORK.match(unit) is None
+    return unit.startswith("°") or ("/" in unit and _WORK.match(unit) is None)
 
 
 # ---- What was found in one line before it is judged ----

@@ -139,7 +139,7 @@ class Course(Struct):
         known_epoch = any(rank == 1 for rank, _ in findings.coordinates)
         counters = [counter for counter in findings.counters if _is_progress(counter, known_epoch)]
         for number, counter in enumerate(counters):
-            before = counter.words.partition("|")[0] if not counter.bar else counter.words
+            before = counter.words.rpartition("|")[0] if not counter.bar else counter.words
             if _counts_epochs(counter, before) or (number == 0 and _is_doubled(counters, before)):
                 self._count_epochs(counter)
                 known_epoch = True
@@ -180,7 +180,7 @@ class Course(Struct):
             self._set_part(loop)
         elif counter.opens or counter.bar or _TRAINS.match(before):
             self._count_unnamed(loop, counter)
-        elif counter.words.partition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(before):
+        elif counter.words.rpartition("|")[0].rstrip().endswith(("[", "(")) and _PART.search(before):
             self._set_part(loop)
 
     def _count_unnamed(self, loop: Loop, counter: Counter) -> None:
@@ -226,7 +226,7 @@ def _is_doubled(counters: list[Counter], before: str) -> bool:
     """`[12/300][120/1251]`, `Train: 1/3 (33%) [49/323 (15%)]`: the first of two counts epochs."""
     if len(counters) == 1 or _STEP.search(before) is not None:
         return False
-    if any(_counts_epochs(counter, counter.words.partition("|")[0]) for counter in counters[1:]):
+    if any(_counts_epochs(counter, counter.words.rpartition("|")[0]) for counter in counters[1:]):
         return False
     return counters[0].opens or _TRAINS.match(before) is not None
 
@@ -236,7 +236,7 @@ def _is_progress(counter: Counter, known_epoch: bool) -> bool:
     is_rank = counter.opens and known_epoch and _RANK.match(counter.words) is not None
     if is_rank or eval_phase(counter.phase) or _ASIDE.search(counter.words) is not None:
         return False
-    before = counter.words.partition("|")[0]
+    before = counter.words.rpartition("|")[0]
     names_loop = _EPOCH.search(before) or _STEP.search(before) or _BATCH.search(before)
     return names_loop is not None or _THINGS.search(counter.words) is None
 
@@ -475,7 +475,7 @@ def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> N
         words = ""
         first = re.match(r"\s*(\d+)/(\d+)\s", desc)
         if first is not None:
-            findings.counters.append(Counter("epoch ", float(first[1]), float(first[2])))
+            findings.counters.append(Counter("epoch |", float(first[1]), float(first[2])))
             findings.coordinate("epoch", float(first[1]))
     inside, phase = bar["inside"] or "", findings.phase
     postfix = inside.split(", ", 1)[1] if ", " in inside else ""
