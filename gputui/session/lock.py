@@ -33,6 +33,8 @@ class Holder(msgspec.Struct, frozen=True):
     pid: int
     kind: OwnerKind
     since: float
+    opening: bool = False
+    """It has the lock and has not recovered the session yet."""
 
 
 class Lock:
@@ -42,12 +44,12 @@ class Lock:
         self.fd = fd
         descriptors.keep_private(fd)
 
-    def sign(self, kind: OwnerKind) -> None:
+    def sign(self, kind: OwnerKind, *, opening: bool = False) -> None:
         """Only advice, so a full disk does not keep anybody from owning."""
-        text = msgspec.json.encode(Holder(os.getpid(), kind, time.time())) + b"\n"
+        text = msgspec.json.encode(Holder(os.getpid(), kind, time.time(), opening)) + b"\n"
         with suppress(OSError):
-            os.ftruncate(self.fd, 0)
-            os.pwrite(self.fd, text, 0)
+            os.pwrite(self.fd, text, 0)  # before what was there is cut off: whoever reads meanwhile finds a whole line
+            os.ftruncate(self.fd, len(text))
 
     def release(self) -> None:
         descriptors.close_private(self.fd)
@@ -79,6 +81,23 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
             return None
 
 
+def is_held(paths: Paths) -> bool:
+    """Whether somebody has the lock now; one that cannot be asked for counts as free."""
+    try:
+        fd = descriptors.open_private(paths.lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        descriptors.close_private(fd)
+    return False
+
+
 def _advice(error: OSError) -> str:
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return "to continue it, copy the folder to where you may write (cp -a) and use the copy"
@@ -96,7 +115,7 @@ def _still_there(fd: int, path: str) -> bool:
 def holder(paths: Paths) -> Holder | None:
     try:
         with open(paths.lock, "rb") as file:
-            return msgspec.json.decode(file.read(4096), type=Holder)
+            return msgspec.json.decode(file.readline(4096), type=Holder)
     except (OSError, msgspec.MsgspecError):
         return None
 

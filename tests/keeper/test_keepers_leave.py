@@ -119,8 +119,32 @@ def leave_after(home: Home, *commands: str) -> int:
     return waiter
 
 
-def test_a_keeper_that_lost_the_race_to_one_who_leaves_is_started_again(home: Home) -> None:
+def test_no_keeper_is_started_while_somebody_has_the_lock(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.begin("true")
+    looks: list[bool] = []
+    is_held = locks.is_held
+
+    def look(paths: Paths) -> bool:
+        looks.append(is_held(paths))
+        return looks[-1]
+
+    monkeypatch.setattr(locks, "is_held", look)
+    lock = locks.take(Paths(str(home.root)))
+    assert lock is not None
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(start_keeper_and_wait, str(home.root))
+        until(lambda: len(looks) > 3, "it has looked again and again")
+        assert home.keepers() == []
+        lock.release()
+        started.result()
+    assert looks.count(False) == 1
+
+
+def test_a_keeper_that_lost_the_race_to_one_who_leaves_is_started_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.begin("true")
+    monkeypatch.setattr(locks, "is_held", lambda paths: False)
     lock = locks.take(Paths(str(home.root)))
     assert lock is not None
     with ThreadPoolExecutor(1) as pool:

@@ -20,7 +20,7 @@ from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.acquisition import Serving
-from gputui.session.ownership.keeper import LIVED_WELL, Vigil
+from gputui.session.ownership.keeper import LIVED_WELL, Vigil, end_keeper, spawn_keeper
 from gputui.session.session_dir import Ground, Journal, Paths
 
 EXAMPLES = """\
@@ -108,17 +108,27 @@ def keep(paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None, f
             return 0
         raise locks.busy(paths)
     try:
-        return _own(paths, lock)
+        return _own(paths, lock, ground.id)
     except BaseException as error:
         Journal(paths.log).write(f"the keeper cannot own the session: {str(error) or repr(error)}")
         raise
 
 
-def _own(paths: Paths, lock: Lock) -> int:
-    lock.sign(OwnerKind.KEEPER)
-    owner = Owner(paths, lock, OwnerKind.KEEPER)
+def _own(paths: Paths, lock: Lock, folder: FolderId) -> int:
+    before = locks.holder(paths)
+    lock.sign(OwnerKind.KEEPER, opening=True)
+    # Before anything else: we may be killed while we recover the session. But where the owner before died of that,
+    # opening it may be what kills us too, one after the other.
+    successor = None if before is not None and before.opening else _successor(paths, folder)
+    try:
+        owner = Owner(paths, lock, OwnerKind.KEEPER)
+        Serving(owner, keeper_pid=successor).without_successor = True
+    except BaseException:
+        if successor is not None:
+            end_keeper(successor)
+        raise
     owner.journal.write("the keeper owns the session")
-    Serving(owner).without_successor = True
+    owner.loop.call_soon(lambda: lock.sign(OwnerKind.KEEPER))
     _drain_when_told(owner)
     owner.run()
     if owner.failure is None:
@@ -127,6 +137,14 @@ def _own(paths: Paths, lock: Lock) -> int:
     if time.time() - owner.since < LIVED_WELL:
         time.sleep(LIVED_WELL)  # holding the lock: what killed this owner may kill the next one just as fast
     return 1
+
+
+def _successor(paths: Paths, folder: FolderId) -> int | None:
+    """A keeper that waits for our death; None: the machine gives no process now, and the owner tries again."""
+    try:
+        return spawn_keeper(paths.root, wait=True, folder=folder)
+    except OSError:
+        return None
 
 
 def _drain_when_told(owner: Owner) -> None:

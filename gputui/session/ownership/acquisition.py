@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import json
 import os
-import signal
 import socket
 import threading
 import time
@@ -57,7 +56,7 @@ from gputui.session.owner.owner import Owner
 from gputui.session.session_dir import Paths
 from gputui.session.store.store import SCHEMA_VERSION
 
-from .keeper import Waiter, spawn_keeper
+from .keeper import Waiter, end_keeper, spawn_keeper
 
 # ---- Becoming the owner of a session, whoever has it now ----
 
@@ -133,9 +132,7 @@ class _Taker:
 
     def end_keeper(self) -> None:
         if self.keeper is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.keeper, signal.SIGKILL)
-            os.waitpid(self.keeper, 0)
+            end_keeper(self.keeper)
 
 
 def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:

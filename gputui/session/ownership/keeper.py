@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -10,7 +11,7 @@ import threading
 import time
 from contextlib import suppress
 
-from gputui.process import processes
+from gputui.process import descriptors, processes
 from gputui.process.directories import FolderId
 from gputui.process.spawn import spawn
 from gputui.process.watch import NoThread, Watch, begin
@@ -24,6 +25,10 @@ from gputui.session.session_dir import Journal, Paths
 # ---- Keepers ----
 
 
+TAKES_OVER_WITHIN = 0.25
+"""Seconds in which a waiting keeper has taken the lock of an owner that died."""
+TURN_WITHIN = 5.0
+"""Seconds that a client waits for another one that is starting a keeper."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 LIVED_WELL = 10.0
 """A keeper that waited so long did not die of being started."""
@@ -103,10 +108,15 @@ class Waiter:
             self._again.cancel()
         if self._watch is not None:
             self._watch.close()
-            with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(self._watch.pid, signal.SIGKILL)
-                os.waitpid(self._watch.pid, 0)
+            end_keeper(self._watch.pid)
             self._watch = None
+
+
+def end_keeper(child: int) -> None:
+    """One that this process started."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _has_ended(child: int) -> bool:
@@ -121,17 +131,74 @@ def start_keeper_and_wait(root: str) -> None:
     """Returns when somebody answers: the keeper started here, or whoever was faster."""
     paths = Paths(root)
     paths.check()
-    pid = _spawned(root)
-    deadline = time.monotonic() + STARTED_WITHIN
-    while time.monotonic() < deadline:
-        with suppress(NoOwner):
-            connected(paths.private).close()
-            return
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            _explain(paths)  # whoever was faster may have been about to leave
-            pid = _spawned(root)
-        time.sleep(0.005)
-    raise ClientError(f"no keeper came up for {root}; see {paths.log}")
+    start = KeeperStart(paths)
+    try:
+        start.until_answered()
+    finally:
+        start.close()
+
+
+class KeeperStart:
+    """Starts a keeper where the session needs one: nobody has the lock, and no other client is starting one."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._keeper: int | None = None
+        self._turn: int | None = None
+        """The descriptor whose lock says that it is our turn to start one."""
+        now = time.monotonic()
+        self._deadline = now + STARTED_WITHIN
+        self._turn_at_last = now + TURN_WITHIN
+        # An owner that died has left its socket, and the keeper that waited for it is about to take the lock.
+        self._not_before = now + TAKES_OVER_WITHIN if os.path.lexists(paths.socket) else now
+
+    def until_answered(self) -> None:
+        while time.monotonic() < self._deadline:
+            with suppress(NoOwner):
+                connected(self._paths.private).close()
+                return
+            if self._keeper is not None and os.waitpid(self._keeper, os.WNOHANG)[0]:
+                self._keeper = None
+                _explain(self._paths)  # whoever was faster may have been about to leave
+            if self._keeper is None and self._is_wanted():
+                self._keeper = _spawned(self._paths.root)
+            time.sleep(0.005)
+        raise ClientError(f"no keeper came up for {self._paths.root}; see {self._paths.log}")
+
+    def _is_wanted(self) -> bool:
+        return time.monotonic() >= self._not_before and self._has_turn() and not locks.is_held(self._paths)
+
+    def _has_turn(self) -> bool:
+        """One client after the other; whoever holds up the others for long, for instance stopped, is passed over."""
+        if self._turn is not None or time.monotonic() > self._turn_at_last:
+            return True
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        try:
+            fd = descriptors.open_private(os.path.join(self._paths.private, "starting"), flags)
+        except OSError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            descriptors.close_private(fd)
+            return not isinstance(error, BlockingIOError)
+        self._turn = fd
+        return True
+
+    def close(self) -> None:
+        if self._turn is not None:
+            descriptors.close_private(self._turn)
+        if self._keeper is not None:
+            _reap_when_ended(self._keeper)
+
+
+def _reap_when_ended(child: int) -> None:
+    def reap() -> None:
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+    with suppress(NoThread):
+        begin(reap, "gputui-reaper")
 
 
 def _spawned(root: str) -> int:
