@@ -82,19 +82,25 @@ class _Group:
         self.named = parameters_of(first)
         self.count = self.like_first = 0
         self.named_jobs = 0
-        """Jobs to which the user gave a name."""
+        """Jobs with parameters to which the user gave a name."""
+        self.bare_jobs = 0
+        """Jobs without parameters."""
         self.differences: dict[str, _Difference] = {}
         self.rests = Pattern()
+        """The words without a name, of all jobs."""
+        self.rests_beside = Pattern()
+        """The same of those with parameters."""
 
     @property
     def stale(self) -> bool:
-        return self.count > 0 and (self.like_first == 0 or self.rests.stale)
+        return self.count > 0 and (self.like_first == 0 or self.rests.stale or self.rests_beside.stale)
 
     def note(self, spec: JobSpec, by: int) -> bool:
         """True if the columns may have changed."""
         self.count += by
-        self.named_jobs += by * bool(spec.name)
         named, changed = parameters_of(spec), False
+        self.named_jobs += by * bool(spec.name and named)
+        self.bare_jobs += by * (not named)
         if named == self.named:
             self.like_first += by
         for name, value in named.items():
@@ -114,7 +120,9 @@ class _Group:
                 self.differences[name].others += by
                 changed |= self.differences[name].others <= 1
         rest = " ".join(_arguments(spec.command).rest)
-        return (self.rests.learn(rest) if by > 0 else self.rests.forget(rest)) or changed
+        for pattern in (self.rests, self.rests_beside) if named else (self.rests,):
+            changed |= pattern.learn(rest) if by > 0 else pattern.forget(rest)
+        return changed
 
     def varying(self) -> list[str]:
         """Those of the source and of the first job come first, in their order."""
@@ -210,11 +218,19 @@ class Parameters:
         return short_name or parameters or " ".join(job.spec.command.split())
 
     def tells_all(self) -> bool:
-        """The columns tell every job from the others of its group, and none has a name of its own."""
+        """No job with a value in a column has more that tells it from its group: a name, or words without one."""
+        columns = {column.name for column in self.columns()}
         groups = [group for group in self._groups.values() if group.count]
-        return bool(groups) and all(
-            group.count > 1 and not group.rests.differs and not group.named_jobs for group in groups
+        return bool(columns) and not any(
+            (group.rests_beside.differs or group.named_jobs) and not columns.isdisjoint(group.differences)
+            for group in groups
         )
+
+    def has_bare_jobs(self) -> bool:
+        """There are jobs without a value in any column."""
+        columns = {column.name for column in self.columns()}
+        groups = (group for group in self._groups.values() if group.count)
+        return any(group.bare_jobs or columns.isdisjoint(group.differences) for group in groups)
 
     def common(self) -> str:
         """What all jobs of the only group share, for a title."""

@@ -257,7 +257,10 @@ def _change_priority(main: MainScreen, by: int) -> None:
         wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, newest + by))
         return SetPriority(job=job.id, seen=seen, priority=wanted)
 
-    _each(main, jobs, make, keeps_marks=True)
+    seen_there = any(column.title == "pri" for column in main.table.laid_out().columns)
+    changed = f"priority of #{jobs[0].id}" if len(jobs) == 1 else f"priority of {len(jobs)} jobs"
+    done = "" if seen_there else f"{changed} {'raised' if by > 0 else 'lowered'}"
+    _each(main, jobs, make, done, keeps_marks=True)
 
 
 def _mover(where: MoveTarget) -> Callable[[MainScreen], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from rich.cells import cell_len as width  # as the screen itself counts
 
@@ -91,29 +92,45 @@ class ColumnLayout:
         return _joined(pieces)
 
     def _columns_of(self, facts: RowFacts) -> Sequence[QueueColumn]:
-        """Where a row has a message, it stands in the place of those that would be empty or matter less."""
-        message, remark = facts.message, facts.remark
-        if message:
-            first = _message_from(facts)
-            place = next((n for n, column in enumerate(self.columns) if column.group.value >= first), None)
-            return (
-                self.columns if place is None else self._with(place, len(self.columns), message, _message_look(facts))
-            )
-        if remark:
-            there = [number for number, column in enumerate(self.columns) if column.group is Group.WHEN]
-            return self._with(there[0], there[-1] + 1, remark, "warning") if there else self.columns
-        return self.columns
+        """Where a row has a message, it stands in the place of those that would be empty or matter less.
 
-    def _with(self, first: int, after: int, text: str, look: str) -> Sequence[QueueColumn]:
-        """With one text in the place of some columns; at the end of the line it has all that is left."""
-        begin = self._place(self.columns[first]) + self.columns[first].before
-        end = self._place(self.columns[after]) if after < len(self.columns) else self.width - 1
-        room = max(0, end - begin)
+        So does the name of a job that has none of the parameters.
+        """
+        columns: Sequence[QueueColumn] = self.columns
+        if self._spans_parameters and not any(map(facts.parameter, self._parameter_names)):
+            columns = self._with(columns, Group.WHAT, Group.WHAT, name_alone(facts), what_look(facts))
+        if facts.message:
+            columns = self._with(columns, _message_from(facts), None, facts.message, _message_look(facts))
+        elif facts.remark:
+            columns = self._with(columns, Group.WHEN, Group.WHEN, facts.remark, "warning")
+        return columns
+
+    @cached_property
+    def _parameter_names(self) -> list[str]:
+        sorts = (column.sort or "" for column in self.columns)
+        return [sort.removeprefix(PARAMETER) for sort in sorts if sort.startswith(PARAMETER)]
+
+    @cached_property
+    def _spans_parameters(self) -> bool:
+        return bool(self._parameter_names) and not any(column.sort == "name" for column in self.columns)
+
+    def _with(
+        self, columns: Sequence[QueueColumn], first: Group, last: Group | None, text: str, look: str
+    ) -> Sequence[QueueColumn]:
+        """With one text in the place of these groups; `last` None: it has all that is left of the line."""
+        most = last.value if last is not None else Group.RESULT.value
+        there = [number for number, column in enumerate(columns) if first.value <= column.group.value <= most]
+        if not there:
+            return columns
+        begin, after = there[0], there[-1] + 1
+        if last is None:
+            room = self.width - 1 - _taken(columns[:begin]) - columns[begin].before
+        else:
+            room = _taken(columns[begin:after]) - 1 - columns[begin].before
+        room, before = max(0, room), columns[begin].before
         text = text if width(text) <= room else text.removeprefix(FOR_A_GPU)
-        message = QueueColumn(
-            "", room, Group.WHEN, lambda _: text, look=lambda _: look, before=self.columns[first].before
-        )  # fmt: skip
-        return [*self.columns[:first], message, *self.columns[after:]]
+        message = QueueColumn("", room, first, lambda _: text, look=lambda _: look, before=before)
+        return [*columns[:begin], message, *columns[after:]]
 
     def text(self, facts: RowFacts) -> str:
         return "".join(text for text, _ in self.line(facts)).rstrip()
@@ -165,9 +182,9 @@ def _sorted_title(column: QueueColumn, arrow: str) -> list[Piece]:
     return [(" " * column.before, "past"), (title, "sorted"), (arrow, "text"), (" " * (spare - column.before), "past")]
 
 
-def _message_from(facts: RowFacts) -> int:
+def _message_from(facts: RowFacts) -> Group:
     """A job that waits has no time either."""
-    return Group.TIME.value if facts.waits else Group.WHEN.value
+    return Group.TIME if facts.waits else Group.WHEN
 
 
 def _message_look(facts: RowFacts) -> str:
@@ -370,8 +387,11 @@ class TableShape:
     parameters: Sequence[ParameterColumn] = ()
     names: bool = True
     """Jobs have names, or words without a name in which they differ: they need a column of their own."""
+    bare_jobs: bool = False
+    """Jobs without any of these parameters: their names take the place of the columns."""
     longest_name: int = GOOD_NAME
     priorities: bool = False
+    """Jobs differ in them."""
     places: int = 3
     """Cells that the GPUs of a job take; 0: all have the same, or none."""
     results: ResultShape = NO_RESULT_SHAPE
@@ -387,6 +407,8 @@ class _Detail:
     """How much of everything is shown."""
 
     pid: bool = True
+    same_priority: bool = True
+    """The priority although all jobs have the same."""
     peak: bool = True
     last: bool = True
     trend: int = TREND
@@ -406,12 +428,13 @@ class _Detail:
 
 
 _STEPS: tuple[dict[str, object], ...] = (
-    {"pid": False}, {"peak": False}, {"last": False}, {"trend": 1}, {"bar": False}, {"tight": True}, {"words": 1},
+    {"pid": False}, {"same_priority": False}, {"peak": False}, {"last": False}, {"trend": 1}, {"bar": False},
+    {"tight": True}, {"words": 1},
     {"place": False}, {"end": False}, {"second": False}, {"widest": MOST_PARAMETER[1]}, {"percent": False},
     {"trend": 0}, {"widest": MOST_PARAMETER[2]}, {"priority": False}, {"words": 0}, {"time": False},
 )  # fmt: skip
 """What goes first comes first."""
-_NARROW = 7
+_NARROW = 8
 """Steps that are taken in any case below the width from which rows have bars."""
 
 
@@ -429,8 +452,8 @@ def layout(room: int, shape: TableShape) -> ColumnLayout:
 
 
 def width_needed(shape: TableShape) -> int:
-    """With which everything is shown, but for pids: those have their place where room is left over."""
-    return _taken(_columns(shape, _Detail(pid=False), _whole_name(shape))) + 2
+    """With which everything is shown, but for what has its place where room is left over."""
+    return _taken(_columns(shape, _Detail(pid=False, same_priority=False), _whole_name(shape))) + 2
 
 
 def _whole_name(shape: TableShape) -> int:
@@ -453,7 +476,7 @@ def _taken(columns: Sequence[QueueColumn]) -> int:
 def _with_name(columns: list[QueueColumn], shape: TableShape, room: int) -> tuple[QueueColumn, ...]:
     """What is left goes to the names, as far as they need it."""
     spare = room - 1 - _taken(columns)
-    wanted = max(LEAST_NAME, shape.longest_name)
+    wanted = max(LEAST_NAME, shape.longest_name) if shape.names else LEAST_NAME
     return tuple(
         replace(column, width=max(column.width, min(wanted, column.width + spare))) if column.sort == "name" else column
         for column in columns
@@ -496,25 +519,25 @@ def _who(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
         QueueColumn("state" if words is not None else "", state_width, Group.WHO, state, "state", "a",
                     look=state_look),
     ]  # fmt: skip
-    if shape.priorities and detail.priority:
+    if detail.priority and (shape.priorities or detail.same_priority):
         columns.append(QueueColumn("pri", 3, Group.WHO, lambda facts: str(facts.job.priority), "pri", "r", right=True))
     if shape.places and detail.place:
         columns.append(QueueColumn("gpu", shape.places, Group.WHO, lambda facts: gpus_of(facts.job), "gpu", "g",
                                 right=True, before=1))  # fmt: skip
-    if shape.pids and detail.pid:
-        columns.append(QueueColumn("pid", PID, Group.WHO, pid, right=True))
     return columns
 
 
 def _what(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]:
     columns = []
-    if shape.names:
-        columns.append(QueueColumn("job", name, Group.WHAT, name_beside_parameters, "name", "j", look=what_look))
     for column in shape.parameters:
         title = plain(column.title)
         most = min(detail.widest, max(width(title), column.width))
         columns.append(QueueColumn(title, most, Group.WHAT, parameter(column.name), PARAMETER + column.name,
                                 right=column.is_number, look=what_look))  # fmt: skip
+    too_narrow = shape.bare_jobs and sum(column.width + 1 for column in columns) <= LEAST_NAME
+    if shape.names or too_narrow:
+        cell, least = name_beside_parameters, max(name, LEAST_NAME if too_narrow else 0)
+        columns.insert(0, QueueColumn("job", least, Group.WHAT, cell, "name", "j", look=what_look))
     return columns
 
 
@@ -547,4 +570,6 @@ def _result(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
                                 look=value_look))  # fmt: skip
     if detail.peak and shape.peaks:
         columns.append(QueueColumn("peak G", 6, Group.RESULT, peak, "peak", right=True))
+    if shape.pids and detail.pid:
+        columns.append(QueueColumn("pid", PID, Group.RESULT, pid, right=True))
     return columns

@@ -37,52 +37,69 @@ NAME_STEP = 4
 
 
 class ShapeMemory:
+    """Which columns the queue has. They stay while jobs run, and change when jobs are loaded, the pane gets another
+    width, a metric appears, or a day begins."""
+
     def __init__(self, table: PaintedRows) -> None:
         self._table = table
         self._longest_name = LEAST_NAME
         self._longest_place = 3
-        self._priorities = self._days = self._peaks = False
+        self._priorities = False
+        self._today: date | None = None
         self._results = ResultShape()
         self._shown: TableShape | None = None
 
-    def changed(self) -> bool:
-        """Whether columns must be chosen anew."""
-        before = self._shown
-        return self.now() != before
+    def take_results(self) -> bool:
+        """How values are written now; True if that takes other columns."""
+        before = self._results
+        self._table.told.shape = self._results = result_shape(self._table.snapshot, self._seen(), before)
+        return _result_columns(before) != _result_columns(self._results)
+
+    def is_another_day(self) -> bool:
+        """Times of yesterday are told with their day, and need more room."""
+        return date.fromtimestamp(self._table.told.now) != self._today
 
     def now(self) -> TableShape:
+        return self._shown if self._shown is not None else self.grow()
+
+    def grow(self) -> TableShape:
         table = self._table
         snapshot, parameters = table.snapshot, table.parameters
         self._look_at_visible()
-        table.told.shape = self._results = result_shape(snapshot, self._seen(), self._results)
+        self.take_results()
         columns = parameters.columns()
         self._shown = TableShape(
             highest_id=snapshot.first_id + len(snapshot.jobs),
             parameters=columns,
             names=not columns or not parameters.tells_all(),
+            bare_jobs=bool(columns) and parameters.has_bare_jobs(),
             longest_name=self._longest_name,
             priorities=self._priorities,
             places=self._places(),
             results=self._results,
-            days=self._days,
-            peaks=self._peaks,
+            days=self._began_another_day(),
+            peaks=self._on_cluster or any(lane.devices for lane in self._lanes),
             pids=not self._on_cluster,
         )
         return self._shown
 
     def _look_at_visible(self) -> None:
         table = self._table
-        today = date.fromtimestamp(table.told.now)
+        longest_device = max((len(device) for lane in self._lanes for device in lane.devices), default=1)
         for job in table.visible_jobs():
             self._priorities |= job.priority != DEFAULT_PRIORITY
-            self._longest_place = max(self._longest_place, min(MOST_PLACE, len(gpus_of(job))))
-            if job.attempts:
-                last = job.attempts[-1]
-                self._days |= date.fromtimestamp(last.ended) != today
-                self._peaks |= last.usage is not None and last.usage.gpu_peak_memory is not None
+            asked = (longest_device + 1) * (job.request.gpus or 1) - 1
+            self._longest_place = max(self._longest_place, min(MOST_PLACE, max(asked, len(gpus_of(job)))))
             longest = width(job.spec.name or table.parameters.rest(job) or table.parameters.of(job))
             if longest > self._longest_name:
                 self._longest_name = -(-longest // NAME_STEP) * NAME_STEP
+
+    def _began_another_day(self) -> bool:
+        jobs, now = self._table.snapshot.jobs, self._table.told.now
+        if not now:
+            return False  # nobody has told the time yet
+        self._today = date.fromtimestamp(now)
+        return bool(len(jobs)) and date.fromtimestamp(jobs[0].added) != self._today
 
     @property
     def _lanes(self) -> tuple[Lane, ...]:
@@ -104,6 +121,11 @@ class ShapeMemory:
         results = self._table.snapshot.results
         results_in_sight = (results.get(job.id) for job in self._table.visible_jobs())
         return next((each for each in results_in_sight if each is not None), None)
+
+
+def _result_columns(shape: ResultShape) -> tuple[object, ...]:
+    """What of it decides about columns and their widths."""
+    return shape.main_title, shape.second_title, shape.main_number.width, shape.second_number.width
 
 
 # ---- The queue's rows on the screen ----
@@ -163,7 +185,7 @@ class PaintedRows(ScrollView, can_focus=True):
 
     def _learn(self, jobs: Iterable[Job]) -> None:
         if self.rows.learn(jobs) and self.is_attached:
-            self._lay_out_anew()
+            self.choose_columns()
 
     def _take_results(self, snapshot: Snapshot) -> None:
         """What rows are told of the session besides the jobs."""
@@ -201,8 +223,8 @@ class PaintedRows(ScrollView, can_focus=True):
         row_words.pids = pids if pids is not None else row_words.pids
         row_words.whys = whys if whys is not None else row_words.whys
         changed = {job for job in before.keys() | row_words.whys.keys() if before.get(job) != row_words.whys.get(job)}
-        if self._shape.changed():
-            self._lay_out_anew()
+        if self._shape.take_results() or self._shape.is_another_day():
+            self.choose_columns()
         self.repaint_jobs([*changed, *(job.id for job in self.visible_jobs() if isinstance(job.state, Active))])
 
     def _pass_time(self, now: float) -> None:
@@ -266,7 +288,9 @@ class PaintedRows(ScrollView, can_focus=True):
             self._layout = layout(self.scrollable_content_region.width, self._shape.now())
         return self._layout
 
-    def _lay_out_anew(self) -> None:
+    def choose_columns(self) -> None:
+        """After jobs were loaded, the width changed, or there is another metric."""
+        self._shape.grow()
         self._layout = None
         self.refresh()
 

@@ -124,6 +124,8 @@ class QueueTable(PaintedRows):
         self._job: JobId | None = None
         self._range_from: JobId | None = None
         self._on_fold = False
+        self._columns = 0
+        """Cells across, for which its columns were chosen."""
         self._resorting = Resorting(self)
 
     def on_mount(self) -> None:
@@ -170,6 +172,8 @@ class QueueTable(PaintedRows):
             self._learn(snapshot[job] for job in changed)
             moved = self.rows.update(snapshot, changed)
         self.marks = {job for job in self.marks if job in snapshot and not snapshot[job].archived}
+        if len(snapshot.jobs) != len(before.jobs) and self.is_attached:
+            self.choose_columns()
         if moved:
             self._rows_moved(count)
             if in_sight:
@@ -334,7 +338,10 @@ class QueueTable(PaintedRows):
 
     def on_resize(self) -> None:
         """The row under the cursor stays on its line, though more or fewer are folded above it."""
-        before = self._row
+        before, columns = self._row, self.scrollable_content_region.width
+        if columns != self._columns:
+            self._columns = columns
+            self.choose_columns()
         self.rows.room = self._room()
         self.rows.refold()
         self._settle_cursor()

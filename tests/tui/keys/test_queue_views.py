@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.stage import LONG, Stage, on_stage, spec
+from support.stage import LONG, Stage, on_stage, simulated_lanes, spec
 from textual.widgets import Input
 
 from gputui.core.job import StateName
@@ -25,6 +25,10 @@ def lit(stage: Stage) -> str:
     [found] = [word for part in title if part.style is not None and part.style.bold and not part.style.underline
                for word in part.text.split() if word in list(Tab)]  # fmt: skip
     return found
+
+
+def columns(stage: Stage) -> list[tuple[str, int]]:
+    return [(column.title, column.width) for column in stage.table.laid_out().columns]
 
 
 def zoomed(stage: Stage) -> Pane | None:
@@ -204,9 +208,10 @@ async def test_where_there_is_room_the_pid_of_the_command_is_a_column(stage: Sta
         return bool(asked and asked[-1].pid)
 
     await stage.until(ask, "its pid is known")
-    await stage.until(lambda: f"{asked[-1].pid}" in stage.text and " pid " in stage.text, "the pid of the command")
+    await stage.until(lambda: f"{asked[-1].pid}" in stage.text, "the pid of the command")
+    assert columns(stage)[-1][0] == "pid"
     await stage.press("z")
-    await stage.until(lambda: " pid " not in stage.text, "beside a log the room is the log's")
+    await stage.until(lambda: "pid" not in dict(columns(stage)), "beside a log the room is the log's")
 
 
 @on_stage(lanes=1)
@@ -232,3 +237,36 @@ async def test_a_long_filter_on_a_narrow_screen_is_cut_and_its_count_stays(stage
     await stage.add("train resnet --lr 0.1", "train resnet --lr 0.01", hold=True)
     await stage.press("/", *"state:held lr=0.1 train resnet", "enter")
     await stage.shows("…: 1 shown")
+
+
+@on_stage(lanes=simulated_lanes(2), size=(160, 40))
+async def test_columns_stay_while_jobs_run_and_change_with_jobs_metrics_and_size(stage: Stage) -> None:
+    gates = [stage.folder / f"gate{number}" for number in range(4)]
+    then = ["true", "exit 3", "echo val_loss=0.5", "true"]
+    for number in range(4):
+        script = f"until test -e {gates[number]}; do sleep 0.01; done; {then[number]}"
+        (stage.folder / f"lr{number}.sh").write_text(script)
+    (stage.folder / "train").write_text('. "./lr$2.sh"')
+    await stage.add(*(f"sh train --lr {number} --model resnet{number} --optimizer adam{number}" for number in range(4)))
+    await stage.becomes(1, StateName.RUNNING)
+    before = columns(stage)
+    await stage.go_to(3)
+    await stage.press("-")
+    await stage.until(lambda: stage.job(3).priority == 20, "it is less urgent")
+    gates[0].touch()
+    await stage.becomes(0, StateName.SUCCEEDED)
+    gates[1].touch()
+    await stage.becomes(1, StateName.FAILED)
+    await stage.press("right", "right", "left", "left", "g", "G")
+    await stage.settle()
+    assert columns(stage) == before
+    gates[2].touch()
+    await stage.until(lambda: ("val_loss", 8) in columns(stage), "a metric has a column")
+    [bare] = await stage.add("sleep 100 && echo nothing in particular")
+    await stage.until(lambda: bare in stage.shown, "it is there")
+    assert "job" not in [title for title, _ in columns(stage)], "no column for a single job"
+    await stage.shows("sleep 100 echo nothin")
+    await stage.pilot.resize_terminal(110, 40)
+    await stage.until(lambda: "pri" in dict(columns(stage)), "priorities differ by now")
+    assert "last" not in dict(columns(stage)), "there is less room"
+    gates[3].touch()
