@@ -41,7 +41,7 @@ NOUNS = (
 NEVER_ONE = {
     "{…} jobs crashed", "{…} jobs crashed alike{…}", "{…} jobs: {…}{…}", "{…} {…} jobs?", "{…} jobs: {…}",
     "{…} jobs crashed in a row, in {…} ways; the last: {…}", "means {…} jobs ({…})", "{…}: {…} jobs ({…})",
-    "{…} these {…} jobs?", "{…} {…} jobs ({…}) of {…}? Nobody is there to ask: give -y, or name them", "{…} jobs",
+    "{…} these {…} jobs?", "{…} {…} jobs ({…}) of {…}? No terminal to ask on: give -y, or name them", "{…} jobs",
     "none of the {…} commands holds", "{…} kinds, newest kind first", "{…} more kinds", "{…} files may be open at once",
     "{…} hooks wait already; further ones are left out", "   ⋮ {…} lines differ only in their numbers; the last:",
     "{…} is more than {…} GPUs", "asks for more than {…} lanes", "a job cannot run on {…} GPUs",

@@ -177,7 +177,7 @@ def confirm(client: Client, options: Options, jobs: Sequence[PickedJob], doing: 
         if not agreed(f"{doing} these {len(jobs)} jobs?"):
             raise Exit(1, "nothing was done")
     elif any(getattr(options, key, False) for key in BY_FLAG):
-        refuse(f"{doing} {len(jobs)} jobs ({counts}) of {client.root}? Nobody is there to ask: give -y, or name them")
+        refuse(f"{doing} {len(jobs)} jobs ({counts}) of {client.root}? No terminal to ask on: give -y, or name them")
 
 
 def seen(job: PickedJob | ShownJob) -> Seen:

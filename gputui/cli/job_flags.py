@@ -66,7 +66,7 @@ def _variable(written: str) -> tuple[str, str]:
     """As it is: the shell has unquoted it already."""
     name, equals, value = written.partition("=")
     if not equals or not name:
-        raise BadValue(f"{written!r} is no NAME=VALUE; write SEED=1")
+        raise BadValue(f"{written!r} is not NAME=VALUE; write SEED=1")
     return name, value
 
 

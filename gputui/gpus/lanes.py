@@ -205,7 +205,7 @@ def _why_not(item: str) -> str:
         return f"{item!r} stands alone (cpu:4, sim:4 or all; a file of that name is written ./{item})"
     if item.count("[") != item.count("]"):
         return f"a bracket is not closed or not opened in {_short(item)}"
-    return f"{_short(item)} is no GPU"
+    return f"{_short(item)} is not a GPU"
 
 
 def _bad(text: str, reason: str) -> BadGpus:

@@ -44,7 +44,7 @@ def named(written: str) -> tuple[str, str]:
         alias, closing, rest = written.partition("]")
         alias, (colon, folder) = alias + closing, (rest[:1], rest[1:])
     if _ALIAS.fullmatch(alias) is None:
-        raise BadHost(f"{written!r} is no host: write --host lab7, me@lab7, or lab7:FOLDER")
+        raise BadHost(f"{written!r} is not a host: write --host lab7, me@lab7, or lab7:FOLDER")
     if colon and not folder:
         raise BadHost(f"{written!r} names no folder: write {alias}:FOLDER, or just {alias}")
     return alias, folder

@@ -286,7 +286,7 @@ def _settings(file: str, table: Mapping[str, Any], where: str = "") -> Found:
     said: Found = {}
     for key, value in _flat(table).items():
         if key not in KEYS and not key.startswith(KEYMAP):
-            raise ConfigError(f"{file}: {where}{key} is no setting{_hint(key)}")
+            raise ConfigError(f"{file}: {where}{key} is not a setting{_hint(key)}")
         said[key] = (_value(f"{file}: {where}{key}", key, value), file)
     return said
 

@@ -220,7 +220,7 @@ def no_setting(key: str, known_names: Iterable[str]) -> str:
     names = list(known_names)
     near = get_close_matches(key.lower().replace("-", "_"), names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
-    return f"{key!r} is no setting; {hint}"
+    return f"{key!r} is not a setting; {hint}"
 
 
 def _keys_at(kind: type, steps: Place) -> list[str]:

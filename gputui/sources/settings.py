@@ -69,7 +69,7 @@ def _failure(written: str) -> str:
     if kind == "exit" and colon:
         return f"exit:{values.count(code, lowest=1, highest=255)}"
     if word not in KNOWN:
-        raise BadValue(f"{written!r} is no failure that is known{_near(word, (*KNOWN, 'exit:75'))}")
+        raise BadValue(f"{written!r} is not a failure that is known{_near(word, (*KNOWN, 'exit:75'))}")
     return word
 
 
@@ -86,7 +86,7 @@ def _near(word: str, choices: tuple[str, ...]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, choices, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(choices)}"
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(dict.fromkeys(choices))}"
 
 
 # ---- One thing that can be said of a job ----
@@ -178,7 +178,7 @@ def _devices_in_file(value: list[str | int] | str | int) -> tuple[str, ...]:
 def _variables_in_file(value: dict[str, Scalar]) -> dict[str, str]:
     for name in value:
         if not name or "=" in name or "\0" in name:
-            raise BadValue(f"{name!r} is no name of a variable; write letters, digits and _")
+            raise BadValue(f"{name!r} is not a name for a variable; write letters, digits and _")
     return {name: written(entry) for name, entry in value.items()}
 
 
@@ -455,7 +455,7 @@ def _unknown(key: str, has_value: bool) -> str:
 
     near = get_close_matches(key.lower().replace("-", "_"), SETTINGS, n=1)
     if near:
-        return f"{key!r} is no setting; did you mean {near[0]}?"
+        return f"{key!r} is not a setting; did you mean {near[0]}?"
     if not has_value:
         return f"{key!r} is no key=value; write a comment as '# …', not '#: …'"
-    return f"{key!r} is no setting; known are {', '.join(SETTINGS)}"
+    return f"{key!r} is not a setting; known are {', '.join(SETTINGS)}"

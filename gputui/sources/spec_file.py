@@ -132,7 +132,7 @@ def _excluded(number: int, matrix: Combinations) -> Params:
     row = matrix.exclude[number]
     unknown = row.keys() - matrix.parameters.keys()
     if unknown or not row:
-        reason = f"{min(unknown)!r} is no parameter of this matrix" if unknown else "it would leave out everything"
+        reason = f"{min(unknown)!r} is not a parameter of this matrix" if unknown else "it would leave out everything"
         raise BadTable(f"exclude: {reason}", ("exclude", number, *sorted(unknown)[:1]))
     return _texts(row)
 

@@ -83,7 +83,7 @@ class CommandPattern:
 
         near = get_close_matches(name, self._names, n=1)
         hint = f"did you mean {{{near[0]}}}?" if near else f"give its values: -p {shown(name)} VALUE …"
-        raise BadInput(f"{{{shown(name)}}} is no parameter; {hint}")
+        raise BadInput(f"{{{shown(name)}}} is not a parameter; {hint}")
 
 
 def pattern_of(command: str) -> str:
@@ -203,7 +203,7 @@ def _number(written: str) -> float:
         number = math.nan
     # 1e300 apart is more than any parameter, and would overflow on the way.
     if not abs(number) < 1e300:
-        raise BadValue(f"{written!r} is no number; {_EXPECTED}")
+        raise BadValue(f"{written!r} is not a number; {_EXPECTED}")
     return number
 
 
@@ -315,7 +315,7 @@ def _check(parameters: Mapping[str, Sequence[str]]) -> None:
         raise BadInput("a sweep needs parameters: -p NAME VALUE … or -r NAME RANGE")
     for name, values in parameters.items():
         if not name or name.isdigit() or not name.isprintable() or _BAD_IN_NAMES & set(name):
-            raise BadInput(f"{name!r} is no name of a parameter; write letters, digits, _ or -")
+            raise BadInput(f"{name!r} is not a name for a parameter; write letters, digits, _ or -")
         if not values:
             raise BadInput(f"-p {name} has no values; write -p {name} VALUE …")
         if any("\0" in value for value in values):

@@ -33,7 +33,7 @@ def duration(written: str) -> float:
     compact = written.strip().lower()
     seconds = _seconds(compact)
     if seconds is None:
-        raise BadValue(f"{written!r} is no duration; write 90, 90s, 5m, 2h or 1d")
+        raise BadValue(f"{written!r} is not a duration; write 90, 90s, 5m, 2h or 1d")
     if seconds > LONGEST_DURATION:
         raise BadValue(f"{written!r} is more than ten years; write a shorter duration")
     return seconds
@@ -76,7 +76,7 @@ def count(written: str, *, lowest: int = 0, highest: int = 1_000_000) -> int:
     digits = written.strip()
     # int() alone would also take `1_0` and other scripts' digits.
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", digits):
-        raise BadValue(f"{written!r} is no whole number; write one from {lowest} to {highest}")
+        raise BadValue(f"{written!r} is not a whole number; write one from {lowest} to {highest}")
     number = int(digits)
     if not lowest <= number <= highest:
         raise BadValue(f"{number} is out of range; write a number from {lowest} to {highest}")
@@ -100,7 +100,7 @@ def bytes_or_share(written: str) -> tuple[int | None, float | None]:
     """Bytes, or a part of the device between 0 and 1."""
     match = _MEMORY.fullmatch(written.strip())
     if match is None:
-        raise BadValue(f"{written!r} is no size; write 6G, 500M or 40%")
+        raise BadValue(f"{written!r} is not a size; write 6G, 500M or 40%")
     number, unit = float(match[1]), (match[2] or match[3]).upper()
     if unit == "%":
         if not 0 < number <= 100:
@@ -155,7 +155,7 @@ def variables(written: str) -> dict[str, str]:
         raise BadValue(f"{written!r} cannot be read: {error}; close the quote, or quote the backslash") from None
     for name, equals, _ in pairs:
         if not equals or not name.isidentifier():
-            raise BadValue(f"{name!r} is no NAME=VALUE; write SEED=1")
+            raise BadValue(f"{name!r} is not NAME=VALUE; write SEED=1")
     return {name: value for name, _, value in pairs}
 
 

@@ -229,7 +229,7 @@ def test_a_call_within_a_job_joins_its_session(session: gputui.Session) -> None:
 
 
 def test_what_keeps_a_session_from_being_used_is_one_exception(home: Home) -> None:
-    with pytest.raises(gputui.SessionError, match=r"gpus: .*'x' is no GPU"):
+    with pytest.raises(gputui.SessionError, match=r"gpus: .*'x' is not a GPU"):
         gputui.Session(home.root, gpus="x").open()
     (home.folder / "file").touch()
     with pytest.raises(gputui.SessionError, match="cannot make a session"):

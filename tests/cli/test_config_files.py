@@ -86,7 +86,7 @@ def test_values(written: str, expected: tuple[str, Any]) -> None:
     [
         ("retires = 1", ["retires", "did you mean retries?"]),
         ("colour = 1", ["colour", "known are"]),
-        ("grace = 'soon'", ["grace", "no duration"]),
+        ("grace = 'soon'", ["grace", "not a duration"]),
         ("timeout = 0", ["timeout", "at once"]),
         ("retries = -1", ["retries"]),
         ("prefix = 3", ["prefix", "quotes"]),
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_said_with_file_and_key(gputui: Gputui, written: str, w
 
 def test_a_wrong_key_in_another_hosts_part_is_said_here_too() -> None:
     user_config('[host."lab-never"]\ngpu = 1\n')
-    with pytest.raises(ConfigError, match=r'host."lab-never".gpu is no setting; did you mean gpus\?'):
+    with pytest.raises(ConfigError, match=r'host."lab-never".gpu is not a setting; did you mean gpus\?'):
         load()
 
 

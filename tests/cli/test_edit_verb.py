@@ -81,12 +81,12 @@ def test_what_is_changed_changes_and_the_rest_stays() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("comand = 'x'", "'comand' is no setting; did you mean command?"),
+        ("comand = 'x'", "'comand' is not a setting; did you mean command?"),
         ("priority = 'high'", "priority: expected a whole number"),
         ("gpus = 'two'", "gpus: expected a whole number"),
         ("gpus = true", "gpus: expected a whole number"),
-        ("timeout = 'soon'", "timeout: 'soon' is no duration"),
-        ("memory = 'lots'", "memory: 'lots' is no size"),
+        ("timeout = 'soon'", "timeout: 'soon' is not a duration"),
+        ("memory = 'lots'", "memory: 'lots' is not a size"),
         ("after = [1.5]", "after[0]: expected a whole number or text"),
         ("env = { A = [1] }", "env: expected"),
         ("command = ' '", "command is empty"),

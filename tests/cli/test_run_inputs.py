@@ -51,7 +51,7 @@ def test_a_changed_spec_is_refused_whole(session: Session) -> None:
     spec = written(session, "jobs.yaml", "job:\n- command: echo a\n- command: echo b\n  gpsu: 1\n")
     done = session.run(spec)
     assert done.returncode == 2
-    assert said(done) == f"{spec}, line 4: 'gpsu' is no setting; did you mean gpus?"
+    assert said(done) == f"{spec}, line 4: 'gpsu' is not a setting; did you mean gpus?"
     assert not session.root.exists()
 
 

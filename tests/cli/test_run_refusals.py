@@ -55,7 +55,7 @@ def test_one_bad_file_of_two_adds_nothing_of_either(tmp_path: Path) -> None:
     [
         (["missing.txt"], ["missing.txt", "no such file"]),
         (["."], ["is a directory"]),
-        (["jobs.txt", "--gpus", "banana"], ["--gpus 'banana': 'banana' is no GPU", "sim:4", "slurm:8"]),
+        (["jobs.txt", "--gpus", "banana"], ["--gpus 'banana': 'banana' is not a GPU", "sim:4", "slurm:8"]),
         (["jobs.txt", "--gpus", "0,,1"], ["--gpus"]),
         (["jobs.txt", "--timeout", "0"], ["--timeout"]),
         (["jobs.txt", "--timeout", "soon"], ["--timeout"]),

@@ -212,8 +212,8 @@ def test_a_job_for_any_machine_goes_where_a_card_of_its_size_is_free(lab: Lab, l
     ("words", "sentence"),
     [
         (["--host"], "--host needs one name"),
-        (["--host", "-oProxyCommand=touch sprung", "ls"], "is no host"),
-        (["--host", "lab7;touch sprung", "ls"], "is no host"),
+        (["--host", "-oProxyCommand=touch sprung", "ls"], "is not a host"),
+        (["--host", "lab7;touch sprung", "ls"], "is not a host"),
         (["--host", "lab7:", "ls"], "names no folder"),
         (["--host", "lab7,lab8", "ls"], "ls is for one machine"),
         (["ls", "--host", "any"], "--host any is for gputui add"),

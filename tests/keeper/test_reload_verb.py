@@ -42,7 +42,7 @@ def test_a_bad_file_changes_nothing(home: Home) -> None:
     file.write_text("echo b\n#: gpsu=1\necho c\n")
     refused = reload(home, "-y")
     assert refused.returncode == 2
-    assert "line 2: 'gpsu' is no setting" in refused.stderr
+    assert "line 2: 'gpsu' is not a setting" in refused.stderr
     assert list(commands(home)) == ["echo a"]
     assert reload(home, "--forget", str(file)).returncode == 0
     assert "loaded from no file" in reload(home).stderr

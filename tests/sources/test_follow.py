@@ -145,7 +145,7 @@ def test_a_bad_line_is_told_with_its_number_and_left_out(queue: Path) -> None:
     append(queue, "tail of it\nd\n")
     assert reader.commands() == ["d"]
     told = "\n".join(reader.complaints)
-    assert "line 4: 'gpsu' is no setting" in told
+    assert "line 4: 'gpsu' is not a setting" in told
     assert "line 5: holds a NUL byte" in told
     assert "line 6: is longer" in told
 

@@ -94,7 +94,7 @@ def test_python_s_format_rules_hold(pattern: str, command: str) -> None:
         ("  ", {"lr": ["1"]}, "empty"),
         ("a\0", {"lr": ["1"]}, "NUL"),
         ("{lr}", {"lr": ["\0"]}, "NUL"),
-        ("{a.b}", {"a.b": ["1"]}, "no name of a parameter"),
+        ("{a.b}", {"a.b": ["1"]}, "not a name for a parameter"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_no_traceback(

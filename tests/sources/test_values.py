@@ -108,14 +108,14 @@ def test_what_is_no_size_is_refused_with_a_sentence(written: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("retry_on=oom,sginal", "retry_on: 'sginal' is no failure that is known; did you mean signal?"),
+        ("retry_on=oom,sginal", "retry_on: 'sginal' is not a failure that is known; did you mean signal?"),
         ("retry_on=exit:0", "retry_on: 0 is out of range; write a number from 1 to 255"),
-        ("retry_on=exit:abc", "retry_on: 'abc' is no whole number; write one from 1 to 255"),
-        ("retry_on=lost", "retry_on: 'lost' is no failure that is known; known are oom, signal, node, timeout"),
+        ("retry_on=exit:abc", "retry_on: 'abc' is not a whole number; write one from 1 to 255"),
+        ("retry_on=lost", "retry_on: 'lost' is not a failure that is known; known are oom, signal, node, timeout"),
         ("on_oom=larger", "on_oom: 'larger' is not known; known are alone, bigger, fail"),
         ("on_hang=kil", "on_hang: 'kil' is not known; did you mean kill?"),
-        ("hang_after=soon", "hang_after: 'soon' is no duration"),
-        ("memory=lern", "memory: 'lern' is no size"),
+        ("hang_after=soon", "hang_after: 'soon' is not a duration"),
+        ("memory=lern", "memory: 'lern' is not a size"),
         ("checkpoint=maybe", "checkpoint: 'maybe' is neither yes nor no"),
     ],
 )

@@ -117,7 +117,7 @@ def test_it_is_asked_for_no_more_than_is_wanted(begin: Begin, tmp_path: Path) ->
         ("def yielder():\n yield 'a'\n raise SystemExit(3)", ["a"], "SystemExit: 3"),
         ("import os\ndef yielder():\n yield 'a'\n os._exit(3)", ["a"], "ended before its yielder did"),
         ("def yielder():\n yield 'a'\n yield ('b', 'c')", ["a"], "yield text, or a mapping"),
-        ("def yielder():\n yield 'a'\n yield {'command': 'b', 'gpsu': 1}", ["a"], "item 2: 'gpsu' is no setting"),
+        ("def yielder():\n yield 'a'\n yield {'command': 'b', 'gpsu': 1}", ["a"], "item 2: 'gpsu' is not a setting"),
         ("def yielder():\n yield {'gpus': 1}", [], "item 1: command is missing"),
         ("def yielder():\n yield 'a\\0'", [], "item 1: command holds a NUL byte"),
         ("def yielder():\n yield 'x' * 200000", [], "item 1: command is longer"),

@@ -248,7 +248,7 @@ def test_a_task_may_leave_by_sys_exit(session: Session) -> None:
         ({"config": "config = {'scheduler_config': {}, 'test_config': {}}"}, "test_config is dict, and should be"),
         ({"config": one(test="'a': 1")}, "config.py: TypeError: test_config: a is 1; give a list of the values"),
         ({"config": one(common="'f': lambda: 0")}, "config.py: global_config: f cannot be passed to a task"),
-        ({"config": one("'gpu': ['x']")}, "'x' is no GPU"),
+        ({"config": one("'gpu': ['x']")}, "'x' is not a GPU"),
         ({"config": one("'log_file': 3")}, "log_file is 3, and should be the name of a file"),
         ({"config": one(), "a": TASK, "b": TASK}, "which task? Give one of --task a.MyGPUTask, --task b.MyGPUTask"),
         ({"config": "x = 1"}, "config.py defines neither yielder() nor config"),

@@ -174,9 +174,11 @@ class Behind:
             return self._detached()
         if snapshot.cause is not None and snapshot.cause.kind is PauseKind.CRASHES:
             if not snapshot.waiting:
-                return f"{snapshot.cause.message}. Mend it and load the same jobs again: the failed ones are rerun."
+                return (
+                    f"{snapshot.cause.message}. Fix the cause and load the same jobs again: the failed ones are rerun."
+                )
             return (
-                f"{snapshot.cause.message}. {self._waiting()}. Mend it and load the same jobs again: "
+                f"{snapshot.cause.message}. {self._waiting()}. Fix the cause and load the same jobs again: "
                 f"the failed ones are rerun and the rest goes on. {self._again} without jobs leaves the failed ones "
                 "out; --pause-after 0 never pauses."
             )

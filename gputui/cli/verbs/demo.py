@@ -56,7 +56,7 @@ def _speed(written: str | None) -> float:
     except ValueError:
         speed = 0.0
     if not 0 < speed <= 100:
-        refuse(f"--speed: {written!r} is no number above 0, up to 100; write for example 3")
+        refuse(f"--speed: {written!r} is not a number above 0, up to 100; write for example 3")
     return speed
 
 

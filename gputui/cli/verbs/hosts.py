@@ -52,7 +52,7 @@ def _pause(written: str) -> float:
     try:
         seconds = float(written)
     except ValueError:
-        raise ValueError(f"{written!r} is no number of seconds") from None
+        raise ValueError(f"{written!r} is not a number of seconds") from None
     if not seconds >= FASTEST:
         raise ValueError(f"{written} is too often: from {FASTEST:g} s on")
     return seconds

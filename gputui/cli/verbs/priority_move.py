@@ -54,7 +54,7 @@ def main(verb: str, words: list[str]) -> int:
 def set_priority(options: Options) -> int:
     wanted = options.priority
     if not wanted.lstrip("+-").isdecimal():
-        refuse(f"{wanted!r} is no priority; write 50, +5 or -5")
+        refuse(f"{wanted!r} is not a priority; write 50, +5 or -5")
     client = session(options)
     jobs = picked(client, options, options.words, WAITING)
     confirm(client, options, jobs, "change the priority of")

@@ -21,7 +21,7 @@ from .ls import ending, took
 TOLD_OTHERWISE = (
     "command", "cwd", "environment", "name", "group", "request", "priority", "hold", "outfile", "occurrence",
 )  # fmt: skip
-"""What has a line of its own, or is no setting of the user's."""
+"""What has a line of its own, or is not a setting of the user's."""
 UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 

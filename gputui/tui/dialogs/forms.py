@@ -109,7 +109,7 @@ class SweepForm(Dialog[Sweep | None]):
     def _written(self) -> Sweep:
         samples = self._samples.value.strip()
         if samples and not samples.isdecimal():
-            raise BadInput(f"samples: {samples!r} is no whole number")
+            raise BadInput(f"samples: {samples!r} is not a whole number")
         if samples and not int(samples):
             raise BadInput("samples: 0 would add no jobs; leave it empty for all")
         parameters = parameters_in(self._parameters.text)

@@ -171,7 +171,7 @@ async def test_a_sweep_that_makes_no_sense_says_why_and_cannot_be_added(stage: S
         parameters.text = "lr [/b] \x1b[2J"
         await stage.settle()
     field(stage, "samples").value = "many"
-    await stage.shows("samples: 'many' is no whole number")
+    await stage.shows("samples: 'many' is not a whole number")
     await stage.press("escape")
     await stage.back_on_main()
     assert len(stage.snapshot.jobs) == 0
