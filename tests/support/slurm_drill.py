@@ -6,6 +6,7 @@ When the queue is drained everything is counted: each ran once and ended with it
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections import Counter
@@ -23,10 +24,20 @@ from .waiting import until
 @dataclass
 class SlurmTally:
     jobs: int = 0
-    ran: int = 0
+    once: int = 0
+    twice: int = 0
+    """Or more often."""
+    never: int = 0
     owners_killed: int = 0
     lost: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+
+
+SEGMENTATION_FAULT = 128 + signal.SIGSEGV
+
+
+def _ending(code: int) -> str:
+    return "kill -SEGV $$" if code == SEGMENTATION_FAULT else f"exit {code}"
 
 
 class SlurmDrill:
@@ -34,14 +45,14 @@ class SlurmDrill:
         self.session = Session(folder)
         self.cluster = cluster
         self._lanes = lanes
-        self._codes = {job: job * 7 % 120 for job in range(jobs)}
+        self._codes = {job: SEGMENTATION_FAULT if job % 5 == 4 else job * 7 % 120 for job in range(jobs)}
         self._tally = folder / "tally"
         self._killed = 0
         self._over = threading.Event()
         threading.Thread(target=self._administer, daemon=True).start()
         self._found_by = {name: cluster.environment[name] for name in ("SLURM_CONF", "PATH")}
         self.session.write(
-            *(self.session.told(job, f"sleep {seconds}; exit {code}") for job, code in self._codes.items())
+            *(self.session.told(job, f"sleep {seconds}; {_ending(code)}") for job, code in self._codes.items())
         )
 
     def owner(self, orders: dict[str, Any] | None = None) -> Process:
@@ -95,7 +106,8 @@ class SlurmDrill:
 
     def _judge(self) -> SlurmTally:
         runs: Counter[str] = self.session.runs()
-        tally = SlurmTally(len(self._codes), sum(runs.values()), self._killed)
+        counts = Counter(min(2, runs[str(job)]) for job in self._codes)
+        tally = SlurmTally(len(self._codes), counts[1], counts[2], counts[0], self._killed)
         for job in self.session.jobs():
             code, ran = self._codes[job.id], runs[str(job.id)]
             codes = [attempt.exit_code for attempt in job.attempts]

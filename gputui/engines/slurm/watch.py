@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from functools import partial
 
@@ -260,6 +261,10 @@ class QueueWatch:
 # ---- What the disk tells of attempts in Slurm ----
 
 
+_CODES_OF_SLURM = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+"""Of commands that Slurm may have ended. By other signals, as of a segmentation fault, they end by themselves."""
+
+
 class ClaimWatch:
     """In the owner's thread."""
 
@@ -316,7 +321,7 @@ class ClaimWatch:
         if attempt.exit is not None:
             return
         reached(Step.END_SEEN)
-        by_itself = record.code <= 128 and not record.signalled
+        by_itself = record.code not in _CODES_OF_SLURM and not record.signalled
         if by_itself or attempt.order is not BatchOrder.NONE or attempt.asked is not None:
             self._parts.end_by(attempt, SlurmVerdict(Exited(record.code), by_itself=by_itself), record.at)
         else:
