@@ -85,11 +85,8 @@ def in_session(advice: str, folder: str | None) -> str:
 
 
 def known(root: str) -> Client:
-    """A session that is there; what had to be mended is said."""
-    client = Client(root)
-    for notice in client.notices:
-        say(notice)
-    return client
+    """A session that is there; what had to be repaired is said."""
+    return Client(root, say)
 
 
 def on_terminal() -> bool:

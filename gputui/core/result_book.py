@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from math import inf, isfinite, isnan, nan
 
@@ -46,6 +47,7 @@ class _Brief(Struct, frozen=True, array_like=True):
 
 
 _brief = msgspec.msgpack.Decoder(_Brief).decode
+_whole = msgspec.msgpack.Decoder(JobResults).decode
 
 
 class ResultBook:
@@ -67,9 +69,14 @@ class ResultBook:
         """Of the main metric, by job; nan: it has none, or does not count."""
 
     def load(self, packed: Mapping[JobId, bytes], job_of: Callable[[JobId], Job]) -> None:
-        """What is stored, at once."""
-        self.results = self.results.with_packed(packed)
-        printed = Counter(tuple(metric.name for metric in _brief(results).metrics) for results in packed.values())
+        """What is stored, at once; what cannot be read is passed over, as if it had never been read from the logs."""
+        readable: dict[JobId, bytes] = {}
+        printed: Counter[tuple[str, ...]] = Counter()
+        for job_id, results in packed.items():
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                printed[tuple(metric.name for metric in _whole(results).metrics)] += 1
+                readable[job_id] = results
+        self.results = self.results.with_packed(readable)
         for names, jobs in printed.items():
             self._jobs_with.update(dict.fromkeys(names, jobs))
         self._judge(job_of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from gputui.session.control.connection import PATIENCE, ClientError, Connection, NoOwner, NoSession, fresh_id
@@ -20,11 +21,11 @@ PRIVATE_FOLDER = 0o040000
 class Client:
     """A session as verbs see it. `ask` finds whoever can answer."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, tell: Callable[[str], None] | None = None) -> None:
+        """`tell` gets what the user must know, such as that the queue was rebuilt; None: somebody else tells it."""
         self.root = os.path.abspath(root)
         self.private = os.path.join(self.root, ".gputui")
-        self.notices: list[str] = []
-        """What was mended on the way and the user must be told."""
+        self._tell = tell
         self._check()
 
     def _check(self) -> None:
@@ -50,7 +51,7 @@ class Client:
             paths.check()
         except SessionError as error:
             raise ClientError(str(error)) from None
-        self.notices += paths.notices
+        self._tell_all(paths.notices)
 
     def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
         """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner.
@@ -58,6 +59,19 @@ class Client:
         Without an owner the answer comes from the store; where that cannot be opened, and the request only looks, from
         a copy of it in memory.
         """
+        answer = self._answer(request, work=work)
+        if self._tell is not None and os.path.exists(os.path.join(self.private, "notices")):
+            from gputui.session.saved_state import take_notices
+
+            self._tell_all(take_notices(self.private))
+        return answer
+
+    def _tell_all(self, notices: list[str]) -> None:
+        for notice in notices:
+            if self._tell is not None:
+                self._tell(notice)
+
+    def _answer(self, request: OwnerRequest[T], *, work: bool) -> T:
         request_id = fresh_id()
         deadline = time.monotonic() + PATIENCE
         while True:

@@ -18,6 +18,7 @@ from gputui.session.layouts import Layout, trouble
 from gputui.session.lock import OwnerKind
 from gputui.session.messages import Lanes, StatusQuestion
 from gputui.session.owner.requests import CLUSTER_OPTIONS, Begin, devices_of
+from gputui.session.saved_state import leave_notices
 from gputui.session.session_dir import Paths
 from gputui.session.store.opening import open_session
 
@@ -103,7 +104,9 @@ def _create(paths: Paths, layout: Layout) -> None:
         return  # somebody else is just beginning it
     try:
         lock.sign(OwnerKind.CLIENT)
-        open_session(paths, layout, made_folder=made_folder).store.close()
+        opened = open_session(paths, layout, made_folder=made_folder)
+        opened.store.close()
+        leave_notices(paths.private, opened.notices)
     finally:
         lock.release()
 

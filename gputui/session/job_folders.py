@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from gputui.core.job import Job
+from gputui.core.job import Job, TimedOut
 from gputui.python.user_code.modules import OTHERS_WRITE
 
 from . import session_dir
@@ -336,6 +336,8 @@ def info(job: Job, git: str = "") -> str:
         lines += [f"attempt: {attempt.number}", f"started: {_moment(attempt.started)}"]
         lines += [f"ended: {_moment(attempt.ended)}", f"state: {attempt.end.name}"]
         lines += [f"exit code: {attempt.exit_code}"] if attempt.exit_code is not None else []
+        if isinstance(attempt.end, TimedOut):
+            lines.append(f"{'silence' if attempt.end.silent else 'time'} limit: {attempt.end.limit:.15g}")
         lines += [f"why: {attempt.said}"] if attempt.said else []
     # What goes on over several lines is indented, so that no value can be taken for another key.
     return "\n".join(line.replace("\n", "\n    ") for line in lines) + "\n" + git

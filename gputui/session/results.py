@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -144,11 +145,16 @@ class SessionResults:
         if live is not None:
             return live.curves()
         stored = self._kept(job, number)
-        return msgspec.msgpack.decode(stored.series, type=AttemptSeries).curves() if stored is not None else ()
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.msgpack.decode(stored.series, type=AttemptSeries).curves() if stored is not None else ()
+        return ()
 
     def attempts(self, job: JobId) -> dict[int, JobResults]:
         """What each attempt came to, as far as any printed something."""
-        stored = {row.attempt: msgspec.msgpack.decode(row.results, type=JobResults) for row in self._rows(job)}
+        stored: dict[int, JobResults] = {}
+        for row in self._rows(job):
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                stored[row.attempt] = msgspec.msgpack.decode(row.results, type=JobResults)
         newest = self.book.results.get(job)
         return stored | ({newest.attempt: newest} if newest is not None else {})
 

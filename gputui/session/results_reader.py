@@ -307,7 +307,7 @@ def _state_of(stored: ResultRow | None) -> _State | None:
     try:
         series = msgspec.msgpack.decode(stored.series, type=AttemptSeries)
         return _State(msgspec.msgpack.decode(stored.state, type=list[_LogState]) if stored.state else [], series)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

@@ -47,6 +47,39 @@ def _file(private: str) -> str:
     return os.path.join(private, "last_look")
 
 
+# ---- What an owner without a user has to tell the next one who can read it ----
+
+
+NOTICES = "notices"
+MOST_NOTICES = 20
+
+
+def leave_notices(private: str, notices: list[str]) -> None:
+    """For `take_notices`; a disk without room keeps them in scheduler.log only, if at all."""
+    if not notices:
+        return
+    path = os.path.join(private, NOTICES)
+    with suppress(OSError):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="replace") as file:
+            file.write("".join(json.dumps(notice) + "\n" for notice in notices))
+
+
+def take_notices(private: str) -> list[str]:
+    """What was left to be told, once: whoever takes it tells the user."""
+    path, own = os.path.join(private, NOTICES), os.path.join(private, f"{NOTICES}.{os.getpid()}")
+    notices: list[str] = []
+    with suppress(OSError):
+        os.rename(path, own)
+        with open(own, encoding="utf-8", errors="replace") as file:
+            lines = file.read(1 << 16).splitlines()
+        os.unlink(own)
+        for line in lines[-MOST_NOTICES:]:
+            with suppress(ValueError):
+                notices.append(str(json.loads(line)))
+    return list(dict.fromkeys(notices))
+
+
 # ---- What the screen keeps of a session beside its queue, for whoever opens it next ----
 
 

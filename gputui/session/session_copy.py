@@ -26,7 +26,7 @@ from .lock import OwnerKind
 from .owner.turn import Publication, told_in_full
 from .results import SessionResults
 from .session_dir import Journal, Paths
-from .store.backup import memory_copy
+from .store.backup import newest_copy
 
 T = TypeVar("T")
 IN_SLURM = "it waited in Slurm's queue when last recorded"
@@ -65,7 +65,7 @@ class SessionCopy:
         self.paths, self.since, self._why = paths, time.time(), why
         self.notices: list[str] = []
         self.devices, self.loop = UnseenDevices(), AtOnce()
-        self._store = store = memory_copy(paths.database)
+        self._store = store = newest_copy(paths)
         self.scheduler = store.load()
         identity = store.identity()
         if identity is None:
@@ -83,7 +83,7 @@ class SessionCopy:
         self.snapshot = publication.renew(self.scheduler, self.since, self._trouble(), lambda: "")
 
     def _trouble(self) -> str:
-        files = (self.paths.database, self.paths.database + "-wal")
+        files = (self.paths.database, self.paths.database + "-wal", self.paths.backup)
         written = max(os.stat(path).st_mtime for path in files if os.path.exists(path))
         return f"shown as last recorded, {moment(written, self.since)}: {self._why}"
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import re
+import shutil
 import sqlite3
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support.sessions import VICTIM, Done, Session
 from support.waiting import until
+
+from gputui.core.events import Hold, Pause, PauseKind, Resume
+from gputui.core.job import JobSpec
+from gputui.session.client import Client
+from gputui.session.messages import Commands, Curves, Listing, Show
+from gputui.session.owner.requests import Load
+from gputui.session.result_requests import SummaryQuestion
 
 
 def garbage_in_the_middle(database: Path) -> None:
@@ -56,14 +69,19 @@ DAMAGES = [garbage_in_the_middle, one_bad_page, truncated, zero_length, no_datab
 OFTEN_BACKED_UP = {"program": VICTIM, "env": {"VICTIM": json.dumps({"backup_every": 0.05})}}
 
 
-def backed_up_jobs(session: Session) -> int:
+def backed_up_jobs(session: Session, but: str = "%starting%") -> int:
+    """How many jobs the backup has, without those whose state is not settled."""
     if not session.backup.exists():
         return 0
     connection = sqlite3.connect(f"file:{session.backup}?mode=ro&immutable=1", uri=True)
     try:
-        return int(connection.execute("SELECT count(*) FROM job WHERE data NOT LIKE '%starting%'").fetchone()[0])
+        return int(connection.execute("SELECT count(*) FROM job WHERE data NOT LIKE ?", (but,)).fetchone()[0])
     finally:
         connection.close()
+
+
+def has_backed_up(session: Session, jobs: int) -> bool:
+    return backed_up_jobs(session, "none") == jobs
 
 
 def with_backup(session: Session) -> Path:
@@ -108,6 +126,180 @@ def test_a_damaged_store_is_set_aside_and_rebuilt(tmp_path: Path, damage: Callab
     assert session.states() == ["succeeded", "failed", "succeeded", "succeeded", "failed", "succeeded"]
     assert [job.attempts[-1].exit_code for job in session.jobs()] == [0, 3, 0, 0, 5, 0]
     assert_nothing_ran_again(session, done)
+
+
+VERBS = (
+    ["ls"],
+    ["show", "0"],
+    ["logs", "0"],
+    ["results"],
+    ["summary"],
+    ["gpus"],
+    ["hold", "4"],
+    ["release", "4"],
+)
+
+
+def paused_with_backup(session: Session) -> None:
+    """Three jobs have ended, two wait; the backup knows all of it, and nobody owns the session."""
+    jobs = session.write("echo acc=0.5", session.told(1, "exit 3"), session.told(2))
+    assert session.run(jobs).returncode == 1
+    client = Client(str(session.root))
+    client.ask(Commands((Pause(PauseKind.USER),)))
+    specs = tuple(JobSpec(command=session.told(job), cwd="/", environment="") for job in (3, 4))
+    client.ask(Load(specs, {"PATH": os.environ["PATH"]}, "a test"))
+    shutil.copyfile(session.database, session.backup)
+
+
+def flips(content: bytes) -> list[tuple[int, int]]:
+    """Places all over a file, each with what is changed there: every field of the header, every statement of the
+    schema, rows and what holds them together."""
+    header = [(18, 1), (63, 1), *((place, 0xFF) for place in (16, 18, 19, 21, 28, 31, 40, 47, 52, 56, 59, 60, 63))]
+    schema = [(found.start() + 3, 0x80) for found in re.finditer(rb"CREATE (TABLE|INDEX)", content)]
+    assert len(schema) > 8
+    chance = random.Random(20)
+    rows = [(chance.choice([at for at in range(4096, len(content)) if content[at]]), 0x80) for _ in range(12)]
+    return [*header, *schema, *rows]
+
+
+def listed(root: Path) -> list[tuple[int, str, str]]:
+    return [(job.id, str(job.state), job.command) for job in Client(str(root)).ask(Listing()).jobs]
+
+
+def test_whichever_byte_is_damaged_every_request_is_answered(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    paused_with_backup(session)
+    content = session.database.read_bytes()
+    expected = listed(session.root)
+    assert [state for _, state, _ in expected] == ["succeeded", "failed", "succeeded", "queued", "queued"]
+    found = 0
+    for number, (place, bits) in enumerate(flips(content)):
+        copy = tmp_path / str(number)
+        shutil.copytree(session.root, copy)
+        damaged = bytearray(content)
+        damaged[place] ^= bits
+        (copy / ".gputui" / "session.db").write_bytes(damaged)
+        said: list[str] = []
+        client = Client(str(copy), said.append)
+        client.ask(Show(0, environment=True))
+        client.ask(SummaryQuestion())
+        assert client.ask(Curves([0]))
+        assert listed(copy) == expected, (place, bits)
+        [outcome] = client.ask(Commands((Hold(job=4),)))
+        assert outcome.refused is None, (place, bits)
+        kept = (copy / ".gputui").glob("session.db.damaged-*")
+        aside = [path.read_bytes() for path in kept if not path.name.endswith("-wal")]
+        assert len(said) == len(aside) < 2, (place, bits, said)
+        assert aside in ([], [damaged])
+        assert len("".join(said)) < 600, said
+        found += len(aside)
+        shutil.rmtree(copy)
+    assert found > 25
+
+
+def test_a_damaged_byte_in_the_schema_costs_nothing_and_is_said_once(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    paused_with_backup(session)
+    content = bytearray(session.database.read_bytes())
+    content[content.index(b"CREATE TABLE job") + 2] = 0xE9
+    session.database.write_bytes(content)
+    done = [session.call(*words) for words in VERBS]
+    assert [each.returncode for each in done] == [0] * len(VERBS), done
+    [aside] = set_aside(session)
+    assert [aside in each.stderr for each in done] == [True] + [False] * (len(VERBS) - 1)
+    Client(str(session.root)).ask(Commands((Resume(),)))
+    assert session.run().returncode == 0
+    assert session.states() == ["succeeded", "failed", "succeeded", "succeeded", "succeeded"]
+    assert session.runs() == {str(job): 1 for job in range(1, 5)}
+
+
+def removed(log: Path) -> None:
+    log.unlink()
+
+
+def emptied(log: Path) -> None:
+    log.write_bytes(b"")
+
+
+def garbled(log: Path) -> None:
+    log.write_bytes(b"\xa5" * log.stat().st_size)
+
+
+@pytest.mark.parametrize("jobs_die", [False, True])
+@pytest.mark.parametrize("harm", [removed, emptied, garbled])
+def test_what_was_lost_with_the_log_comes_back_from_the_backup(
+    tmp_path: Path, harm: Callable[[Path], None], jobs_die: bool
+) -> None:
+    session = Session(tmp_path)
+    gate = tmp_path / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done"
+    jobs = session.write(*(session.told(job, waits if job in (2, 3) else "true") for job in range(8)))
+    with session.running(jobs, **OFTEN_BACKED_UP) as owner:
+        until(lambda: session.markers(1) and len(session.runs()) == 4 and backed_up_jobs(session) == 8, "two run")
+        owner.kill()
+        owner.wait()
+        if jobs_die:
+            session.sweep()
+        harm(session.private / "session.db-wal")
+        first, second = session.call("ls", "--json"), session.call("ls", "--json")
+        listing = json.loads(second.stdout)["jobs"]
+        assert [job["command"] for job in listing] == jobs.read_text().splitlines()
+        assert [job["state"] for job in listing if job["id"] not in (2, 3)] == ["succeeded"] * 2 + ["queued"] * 4
+        assert "the queue's file has lost" in first.stderr
+        assert set_aside(session)[0] in first.stderr
+        assert second.stderr == ""
+        gate.touch()
+        assert session.run(jobs).returncode == (1 if jobs_die else 0)
+    assert session.states() == ["succeeded"] * 2 + (["lost"] * 2 if jobs_die else ["succeeded"] * 2) + ["succeeded"] * 4
+    assert session.runs() == {str(job): 1 for job in range(8)}
+
+
+def test_an_attempt_that_the_backup_says_is_under_way_and_that_left_nothing_is_lost(tmp_path: Path) -> None:
+    """Its claim is gone, as after an end; whether it ran cannot be known, so it does not run again."""
+    session = Session(tmp_path)
+    gate = tmp_path / "gate"
+    jobs = session.write(session.told(0, f"until test -e {gate}; do sleep 0.01; done"), session.told(1))
+    with session.running(jobs, gpus="0", **OFTEN_BACKED_UP) as owner:
+        until(lambda: session.runs()["0"] and backed_up_jobs(session) == 2, "the first runs, backed up")
+        backup = session.backup.read_bytes()
+        gate.touch()
+        assert owner.wait(60) == 0
+    session.backup.write_bytes(backup)
+    for job in range(2):
+        shutil.rmtree(session.job_folder(job))
+    no_database(session.database)
+    done = session.run(gpus="0")
+    assert "Rebuilt from the backup" in done.stderr
+    assert session.states() == ["lost", "succeeded"]
+    assert session.runs()["0"] == 1
+
+
+def test_what_was_acknowledged_is_in_the_backup_soon(tmp_path: Path) -> None:
+    """Not an hour later: the write-ahead log, in which it is, may be lost."""
+    session = Session(tmp_path)
+    with session.running(session.write("sleep 600")):
+        until(lambda: backed_up_jobs(session, "none"), "the first backup is made")
+        for number in (2, 3):
+            assert session.call("add", "--", "true").returncode == 0
+            until(partial(has_backed_up, session, number), "the added job is in the backup")
+
+
+def test_a_running_job_of_which_only_the_claim_is_left_began_when_that_was_written(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    gate = tmp_path / "gate"
+    jobs = session.write(session.told(0, f"until test -e {gate}; do sleep 0.01; done"))
+    with session.running(jobs, gpus="0") as owner:
+        until(lambda: session.runs()["0"], "it runs")
+        owner.kill()
+        owner.wait()
+        for path in (*session.private.glob("session.db*"), session.job_folder(0) / "INFO"):
+            path.unlink(missing_ok=True)
+        gate.touch()
+        before = session.claims_folder.joinpath("0.1").stat().st_ctime
+        assert "longest" not in session.call("ls").stdout
+        [job] = session.jobs()
+        assert job.attempts[-1].ended - job.attempts[-1].started < time.time() - before + 60
+        assert job.added > before - 3600
 
 
 def test_after_a_rebuild_loading_the_same_file_reruns_only_what_failed(tmp_path: Path) -> None:
@@ -231,6 +423,8 @@ def test_a_newer_store_is_refused_and_not_touched(tmp_path: Path) -> None:
     assert session.run(jobs).returncode == 0
     connection = sqlite3.connect(session.database)
     connection.execute("PRAGMA user_version=99")
+    connection.execute("UPDATE meta SET value=99 WHERE key='schema'")
+    connection.commit()
     connection.close()
     before = session.database.read_bytes()
     done = session.run(jobs)

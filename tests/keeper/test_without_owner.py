@@ -73,6 +73,7 @@ def test_a_session_of_a_newer_gputui_is_told_in_one_sentence(home: Home) -> None
     home.begin()
     with sqlite3.connect(home.database) as database:
         database.execute("PRAGMA user_version=999")
+        database.execute("UPDATE meta SET value=999 WHERE key='schema'")
     database.close()
     for work in (False, True):
         with pytest.raises(ClientError, match=r"was written by a newer gputui; upgrade this one$"):

@@ -45,9 +45,12 @@ def test_a_private_folder_that_others_can_read_is_closed_when_opened_and_that_is
 
 def test_a_verb_that_meets_it_closes_it_too(tmp_path: Path) -> None:
     paths = opened_to_readers(tmp_path / "s")
-    assert len(Client(paths.root).notices) == 1
+    notices: list[str] = []
+    Client(paths.root, notices.append)
+    assert len(notices) == 1
     assert mode(paths.private) == 0o700
-    assert Client(paths.root).notices == []
+    Client(paths.root, notices.append)
+    assert len(notices) == 1
 
 
 def test_a_folder_that_we_made_is_hidden_from_git_and_one_of_the_users_is_not(tmp_path: Path) -> None:

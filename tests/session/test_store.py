@@ -155,6 +155,7 @@ def test_a_record_that_cannot_be_read_is_damage(store: Store) -> None:
 
 def test_a_newer_store_is_refused_before_it_is_opened(store: Store, tmp_path: Path) -> None:
     store._db.execute("PRAGMA user_version=99")
+    store._db.execute("UPDATE meta SET value=99 WHERE key='schema'")
     store.close()
     before = (tmp_path / "session.db").read_bytes()
     with pytest.raises(NewerStore):

@@ -47,7 +47,7 @@ class JoinedRun:
         self._options = options
         self._inputs = inputs
         self._environment = environment
-        self._client = Client(options.output_dir)
+        self._client = Client(options.output_dir, say)
         self._begin = agree(self._client, owned, wanted, yes=options.yes)
         self._reporter = EventLines()
         self._left = Wakeup()

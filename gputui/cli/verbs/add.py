@@ -87,7 +87,7 @@ def _client(options: Options, config: Config) -> Client:
     root = os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
     for notice in begin(root, config):
         say(notice)
-    return Client(root)
+    return Client(root, say)
 
 
 def command(options: Options) -> str:

@@ -236,10 +236,9 @@ class Session:
 
     def _found(self) -> Client | None:
         try:
-            client = Client(self._given if self._given is not None else chosen("add"))
+            client = Client(self._given if self._given is not None else chosen("add"), _say_one)
         except NoSession:
             return None
-        _say(client.notices)
         if self._gpus is not None:
             from gputui.session.creation import name_lanes
 
@@ -255,7 +254,7 @@ class Session:
             config = load()
             root = self._given or os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
             _say(begin(root, config, self._gpus))
-        return Client(root)
+        return Client(root, _say_one)
 
 
 contexts: list[Session] = []
@@ -274,7 +273,11 @@ def current() -> Session:
 
 def _say(notices: list[str]) -> None:
     for notice in notices:
-        print(f"gputui: {plain(notice)}", file=sys.stderr)
+        _say_one(notice)
+
+
+def _say_one(notice: str) -> None:
+    print(f"gputui: {plain(notice)}", file=sys.stderr)
 
 
 @contextmanager

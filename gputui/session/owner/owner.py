@@ -32,7 +32,7 @@ from gputui.session.layouts import Layout
 from gputui.session.loading import SourceRecord
 from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Commands
-from gputui.session.saved_state import LastLook, forget_look, leave_look
+from gputui.session.saved_state import LastLook, forget_look, leave_look, leave_notices
 from gputui.session.session_dir import Paths
 from gputui.session.store.backup import Backups
 from gputui.session.store.opening import open_session
@@ -129,6 +129,7 @@ class Owner:
         self.journal, self.ground, self.folders, self.loop = parts.journal, parts.ground, parts.folders, parts.loop
         self.scheduler, self.engine, self.devices = parts.scheduler, parts.engine, parts.devices
         self.notices = parts.opened.notices
+        self._keep_notices()
         self._folder_check = FolderCheck(paths.root, parts.ground, parts.journal, parts.loop)
         self._publication = Publication(parts.scheduler, parts.results, on_change)
         self._turn = Turn(parts, self._publication, self._folder_check, self.since, places=places)
@@ -140,6 +141,13 @@ class Owner:
         self.feeds = Feeds(self) if places else None
         if places:
             watch_for_hangs(self)
+
+    def _keep_notices(self) -> None:
+        """An app and a run tell them at once; of the others somebody who can read hears later."""
+        for notice in self.notices:
+            self.journal.write(notice)
+        if self.kind in (OwnerKind.KEEPER, OwnerKind.CLIENT):
+            leave_notices(self.ground.paths.private, [each for each in self.notices if each not in self.paths.notices])
 
     # For other threads
 

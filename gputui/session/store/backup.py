@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -14,10 +14,10 @@ from gputui.core.job import EngineName
 from gputui.engines.claims import Claims
 from gputui.process.machine import World
 from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
-from gputui.session.event_loop import Loop
+from gputui.session.event_loop import Loop, Timer
 from gputui.session.session_dir import Journal, Paths
 
-from .store import Identity, Store
+from .store import Identity, Store, ask_file
 
 # ---- A look at a store's files without opening it ----
 
@@ -28,26 +28,26 @@ COPY_TRIES = 5
 def home_of(database: str) -> World | None:
     """Where the session lives, which never changes; None: the file does not tell."""
     try:
-        row = _asked(database, "SELECT value FROM meta WHERE key='identity'")
+        row = ask_file(database, "SELECT value FROM meta WHERE key='identity'")
         return msgspec.json.decode(row[0], type=Identity).world if row is not None else None
-    except (sqlite3.Error, msgspec.MsgspecError):
+    except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def commits_in(database: str) -> int:
+    """How often the store had been changed when the file was written; 0: there is none, or it does not tell."""
+    try:
+        return int(ask_file(database, "SELECT value FROM meta WHERE key='commits'")[0])
+    except (sqlite3.Error, ValueError, TypeError):
+        return 0
 
 
 def is_whole(database: str) -> bool:
     """Whether the file alone, as it is on the disk, is a sound database."""
     try:
-        return bool(_asked(database, "PRAGMA quick_check(1)") == ("ok",))
-    except sqlite3.Error:
+        return bool(ask_file(database, "PRAGMA quick_check(1)") == ("ok",))
+    except (sqlite3.Error, UnicodeDecodeError):
         return False
-
-
-def _asked(database: str, question: str) -> Any:
-    connection = sqlite3.connect(f"file:{_quoted(database)}?mode=ro&immutable=1", uri=True)
-    try:
-        return connection.execute(question).fetchone()
-    finally:
-        connection.close()
 
 
 def memory_copy(database: str) -> Store:
@@ -63,6 +63,18 @@ def memory_copy(database: str) -> Store:
         if store is not None:
             store.close()
     raise StoreTrouble("the queue changes faster than it can be read; try again")
+
+
+def newest_copy(paths: Paths) -> Store:
+    """Of the store, or of its backup where the store cannot be read or has lost what the backup knows."""
+    try:
+        store = memory_copy(paths.database)
+    except (StoreDamaged, FileNotFoundError):
+        return memory_copy(paths.backup)
+    if commits_in(paths.backup) <= store.commits():
+        return store
+    store.close()
+    return memory_copy(paths.backup)
 
 
 def _copied_once(database: str) -> tuple[bool, Store | None]:
@@ -131,17 +143,14 @@ def under_way(paths: Paths) -> UnderWay | None:
     return UnderWay(len(active) - submitted, submitted, engines == {EngineName.SLURM})
 
 
-def _quoted(path: str) -> str:
-    """For a URI; written out because urllib costs more to load than everything else here."""
-    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in os.fsencode(path))
-
-
 # ---- Copies of the store, made while the owner works, and the way back from a damaged one ----
 
 
 FIRST_AFTER = 1.0
 EVERY = 3600.0
 REQUESTS_KEPT = 86400.0
+REST = 60
+"""Times as long as a copy took passes before the next."""
 BREATH = 0.001
 """Seconds between two steps of a copy."""
 SERIALIZED = 3
@@ -151,7 +160,8 @@ LOGS = ("-wal", "-journal", "-shm")
 
 
 class Backups:
-    """Soon after the session was opened and every hour; copied in another thread while the owner commits on."""
+    """Soon after the session was opened, soon after a user was told that something is stored, and every hour; copied
+    in another thread while the owner commits on."""
 
     def __init__(self, loop: Loop, store: Store, paths: Paths, journal: Journal) -> None:
         self._loop = loop
@@ -159,14 +169,34 @@ class Backups:
         self._paths = paths
         self._journal = journal
         self._closing = False
-        loop.call_later(FIRST_AFTER, self._make)
+        self._took = 0.0
+        """Seconds that the last one took."""
+        self._is_soon = False
+        """The next one is, or what is asked for while one is made comes right after it."""
+        self._made_now = False
+        self._next: Timer | None = None
+        store.on_flushed = self.soon
+        self.soon()
 
     def close(self) -> None:
         """One under way is given up: nobody waits for it who leaves."""
         self._closing = True
+        self._store.on_flushed = lambda: None
+
+    def soon(self) -> None:
+        """In the owner's thread. What is in the log only would be lost with it."""
+        if not self._is_soon:
+            self._is_soon = True
+            if not self._made_now:
+                self._schedule(max(FIRST_AFTER, REST * self._took))
+
+    def _schedule(self, delay: float) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._next = self._loop.call_later(delay, self._make)
 
     def _make(self) -> None:
-        self._loop.call_later(EVERY, self._make)
+        self._is_soon, self._made_now = False, True
         try:
             self._store.forget_requests(time.time() - REQUESTS_KEPT)
         except (StoreTrouble, StoreDamaged) as trouble:
@@ -178,13 +208,18 @@ class Backups:
             self._loop.run_in_thread(self._attempted, self._made)
 
     def _made(self, trouble: str | None) -> None:
+        self._made_now = False
         if trouble is not None:
             self._journal.write(f"no backup: {trouble}")
+        if not self._closing:
+            self._schedule(max(FIRST_AFTER, REST * self._took) if self._is_soon else EVERY)
 
     def _attempted(self) -> str | None:
         """Copies; returns what went wrong, if anything did."""
+        began = time.monotonic()
         try:
             self._copy()
+            self._took = time.monotonic() - began
         except (OSError, StoreDamaged, StoreTrouble) as error:
             return str(error)
         except _Leaving:
@@ -231,11 +266,13 @@ def set_aside(paths: Paths) -> str:
     return aside
 
 
-def restore(paths: Paths, to: str) -> bool:
-    """Copies the last backup to another place; False: there is none."""
+def restore(paths: Paths, to: str) -> None:
+    """Copies the last backup to another place. Raises StoreDamaged if it cannot be read."""
     import shutil
 
-    if not os.path.exists(paths.backup):
-        return False
-    shutil.copyfile(paths.backup, to)
-    return True
+    try:
+        shutil.copyfile(paths.backup, to)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise StoreDamaged(f"the backup cannot be read: {error.strerror}") from error
+        raise

@@ -24,6 +24,7 @@ from gputui.session.layouts import Layout as Layout
 from gputui.session.layouts import taken_numbers
 from gputui.session.loading import SourceKind
 from gputui.session.registry import remember
+from gputui.session.saved_state import take_notices
 from gputui.session.session_dir import Paths, somebody_lives
 
 from . import backup
@@ -50,7 +51,7 @@ ADOPT_IN_CLUSTER = "if no gputui runs on {host} any more, continue it here: gput
 
 def refuse_far(paths: Paths, here: World) -> None:
     """Looked up without opening: what is open on another machine must not be touched from this one."""
-    lives = home_of(paths.database)
+    lives = home_of(paths.database) or home_of(paths.backup)
     if lives is None or lives.same_machine(here) or is_local(paths.private):
         return
     found = under_way(paths)
@@ -116,7 +117,7 @@ def open_session(paths: Paths, layout: Layout, *, made_folder: bool = False, ado
     `adopt`: the user says that nothing of it runs where it lived.
     """
     collect_rarely()
-    notices = list(paths.notices)
+    notices = [*paths.notices, *take_notices(paths.private)]
     world, folder = this_world(), FolderId.of(paths.private)
     if not adopt:
         refuse_far(paths, world)
@@ -155,9 +156,15 @@ def _opened(paths: Paths, notices: list[str]) -> tuple[Store, Scheduler, Identit
         os.replace(paths.rebuilt, paths.database)  # whoever rebuilt it was stopped before the last step
     try:
         _refuse_empty(paths)
-        return _loaded(Store(paths.database))
+        store, scheduler, identity = _loaded(Store(paths.database))
     except StoreDamaged as damage:
         return _rebuilt(paths, str(damage), notices)
+    only_in_backup = backup.commits_in(paths.backup) - store.commits()
+    if only_in_backup <= 0:
+        return store, scheduler, identity
+    store.close()
+    changes = counted(only_in_backup, "change that its backup has", "changes that its backup has")
+    return _rebuilt(paths, f"the queue's file has lost {changes}, perhaps with its log (session.db-wal)", notices)
 
 
 def _loaded(store: Store) -> tuple[Store, Scheduler, Identity | None]:
@@ -218,36 +225,50 @@ def _commit(store: Store, change: Change) -> None:
 def _rebuilt(paths: Paths, damage: str, notices: list[str]) -> tuple[Store, Scheduler, Identity | None]:
     """Beside the damaged one, which goes only when the new one is whole: this may be cut off at any point."""
     part = paths.rebuilt + ".part"
-    store, scheduler, origin = _from_backup(paths, part)
-    rebuilt = _brought_up(paths, store, scheduler, notices)
-    _forget_sources(store, notices)
-    store.close()
-    os.replace(part, paths.rebuilt)
-    aside = backup.set_aside(paths)
-    os.replace(paths.rebuilt, paths.database)
+    try:
+        store, scheduler, origin = _from_backup(paths, part)
+        rebuilt = _brought_up(paths, store, scheduler, notices, _begun(paths, store, scheduler), stale=True)
+        _forget_sources(store, notices)
+        store.close()
+        os.replace(part, paths.rebuilt)
+        aside = backup.set_aside(paths)
+        os.replace(paths.rebuilt, paths.database)
+    except OSError as error:
+        raise SessionError(f"{damage}; it cannot be rebuilt: {error.strerror} ({error.filename})") from error
     kept_as = f"It is kept as {aside}. " if os.path.exists(aside) else ""
     notices.append(
         f"{damage}. {kept_as}Rebuilt from {origin}; {counted(rebuilt, 'job was', 'jobs were')} brought up to date "
-        "from their folders. What was added since then and had not started is gone: load it again."
+        "from their folders. What was added after that and had not started is missing: load it again."
     )
     return _loaded(Store(paths.database))
 
 
+def _begun(paths: Paths, store: Store, scheduler: Scheduler) -> dict[JobId, int]:
+    """Attempts that a restored backup does not know of and that have left traces in their folders."""
+    identity = store.identity()
+    return begun_unknown(scheduler.book, folders_of(paths, identity)) if identity is not None else {}
+
+
+def folders_of(paths: Paths, identity: Identity) -> Folders:
+    return Folders(paths.root, identity.prefix, identity.job_dir, made=identity.made_folder, former=identity.former)
+
+
 def _forget_sources(store: Store, notices: list[str]) -> None:
     """A backup does not know how far they were read since, and no line may be run twice."""
-    lost_sources = [
-        source.path for source in store.sources() if not source.ended and source.kind is not SourceKind.FILE
-    ]
-    _commit(store, Change(sources=[]))
+    sources = store.sources()
+    kept = [source for source in sources if source.ended or source.kind is SourceKind.FILE]
+    _commit(store, Change(sources=kept))
+    lost_sources = [source.path for source in sources if source not in kept]
     if lost_sources:
         notices.append(f"no longer read: {', '.join(lost_sources)}; give them again")
 
 
 def _from_backup(paths: Paths, to: str) -> tuple[Store, Scheduler, str]:
     _clear(to)
-    if backup.restore(paths, to):
+    if os.path.exists(paths.backup):
         backup_time = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(paths.backup).st_mtime))
         try:
+            backup.restore(paths, to)
             store, scheduler, _ = _loaded(Store(to))
             return store, scheduler, f"the backup of {backup_time}"
         except StoreDamaged:
@@ -267,12 +288,18 @@ def _brought_up(
     store: Store,
     scheduler: Scheduler,
     notices: list[str],
-    begun: Mapping[JobId, int] | None = None,
+    begun: Mapping[JobId, int],
     lost: Lost = LOST,
+    *,
+    stale: bool = False,
 ) -> int:
-    """Writes what folders and claims know beyond the store into it; returns of how many jobs they knew more."""
+    """Writes what folders and claims know beyond the store into it; returns of how many jobs they knew more.
+
+    `stale`: it is a backup, so an attempt that it says is under way may be long over.
+    """
     environment = captured()
-    rebuilt = rebuild(paths, scheduler.record(), list(scheduler.book), digest(environment), begun, lost)
+    jobs = list(scheduler.book)
+    rebuilt = rebuild(paths, scheduler.record(), jobs, digest(environment), begun, lost, stale=stale)
     fresh = Scheduler(scheduler.record(), rebuilt.jobs)
     fresh.next_position = max((job.position + 1 for job in rebuilt.jobs), default=0.0)
     settle_blocked(fresh.book, time.time())
@@ -290,7 +317,7 @@ def _caught_up(
 ) -> Scheduler:
     """A power cut can take the last seconds of the store, but not all that jobs have left: what left a trace does not
     run again."""
-    folders = Folders(paths.root, identity.prefix, identity.job_dir, made=identity.made_folder, former=identity.former)
+    folders = folders_of(paths, identity)
     begun = begun_unknown(scheduler.book, folders) if rebooted else {}
     if not begun and not is_behind(scheduler.book, folders, paths.claims):
         return scheduler

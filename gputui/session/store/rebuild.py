@@ -18,6 +18,7 @@ from gputui.core.job import (
     Blocked,
     Crashed,
     End,
+    EngineName,
     Failed,
     Held,
     Job,
@@ -36,6 +37,7 @@ from gputui.core.job import (
 from gputui.core.lanes import Lane
 from gputui.core.queue_order import waiting_state
 from gputui.core.scheduler import Record
+from gputui.engines.claims import Claims
 from gputui.process.directories import FolderId, lives_elsewhere
 from gputui.process.processes import TOKEN_VARIABLE
 from gputui.python.user_code.modules import Doubtful, open_own
@@ -112,7 +114,7 @@ def _understood(text: str) -> Note:
     return Note(
         int(said["id"]), said["job name"], said["command"], said["cwd"], gpus,
         int(said["occurrence"]) if "occurrence" in said else None, int(said["attempt"]),
-        _moment(said["started"]), _end(said.get("state"), code, said.get("why", "")),
+        _moment(said["started"]), _end(said, code),
         _moment(said.get("ended", "(0)")), code, said.get("why"), said.get("wrap", ""), said.get("task", ""),
     )  # fmt: skip
 
@@ -122,8 +124,9 @@ def _moment(text: str) -> float:
     return float(moment[1]) if moment else 0.0
 
 
-def _end(state: str | None, code: int | None, why: str) -> End | None:
-    match state:
+def _end(said: dict[str, str], code: int | None) -> End | None:
+    why = said.get("why", "")
+    match said.get("state"):
         case None:
             return None
         case StateName.SUCCEEDED:
@@ -133,8 +136,8 @@ def _end(state: str | None, code: int | None, why: str) -> End | None:
         case StateName.KILLED:
             return Killed()
         case StateName.TIMED_OUT:
-            limit = re.search(r"after ([\d.e+]+) s", why)
-            return TimedOut(float(limit[1]) if limit else 0.0)
+            silent = "silence limit" in said
+            return TimedOut(float(said["silence limit" if silent else "time limit"]), silent)
         case StateName.REFUSED:
             return Refused(why)
         case StateName.LOST:
@@ -162,23 +165,28 @@ def rebuild(
     record: Record,
     backup: list[Job],
     environment: str,
-    begun: Mapping[JobId, int] | None = None,
+    begun: Mapping[JobId, int],
     lost: Lost = LOST,
+    *,
+    stale: bool = False,
 ) -> Rebuilt:
     """The backup's jobs, brought up to what the folders and claims say; gaps are filled with lost jobs.
 
     `begun`: attempts that have left a log and perhaps nothing else. `lost`: what becomes of one whose end is not known.
+    `stale`: the jobs are as they once were, so an attempt under way without a claim may have ended since.
     """
-    begun = begun or {}
     doubts: list[str] = []
     notes = {note.job: note for note in read_notes(paths.root, doubts.append)}
     claims = read_claims(paths.claims)
     jobs = {job.id: job for job in backup}
     lanes = _FreeLanes(record.lanes, backup)
     touched = 0
-    for job_id in sorted({*notes, *claims, *begun}):
+    unclaimed = _revoke_unclaimed(backup, claims, paths.claims) if stale else set()
+    for job_id in sorted({*notes, *claims, *begun, *unclaimed}):
         before = jobs.get(job_id)
-        traces = DiskTraces(notes.get(job_id), claims.get(job_id, 0), begun.get(job_id, 0))
+        claim = claims.get(job_id, 0)
+        since = _written(f"{paths.claims}/{job_id}.{claim}") if claim else 0.0
+        traces = DiskTraces(notes.get(job_id), claim, since, begun.get(job_id, 0), job_id in unclaimed)
         after = _caught_up(before, job_id, traces, lanes, environment, lost)
         touched += after is not before
         jobs[job_id] = after
@@ -186,6 +194,31 @@ def rebuild(
         if job_id not in jobs:
             jobs[job_id] = _unknown(job_id, environment, state=Killed(), archived=True)
     return Rebuilt([jobs[job_id] for job_id in sorted(jobs)], touched, doubts)
+
+
+def _revoke_unclaimed(jobs: list[Job], claims: dict[JobId, int], folder: str) -> set[JobId]:
+    """Jobs whose attempt under way has no claim: it has ended, or never began and cannot any more.
+
+    A cluster's attempt may still be in its queue without a claim; its engine asks there.
+    """
+    unclaimed = set()
+    for job in jobs:
+        if job.active is None or job.active.engine is not EngineName.LOCAL or claims.get(job.id, 0) >= job.issued:
+            continue
+        with suppress(OSError):
+            if not Claims(folder).revoke(job.id, job.issued):
+                claims[job.id] = job.issued  # its wrapper was faster
+                continue
+        unclaimed.add(job.id)
+    return unclaimed
+
+
+def _written(path: str) -> float:
+    """When the file was last written; 0: it is gone."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 LOOKED_AT = 64
@@ -254,7 +287,11 @@ class DiskTraces(NamedTuple):
 
     note: Note | None
     claim: int
+    claimed: float
+    """When the claim was written; its end too is written there."""
     log: int
+    unclaimed: bool
+    """The attempt that was under way has no claim any more."""
 
 
 def _compared(attempt: Attempt, why: str) -> Attempt:
@@ -268,28 +305,31 @@ def _compared(attempt: Attempt, why: str) -> Attempt:
 def _caught_up(
     job: Job | None, job_id: JobId, traces: DiskTraces, lanes: _FreeLanes, environment: str, lost: Lost
 ) -> Job:
-    note, claim, log = traces
+    note, claim, claimed, log, unclaimed = traces
     issued = job.issued if job is not None else 0
-    newest = max(note.attempt if note else 0, claim, log)
-    if job is not None and (newest < issued or (newest == issued and _says_as_much(job, note))):
+    newest = max(note.attempt if note else 0, claim, log, issued if unclaimed else 0)
+    if job is not None and not unclaimed and (newest < issued or (newest == issued and _says_as_much(job, note))):
         return job
     if job is not None and job.active is not None:
         lanes.give_back(job.active.lanes)
-    job = job or (_from_note(note, environment) if note else _unknown(job_id, environment))
-    if note is not None and note.attempt == newest and note.end is not None:
+    job = job or (_from_note(note, environment) if note else _unknown(job_id, environment, added=claimed))
+    noted = note if note is not None and note.attempt == newest else None
+    if noted is not None and noted.end is not None:
         attempt = Attempt(
-            newest, note.gpus, note.started, note.ended, note.end, note.exit_code, note.why, job.spec.environment,
-            message=note.why,
+            newest, noted.gpus, noted.started, noted.ended, noted.end, noted.exit_code, noted.why, job.spec.environment,
+            message=noted.why,
         )  # fmt: skip
-        if note.why and isinstance(note.end, Failed | Crashed):
-            attempt = _compared(attempt, note.why)
-        return replace(job, state=note.end, issued=newest, attempts=(*job.attempts, attempt))
+        if noted.why and isinstance(noted.end, Failed | Crashed):
+            attempt = _compared(attempt, noted.why)
+        return replace(job, state=noted.end, issued=newest, attempts=(*job.attempts, attempt))
+    under_way = job.active if job.active is not None and job.active.attempt == newest else None
+    gpus = under_way.gpus if under_way is not None else noted.gpus if noted is not None else ()
+    # Without a note nobody knows when it began; its claim was written then, or at its end.
+    since = under_way.since if under_way is not None else noted.started if noted is not None else claimed or job.added
     if claim == newest:
-        gpus = note.gpus if note is not None and note.attempt == newest else ()
-        since = note.started if note is not None else job.added
         placed = Placed(newest, lanes.over(gpus), gpus, since, job.spec.environment)
         return replace(job, state=Starting(placed), issued=newest)
-    over = Attempt(newest, (), job.added, job.added, lost, None, lost.why, job.spec.environment)
+    over = Attempt(newest, gpus, since, since, lost, None, lost.why, job.spec.environment)
     return replace(job, state=lost, issued=newest, attempts=(*job.attempts, over))
 
 

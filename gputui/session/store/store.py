@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -33,8 +33,9 @@ class translated:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.OperationalError) and _passes(error):
             raise StoreTrouble(f"the queue cannot be written: {error}") from error
-        if isinstance(error, sqlite3.DatabaseError | msgspec.MsgspecError):
-            raise StoreDamaged(f"the queue's file is damaged: {error}") from error
+        if isinstance(error, sqlite3.Error | msgspec.MsgspecError | UnicodeDecodeError):
+            what = str(error).partition(" with text ")[0][:120]  # SQLite quotes the whole row
+            raise StoreDamaged(f"the queue's file is damaged: {what}") from error
 
 
 _PASSING = frozenset(
@@ -46,10 +47,13 @@ _PASSING = frozenset(
 )  # fmt: skip
 
 
+_UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
+
+
 def _passes(error: sqlite3.OperationalError) -> bool:
-    """The rest is damage: a file that ends too early, a table that is not there, text that is none."""
+    """The rest is damage: what cannot be read, a file that ends too early, a table that is not there."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code != sqlite3.SQLITE_IOERR_SHORT_READ and (code & 0xFF) in _PASSING
+    return code is not None and code not in _UNREADABLE and (code & 0xFF) in _PASSING
 
 
 # ---- What the store keeps of an attempt's results ----
@@ -127,6 +131,9 @@ LOCKED_FOR = 0.002
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
 _decode_span = msgspec.json.Decoder(RecordedSpan).decode
+_decode_environment = msgspec.json.Decoder(dict[str, str]).decode
+_TABLES = {statement.strip() for statement in (SCHEMA + RESULTS_SCHEMA).split(";")} - {""}
+"""As SQLite keeps them."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -181,8 +188,10 @@ class Store:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.on_flushed: Callable[[], None] = lambda: None
+        """Called after each change that somebody was promised."""
         self._full: bool | None = None
-        _refuse_newer(path, _version_in(path))
+        _check_header(path)
         with translated():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         try:
@@ -201,8 +210,10 @@ class Store:
         _refuse_newer(self.path, version)
         if version == SCHEMA_VERSION:
             return
-        tables = SCHEMA + RESULTS_SCHEMA
-        self._db.executescript(f"BEGIN IMMEDIATE; {tables} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+        rows = f"INSERT INTO meta VALUES('schema', '{SCHEMA_VERSION}'), ('commits', '0');"
+        self._db.executescript(
+            f"BEGIN IMMEDIATE; {SCHEMA}{RESULTS_SCHEMA}{rows} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;"
+        )
 
     def close(self) -> None:
         self._db.close()
@@ -220,24 +231,39 @@ class Store:
         with translated():
             record = self._meta("record", Record) or Record()
             rows = self._db.execute("SELECT data FROM job ORDER BY id")
-            return Scheduler(record, _without_gaps(record.first_id, (_decode_job(data) for (data,) in rows)))
+            jobs = list(_without_gaps(record.first_id, (_decode_job(data) for (data,) in rows)))
+        try:
+            return Scheduler(record, jobs)
+        except Exception as error:  # each row can be read, but they do not belong together
+            raise StoreDamaged(f"the queue's file is damaged: {error!r}") from error
+
+    def commits(self) -> int:
+        """How often it was changed: of two copies the one with more knows more."""
+        return self._meta("commits", int) or 0
 
     def check(self) -> None:
         """Reads every page, also of what is not loaded: damage is better found now than when it is written to."""
         with translated():
             verdict = self._db.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict[0] != "ok":
-            raise StoreDamaged(f"the queue's file is damaged: {verdict[0].splitlines()[-1]}")
+            if verdict[0] != "ok":
+                raise StoreDamaged(f"the queue's file is damaged: {verdict[0].splitlines()[-1]}")
+            tables = {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+            if tables != _TABLES:
+                raise StoreDamaged("the queue's file is damaged: its tables are not as they were made")
+            for (variables,) in self._db.execute("SELECT variables FROM environment"):
+                _decode_environment(variables)
+        self.spans()
+        self.sources()
 
     def environment(self, digest: str) -> dict[str, str] | None:
         with translated():
             row = self._one("SELECT variables FROM environment WHERE digest=?", digest)
-            return msgspec.json.decode(row, type=dict[str, str]) if row is not None else None
+            return _decode_environment(row) if row is not None else None
 
     def story(self, job: int) -> list[Moment]:
         with translated():
-            rows = self._db.execute("SELECT at, text FROM story WHERE job=? ORDER BY rowid", (job,))
-            return [Moment(job, at, text) for at, text in rows]
+            rows = self._db.execute("SELECT at, CAST(text AS BLOB) FROM story WHERE job=? ORDER BY rowid", (job,))
+            return [Moment(job, at, text.decode("utf-8", "replace")) for at, text in rows]
 
     def spans(self) -> list[RecordedSpan]:
         """What kept jobs from starting, from the oldest that is kept on."""
@@ -281,11 +307,14 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._write(change)
+                self._db.execute("UPDATE meta SET value=value+1 WHERE key='commits'")
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+        if change.full:
+            self.on_flushed()
 
     def _write(self, change: Change) -> None:
         run, many = self._db.execute, self._db.executemany
@@ -346,21 +375,49 @@ class Store:
                 copy.close()
 
 
-def _version_in(path: str) -> int:
-    """The schema's version as the file's header tells it, without opening a database that may not be ours to open."""
+def ask_file(database: str, question: str) -> Any:
+    """One row from the file as it is on the disk, without its log and without locking anything."""
+    connection = sqlite3.connect(f"file:{_quoted(database)}?mode=ro&immutable=1", uri=True)
+    try:
+        return connection.execute(question).fetchone()
+    finally:
+        connection.close()
+
+
+def _quoted(path: str) -> str:
+    """For a URI; written out because urllib costs more to load than everything else here."""
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in os.fsencode(path))
+
+
+def _check_header(path: str) -> None:
+    """The schema's version, without opening a database that may not be ours to open."""
     try:
         with open(path, "rb") as file:
             header = file.read(64)
     except OSError:
-        return 0
-    return int.from_bytes(header[60:], "big") if header.startswith(b"SQLite format 3\0") else 0
+        return
+    if not header.startswith(b"SQLite format 3\0"):
+        return
+    if header[18] > 2:  # SQLite would take it for a newer format that it must only read
+        raise StoreDamaged("the queue's file is damaged: its header is not as it was written")
+    _refuse_newer(path, int.from_bytes(header[60:], "big"))
 
 
 def _refuse_newer(path: str, version: int) -> None:
+    if version not in (0, SCHEMA_VERSION) and _written_schema(path) == SCHEMA_VERSION:
+        raise StoreDamaged("the queue's file is damaged: its header is not as it was written")
     if version > SCHEMA_VERSION:
         raise NewerStore(f"{path} was written by a newer gputui; upgrade this one")
     if 0 < version < SCHEMA_VERSION:
         raise NewerStore(f"{path} was written by an unreleased gputui; start a new session with --new")
+
+
+def _written_schema(path: str) -> int | None:
+    """The version as it is written a second time, in the table."""
+    try:
+        return int(ask_file(path, "SELECT value FROM meta WHERE key='schema'")[0])
+    except (sqlite3.Error, ValueError, TypeError):
+        return None
 
 
 def _without_gaps(first: int, jobs: Iterable[Job]) -> Iterable[Job]:
