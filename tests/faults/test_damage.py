@@ -158,7 +158,9 @@ def flips(content: bytes) -> list[tuple[int, int]]:
     schema = [(found.start() + 3, 0x80) for found in re.finditer(rb"CREATE (TABLE|INDEX)", content)]
     assert len(schema) > 8
     chance = random.Random(20)
-    rows = [(chance.choice([at for at in range(4096, len(content)) if content[at]]), 0x80) for _ in range(12)]
+    written = [at for at in range(4096, len(content)) if content[at]]
+    rows = [(chance.choice(written), bits) for bits in (1, 0x20, 0x80) for _ in range(5)]
+    rows += [(content.index(b"exit 3"), 1), (content.index(b"PATH") + 9, 1)]
     return [*header, *schema, *rows]
 
 

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +18,8 @@ from gputui.core.scheduler import Moment, Record, Scheduler
 from gputui.core.spans import MOST_SPANS, RecordedSpan, SpanRecord
 from gputui.process.directories import FolderId
 from gputui.process.machine import World
-from gputui.session.errors import NewerStore, StoreDamaged, StoreTrouble
+from gputui.session.environment import digest
+from gputui.session.errors import NewerStore, SessionError, StoreDamaged, StoreTrouble
 from gputui.session.layouts import Former, Layout, ranges
 from gputui.session.loading import SourceRecord
 
@@ -25,19 +27,26 @@ from gputui.session.loading import SourceRecord
 
 
 class translated:
-    """SQLite's errors by what can be done about them."""
+    """SQLite's errors by what can be done about them. While something is read, any other error is damage too: what was
+    written could be read."""
+
+    def __init__(self, *, reading: bool = False) -> None:
+        self._is_damage = Exception if reading else _DAMAGE
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StoreTrouble | StoreDamaged | SessionError):
+            return
         if isinstance(error, sqlite3.OperationalError) and _passes(error):
             raise StoreTrouble(f"the queue cannot be written: {error}") from error
-        if isinstance(error, sqlite3.Error | msgspec.MsgspecError | UnicodeDecodeError):
+        if isinstance(error, self._is_damage):
             what = str(error).partition(" with text ")[0][:120]  # SQLite quotes the whole row
             raise StoreDamaged(f"the queue's file is damaged: {what}") from error
 
 
+_DAMAGE = (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError)
 _PASSING = frozenset(
     (
         sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
@@ -110,7 +119,7 @@ def unfinished_results(db: sqlite3.Connection) -> list[tuple[int, int]]:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
@@ -228,51 +237,49 @@ class Store:
 
     def load(self) -> Scheduler:
         """The scheduler as it was last committed."""
-        with translated():
+        with translated(reading=True):
             record = self._meta("record", Record) or Record()
-            rows = self._db.execute("SELECT data FROM job ORDER BY id")
-            jobs = list(_without_gaps(record.first_id, (_decode_job(data) for (data,) in rows)))
-        try:
-            return Scheduler(record, jobs)
-        except Exception as error:  # each row can be read, but they do not belong together
-            raise StoreDamaged(f"the queue's file is damaged: {error!r}") from error
+            rows = self._db.execute("SELECT CAST(data AS BLOB) FROM job ORDER BY id")
+            return Scheduler(record, _without_gaps(record.first_id, (_opened(data) for (data,) in rows)))
 
     def commits(self) -> int:
         """How often it was changed: of two copies the one with more knows more."""
         return self._meta("commits", int) or 0
 
     def check(self) -> None:
-        """Reads every page, also of what is not loaded: damage is better found now than when it is written to."""
-        with translated():
-            verdict = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        """Reads every page and index, also of what is not loaded: damage is better found now than when it is written
+        to."""
+        with translated(reading=True):
+            verdict = self._db.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict[0] != "ok":
                 raise StoreDamaged(f"the queue's file is damaged: {verdict[0].splitlines()[-1]}")
             tables = {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
             if tables != _TABLES:
                 raise StoreDamaged("the queue's file is damaged: its tables are not as they were made")
-            for (variables,) in self._db.execute("SELECT variables FROM environment"):
-                _decode_environment(variables)
+            for name, variables in self._db.execute("SELECT digest, variables FROM environment"):
+                if digest(_decode_environment(variables)) != name:
+                    raise StoreDamaged("the queue's file is damaged: an environment is not as it was written")
         self.spans()
         self.sources()
 
     def environment(self, digest: str) -> dict[str, str] | None:
-        with translated():
+        with translated(reading=True):
             row = self._one("SELECT variables FROM environment WHERE digest=?", digest)
             return _decode_environment(row) if row is not None else None
 
     def story(self, job: int) -> list[Moment]:
-        with translated():
+        with translated(reading=True):
             rows = self._db.execute("SELECT at, CAST(text AS BLOB) FROM story WHERE job=? ORDER BY rowid", (job,))
             return [Moment(job, at, text.decode("utf-8", "replace")) for at, text in rows]
 
     def spans(self) -> list[RecordedSpan]:
         """What kept jobs from starting, from the oldest that is kept on."""
-        with translated():
+        with translated(reading=True):
             return [_decode_span(data) for (data,) in self._db.execute("SELECT data FROM span ORDER BY number")]
 
     def span_record(self) -> SpanRecord:
         """To be gone on with."""
-        with translated():
+        with translated(reading=True):
             rows = self._db.execute("SELECT data FROM span WHERE open ORDER BY number")
             going_on = [_decode_span(data) for (data,) in rows]
             last = self._db.execute("SELECT max(number) FROM span").fetchone()[0]
@@ -280,7 +287,7 @@ class Store:
 
     def of_results(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """What one of `result_rows` asks."""
-        with translated():
+        with translated(reading=True):
             return question(self._db)
 
     def reply_to(self, request: str) -> bytes | None:
@@ -289,12 +296,12 @@ class Store:
         return row.encode() if row is not None else None
 
     def _meta(self, key: str, kind: type[T]) -> T | None:
-        with translated():
+        with translated(reading=True):
             text = self._one("SELECT value FROM meta WHERE key=?", key)
             return msgspec.json.decode(text, type=kind) if text is not None else None
 
     def _one(self, query: str, *values: object) -> str | None:
-        with translated():
+        with translated(reading=True):
             row = self._db.execute(query, values).fetchone()
         return row[0] if row is not None else None
 
@@ -321,7 +328,7 @@ class Store:
         if change.environments:
             rows = ((digest, _encode(verdict).decode()) for digest, verdict in change.environments.items())
             many("INSERT OR IGNORE INTO environment VALUES(?, ?)", rows)
-        many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _encode(job).decode()) for job in change.jobs))
+        many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _sealed(job)) for job in change.jobs))
         if change.moments:
             many(
                 "INSERT INTO story VALUES(?, ?, ?)", ((moment.job, moment.at, moment.text) for moment in change.moments)
@@ -373,6 +380,19 @@ class Store:
                 self._db.backup(copy, pages=PAGES_AT_ONCE, progress=lambda *_: between(), sleep=LOCKED_FOR)
             finally:
                 copy.close()
+
+
+def _sealed(job: Job) -> str:
+    """With a checksum behind it: one changed letter of a command would not show otherwise."""
+    data = _encode(job)
+    return f"{data.decode()}{crc32(data):08x}"
+
+
+def _opened(sealed: bytes) -> Job:
+    data, seal = sealed[:-8], sealed[-8:]
+    if crc32(data) != int(seal, 16):
+        raise StoreDamaged("the queue's file is damaged: a job is not as it was written")
+    return _decode_job(data)
 
 
 def ask_file(database: str, question: str) -> Any:
