@@ -141,9 +141,9 @@ class SessionResults:
         """Of one attempt; None: of the newest that printed anything."""
         newest = self.book.results.get(job)
         number = attempt if attempt is not None else newest.attempt if newest is not None else 0
-        live = self.reader.series(job, number)
+        live = self.reader.curves(job, number)
         if live is not None:
-            return live.curves()
+            return live
         stored = self._kept(job, number)
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):
             return msgspec.msgpack.decode(stored.series, type=AttemptSeries).curves() if stored is not None else ()

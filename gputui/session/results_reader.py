@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gputui.core.job import Job, JobId
 from gputui.core.result_book import AttemptSeries
-from gputui.core.results import UNNAMED, JobResults, Point, WantedMetric, wanted_of
+from gputui.core.results import UNNAMED, Curve, JobResults, Point, WantedMetric, wanted_of
 from gputui.logs.metrics import MetricReader, MetricReading
 from gputui.process.watch import NoThread, begin
 from gputui.session.store.store import ResultRow
@@ -191,6 +191,8 @@ class AttemptReading:
         self.job, self.attempt = job.id, attempt
         self.is_dirty = False
         """Something was read that is not stored yet."""
+        self.failed = False
+        """It could not be read, and that was said."""
         self.kept_at = time.monotonic()
         wanted = wanted_by(job)
         state = _state_of(stored)
@@ -391,15 +393,15 @@ class ResultsReader:
             results.append(self._read.popleft())
         return results
 
-    def series(self, job: JobId, attempt: int) -> AttemptSeries | None:
-        """Of an attempt that is being read; a copy."""
+    def curves(self, job: JobId, attempt: int) -> tuple[Curve, ...] | None:
+        """Of an attempt that is being read; None: it is not."""
         with self._wake:
             ended = (reading for reading in self._ended if (reading.job, reading.attempt) == (job, attempt))
             reading = self._readings.get((job, attempt)) or next(ended, None)
         if reading is None:
             return None
-        with self._at_work:
-            return AttemptSeries(dict(reading.series.series))
+        with self._at_work:  # what is read meanwhile would change them under the hands of whoever draws them
+            return reading.series.curves()
 
     def catch_up(self) -> None:
         """Here and now, for an owner that has no thread for it."""
@@ -432,11 +434,8 @@ class ResultsReader:
     def _work(self) -> None:
         used, began = time.thread_time(), time.monotonic()
         while self._await_work():
-            try:
-                with self._at_work:
-                    self._pass(time.time(), final=False)
-            except Exception:  # a log that cannot be read costs its results, not the others'
-                self._journal.write(traceback.format_exc())
+            with self._at_work:
+                self._pass(time.time(), final=False)
             used, began = self._weigh(used, began)
 
     def _await_work(self) -> bool:
@@ -467,14 +466,32 @@ class ResultsReader:
         rows: list[ResultRow] = []
         deadline = time.monotonic() + CLOSING_TIME
         for reading in ended:
-            self._finish(reading, now, news, rows, deadline if final else None)
+            with self._guarded(reading, rows):
+                self._finish(reading, now, news, rows, deadline if final else None)
         if past is not None:
-            self._read_past(*past, news, rows)
+            reading = AttemptReading(*past, self._folders)
+            reading.is_dirty = True  # even if it printed nothing, nobody has to look again
+            with self._guarded(reading, rows):
+                self._finish(reading, now, news, rows, None)
         for reading in going:
-            self._go_on(reading, now, news, rows, final=final)
+            with self._guarded(reading):
+                self._go_on(reading, now, news, rows, final=final)
         if news or rows:
             self._read.append(ReadResults(news, rows))
             self._on_read()
+
+    @contextmanager
+    def _guarded(self, reading: AttemptReading, rows: list[ResultRow] | None = None) -> Iterator[None]:
+        """A log that cannot be read costs its results, not the others'. `rows`: of one that is read no more here; the
+        next owner tries again."""
+        try:
+            yield
+        except Exception:
+            if not reading.failed:
+                self._journal.write(f"results of #{reading.job} cannot be read: {traceback.format_exc()}")
+            reading.failed = True
+            if rows is not None:
+                rows.append(reading.row(is_over=False))
 
     def _finish(
         self,
@@ -504,8 +521,3 @@ class ResultsReader:
             news[reading.job] = reading.results
         if reading.is_dirty and (final or time.monotonic() - reading.kept_at > KEEP_EVERY):
             rows.append(reading.row(is_over=False))
-
-    def _read_past(self, job: Job, attempt: int, news: dict[JobId, JobResults], rows: list[ResultRow]) -> None:
-        reading = AttemptReading(job, attempt, self._folders)
-        reading.is_dirty = True  # even if it printed nothing, nobody has to look again
-        self._finish(reading, time.time(), news, rows, None)

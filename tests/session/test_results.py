@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -14,11 +16,15 @@ from support.sessions import Session
 from support.waiting import until
 
 from gputui.core import eta
+from gputui.core.events import Kill
 from gputui.core.job import Job, JobId, Queued
 from gputui.core.results import Direction, JobResults
 from gputui.session import results_reader as attempt_reading
+from gputui.session.client import Client
 from gputui.session.control.answers import details, job_results, whys
+from gputui.session.control.connection import ClientError
 from gputui.session.job_folders import Folders
+from gputui.session.messages import Commands, Listing
 from gputui.session.owner.owner import Owner
 from gputui.views.format import silence
 
@@ -95,6 +101,77 @@ def test_a_job_that_falls_silent_beside_its_siblings_is_told_by_every_view(
     with owned(tmp_path / "s") as owner:
         assert owner.snapshot.paces[""] < 1.0, "the next owner knows it too"
         assert owner.snapshot.results[silent].written_at == written_at
+
+
+def unreadable(monkeypatch: pytest.MonkeyPatch, log: Path) -> None:
+    """As on a disk that has lost this file's sectors; its name and size can still be read."""
+    pread = os.pread
+
+    def broken(fd: int, count: int, offset: int) -> bytes:
+        if log.exists() and os.path.samestat(os.fstat(fd), log.stat()):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(fd, count, offset)
+
+    monkeypatch.setattr(os, "pread", broken)
+
+
+def test_a_log_that_cannot_be_read_costs_no_other_job_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, gate = tmp_path / "s", tmp_path / "gate"
+    unreadable(monkeypatch, session / "job_0" / "job_0.OUT")
+    with owned(session, lanes=6) as owner:
+        jobs = add(owner, *(spec(printing("loss=0.5", gate=gate)) for _ in range(3)))
+        going = add(owner, *(spec(printing("loss=0.4") + "; sleep 100") for _ in range(3)))
+        for job in going:
+            results(owner, job, 1)
+        gate.touch()
+        for job in jobs:
+            ended(owner, job)
+        for job in jobs[1:]:
+            assert results(owner, job, 1)["loss"].last == 0.5
+        assert jobs[0] not in owner.snapshot.results
+    told = (session / ".gputui" / "scheduler.log").read_text()
+    assert told.count("results of #0 cannot be read") == 1
+    monkeypatch.undo()
+    with owned(session, lanes=6) as owner:
+        assert results(owner, jobs[0], 1)["loss"].last == 0.5, "the next owner reads it, if it can"
+        assert all(owner.snapshot.results[job]["loss"].last == 0.5 for job in jobs)
+        owner.do(Commands(tuple(Kill(job=job, now=True) for job in going))).result()
+        for job in going:
+            ended(owner, job)
+
+
+def test_whatever_happens_to_one_look_the_session_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client is the owner for the moment of its question; one that failed held the session's files for good."""
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec("echo loss=0.5"))
+        ended(owner, job)
+
+    def fail(owner: Owner) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Owner, "catch_up", fail)
+    before = threading.active_count()
+    with pytest.raises((OSError, ClientError)):
+        Client(str(tmp_path / "s")).ask(Listing())
+    monkeypatch.undo()
+    assert threading.active_count() == before
+    assert Client(str(tmp_path / "s")).ask(Listing()).jobs[0].id == job
+
+
+def test_curves_do_not_change_while_somebody_draws_them(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with owned(tmp_path / "s") as owner:
+        [job] = add(owner, spec(printing("loss=0.5") + "; " + printing("loss=0.4", gate=gate) + "; sleep 100"))
+        results(owner, job, 1)
+        live = owner.parts.results.reader.curves(job, 1)
+        assert live is not None
+        gate.touch()
+        results(owner, job, 2)
+        assert [point.value for curve in live for point in curve.points] == [0.5]
+        owner.do(Commands((Kill(job=job, now=True),))).result()
+        ended(owner, job)
 
 
 def test_the_last_picture_of_an_owner_has_what_its_last_job_printed(tmp_path: Path) -> None:

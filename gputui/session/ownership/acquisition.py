@@ -237,13 +237,15 @@ def _answered(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: st
         replied.set()
 
     owner.start()
-    with suppress(OwnerGone):
-        owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
-        owner.do(lambda act: owner.catch_up()).result()
-        owner.loop.call_soon_threadsafe(lambda: desk.answer(body, take))
-    while not replied.wait(0.1) and owner.alive:
-        pass
-    owner.close()
+    try:
+        with suppress(OwnerGone):
+            owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
+            owner.do(lambda act: owner.catch_up()).result()
+            owner.loop.call_soon_threadsafe(lambda: desk.answer(body, take))
+        while not replied.wait(0.1) and owner.alive:
+            pass
+    finally:
+        owner.close()
     if not replies:
         raise ClientError(f"the session could not be read: {(owner.failure or 'no answer').splitlines()[-1]}")
     return answer_in(replies[0], request)
