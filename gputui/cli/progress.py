@@ -22,7 +22,7 @@ from .output import out, say
 
 
 TIMES_A_SECOND = 5
-TOLD = (Word.WAITING, Word.PAUSED, Word.DRAINING)
+TOLD = (Word.WAITING, Word.SUSPENDED, Word.PAUSED, Word.DRAINING)
 """The rest is told by the numbers."""
 
 
@@ -158,7 +158,9 @@ def progress(snapshot: Snapshot) -> str:
     ended = snapshot.count(*(state.name for state in Ended.__subclasses__()))
     total = ended + snapshot.not_begun + snapshot.running
     bad = ended - snapshot.count(StateName.SUCCEEDED)
-    parts = [f"{ended}/{total} done", f"{snapshot.running} running"]
+    suspended = snapshot.count(StateName.SUSPENDED)
+    parts = [f"{ended}/{total} done", f"{snapshot.running - suspended} running"]
+    parts += [f"{suspended} suspended"] if suspended else []
     parts += [f"{snapshot.submitted_count} submitted"] if snapshot.submitted_count else []
     parts += [f"{bad} failed"] if bad else []
     stands = standing(snapshot)

@@ -94,11 +94,16 @@ def notice_lines(notice: Notice, width: int) -> list[str]:
     room = max(10, width - 2)
     first = wrap(f"{notice.sign}  {plain(notice.what)}", room, subsequent_indent=INDENT, max_lines=2, placeholder=" …")
     way_out = shorten(plain(notice.way_out), room - len(INDENT), placeholder=" …")
-    return [f" {line}" for line in (*first, INDENT + way_out)]
+    return [f" {line}" for line in (*first, *([INDENT + way_out] if way_out else []))]
 
 
-def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str | None = None) -> list[Notice]:
-    """Pure: what the session's state asks to be said; `unseen`: why that is not known any more."""
+def notices(
+    snapshot: Snapshot, device_trouble: str | None = None, unseen: str | None = None, *, read_only: bool = False
+) -> list[Notice]:
+    """Pure: what the session's state asks to be said; `unseen`: why that is not known any more.
+
+    `read_only`: without the keys that such a screen refuses.
+    """
     shown_notices: list[Notice] = []
     if unseen is not None:
         shown_notices.append(Notice("! LAST SEEN", unseen, "goes on by itself when an owner answers"))
@@ -108,9 +113,9 @@ def notices(snapshot: Snapshot, device_trouble: str | None = None, unseen: str |
     if snapshot.mode is Mode.DRAINING:
         runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
         what = f"nothing new starts; {runs}"
-        shown_notices.append(Notice("▽ DRAINING", what, "p resumes"))
+        shown_notices.append(Notice("▽ DRAINING", what, "" if read_only else "p resumes"))
     elif snapshot.mode is Mode.PAUSED and snapshot.cause is not None and not _told_by_rows(snapshot):
-        shown_notices.append(_paused(snapshot))
+        shown_notices.append(_paused(snapshot, read_only=read_only))
     if device_trouble is not None:
         shown_notices.append(Notice("! GPUS", device_trouble, "jobs that run go on; gputui doctor tells more"))
     return shown_notices
@@ -121,14 +126,15 @@ def _told_by_rows(snapshot: Snapshot) -> bool:
     return any(caution.group is None for caution in snapshot.cautions)
 
 
-def _paused(snapshot: Snapshot) -> Notice:
+def _paused(snapshot: Snapshot, *, read_only: bool) -> Notice:
     cause = snapshot.cause
     assert cause is not None
     if cause.kind is not PauseKind.CRASHES:
-        waits = f"{snapshot.waiting:,} wait · " if snapshot.waiting else ""
-        return Notice("‖ PAUSED", cause.message.removeprefix("paused "), f"{waits}p resumes")
-    way_out = f"{_named(cause.jobs)} · R reruns them and resumes · p resumes without · l opens the log"
-    return Notice("‖ PAUSED", cause.message, way_out, grave=True)
+        waits = f"{snapshot.waiting:,} waiting" if snapshot.waiting else ""
+        ways = [waits, "" if read_only else "p resumes"]
+        return Notice("‖ PAUSED", cause.message.removeprefix("paused "), " · ".join(filter(None, ways)))
+    keys = [] if read_only else ["R reruns them and resumes", "p resumes without"]
+    return Notice("‖ PAUSED", cause.message, " · ".join([_named(cause.jobs), *keys, "l opens the log"]), grave=True)
 
 
 def _named(jobs: tuple[JobId, ...]) -> str:
@@ -152,11 +158,13 @@ NameOf = Callable[[JobId], str]
 Parts = list[tuple[str, Style]]
 
 
-def crash_rows(snapshot: Snapshot, width: int, palette: Palette, now: float, name_of: NameOf) -> list[Text]:
+def crash_rows(
+    snapshot: Snapshot, width: int, palette: Palette, now: float, name_of: NameOf, *, read_only: bool = False
+) -> list[Text]:
     """Four rows for each scope in which jobs do not just start, three where it is narrow."""
     rows: list[Parts] = []
     for caution in snapshot.cautions:
-        story = _Story(snapshot, caution, palette, now, name_of)
+        story = _Story(snapshot, caution, palette, now, name_of, read_only=read_only)
         rows += story.narrow(width - EDGES) if width < NARROW else story.wide(width - EDGES)
     return [_row(parts, width, palette) for parts in rows]
 
@@ -177,7 +185,10 @@ def _row(parts: Parts, width: int, palette: Palette) -> Text:
 class _Story:
     """One scope, in pieces."""
 
-    def __init__(self, snapshot: Snapshot, caution: Caution, palette: Palette, now: float, name_of: NameOf) -> None:
+    def __init__(
+        self, snapshot: Snapshot, caution: Caution, palette: Palette, now: float, name_of: NameOf, *, read_only: bool
+    ) -> None:
+        self._read_only = read_only
         self._snapshot, self._caution, self._now, self._name_of = snapshot, caution, now, name_of
         self._text, self._past, self._warning = palette.text, palette.past, palette.warning
         self._bold, self._loud = palette.text + BOLD, palette.warning + BOLD
@@ -345,6 +356,8 @@ class _Story:
             words = {"R": rerun, "p": "Resume now", "!": "Go to the crash", "F": "Failures: edit and rerun"}
         if not count:
             del words["R"]
+        if self._read_only:
+            words = {"!": words["!"], "F": "Failures"}
         parts: Parts = []
         for key, label in words.items():
             parts += [(key, self._bold), (f" {label}{'  ' if brief else '   '}", self._past)]

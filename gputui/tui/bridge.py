@@ -46,7 +46,7 @@ from gputui.session.messages import (
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.acquisition import Holding
 from gputui.session.session_dir import Paths
-from gputui.views.status import goes_on
+from gputui.views.status import counts_told, goes_on
 
 # ---- The only crossing between the screen's thread and the owner's ----
 
@@ -496,7 +496,7 @@ def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, bac
     """What the shell shows afterwards; `back`, `stop`: the commands that open this session again, and that end it."""
     if way is Way.STOP:
         return _stopped(snapshot, root, back)
-    counts = f"{snapshot.running:,} running, {snapshot.not_begun:,} waiting"
+    counts = counts_told(snapshot)
     if way is Way.DRAIN:
         runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
         return f"Draining. {runs}, nothing new starts. Back: {back}"

@@ -20,7 +20,7 @@ from gputui.core.job import StateName
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.views.format import cut
-from gputui.views.status import Standing, Word, outlook_words, standing
+from gputui.views.status import Standing, Word, counts_told, outlook_words, standing
 
 from .action_table import BY_NAME
 from .theme import Palette, palette_of
@@ -153,7 +153,7 @@ def band_line(
 ) -> Strip:
     """A whole band; what does not fit is cut from the left part. `ground`: another one than a band's."""
     room = width - sum(cell_len(text) for text, _ in right) - bool(right)
-    if right and sum(cell_len(text) for text, _ in left) > room:
+    if right and sum(cell_len(text) for text, _ in left) > room - len(APART):
         left = [*_shortened(left, room - len(APART)), (APART, palette.text)]
     segments = _fitted(left, max(0, room), palette.text)
     segments += [Segment(text, style) for text, style in right]
@@ -333,7 +333,7 @@ WIDE, WIDEST = 100, 160
 
 SIGNS = {
     Word.RUNNING: "▶", Word.WAITING: "◷", Word.IDLE: "○", Word.DONE: "✓", Word.PAUSED: "‖", Word.DRAINING: "▽",
-    Word.TRYING: "◷",
+    Word.TRYING: "◷", Word.SUSPENDED: "◐",
 }  # fmt: skip
 
 
@@ -421,6 +421,8 @@ def _told(
     ended, total, failed = _progress(snapshot)
     if snapshot.submitted_count and not brief:
         parts += [gap, (f"{snapshot.submitted_count:,} submitted", palette.text + Style(bold=True))]
+    if (suspended := snapshot.count(StateName.SUSPENDED)) and stands.word is Word.RUNNING:
+        parts += [gap, (f"{suspended:,} suspended", palette.warning)]
     if total:
         parts += [gap, *_bar(snapshot, bar, palette), (f"{ended:,}/{total:,}", palette.best)]
     if failed and stands.word is not Word.DONE:
@@ -436,7 +438,7 @@ def _state(snapshot: Snapshot, stands: Standing, palette: Palette) -> BandPart:
     failed = _progress(snapshot)[2]
     bold = Style(bold=True)
     if stands.word is Word.RUNNING:
-        return f"▶ {snapshot.running:,} run", palette.running + bold
+        return f"▶ {snapshot.running - snapshot.count(StateName.SUSPENDED):,} run", palette.running + bold
     if stands.word is Word.DONE:
         return (f"DONE, {failed:,} ✗", palette.failure + bold) if failed else ("✓ DONE", palette.running + bold)
     if stands.word is Word.TRYING:
@@ -457,9 +459,10 @@ def _end(
         return parts
     if stands.word in (Word.RUNNING, Word.DONE, Word.IDLE):
         return []
-    runs = f"{snapshot.running:,} run{'s' * (snapshot.running == 1)} on" if snapshot.running else ""
-    waits = f"{snapshot.waiting:,} wait{'s' * (snapshot.waiting == 1)}" if snapshot.waiting else ""
-    words = ", ".join(part for part in (runs, waits) if part)
+    if stands.word is Word.SUSPENDED:  # what it awaits says how many are
+        words = f"{snapshot.not_begun:,} waiting" if snapshot.not_begun else ""
+    else:
+        words = counts_told(snapshot) if snapshot.running or snapshot.not_begun else ""
     return [gap, (words, palette.text)] if words else []
 
 

@@ -392,9 +392,13 @@ class Painter:
         self._devices_painted = picture.sample is not None
         trouble = picture.sample.trouble if picture.sample is not None else None
         sentence = f"{trouble.message}; {trouble.advice}" if trouble is not None else None
-        said = notices(snapshot, sentence, main.bridge.unseen()) if main.bridge.has_session else [MONITOR]
-        palette = palette_of(main.app.theme)
-        main.banner.show(said, main.size.width, crash_rows(snapshot, main.size.width, palette, now, main.short_name))
+        only_looks = main.read_only
+        said = [MONITOR]
+        if main.bridge.has_session:
+            said = notices(snapshot, sentence, main.bridge.unseen(), read_only=only_looks)
+        palette, width = palette_of(main.app.theme), main.size.width
+        crashes = crash_rows(snapshot, width, palette, now, main.short_name, read_only=only_looks)
+        main.banner.show(said, width, crashes)
         self._paint_gpus(picture, now)
         main.places.arrange()
         main.queue.paint_titles()

@@ -44,6 +44,8 @@ class Word(StrEnum):
     RUNNING = "running"
     WAITING = "waiting"
     """Jobs or sources are left, and something must happen first."""
+    SUSPENDED = "suspended"
+    """All that was started is suspended."""
     IDLE = "idle"
     """There is nothing to do yet, or nobody who does it."""
     DONE = "done"
@@ -73,7 +75,7 @@ def standing(snapshot: Snapshot, *, owned: bool = True) -> Standing:
             return Standing(Word.WAITING, first.why if first is not None else "Slurm")
         return tried or Standing(Word.RUNNING, _paused_groups(snapshot.cautions))
     if suspended:
-        return Standing(Word.WAITING, _told(suspended, "suspended job; continue lets it go on"))
+        return Standing(Word.SUSPENDED, _told(suspended, "suspended job; continue lets it go on"))
     if snapshot.waiting and not owned:
         return Standing(Word.IDLE, NOBODY)
     if snapshot.waiting and snapshot.cautions:
@@ -81,6 +83,13 @@ def standing(snapshot: Snapshot, *, owned: bool = True) -> Standing:
     if snapshot.waiting or snapshot.awaits:
         return Standing(Word.WAITING, snapshot.awaits)
     return Standing(Word.DONE if snapshot.counts else Word.IDLE)
+
+
+def counts_told(snapshot: Snapshot) -> str:
+    """`2 running, 1 suspended, 5 waiting`."""
+    suspended = snapshot.count(StateName.SUSPENDED)
+    counts = {"running": snapshot.running - suspended, "suspended": suspended, "waiting": snapshot.not_begun}
+    return ", ".join(f"{number:,} {word}" for word, number in counts.items() if number) or "nothing running"
 
 
 def _tried(cautions: tuple[Caution, ...]) -> Standing | None:

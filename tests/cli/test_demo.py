@@ -72,7 +72,7 @@ def test_the_demo_pauses_for_its_crash_and_goes_on_when_it_is_mended(folder: Pat
         terminal.shows("crashed alike")
         terminal.shows("2/8  vit jobs miss a file")
         terminal.press("R")
-        terminal.shows("reruns the picked")
+        terminal.shows("enter rerun")
         terminal.press("\r")
         terminal.shows("run   ━")
         terminal.press("/vit\r")

@@ -83,7 +83,7 @@ def test_the_next_delayed_job_is_told_whatever_became_of_an_earlier_one(gone: Ev
 
 def test_a_suspended_job_does_not_run() -> None:
     stands = after(AddJobs((ONE,)), Spawned(job=0, attempt=1, pid=7), Suspend(job=0))
-    assert stands == Standing(Word.WAITING, "1 suspended job; continue lets it go on")
+    assert stands == Standing(Word.SUSPENDED, "1 suspended job; continue lets it go on")
 
 
 def test_waiting_jobs_that_nobody_schedules_are_idle_and_the_way_on_is_told() -> None:

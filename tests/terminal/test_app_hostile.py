@@ -75,7 +75,7 @@ def test_no_pane_dialog_or_farewell_passes_on_what_a_terminal_would_obey(tmp_pat
         for keys, wanted in (
             ("\r", "Story"),
             ("K", "kill now"),
-            ("R", "reruns the picked"),
+            ("R", "enter rerun"),
             ("B", "B  requeue"),
             ("c", "command"),
         ):

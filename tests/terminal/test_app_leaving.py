@@ -37,7 +37,7 @@ def test_q_q_detaches_and_the_farewell_stands_on_the_shells_screen(tmp_path: Pat
     with at_work(tmp_path) as (home, terminal):
         waiter = home.waiter()
         terminal.press("q")
-        terminal.shows("2 running · 1 waiting")
+        terminal.shows("2 running, 1 waiting")
         terminal.press("q")
         assert terminal.status() == 0
         assert f"Detached. 2 running, 1 waiting; keeper {waiter} schedules on. Back: gputui" in terminal.text

@@ -89,7 +89,7 @@ def crashes_are_named_and_mended(story: Story) -> None:
     tmux.shows("PAUSED")
     (story.folder / "lab_settings.py").touch()
     tmux.press("R")
-    tmux.shows("reruns the picked")
+    tmux.shows("enter rerun")
     tmux.press("Enter")
     tmux.shows("▶ 2 run")
     tmux.shows("3/7")

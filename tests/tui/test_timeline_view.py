@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.devices import GIB, gpu, picture, shown
 from support.operations import operations
@@ -128,6 +130,19 @@ def test_gaps_are_told_in_words_with_who_and_how_long() -> None:
     ))  # fmt: skip
     assert "14:20  alice名前: python, pid 4, 31.0 G" in told
     assert "alice名前 comes to GPU 0" in told
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pause_is_not_painted_over_somebody_elses_bar(order: int) -> None:
+    spans = [
+        RecordedSpan(number=1, kind=SpanKind.STRANGER, since=ZERO + 300, until=ZERO + 600, device="0", user="alice"),
+        RecordedSpan(number=2, kind=SpanKind.PAUSE, since=ZERO + 200, until=ZERO + 800),
+    ]
+    timeline, scheduler = read([ended(0, 0, 90), ended(1, 0, 90, device="1")])
+    drawn = lines(scene(timeline, scheduler, ZERO + 1000, 120, 20, spans=spans[::order], lined=True))
+    told = ["".join(mark.text for mark in line) for line in drawn]
+    assert any(re.search(r"‖ alice/+‖", line) for line in told), "\n".join(told)
+    assert any(re.search(r"‖{20,}", line) for line in told), "the other card was only paused"
 
 
 def test_without_colours_signs_alone_tell_bars_from_strangers() -> None:

@@ -17,6 +17,7 @@ from gputui.core.events import Drain, Kill, Mode, Pause, PauseKind, Requeue, Use
 from gputui.core.job import Stopping
 from gputui.core.snapshot import Snapshot
 from gputui.process.watch import Wakeup
+from gputui.views.status import counts_told
 
 SECOND_THOUGHT = 2.0
 """Ctrl-C again within so many seconds detaches."""
@@ -201,8 +202,7 @@ class Behind:
             goes_on = counted(snapshot.running, "running job goes on", "running jobs go on")
             counts = f"{goes_on}, {snapshot.not_begun} waiting"
             return f"detached: {counts}, and nobody starts more (--no-keeper). To go on: {self._again}"
-        counts = f"{snapshot.running} running, {snapshot.not_begun} waiting"
-        return f"detached: {counts}; {self._keeper} schedules on. {self._back}"
+        return f"detached: {counts_told(snapshot)}; {self._keeper} schedules on. {self._back}"
 
 
 def ask(running: int, overtaken: Callable[[], bool]) -> WayToLeave | None:

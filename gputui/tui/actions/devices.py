@@ -123,5 +123,5 @@ def ask_which(main: MainScreen) -> bool:
             )
 
     body = "Others are on some of these cards. Cards that are picked but taken are used when they come free."
-    main.ask(Pick("Which GPUs?", body, items, go="uses the picked"), answered)
+    main.ask(Pick("Which GPUs?", body, items, go="use them"), answered)
     return True

@@ -14,7 +14,7 @@ from gputui.tui.bridge import Way
 from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick, help_screen
 from gputui.tui.queue.rows import BAD_ENDS
 from gputui.views.failures import said_of, signature_of
-from gputui.views.status import goes_on, pauses, starts_jobs
+from gputui.views.status import counts_told, goes_on, pauses, starts_jobs
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
@@ -51,7 +51,7 @@ def rerun_failed(main: MainScreen) -> None:
 
     likely = [job for each in ordered if _picked(groups[each], named) for job in groups[each]]
     body = "Failed jobs by crash. Their environment stays the one they were added with." + _how(main.snapshot, likely)
-    go = f"reruns the picked{rerun_manner(main.snapshot, likely)}"
+    go = f"rerun{rerun_manner(main.snapshot, likely)}"
     dialog = Pick("Rerun", body, items, go=go, twice=("R", "all at once"))
     main.ask(dialog, answered)
 
@@ -121,15 +121,14 @@ def leave(main: MainScreen) -> None:
     if main.bridge.only_looks or not main.bridge.has_session or not goes_on(snapshot):
         main.on_leave(Way.DETACH)
         return
-    running, waiting = snapshot.running, snapshot.not_begun
+    running = snapshot.running
     detach = Choice(Way.DETACH, "d", "detach: everything goes on without this screen", also=("q", "ctrl+c"))
     others = [
         Choice(Way.DRAIN, "r", "drain: running jobs end by themselves, nothing new starts"),
         Choice(Way.STOP, "s", f"stop: end {counted(running, 'running job', 'running jobs')}, keep the queue"),
     ]
-    body = f"{running:,} running · {waiting:,} waiting"
     main.ask(
-        Ask("Leave", body, [detach] if main.read_only else [detach, *others], cancel="stay"),
+        Ask("Leave", counts_told(snapshot), [detach] if main.read_only else [detach, *others], cancel="stay"),
         lambda way: main.on_leave(Way(way)) if way else None,
     )
 

@@ -178,7 +178,7 @@ class Pick(Dialog[list[str] | None]):
             yield Static(Text("\n".join(map(plain, self._body.split("\n")))), markup=False, classes="body")
             yield self._list
             other = f" · {self._twice[0]} {self._twice[1]}" if self._twice is not None else ""
-            yield Static(Text(f"space picks · a all · enter {self._go}{other} · esc back"), classes="hint")
+            yield Static(Text(f"space pick · a all · enter {self._go}{other} · esc back"), classes="hint")
 
     def on_key(self, event: Key) -> None:
         if self._twice is not None and event.character == self._twice[0]:

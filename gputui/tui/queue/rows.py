@@ -247,7 +247,7 @@ SHOWN_STATES = {
     Tab.ALL: frozenset(StateName),
     Tab.ACTIVE: frozenset(StateName) - ENDS,
     Tab.FAILED: BAD_ENDS,
-    Tab.DONE: ENDS - BAD_ENDS,
+    Tab.DONE: frozenset({StateName.SUCCEEDED}),  # what was killed is among all: it is neither done nor failed
 }
 
 

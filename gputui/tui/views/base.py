@@ -239,8 +239,9 @@ def row_strip(row: ViewRow, width: int, palette: Palette) -> Strip:
     if row.band:
         return band_line(row.left, row.right, width, palette)
     left = _with_bar(row.left, palette) if row.marked else row.left
-    room = width - sum(cell_len(text) for text, _ in row.right)
-    parts = [*_fitted(left, max(0, room), palette.text), *row.right]
+    room = width - sum(cell_len(text) for text, _ in row.right) - bool(row.right)
+    apart = [(" ", palette.text)] if row.right else []
+    parts = [*_fitted(left, max(0, room), palette.text), *apart, *row.right]
     segments = [Segment(text, _laid(style, row, palette)) for text, style in parts if text]
     return Strip(segments).simplify().adjust_cell_length(width, _laid(palette.text, row, palette))
 

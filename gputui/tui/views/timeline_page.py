@@ -155,6 +155,8 @@ class LaneScene(Struct, frozen=True, kw_only=True):
 
 
 _FILL = {GapReason.PAUSE: "‖", GapReason.STRANGER: "/", GapReason.TROUBLE: "✗", GapReason.AWAY: " "}
+_OVER = (GapReason.AWAY, GapReason.PAUSE, GapReason.TROUBLE, GapReason.STRANGER)
+"""Each is painted over those before it: a pause is of the session, somebody else's bar of this device."""
 _STROKES = {GapReason.PAUSE: Stroke.PAUSE, GapReason.STRANGER: Stroke.OTHERS, GapReason.TROUBLE: Stroke.TROUBLE,
             GapReason.AWAY: Stroke.LINE}  # fmt: skip
 
@@ -228,7 +230,7 @@ def _draw_idle(paper: list[Inked], scene: LaneScene, drawn: Sequence[Cell]) -> N
 def _draw_spans(paper: list[Inked], scene: LaneScene, drawn: Sequence[Cell]) -> None:
     """What kept the lane idle, in the cells in which nothing ran."""
     window = scene.window
-    for span in scene.spans:
+    for span in sorted(scene.spans, key=lambda span: _OVER.index(REASONS[span.kind])):
         first = max(0, window.column(span.since))
         last = min(len(paper), max(first + 1, window.column(span.lasts_until(scene.now)) + 1))
         free = [column for column in range(first, last) if drawn[column].bar is None]
@@ -292,7 +294,7 @@ def _rule(paper: list[Inked], scene: LaneScene) -> None:
     for span in scene.spans:
         if REASONS[span.kind] is GapReason.PAUSE:
             column = scene.window.column(span.since)
-            if 0 <= column < len(paper):
+            if 0 <= column < len(paper) and paper[column].stroke is not Stroke.OTHERS_LOAD:
                 paper[column] = Inked("┊", Stroke.PAUSE)
     if 0 <= now < len(paper) - 1:
         paper[now] = Inked("┊", Stroke.PAST)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
 from support.stage import LONG, Stage, on_stage
 
-from gputui.core.events import Mode
+from gputui.core.events import Drain, Mode, Pause, Resume
 from gputui.core.job import StateName
 from gputui.tui.action_table import ACTIONS
 from gputui.tui.bridge import Way
@@ -28,6 +32,29 @@ async def test_no_key_changes_anything(stage: Stage) -> None:
     assert stage.said == ["this screen is read-only"] * len(ACTING) * len(jobs)
     assert [(job.id, job.state, job.priority, job.position) for job in stage.snapshot] == before
     assert stage.snapshot.mode is Mode.RUNNING
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_no_banner_offers_a_key_that_is_refused(size: tuple[int, int], tmp_path: Path) -> None:
+    @on_stage(read_only=True, size=size)
+    async def story(stage: Stage) -> None:
+        await stage.add(LONG, *(f"echo 'ValueError: no' >&2; exit 1 # {number}" for number in range(3)), "true")
+        await stage.shows("3 jobs crashed" if size[0] > 100 else "3 crashed")
+        offered = re.compile(r"\b[Rp] (Rerun|Resume|rerun|resume)")
+        assert not offered.search(stage.text), stage.text
+        assert "Failures" in stage.text
+        await stage.press("F")
+        await stage.until(lambda: stage.screen is not stage.main and "ValueError" in stage.text, "they are listed")
+        assert not offered.search(stage.text), stage.text
+        await stage.press("escape")
+        await stage.command(Resume(), Pause())
+        await stage.shows("PAUSED")
+        assert not offered.search(stage.text), stage.text
+        await stage.command(Drain())
+        await stage.shows("DRAINING")
+        assert not offered.search(stage.text), stage.text
+
+    story(tmp_path)
 
 
 @on_stage(read_only=True)

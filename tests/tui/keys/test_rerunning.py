@@ -50,7 +50,7 @@ async def test_while_one_is_tried_reruns_are_said_to_start_after_it_everywhere(s
     await stage.shows("R Rerun the 3, after #3")
     await stage.press("R")
     await stage.shows("#3 is tried alone now: they start when it succeeds or lives 1:00.")
-    await stage.shows("enter reruns the picked, after #3")
+    await stage.shows("enter rerun, after #3")
     await stage.press("escape", "F")
     await stage.shows("Rerun 3, after #3")
     await stage.press("e")
@@ -66,7 +66,7 @@ async def test_the_rerun_box_and_the_banner_tell_the_same_rule(stage: Stage) -> 
     await stage.shows("if it succeeds or lives 1:00, all go on")
     await stage.press("R")
     await stage.shows("Of several one is tried first; the others start when it succeeds or lives 1:00.")
-    await stage.shows("enter reruns the picked, one first")
+    await stage.shows("enter rerun, one first")
 
 
 @on_stage(lanes=1)

@@ -50,7 +50,7 @@ async def test_q_asks_while_something_runs_and_escape_stays(stage: Stage) -> Non
     await stage.becomes(job, StateName.RUNNING)
     await stage.press("q")
     assert isinstance(stage.screen, Ask)
-    await stage.shows("1 running · 0 waiting")
+    await stage.shows("1 running")
     await stage.press("escape")
     await stage.back_on_main()
     await stage.press("ctrl+c")

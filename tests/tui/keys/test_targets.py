@@ -3,6 +3,7 @@ exactly the jobs that it named."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +14,14 @@ from support.stage import HELD, LONG, Stage, on_stage, simulated_lanes
 from textual.command import CommandPalette
 from textual.events import MouseDown, MouseUp
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
-from gputui.core.events import JobCommand, Kill, Move, MoveTarget, Notify, Pause, Rerun, Seen, UserCommand
+from gputui.core.events import JobCommand, Kill, Move, MoveTarget, Notify, Pause, Rerun, Seen, Settings, UserCommand
 from gputui.core.job import JobId, StateName
 from gputui.session.messages import Commands
 from gputui.tui.action_table import ACTIONS
 from gputui.tui.actions.looking import show_log
-from gputui.tui.dialogs.ask import Ask, Pick, Reading
+from gputui.tui.dialogs.ask import Ask, Dialog, Pick, Reading
 from gputui.tui.dialogs.choosers import MetricChooser, SortPrompt
 from gputui.tui.dialogs.device import DeviceScreen
 from gputui.tui.dialogs.forms import JobForm, SweepForm
@@ -413,7 +414,7 @@ async def test_the_cursor_of_the_curves_stays_on_its_job_when_a_better_one_comes
     await prepared(stage)
     gate = stage.folder / "gate"
     [late] = await stage.add(f"echo val_loss=0.9; until test -e {gate}; do sleep 0.01; done; echo val_loss=0.1; {LONG}")
-    await stage.until(lambda: stage.snapshot.results.get(late), "it printed a result")
+    await stage.until(lambda: stage.main.snapshot.results.get(late), "it printed a result")
     await stage.press("m", "m")
     view = stage.screen
     assert isinstance(view, CurvesView)
@@ -421,3 +422,25 @@ async def test_the_cursor_of_the_curves_stays_on_its_job_when_a_better_one_comes
     gate.touch()
     await stage.until(lambda: view.rows()[0].job.id == late, "it is the best now")
     assert [each.id for each in view.chosen()] == [job.id] != [late]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_every_dialog_says_all_of_its_keys(size: tuple[int, int], tmp_path: Path) -> None:
+    @on_stage(lanes=simulated_lanes(3), size=size)
+    async def story(stage: Stage) -> None:
+        await prepared(stage)
+        await stage.command(Settings(pause_after=0))
+        await stage.add(*(f"echo '{letter}Error: one of many' >&2; exit 1" for letter in "ABCDEFGHIJKLMNOPQRST"))
+        await stage.until(lambda: stage.snapshot.count(StateName.FAILED) == 22, "many kinds have failed")
+        await stage.command(Settings(pause_after=3))
+        for what, (_, _, kind) in OPENED_BY.items():
+            if kind is None or not issubclass(kind, Dialog):
+                continue
+            await opened(stage, what)
+            shown = " ".join(re.sub(r"[│╭╮╰╯─]", " ", stage.text).split())
+            for hint in stage.screen.query(".hint").results(Static):
+                assert " ".join(str(hint.render()).split()) in shown, f"{what}: {hint.render()} in\n{stage.text}"
+            assert "esc" in shown.lower() or kind is SortPrompt, f"{what}:\n{stage.text}"
+            await by_escape(stage)
+
+    story(tmp_path)

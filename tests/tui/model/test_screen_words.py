@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.queues import NOW, STATES, job
 
 from gputui.core.amounts import counted
 from gputui.core.job import Delayed, StateName
+from gputui.tui.chrome import band_line
 from gputui.tui.queue.row_facts import clock, moment, note_of, stake, state_words, time_of
+from gputui.tui.theme import palette_of
+from gputui.tui.views.base import ViewRow, row_strip
 from gputui.views.format import SIGNS
 
 DAY = 86400
@@ -63,3 +68,13 @@ def test_notes_say_what_is_going_on() -> None:
 def test_counting() -> None:
     assert counted(1, "job", "jobs") == "1 job"
     assert counted(1200, "job", "jobs") == "1,200 jobs"
+
+
+@pytest.mark.parametrize("words", ["tqdm hang", "a name that is longer than what there is room for"])
+def test_what_ends_a_line_is_apart_from_what_begins_it_at_every_width(words: str) -> None:
+    palette = palette_of("gputui-dark")
+    for width in range(20, 80):
+        left, right = [("3 Log   ", palette.text), (words, palette.text)], [("OUT · following", palette.past)]
+        for line in (band_line(left, right, width, palette), row_strip(ViewRow(left, right), width, palette)):
+            assert re.search(r"\sOUT · following\s?$", line.text), line.text
+            assert line.cell_length == width

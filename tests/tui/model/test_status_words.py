@@ -11,10 +11,11 @@ from support.fixed import NOW, session, sweep
 
 from gputui.core.eta import NO_OUTLOOK, NeverStarts, Outlook
 from gputui.core.events import Mode
-from gputui.core.job import Ended, Failed, Held, Request, Succeeded
+from gputui.core.job import Ended, Failed, Held, Job, Request, Running, Succeeded, Suspended
 from gputui.core.snapshot import Snapshot
 from gputui.tui.chrome import Where, status_parts, terminal_title
 from gputui.tui.theme import palette_of
+from gputui.views.status import counts_told
 
 WHERE = Where("lr-sweep", "lab7")
 
@@ -70,8 +71,30 @@ def test_what_a_session_waits_for_is_told_as_far_as_there_is_room() -> None:
 def test_a_pause_tells_what_goes_on_and_what_waits() -> None:
     said = line(replace(session(sweep()), mode=Mode.PAUSED), 120)
     assert "‖ PAUSED" in said
-    assert "2 run on, 8 wait" in said
+    assert "2 running, 8 waiting" in said
     assert "done ≈" not in said
+
+
+def test_a_suspended_job_counts_neither_as_running_nor_as_waiting() -> None:
+    suspend = {job.id: job for job in sweep() if isinstance(job.state, Running)}
+    one = next(iter(suspend))
+
+    def jobs(*ids: int) -> list[Job]:
+        return [
+            replace(job, state=Suspended(job.active, pid=1, since=NOW))
+            if job.id in ids and job.active is not None
+            else job
+            for job in sweep()
+        ]
+
+    assert "▶ 1 run   1 suspended" in line(session(jobs(one)), 120)
+    none_runs = line(replace(session(jobs(*suspend)), outlook=NO_OUTLOOK), 140)
+    assert "◐ SUSPENDED" in none_runs
+    assert "2 suspended jobs; continue lets them go on" in none_runs
+    assert "run" not in none_runs.replace("running", "")
+    assert "8 waiting" in none_runs
+    assert counts_told(session(jobs(one))) == "1 running, 1 suspended, 8 waiting"
+    assert "1 running, 1 suspended, 8 waiting" in line(replace(session(jobs(one)), mode=Mode.PAUSED), 120)
 
 
 def test_the_terminals_title_tells_how_far_it_is_and_what_failed() -> None:
