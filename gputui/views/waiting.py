@@ -169,7 +169,7 @@ def _listed(some: list[str], slots: set[str], request: Request) -> str:
 def _wanted(scheduler: Scheduler, request: Request) -> str:
     has_devices = any(lane.devices for lane in scheduler.board.lanes)
     single = "a GPU" if has_devices else "a lane"
-    what = single if request.gpus in (None, 1) else f"{request.gpus} GPUs"
+    what = single if request.gpus in (None, 1) else _count(request.gpus or 0, "GPU", "GPUs")
     if len(request.devices) == 1 and request.gpus in (None, 1):
         what = f"GPU {request.devices[0]}"
     elif request.devices:

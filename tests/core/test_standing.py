@@ -86,10 +86,9 @@ def test_a_suspended_job_does_not_run() -> None:
     assert stands == Standing(Word.SUSPENDED, "1 suspended job; continue lets it go on")
 
 
-def test_waiting_jobs_that_nobody_schedules_are_idle_and_the_way_on_is_told() -> None:
+def test_waiting_jobs_that_nobody_schedules_are_idle() -> None:
     stands = after(AddJobs((ONE,)), placing=False, owned=False)
-    assert stands.word is Word.IDLE
-    assert "gputui resume" in stands.awaits
+    assert stands == Standing(Word.IDLE, "nobody schedules it")
 
 
 @pytest.mark.parametrize(

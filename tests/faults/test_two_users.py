@@ -146,7 +146,7 @@ def test_what_stands_in_a_jobs_place_is_left_alone_and_the_job_says_how_to_mend_
     for job, what in ((1, "a folder"), (2, "a link"), (3, "no folder")):
         path = places[job]
         assert f"{path} is {what} of user {MALLORY}" in done.stdout
-        assert f"move it away: mv {path} {path}.old; then: gputui rerun {job}" in done.stdout
+        assert f"move it away: mv {path} {path}.old; then rerun #{job}" in done.stdout
     lab.unharmed()
     for path in places.values():
         subprocess.run([*lab.as_victim, "mv", path, f"{path}.old"], check=True)

@@ -258,7 +258,7 @@ def _change_priority(main: MainScreen, by: int) -> None:
         return SetPriority(job=job.id, seen=seen, priority=wanted)
 
     seen_there = any(column.title == "pri" for column in main.table.laid_out().columns)
-    changed = f"priority of #{jobs[0].id}" if len(jobs) == 1 else f"priority of {len(jobs)} jobs"
+    changed = f"priority of #{jobs[0].id}" if len(jobs) == 1 else f"priority of {counted(len(jobs), 'job', 'jobs')}"
     done = "" if seen_there else f"{changed} {'raised' if by > 0 else 'lowered'}"
     _each(main, jobs, make, done, keeps_marks=True)
 
