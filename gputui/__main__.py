@@ -7,8 +7,31 @@ import sys
 
 from gputui.cli.verbs import ALIASES, VERBS, reads_stdin, run
 
+NO_MEMORY = b"gputui: out of memory; free some, or raise the limit (ulimit -v, a container's memory.max)\n"
+
 
 def main(arguments: list[str] | None = None) -> int:
+    try:
+        return _main(arguments)
+    except (MemoryError, ImportError, OSError) as error:
+        if _lacks_memory(error):
+            os.write(2, NO_MEMORY)  # made beforehand: there may be no memory for more
+        elif not os.path.exists(__file__):
+            folder = os.path.dirname(os.path.abspath(__file__))
+            sentence = f"{folder} was deleted or replaced while gputui ran; running jobs go on. Install it again"
+            os.write(2, os.fsencode(f"gputui: {sentence}, then: gputui ls\n"))
+        else:
+            raise
+        return 1
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """As Python says it, the kernel, and the loader of libraries."""
+    enomem = 12  # errno would have to be imported
+    return isinstance(error, MemoryError) or getattr(error, "errno", 0) == enomem or "failed to map" in str(error)
+
+
+def _main(arguments: list[str] | None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         from gputui.cli.tab import complete
 

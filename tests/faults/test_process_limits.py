@@ -75,7 +75,7 @@ def test_with_few_processes_nothing_hangs_and_every_job_runs_once(home: Home, mo
             home.end()
 
 
-@pytest.mark.parametrize("megabytes", [30, 45, 60, 120])
+@pytest.mark.parametrize("megabytes", [18, 20, 25, 30, 35, 45, 60, 120])
 def test_with_little_memory_nothing_hangs_and_every_job_runs_once(home: Home, megabytes: int) -> None:
     it_leaves_and_the_rest_is_done_without_the_limit(home, little_memory(1000 * megabytes))
 

@@ -19,7 +19,7 @@ from gputui.session.client import no_session_in
 from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership.acquisition import Serving
+from gputui.session.ownership.acquisition import Serving, keep_modules
 from gputui.session.ownership.keeper import LIVED_WELL, Vigil, end_keeper, spawn_keeper
 from gputui.session.session_dir import Ground, Journal, Paths
 
@@ -96,6 +96,7 @@ def keep(paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None, f
     ground = Ground(paths)
     if folder not in (None, ground.id):
         return 0
+    keep_modules()
     vigil = Vigil(paths, starter) if starter is not None else None
     lock = locks.take(paths, wait=wait, create=False)
     if vigil is not None:

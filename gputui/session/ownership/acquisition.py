@@ -6,15 +6,19 @@ import array
 import json
 import os
 import socket
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeVar
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 
+import gputui
 from gputui import __version__
 from gputui.process.directories import FolderId
 from gputui.process.machine import collect_rarely
@@ -58,6 +62,62 @@ from gputui.session.store.store import SCHEMA_VERSION
 
 from .keeper import Waiter, end_keeper, spawn_keeper
 
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+# ---- What an owner may need when gputui's own files are gone ----
+
+
+PACKAGES = ("engines", "gpus", "logs", "process", "session", "sources", "views")
+"""Where an owner's modules are."""
+
+
+class KeptModules:
+    """The text of modules that are not loaded yet: an environment may be deleted while jobs run for days.
+
+    Python asks it last, for modules whose files are gone. Loading them all would cost each owner more than it needs.
+    """
+
+    def __init__(self, texts: dict[str, tuple[str, bytes]]) -> None:
+        self._texts = texts
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name not in self._texts:
+            return None
+        file = self._texts[name][0]
+        is_package = os.path.basename(file) == "__init__.py"
+        return ModuleSpec(name, cast("Loader", self), origin=file, is_package=is_package)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        file, text = self._texts[module.__name__]
+        exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
+
+
+def keep_modules() -> None:
+    """Called before the lock is taken."""
+    if not any(isinstance(finder, KeptModules) for finder in sys.meta_path):
+        top = os.path.dirname(os.path.abspath(gputui.__file__))
+        sys.meta_path.append(
+            KeptModules({name: kept for package in PACKAGES for name, kept in _unloaded(top, package)})
+        )
+
+
+def _unloaded(top: str, package: str) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    for folder, folders, files in os.walk(os.path.join(top, package)):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        parents = os.path.relpath(folder, os.path.dirname(top)).split(os.sep)
+        for file in files:
+            stem, extension = os.path.splitext(file)
+            name = ".".join(parents if stem == "__init__" else [*parents, stem])
+            if extension == ".py" and name not in sys.modules:
+                path = os.path.join(folder, file)
+                with suppress(OSError), open(path, "rb") as text:
+                    yield name, (path, text.read())
+
+
 # ---- Becoming the owner of a session, whoever has it now ----
 
 
@@ -84,6 +144,7 @@ def become_owner(paths: Paths, kind: OwnerKind, *, keeper: bool, force: bool = F
 
     `force`: they hand it over too, and end.
     """
+    keep_modules()
     lock = locks.take(paths)
     if lock is not None:
         lock.sign(kind)
