@@ -83,7 +83,7 @@ def test_a_session_that_was_moved_goes_on_at_its_new_place(home: Home) -> None:
         moved.end()
 
 
-def test_a_waiting_keeper_makes_no_lock_in_a_session_that_took_the_olds_place(home: Home) -> None:
+def test_a_waiting_keeper_leaves_a_session_alone_that_took_the_olds_place(home: Home) -> None:
     run = home.start(home.write(gated(home, "a", "go")), gpus="0")
     until(lambda: len(home.runs()) == 1, "the job runs")
     waiter = home.waiter()
@@ -92,7 +92,8 @@ def test_a_waiting_keeper_makes_no_lock_in_a_session_that_took_the_olds_place(ho
     kill(run.pid)
     run.communicate()
     until(lambda: not alive(waiter), "the keeper has gone")
-    assert not (home.private / "lock").exists()
+    assert (home.private / "lock").read_bytes() == b"", "it has signed nothing"
+    assert not (home.private / "session.db").exists()
     (home.folder / "go").touch()
 
 
