@@ -76,7 +76,7 @@ async def test_the_direction_that_was_chosen_decides_which_curves_are_the_best(s
     """Of `acc` one would guess the other."""
     await printed(stage, *(f"for e in 1 2 3; do echo epoch $e acc=$((e + {number})); done" for number in range(8)))
     stage.main.bridge.do(ChooseMetric("acc min"), lambda _: None, lambda why: None)
-    await stage.until(lambda: (stage.snapshot.metric or NO_METRIC).direction is Direction.DOWN, "it is chosen")
+    await stage.until(lambda: (stage.main.snapshot.metric or NO_METRIC).direction is Direction.DOWN, "it is painted")
     view = await curves(stage)
     assert view.jobs == [0, 1, 2, 3, 4, 5]
     assert [row.result[0] for row in view.rows() if row.result is not None] == [1, 2, 3, 4, 5, 6]
