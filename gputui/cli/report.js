@@ -31,7 +31,36 @@
     if (s < 172800) return Math.floor(s / 3600) + "h" + pad(Math.floor(s / 60) % 60);
     return Math.floor(s / 86400) + "d" + pad(Math.floor(s / 3600) % 24) + "h";
   }
-  const clock = at => { const d = new Date(at * 1000); return d.toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit" }); };
+  // Times of day as everywhere in gputui: 24 hours, and the day where it is not clear.
+  const two = n => String(n).padStart(2, "0");
+  const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+  function clock(at, seconds, day) {
+    const d = new Date(at * 1000), time = two(d.getHours()) + ":" + two(d.getMinutes()) + (seconds ? ":" + two(d.getSeconds()) : "");
+    return (day ? DAYS[d.getDay()] + " " : "") + time;
+  }
+  const date = at => { const d = new Date(at * 1000); return d.getFullYear() + "-" + two(d.getMonth() + 1) + "-" + two(d.getDate()) + " " + clock(at); };
+  // Round numbers from low to high, at most so many.
+  function ticks(low, high, most) {
+    if (!(high > low)) return [low];
+    const least = (high - low) / Math.max(1, most), power = 10 ** Math.floor(Math.log10(least));
+    const step = [1, 2, 2.5, 5, 10].map(factor => factor * power).find(each => each >= least * (1 - 1e-9));
+    const values = [];
+    for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n++) values.push(Number((n * step).toPrecision(12)));
+    return values;
+  }
+  // Round times of day from start to end.
+  const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+  function timeTicks(start, end, most) {
+    const step = STEPS.find(each => (end - start) / each <= most) || STEPS[STEPS.length - 1];
+    const offset = new Date(start * 1000).getTimezoneOffset() * 60, values = [];
+    for (let at = Math.ceil((start - offset) / step) * step + offset; at <= end; at += step) values.push([at, clock(at, step < 60, end - start > 86400)]);
+    return values;
+  }
+  // What is drawn as wide as its place is drawn again when that changes.
+  const redraws = [];
+  const drawnIn = (place, draw) => { redraws.push(() => place.replaceChildren(draw(Math.max(300, place.clientWidth)))); redraws[redraws.length - 1](); };
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; for (const redraw of redraws) redraw(); } });
   const section = (title, note) => {
     const body = el("section"), head = el("h2", { text: title + " " });
     if (note) head.append(el("small", { text: note }));
@@ -55,8 +84,8 @@
     if (f.failed) fact(f.failed + " failed", "in " + data.failures.length + (data.failures.length === 1 ? " kind" : " kinds"), "bad");
     if (f.running || f.waiting) fact(f.running + " run", f.waiting + " wait");
     fact(duration(f.wall), "wall");
-    if (f.gpu_seconds) fact(f.gpu_time, data.devices.length + " devices");
-    if (f.busy !== null && f.gpu_seconds) fact(Math.round(f.busy * 100) + " % busy", f.paused >= 60 ? duration(f.paused) + " paused" : " ");
+    if (f.gpu_seconds) fact(f.gpu_time, f.ran_on);
+    if (f.busy !== null) fact(Math.round(f.busy * 100) + " % busy", f.paused >= 60 ? duration(f.paused) + " paused" : f.gpu_seconds ? " " : f.ran_on);
     const best = data.rows.find(row => row.ok && row.best !== null);
     if (best && ranked) fact("★ " + number(best.best, data.decimals), metric + " of #" + best.id);
     page.append(facts);
@@ -70,6 +99,11 @@
     if (metric) columns.push([metric, r => r.best, 1, "n", r => r.best === null ? r.not_finite : number(r.best, data.decimals)], ["last", r => r.last, 1, "n", r => number(r.last, data.decimals)], ["at", r => r.step, 1, "n", r => short(r.step)]);
     data.others.slice(0, 6).forEach((name, i) => columns.push([name, r => r.beside[i], 1, "n", r => short(r.beside[i])]));
     columns.push(["time", r => r.seconds, 1, "n", r => duration(r.seconds)], ["gpu", r => r.gpus, 0, ""], ["end", r => r.end || r.note, 0, "job"]);
+    const empty = value => value === null || value === undefined || value === "";
+    for (const title of ["at", "gpu", "end"]) {
+      const at = columns.findIndex(column => column[0] === title);
+      if (at >= 0 && data.rows.every(row => empty(columns[at][1](row)))) columns.splice(at, 1);
+    }
     const filter = el("input", { id: "filter", type: "search", placeholder: "filter: failed  lr=0.03  resnet", "aria-label": "filter" });
     const count = el("span", { id: "count", class: "past" });
     const table = el("table", { id: "results" }), thead = el("thead"), tbody = el("tbody");
@@ -83,8 +117,8 @@
     const texts = new Map(data.rows.map(row => [row, words(row)]));
     const first = data.rows.find(row => row.ok && row.best !== null);
     function compare(a, b) {
-      const x = columns[sorted][1](a), y = columns[sorted][1](b), none = v => v === null || v === undefined || v === "";
-      if (none(x) || none(y)) return none(x) - none(y);
+      const x = columns[sorted][1](a), y = columns[sorted][1](b);
+      if (empty(x) || empty(y)) return empty(x) - empty(y);
       const told = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
       return reverse ? -told : told;
     }
@@ -116,12 +150,11 @@
   function effects() {
     if (!data.effects.length) return;
     const body = section("By parameter", metric + (data.noise !== null ? "; same job, other seed: " + number(data.noise, data.decimals) + " apart (median)" : ""));
-    const values = data.effects.flatMap(one => one.values);
-    const low = Math.min(...values.map(v => v.low)), high = Math.max(...values.map(v => v.high)), span = high - low || 1;
-    const x = value => 2 + 96 * (value - low) / span;
+    const [low, high] = data.scale, span = high - low || 1;
+    const x = value => 2 + 96 * Math.min(1, Math.max(0, (value - low) / span));
     const grid = el("div", { class: "effects" });
     for (const effect of data.effects) {
-      const table = el("table", {}, el("thead", {}, el("tr", {}, el("th", { text: effect.title }), el("th", { class: "n", text: "n" }), el("th", { class: "n", text: "best" }), el("th", { class: "n", text: "median" }), el("th", { text: number(low, 2) + " – " + number(high, 2) }))));
+      const table = el("table", {}, el("thead", {}, el("tr", {}, el("th", { text: effect.title }), el("th", { class: "n", text: "n" }), el("th", { class: "n", text: "best" }), el("th", { class: "n", text: "median" }), el("th", { text: short(low) + " – " + short(high) }))));
       for (const one of effect.values) {
         const drawn = svg("svg", { viewBox: "0 0 100 10", height: 14, preserveAspectRatio: "none" });
         drawn.append(svg("line", { x1: x(one.low), x2: x(one.high), y1: 5, y2: 5, stroke: "var(--past)", "stroke-width": 0.8 }),
@@ -141,73 +174,79 @@
     const select = el("select", { "aria-label": "metric" }, ...names.map(name => el("option", { value: name, text: name })));
     if (names.includes(metric)) select.value = metric;
     const place = el("div"), labels = el("div", { class: "past" });
-    function draw() {
+    function chart(w) {
       const shown = data.curves.filter(one => (one.series[select.value] || []).length).slice(0, 8);
       const lines = shown.map(one => one.series[select.value].map((point, i) => [point[0] === null ? i : point[0], point[2]]).filter(point => point[1] !== null));
-      const all = lines.flat(), w = 1200, h = 320, left = 60;
-      if (!all.length) { place.replaceChildren(el("p", { class: "past", text: "no numbers" })); return; }
+      labels.replaceChildren(...shown.map((one, i) => { const mark = el("span", { class: "curve", text: "━ " + one.label }); mark.style.color = HUES[i]; return mark; }));
+      const all = lines.flat(), h = 320, left = 60, right = 20;
+      if (!all.length) return el("p", { class: "past", text: "no numbers" });
       const xs = all.map(p => p[0]), ys = all.map(p => p[1]).sort((a, b) => a - b);
       const x0 = Math.min(...xs), x1 = Math.max(...xs), y0 = ys[0], y1 = ys[Math.floor((ys.length - 1) * 0.99)];
-      const x = v => left + (w - left - 20) * (v - x0) / (x1 - x0 || 1), y = v => 10 + (h - 40) * (1 - (Math.min(v, y1) - y0) / (y1 - y0 || 1));
+      const x = v => left + (w - left - right) * (v - x0) / (x1 - x0 || 1), y = v => 10 + (h - 40) * (1 - (Math.min(v, y1) - y0) / (y1 - y0 || 1));
       const drawn = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" });
-      for (let i = 0; i <= 4; i++) {
-        const value = y0 + (y1 - y0) * i / 4;
-        drawn.append(svg("line", { x1: left, x2: w - 20, y1: y(value), y2: y(value), stroke: "var(--line)" }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)));
-        const at = x0 + (x1 - x0) * i / 4;
-        drawn.append(svg("text", { x: x(at), y: h - 8, "text-anchor": "middle" }, short(at)));
-      }
+      for (const value of ticks(y0, y1, 5)) drawn.append(svg("line", { x1: left, x2: w - right, y1: y(value), y2: y(value), stroke: "var(--line)" }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)));
+      for (const at of ticks(x0, x1, Math.floor(w / 90))) drawn.append(svg("text", { x: x(at), y: h - 8, "text-anchor": "middle" }, short(at)));
       lines.forEach((points, i) => {
         const line = svg("polyline", { points: points.map(p => x(p[0]) + "," + y(p[1])).join(" "), fill: "none", stroke: HUES[i], "stroke-width": 1.8 });
         line.append(svg("title", {}, shown[i].label));
         drawn.append(line);
       });
-      place.replaceChildren(drawn);
-      labels.replaceChildren(...shown.map((one, i) => { const mark = el("span", { text: "━ " + one.label + "   " }); mark.style.color = HUES[i]; mark.style.marginRight = "18px"; return mark; }));
+      return drawn;
     }
+    const draw = () => place.replaceChildren(chart(Math.max(300, place.clientWidth)));
     select.addEventListener("change", draw);
     body.append(el("p", {}, select), place, labels);
-    draw();
+    drawnIn(place, chart);
   }
 
   function timeline() {
     if (!data.bars.length) return;
     const end = Math.max(...data.bars.map(bar => bar.to === null ? data.made : bar.to)), start = Math.min(...data.bars.map(bar => bar.from));
     const lanes = [...new Set(data.bars.map(bar => bar.lane))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
-    const body = section("Timeline", clock(start) + " – " + clock(end));
-    const tracks = (data.load && data.load.tracks) || {}, keys = Object.keys(tracks);
-    const w = 1200, left = 70, row = 26, h = lanes.length * row + 24, x = at => left + (w - left - 10) * (at - start) / (end - start || 1);
-    const drawn = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" });
-    lanes.forEach((lane, i) => drawn.append(svg("text", { x: 0, y: i * row + 16 }, "GPU " + lane)));
-    data.bars.forEach((bar, i) => {
-      const at = lanes.indexOf(bar.lane), to = bar.to === null ? data.made : bar.to, width = Math.max(1, x(to) - x(bar.from) - 0.6);
-      const box = svg("rect", { x: x(bar.from), y: at * row + 3, width, height: row - 8, fill: bar.bad ? "var(--bad)" : "var(--load)", opacity: bar.bad ? 1 : i % 2 ? 0.95 : 0.7 });
-      box.append(svg("title", {}, "#" + bar.job + "  " + duration(to - bar.from) + (bar.mean !== null ? "  GPU " + Math.round(bar.mean) + " %" : "")));
-      drawn.append(box);
-      if (width > 26) { const label = svg("text", { x: x(bar.from) + 4, y: at * row + 17 }, "#" + bar.job); label.style.fill = "var(--page)"; drawn.append(label); }
+    const days = end - start > 86400, body = section("Timeline", clock(start, false, days) + " – " + clock(end, false, days));
+    const tracks = ((data.load && data.load.tracks) || []).filter(track => track.load.some(value => value !== null));
+    const row = 26, h = lanes.length * row + 24, place = el("div");
+    body.append(place);
+    drawnIn(place, w => {
+      const x = at => LEFT + (w - LEFT - 10) * (at - start) / (end - start || 1);
+      const drawn = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" });
+      lanes.forEach((lane, i) => drawn.append(svg("text", { x: 0, y: i * row + 16 }, lane)));
+      data.bars.forEach((bar, i) => {
+        const at = lanes.indexOf(bar.lane), to = bar.to === null ? data.made : bar.to, width = Math.max(1, x(to) - x(bar.from) - 0.6);
+        const box = svg("rect", { x: x(bar.from), y: at * row + 3, width, height: row - 8, fill: bar.bad ? "var(--bad)" : "var(--load)", opacity: bar.bad ? 1 : i % 2 ? 0.95 : 0.7 });
+        box.append(svg("title", {}, "#" + bar.job + "  " + duration(to - bar.from) + (bar.mean !== null ? "  GPU " + Math.round(bar.mean) + " %" : "")));
+        drawn.append(box);
+        const label = "#" + bar.job;
+        if (width > 8 + 7 * label.length) { const text = svg("text", { x: x(bar.from) + 4, y: at * row + 17 }, label); text.style.fill = "var(--page)"; drawn.append(text); }
+      });
+      for (const [at, text] of timeTicks(start, end, Math.floor((w - LEFT) / 90))) drawn.append(svg("text", { x: Math.min(x(at), w - 30), y: h - 4, "text-anchor": "middle" }, text));
+      return drawn;
     });
-    for (let i = 0; i <= 4; i++) { const at = start + (end - start) * i / 4; drawn.append(svg("text", { x: x(at), y: h - 4, "text-anchor": i === 4 ? "end" : i ? "middle" : "start" }, clock(at))); }
-    body.append(drawn);
-    if (keys.some(key => tracks[key].some(value => value !== null))) utilisation(tracks, keys);
-    else if (data.devices.length) shares();
+    if (tracks.length) utilisation(tracks);
+    if (data.devices.length) shares();
   }
 
-  function utilisation(tracks, keys) {
-    const body = section("Utilisation", "of each GPU over the same time");
-    for (const key of keys) {
-      const values = tracks[key], step = 1120 / values.length;
-      const drawn = svg("svg", { viewBox: "0 0 1200 40", role: "img" });
-      drawn.append(svg("text", { x: 0, y: 24 }, key.length > 12 ? key.slice(0, 11) + "…" : key));
-      values.forEach((value, i) => { if (value !== null) drawn.append(svg("rect", { x: 70 + i * step, y: 36 - 32 * value, width: step, height: 32 * value, fill: "var(--load)" })); });
-      body.append(drawn);
+  const LEFT = 74;
+  function utilisation(tracks) {
+    const others = tracks.some(track => track.others.some(Boolean));
+    const body = section("Utilisation", "over the same time" + (others ? "; grey: other people's processes" : ""));
+    for (const track of tracks) {
+      const place = el("div");
+      body.append(place);
+      drawnIn(place, w => {
+        const step = (w - LEFT - 10) / track.load.length, drawn = svg("svg", { viewBox: `0 0 ${w} 40`, role: "img" });
+        drawn.append(svg("text", { x: 0, y: 24 }, track.label));
+        track.load.forEach((value, i) => { if (value !== null) drawn.append(svg("rect", { x: LEFT + i * step, y: 36 - 32 * value, width: step, height: 32 * value, fill: track.others[i] ? "var(--others)" : "var(--load)" })); });
+        return drawn;
+      });
     }
-    shares();
   }
 
   function shares() {
-    const body = section("Busy", "share of the session's time in which a job had the device");
+    const body = section("Busy", "share of the session's time in which a job ran there");
     for (const one of data.devices) {
       const full = el("b"); full.style.width = one.share * 100 + "%";
-      body.append(el("div", { class: "bar" }, el("span", { text: "GPU " + one.device }), el("i", {}, full), el("span", { text: Math.round(one.share * 100) + " %" }), el("span", { class: "past", text: one.jobs + " runs" })));
+      body.append(el("div", { class: "bar" }, el("span", { text: one.label }), el("i", {}, full), el("span", { text: Math.round(one.share * 100) + " %" }), el("span", { class: "past", text: one.jobs + (one.jobs === 1 ? " run" : " runs") })));
     }
   }
 
@@ -222,6 +261,6 @@
   }
 
   head(); results(); effects(); curves(); timeline(); failures();
-  page.append(el("p", { class: "past", text: "made by gputui report, " + new Date(data.made * 1000).toLocaleString() }));
+  page.append(el("p", { class: "past", text: "made by gputui report, " + date(data.made) }));
   document.documentElement.dataset.ready = "yes";
 })();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -13,14 +14,16 @@ from msgspec import to_builtins
 
 from gputui.core.amounts import gpu_time
 from gputui.core.job import FAILURES, Job
-from gputui.gpus.history import between, read_history
+from gputui.core.lanes import NO_GPU
+from gputui.gpus.history import DeviceHistories, LoadOwner, between, read_history
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import Curves, Follow, ListedJob, Listing
 from gputui.session.result_requests import SummaryQuestion
 from gputui.session.session_dir import Paths, session_name
 from gputui.views.format import result_text
-from gputui.views.summary import Summary, ended_at, headline, told_job
+from gputui.views.results_table import scale_of
+from gputui.views.summary import Summary, ended_at, headline, ran_on, told_job
 
 # ---- What the page holds, as plain data ----
 
@@ -36,7 +39,7 @@ def contents(client: Client, page: str, metric: str = "") -> dict[str, Any]:
     """`page`: where it will stand, for the links to logs."""
     summary = client.ask(SummaryQuestion(metric))
     jobs = client.ask(Listing()).jobs
-    now = time.time()
+    now, histories = time.time(), read_history(Paths(client.root).history)
     return {
         "session": plain(session_name(client.root)),
         "path": plain(client.root),
@@ -49,15 +52,19 @@ def contents(client: Client, page: str, metric: str = "") -> dict[str, Any]:
         "params": [{"name": plain(column.name), "title": plain(column.title)} for column in summary.table.columns],
         "others": [plain(name) for name in summary.table.others],
         "decimals": summary.table.decimals,
-        "rows": _rows(summary, jobs, page),
+        "rows": _rows(summary, jobs, page, histories.labels),
         "left_out": max(0, len(jobs) - MOST_ROWS),
         "effects": _clean(to_builtins(summary.effects)),
+        "scale": scale_of(summary.effects),
         "noise": summary.noise,
         "failures": _failures(summary),
         "curves": _curves(client, summary),
-        "bars": _bars(client, [job.id for job in jobs]),
-        "load": _load(client, summary),
-        "devices": _clean(to_builtins(summary.devices)),
+        "bars": _bars(client, [job.id for job in jobs], histories.labels),
+        "load": _load(histories, summary),
+        "devices": [
+            {"label": _label(device.device, histories.labels), "jobs": device.jobs, "share": device.share}
+            for device in summary.devices
+        ],
     }
 
 
@@ -75,7 +82,9 @@ def _facts(summary: Summary) -> dict[str, Any]:
         "paused",
     )
     return {name: getattr(summary, name) for name in names} | {
-        "wall": summary.wall, "busy": summary.busy, "began": summary.began, "gpu_time": gpu_time(summary.gpu_seconds),
+        "wall": summary.wall, "busy": summary.busy, "began": summary.began,
+        "gpu_time": gpu_time(summary.gpu_seconds) if summary.gpu_seconds else "",
+        "ran_on": summary.device_words(len(summary.devices)),
     }  # fmt: skip
 
 
@@ -84,7 +93,7 @@ def _metric(summary: Summary) -> dict[str, str] | None:
     return {"name": plain(metric.name), "direction": metric.direction} if metric is not None else None
 
 
-def _rows(summary: Summary, jobs: list[ListedJob], page: str) -> list[dict[str, Any]]:
+def _rows(summary: Summary, jobs: list[ListedJob], page: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """All jobs; those with a result first, best first."""
     results = {row.job: row for row in summary.table.rows}
     places = {row.job: place for place, row in enumerate(summary.table.rows)}
@@ -108,7 +117,7 @@ def _rows(summary: Summary, jobs: list[ListedJob], page: str) -> list[dict[str, 
                 "step": row.step if row is not None else None,
                 "beside": [row.beside.get(name) if row is not None else None for name in summary.table.others],
                 "seconds": ended - job.started if ended is not None and job.started is not None else None,
-                "gpus": plain(",".join(job.gpus)),
+                "gpus": ",".join(_label(gpu, labels).removeprefix("GPU ") for gpu in job.gpus if gpu != NO_GPU),
                 "end": plain(job.end or ""),
                 "note": plain(job.note),
                 "out": _link(job.out, page),
@@ -160,43 +169,49 @@ def _curves(client: Client, summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def _bars(client: Client, ids: list[int]) -> list[dict[str, Any]]:
+def _bars(client: Client, ids: list[int], labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Attempts on their lanes."""
     bars: list[dict[str, Any]] = []
     for start in range(0, len(ids), AT_ONCE):
         for job in client.ask(Follow(ids[start : start + AT_ONCE])).jobs:
-            bars += _attempts(job)
+            bars += _attempts(job, labels)
     bars.sort(key=lambda bar: float(bar["from"]), reverse=True)
     return bars[:MOST_BARS]
 
 
-def _attempts(job: Job) -> list[dict[str, Any]]:
+def _attempts(job: Job, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     bars = [
-        {"job": job.id, "lane": plain(gpu), "from": past.started, "to": past.ended, "bad": past.end.name in FAILURES,
-         "mean": past.usage.gpu_mean if past.usage is not None else None}
+        {"job": job.id, "lane": _label(place, labels), "from": past.started, "to": past.ended,
+         "bad": past.end.name in FAILURES, "mean": past.usage.gpu_mean if past.usage is not None else None}
         for past in job.attempts
-        for gpu in past.gpus or ("CPU",)
+        for place in ran_on(past) or ("CPU",)
     ]  # fmt: skip
     if job.active is not None:
-        placed = job.active
-        bars += [{"job": job.id, "lane": plain(gpu), "from": placed.since, "to": None, "bad": False, "mean": None}
-                 for gpu in placed.gpus or ("CPU",)]  # fmt: skip
+        since = job.active.since
+        bars += [
+            {"job": job.id, "lane": _label(place, labels), "from": since, "to": None, "bad": False, "mean": None}
+            for place in ran_on(job.active) or ("CPU",)
+        ]
     return bars
 
 
-def _load(client: Client, summary: Summary) -> dict[str, Any]:
-    """Utilisation of every device over the session's time, as far as anybody looked."""
+def _label(device: str, labels: Mapping[str, str]) -> str:
+    """`GPU 0`, also of a card that was given by its UUID; lanes without a GPU have names of their own."""
+    return f"GPU {device}" if device.isdecimal() else plain(labels.get(device, device))
+
+
+def _load(histories: DeviceHistories, summary: Summary) -> dict[str, Any]:
+    """Utilisation of every device over the session's time, as far as anybody looked, and whose it was."""
     if summary.began is None:
         return {}
-    histories = read_history(Paths(client.root).history)
-    until = summary.until
-    seconds = max(1.0, (until - summary.began) / LOAD_COLUMNS)
-    loads = {key: between(histories, key, summary.began, seconds, LOAD_COLUMNS) for key in histories.tracks}
-    return {
-        "from": summary.began,
-        "to": until,
-        "tracks": {plain(key): [column.load for column in track] for key, track in loads.items()},
-    }
+    seconds = max(1.0, (summary.until - summary.began) / LOAD_COLUMNS)
+    labels = {key: label for key, label in histories.labels.items() if key in histories.tracks}
+    tracks = []
+    for key, label in sorted(labels.items(), key=lambda entry: (len(entry[1]), entry[1])):
+        track = between(histories, key, summary.began, seconds, LOAD_COLUMNS)
+        others = [column.owner is LoadOwner.OTHERS for column in track]
+        tracks.append({"label": plain(label), "load": [column.load for column in track], "others": others})
+    return {"from": summary.began, "to": summary.until, "tracks": tracks}
 
 
 def _clean(value: Any) -> Any:

@@ -117,6 +117,10 @@ def _emptied(facts: DeviceFacts, jobs: Collection[JobId]) -> DeviceFacts:
 # ---- Lanes ----
 
 
+NO_GPU = "-1"
+"""A device that is none: what old tools put in CUDA_VISIBLE_DEVICES to hide every GPU."""
+
+
 class DeviceKind(StrEnum):
     GPU = "gpu"
     CPU = "cpu"
@@ -131,6 +135,11 @@ class Lane(Struct, frozen=True):
     devices: tuple[str, ...]
     """As the job sees them: `0`, `GPU-…`, `MIG-…`; empty for a lane without a GPU."""
     kind: DeviceKind = DeviceKind.GPU
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What summaries call what it runs on: its devices, or itself where it has no GPU."""
+        return (f"lane {self.id}",) if self.kind is DeviceKind.CPU else self.slots
 
     @property
     def slots(self) -> tuple[str, ...]:

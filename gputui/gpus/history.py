@@ -108,6 +108,8 @@ class DeviceHistories(Struct, frozen=True):
     tracks: Mapping[str, tuple[Track, ...]] = {}
     warned: Mapping[str, float] = {}
     """Since when each warning holds, by device and kind."""
+    labels: Mapping[str, str] = {}
+    """What people call each device: `GPU 0`."""
 
 
 EMPTY = DeviceHistories()
@@ -121,6 +123,7 @@ class HistoryRecorder:
                         for key, tracks in earlier.tracks.items()}  # fmt: skip
         self._taken: float | None = None
         self.warned: dict[str, float] = dict(earlier.warned)
+        self._labels = dict(earlier.labels)
 
     def observe(self, sample: Sample, shares: Mapping[str, DeviceShare]) -> None:
         """A sample that was observed already adds nothing; a device that did not answer adds nothing either."""
@@ -129,6 +132,7 @@ class HistoryRecorder:
         self._taken = sample.taken
         for device in sample.devices:
             if device.status is Status.OK and device.utilization is not None:
+                self._labels[device.key] = _label(device)
                 share = shares.get(device.key, DeviceShare())
                 total = device.memory_total or 0
                 figures = (device.utilization, share.owner, _part(share.ours, total), _part(share.others, total))
@@ -147,11 +151,20 @@ class HistoryRecorder:
     def frozen(self) -> DeviceHistories:
         """As it is now; any thread may have it."""
         tracks = {key: tuple(track.frozen() for track in tracks) for key, tracks in self._tracks.items()}
-        return DeviceHistories(tracks, dict(self.warned))
+        return DeviceHistories(
+            tracks, dict(self.warned), {key: self._labels[key] for key in tracks if key in self._labels}
+        )
 
     def forget(self, before: float) -> None:
         """Devices that were last seen before then."""
         self._tracks = {key: tracks for key, tracks in self._tracks.items() if tracks[0].seen_at >= before}
+
+
+def _label(device: DeviceSample) -> str:
+    if device.uuid.startswith("CPU-"):
+        return f"lane {device.index}"
+    part = f" {device.mig.gpu_instance}/{device.mig.compute_instance}" if device.mig is not None else ""
+    return f"GPU {device.index}{part}"
 
 
 class _OpenTrack:
@@ -331,7 +344,7 @@ def read_history(path: str) -> DeviceHistories:
         history = _decode(unpacker.decompress(packed, LARGEST))
     except (OSError, zlib.error, msgspec.MsgspecError):
         return EMPTY
-    return DeviceHistories({key: tracks for key, tracks in history.tracks.items() if _is_whole(tracks)}, history.warned)
+    return replace(history, tracks={key: tracks for key, tracks in history.tracks.items() if _is_whole(tracks)})
 
 
 def _is_whole(tracks: tuple[Track, ...]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gputui.core.amounts import counted
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.lanes import NO_GPU, DeviceKind, Lane
 
 from .hardware import Gpu, Hardware
 
@@ -20,8 +20,6 @@ SIMULATED = 4
 """GPUs where their number is not said."""
 MOST_IN_SLURM = 1000
 """Jobs in flight: more would only wait in another queue than ours."""
-NO_GPU = "-1"
-"""A device that is none: what old tools put in CUDA_VISIBLE_DEVICES to hide every GPU."""
 
 _HIGHEST_ID = 9999
 _EXAMPLES = "write for example 0,1 or 0-3 or 0x2,1 or [0,1],[2,3] or all, cpu:4, sim:4 or slurm:8"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gputui.core.events import words
 from gputui.core.job import FAILURES, CrashKind, Ended, Job, JobId
+from gputui.core.lanes import NO_GPU
 from gputui.core.parameter_columns import Parameters, parameters_of
 from gputui.core.parameters import FLAG
 from gputui.core.snapshot import Snapshot
@@ -105,6 +106,7 @@ def place_of(job: Job) -> tuple[str, ...]:
 
 
 def places_told(gpus: tuple[str, ...]) -> str:
+    gpus = tuple(gpu for gpu in gpus if gpu != NO_GPU)
     return f"GPU{'s' if len(gpus) > 1 else ''} {' '.join(gpus)}" if gpus else ""
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from gputui.core.amounts import counted, duration_words, memory
 from gputui.core.events import Mode
 from gputui.core.job import JobId
+from gputui.core.lanes import NO_GPU
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
@@ -302,4 +303,6 @@ def _of_span(span: RecordedSpan, now: float) -> Iterator[Happened]:
 
 def place_words(place: LanePlace) -> str:
     """`GPU 3`, `lane 1`."""
+    if place.slot == NO_GPU:
+        return f"lane {place.lane}"
     return place.slot if place.slot.startswith("lane ") else f"GPU {place.slot}"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gputui.core.amounts import counted, duration_cell, duration_words, gpu_time, moment
 from gputui.core.job import FAILURES, Attempt, Job, JobId, Placed, StateName, Succeeded
+from gputui.core.lanes import NO_GPU, DeviceKind
 from gputui.core.parameter_columns import Parameters
 from gputui.core.results import Direction, MainMetric
 from gputui.core.snapshot import Snapshot
@@ -31,6 +32,8 @@ from .status import Word, standing
 
 
 BEST = 5
+LANE = "lane "
+"""What a lane without a GPU is called by."""
 
 
 class DeviceTime(Struct, frozen=True):
@@ -47,6 +50,10 @@ class DeviceTime(Struct, frozen=True):
     def named(self) -> str:
         """`GPU 0`; lanes without a GPU and the cards of a cluster have names of their own."""
         return f"GPU {self.device}" if self.device.isdecimal() else self.device
+
+    @property
+    def is_gpu(self) -> bool:
+        return not self.device.startswith(LANE)
 
 
 class SinceLeft(Struct, frozen=True):
@@ -105,6 +112,13 @@ class Summary(Struct, frozen=True):
         shares = [device.share for device in self.devices]
         return sum(shares) / len(shares) if shares else None
 
+    def device_words(self, count: int) -> str:
+        """So many of what it ran on: `4 GPUs`, `2 CPU lanes`."""
+        if all(device.is_gpu for device in self.devices):
+            return counted(count, "GPU", "GPUs")
+        only_cpu = not any(device.is_gpu for device in self.devices)
+        return counted(count, "CPU lane", "CPU lanes") if only_cpu else counted(count, "lane", "lanes")
+
     @property
     def best(self) -> tuple[ResultsRow, ...]:
         return tuple(row for row in self.table.rows if row.counts and row.best is not None)[:BEST]
@@ -144,7 +158,9 @@ def summarize(
         began=began,
         until=until,
         ended=ended,
-        gpu_seconds=sum(seconds * len(gpus) for seconds, gpus in _uses(jobs, until)),
+        gpu_seconds=sum(
+            seconds * sum(not device.startswith(LANE) for device in devices) for seconds, devices in _uses(jobs, until)
+        ),
         devices=_devices(snapshot, jobs, began, until),
         paused=_within((span for span in spans if span.kind is SpanKind.PAUSE), began, until),
         strangers=_strangers(spans, began, until),
@@ -174,23 +190,25 @@ def _starts(jobs: Iterable[Job]) -> Iterable[float]:
 def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, tuple[str, ...]]]:
     """Seconds of every attempt and what it was on, the one under way too."""
     for job in jobs:
-        yield from ((attempt.ended - attempt.started, _on(attempt)) for attempt in job.attempts)
+        yield from ((attempt.ended - attempt.started, ran_on(attempt)) for attempt in job.attempts)
         if job.active is not None and not job.submitted:
-            yield max(0.0, until - job.active.since), _on(job.active)
+            yield max(0.0, until - job.active.since), ran_on(job.active)
 
 
-def _on(attempt: Attempt | Placed) -> tuple[str, ...]:
+def ran_on(attempt: Attempt | Placed) -> tuple[str, ...]:
     """Its devices, or its lanes where these have none."""
-    return attempt.gpus or tuple(f"lane {lane}" for lane in attempt.lanes)
+    gpus = tuple(gpu for gpu in attempt.gpus if gpu != NO_GPU)
+    return gpus or tuple(f"{LANE}{lane}" for lane in attempt.lanes)
 
 
 def _devices(snapshot: Snapshot, jobs: Iterable[Job], began: float | None, until: float) -> tuple[DeviceTime, ...]:
-    busy: dict[str, list[float]] = {device: [] for lane in snapshot.lanes for device in lane.devices}
+    lanes = (lane for lane in snapshot.lanes if lane.devices or lane.kind is DeviceKind.CPU)
+    busy: dict[str, list[float]] = {device: [] for lane in lanes for device in lane.labels}
     for seconds, gpus in _uses(jobs, until):
         for device in gpus:
             busy.setdefault(device, []).append(seconds)
     wall = max(1e-9, until - (began if began is not None else until))
-    slots = {device: sum(device in lane.slots for lane in snapshot.lanes) or 1 for device in busy}
+    slots = {device: sum(device in lane.labels for lane in snapshot.lanes) or 1 for device in busy}
     return tuple(
         DeviceTime(device, len(each), sum(each), min(1.0, sum(each) / wall / slots[device]))
         for device, each in sorted(busy.items(), key=lambda item: (len(item[0]), item[0]))
@@ -288,7 +306,9 @@ def headline(summary: Summary) -> str:
     ended += [f"{summary.running} run" if summary.running else "", f"{summary.waiting} wait" if summary.waiting else ""]
     times = [f"{duration_words(summary.wall)} wall" if summary.began is not None else ""]
     times += [gpu_time(summary.gpu_seconds) if summary.gpu_seconds else ""]
-    times += [f"GPUs {busy * 100:.0f} % busy" if (busy := summary.busy) is not None and summary.gpu_seconds else ""]
+    if summary.busy is not None and any(device.busy for device in summary.devices):
+        what = summary.device_words(2).partition(" ")[2]
+        times.append(f"{what} {summary.busy * 100:.0f} % busy")
     return f"{_word(summary)}  " + " · ".join(part for part in (*ended, *times) if part)
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.browser import CHROMIUM, browser
 from support.sessions import GPUTUI, Session
+from support.waiting import until
+
+from gputui.core.lanes import DeviceKind
+from gputui.gpus.history import DeviceShare, HistoryRecorder, LoadOwner, write_history
+from gputui.gpus.sample import DeviceSample, Sample
+from gputui.session.session_dir import Paths
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 TRAIN = f"""\
@@ -66,6 +76,75 @@ def test_it_sorts_and_filters_in_a_browser_without_complaint_and_without_a_netwo
         chromium.value("document.getElementById('theme').click()")
         assert chromium.complaints == []
         assert [url for url in chromium.requests if not url.startswith("file:")] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_everything_can_be_read_on_a_phone_and_on_a_desk(page: Path, tmp_path: Path, width: int) -> None:
+    texts = "[...document.querySelectorAll('svg')].flatMap((drawn, n) => [...drawn.querySelectorAll('text')].map("
+    texts += "text => { const at = text.getBoundingClientRect(); return {n, text: text.textContent, left: at.left, "
+    texts += "right: at.right, top: at.top, bottom: at.bottom}; }))"
+    with browser(tmp_path) as chromium:
+        chromium.open(page.as_uri())
+        chromium.ask("Emulation.setLocaleOverride", locale="en-US")
+        chromium.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
+        )
+        until(lambda: chromium.value("innerWidth") == width, "it is as wide")
+        until(lambda: chromium.value("document.querySelector('svg[role=img]').clientWidth") > width - 60, "it is drawn")
+        assert chromium.value("document.documentElement.scrollWidth") <= width, "nothing hangs over"
+        found = chromium.value(texts)
+        assert len(found) > 10
+        for each in found:
+            assert each["bottom"] - each["top"] >= 10, f"{each['text']} is too small to read"
+            assert 0 <= each["left"] <= each["right"] <= width
+        for one, other in itertools.combinations(found, 2):
+            apart = one["right"] <= other["left"] or other["right"] <= one["left"]
+            apart |= one["bottom"] <= other["top"] + 3 or other["bottom"] <= one["top"] + 3
+            assert apart or one["n"] != other["n"], f"{one['text']} lies over {other['text']}"
+        rows = "[...document.querySelectorAll('#results tr')].map(row => row.clientHeight)"
+        assert max(chromium.value(rows)) < 40, "a row is a line; the table scrolls"
+        shown = chromium.value("document.body.innerText")
+        assert not re.search(r"\d [AP]M\b", shown), "24 hours everywhere"
+        ticks = [float(each["text"]) for each in found if re.fullmatch(r"-?[\d.]+", each["text"])]
+        assert {1.0, 1.5, 2.0, 3.0} & set(ticks)
+        assert all(abs(tick * 40 - round(tick * 40)) < 1e-9 for tick in ticks), f"not round: {ticks}"
+        assert chromium.complaints == []
+
+
+def _contents(page: str) -> dict[str, Any]:
+    contents: dict[str, Any] = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    return contents
+
+
+def test_cards_are_called_by_their_number_and_the_load_of_others_is_theirs(page: Path, tmp_path: Path) -> None:
+    root = Session(tmp_path).root
+    cards = [
+        DeviceSample(index=number, uuid=f"GPU-1234567{number}-89ab", name="NVIDIA RTX 3090", utilization=80)
+        for number in range(2)
+    ]
+    shares = {cards[0].key: DeviceShare(LoadOwner.OURS), cards[1].key: DeviceShare(LoadOwner.OTHERS)}
+    began = _contents(page.read_text())["facts"]["began"]
+    recorder = HistoryRecorder()
+    for second in range(3):
+        recorder.observe(Sample(kind=DeviceKind.GPU, taken=began + second, devices=tuple(cards)), shares)
+    write_history(Paths(str(root)).history, recorder.frozen())
+    tracks = _contents(_report(root, "-").stdout)["load"]["tracks"]
+    assert [track["label"] for track in tracks] == ["GPU 0", "GPU 1"]
+    assert [any(track["others"]) for track in tracks] == [False, True]
+
+
+def test_without_a_gpu_nothing_is_called_one(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.run(session.write("echo loss=0.5", "echo loss=0.4"), gpus="cpu:2")
+    for verb in ("summary", "results", "report -o -"):
+        done = subprocess.run([*GPUTUI, *verb.split(), "--session", str(session.root)], capture_output=True, text=True)
+        text = done.stdout.partition("<noscript>")[2].partition("<script>")[0] if "report" in verb else done.stdout
+        assert text
+        assert "GPU" not in text.replace("GPUTUI", "").replace('"gpu', ""), verb
+    page = _contents(done.stdout)
+    assert {bar["lane"] for bar in page["bars"]} == {"lane 0", "lane 1"}
+    assert page["facts"]["ran_on"] == "2 CPU lanes"
 
 
 def test_without_a_script_the_page_still_names_its_session_and_has_the_results(page: Path, tmp_path: Path) -> None:

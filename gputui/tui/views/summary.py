@@ -306,9 +306,12 @@ def facts(summary: Summary, width: int, now: float, palette: Palette) -> list[Vi
         )
     if summary.began is not None:
         cells.append((duration_words(summary.wall), palette.text, ended_at(summary, now)))
+    what_ran = summary.device_words(len(summary.devices))
     if summary.gpu_seconds:
-        cells.append((gpu_time(summary.gpu_seconds), palette.text, counted(len(summary.devices), "GPU", "GPUs")))
-        cells.append((f"{(summary.busy or 0) * 100:.0f} % busy", palette.text, ", ".join(_held(summary)) or " "))
+        cells.append((gpu_time(summary.gpu_seconds), palette.text, what_ran))
+    if any(device.busy for device in summary.devices):
+        note = ", ".join(_held(summary)) or (" " if summary.gpu_seconds else what_ran)
+        cells.append((f"{(summary.busy or 0) * 100:.0f} % busy", palette.text, note))
     if summary.best and summary.table.metric is not None:
         best = summary.best[0]
         value = told_value(best.best, summary.table)
