@@ -270,7 +270,7 @@ class Opening:
     def _show(self, bridge: Bridge, notices: list[str]) -> int:
         from gputui.tui.app import GputuiApp, Setup
 
-        options = self._options
+        options, config = self._options, load(self._options.jobs)
         setup = Setup(
             where=self._where(),
             environment=self._environment,
@@ -282,12 +282,12 @@ class Opening:
             colours=colours(),
             ascii_signs=options.ascii or not locale_is_utf8(),
             cell_diff=not options.no_diff,
-            bell=bool(load(options.jobs).get("bell")[0]),
+            bell=bool(config.get("bell")[0]),
         )
         sys.setswitchinterval(SWITCH_INTERVAL)
         app = GputuiApp(bridge, setup)
         try:
-            app.run()
+            app.run(mouse=bool(config.get("mouse")[0]))
         finally:
             status = self._after(bridge, app.return_value, app.parting)
         return status or app.return_code or 0

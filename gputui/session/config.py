@@ -93,6 +93,7 @@ KEYS: dict[str, Reader] = {
     "keeper": (_bool, True),
     "theme": (text_value, None),
     "bell": (_bool, True),
+    "mouse": (_bool, True),
     "notify": (text_value, None),
     "hosts": (_names, None),
     "ssh": (text_value, "ssh"),

@@ -256,6 +256,6 @@ class HostsApp(TerminalApp[HostPlace]):
             self._survey.close()
 
 
-def show_hosts(places: list[HostPlace], ssh: str) -> HostPlace | None:
+def show_hosts(places: list[HostPlace], ssh: str, *, mouse: bool) -> HostPlace | None:
     """The machine whose session is to be opened; None: the user has seen enough."""
-    return HostsApp(places, ssh, shown=colours()).run()
+    return HostsApp(places, ssh, shown=colours()).run(mouse=mouse)

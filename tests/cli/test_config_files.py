@@ -190,6 +190,14 @@ def test_a_default_is_told_as_what_it_really_is(gputui: Gputui) -> None:
     assert all(value != "-" for _, value, _ in shown)
 
 
+def test_the_mouse_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load().get("mouse")[0] is True
+    project_config("mouse = false\n")
+    assert load().get("mouse")[0] is False
+    monkeypatch.setenv("GPUTUI_MOUSE", "yes")
+    assert load().get("mouse")[0] is True
+
+
 def test_what_calls_the_user_comes_from_their_own_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUTUI_NOTIFY", "evil")
     assert load().get("notify")[0] is None

@@ -165,10 +165,13 @@ TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "en_US.U
         ({"NO_COLOR": ""}, "no colours, as NO_COLOR says"),
         ({"VTE_VERSION": "7600"}, "note this terminal (VTE"),
         ({"STY": "1.pts"}, "note screen keeps what y copies"),
+        ({"TMUX": "/tmp/tmux,1,0", "tmux": "tmux 3.3a"}, "ok copying (y) goes through tmux"),
+        ({"TMUX": "/tmp/tmux,1,0", "tmux": "tmux 3.0"}, "note this tmux keeps what y copies from the clipboard"),
     ],
 )
 def test_what_the_terminal_can_show_is_told(
     changes: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gputui.cli.doctor.machine.refusal", lambda environment: None)
+    monkeypatch.setattr("gputui.cli.doctor.machine._tmux", lambda *_: changes.get("tmux", ""))
     assert words in told(terminal_findings({**TERMINAL, **changes}))

@@ -51,6 +51,12 @@ class Tmux:
     def hides(self, unwanted: str) -> None:
         self._until(lambda: unwanted not in self.text, f"the pane shows {unwanted!r} no more")
 
+    @property
+    def copied(self) -> str:
+        """What tmux's newest buffer has; empty: there is none."""
+        command = ["tmux", "-L", self._name, "show-buffer"]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False).stdout
+
     def leaves(self) -> None:
         """The pane's program ends by itself."""
         self._until(lambda: self._tmux("display-message", "-p", "#{pane_dead}").strip() == "1", "the program has left")

@@ -82,6 +82,14 @@ def test_the_whole_story(story: Story) -> None:
     a_job_is_added_and_the_screen_left_and_found_again(story)
 
 
+def test_what_is_copied_is_in_the_buffer_of_a_tmux_with_default_settings(story: Story) -> None:
+    story.tmux.run([*GPUTUI, "--gpus", "cpu:1", "--new", "jobs.txt"])
+    story.tmux.shows("2 Queue")
+    story.go_to("1000")
+    story.tmux.press("y")
+    until(lambda: story.tmux.copied == "sleep 1000", "the command is copied")
+
+
 def crashes_are_named_and_mended(story: Story) -> None:
     tmux = story.tmux
     tmux.run([*GPUTUI, "--gpus", "sim:2", "jobs.txt"])

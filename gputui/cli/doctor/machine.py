@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import resource
 import shutil
 import subprocess
@@ -377,11 +378,10 @@ def _size() -> list[Finding]:
 def _clipboard(environment: Mapping[str, str]) -> Finding:
     """Whether `y` reaches the clipboard cannot be asked; who is known not to pass it on can."""
     if environment.get("TMUX"):
-        setting = _tmux_setting()
-        if setting in ("on", None):
+        if _tmux_copies():
             return Finding(True, "copying (y) goes through tmux to the terminal's clipboard")
-        text = f"tmux keeps what y copies from the clipboard (set-clipboard {setting})"
-        return Finding(False, text, "tmux set -s set-clipboard on")
+        text = "this tmux keeps what y copies from the clipboard"
+        return Finding(False, text, "use tmux 3.2 or newer, or: tmux set -s set-clipboard on")
     if environment.get("STY"):
         return Finding(False, "screen keeps what y copies from the clipboard", "use tmux, or select with the mouse")
     if environment.get("VTE_VERSION"):
@@ -390,11 +390,16 @@ def _clipboard(environment: Mapping[str, str]) -> Finding:
     return Finding(True, "copying (y) uses OSC 52, which most terminals understand")
 
 
-def _tmux_setting() -> str | None:
+def _tmux_copies() -> bool:
+    """It knows `load-buffer -w` (from 3.2 on), or is set to pass on what programs send."""
+    version = re.search(r"(\d+)\.(\d+)", _tmux("-V"))
+    known = version is not None and (int(version[1]), int(version[2])) >= (3, 2)
+    return known or _tmux("show", "-sv", "set-clipboard") == "on"
+
+
+def _tmux(*words: str) -> str:
     try:
-        done = subprocess.run(
-            ["tmux", "show", "-sv", "set-clipboard"], capture_output=True, text=True, timeout=2, check=False
-        )
+        done = subprocess.run(["tmux", *words], capture_output=True, text=True, timeout=2, check=False)
     except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
+        return ""
+    return done.stdout.strip()

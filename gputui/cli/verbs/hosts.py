@@ -153,7 +153,7 @@ def _live(options: Options, places: list[HostPlace], config: Config) -> int:
 
     if (why_not := refusal()) is not None:
         refuse(why_not)
-    ssh = str(config.get("ssh")[0])
-    while (place := show_hosts(places, ssh)) is not None:
+    ssh, mouse = str(config.get("ssh")[0]), bool(config.get("mouse")[0])
+    while (place := show_hosts(places, ssh, mouse=mouse)) is not None:
         run_there(place, [], ssh, place.alias)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -46,6 +47,11 @@ def notification(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 # ---- `TerminalApp` ----
+
+
+TMUX_COPY = ("tmux", "load-buffer", "-w", "-")
+"""Puts what it reads into tmux's buffer and into the clipboard of the terminal around tmux."""
+TMUX_PATIENCE = 5.0
 
 
 class TerminalApp(CellDiffApp[ReturnType]):
@@ -103,6 +109,24 @@ class TerminalApp(CellDiffApp[ReturnType]):
         """The bell, and a notification where the terminal can show one."""
         if isinstance(self._driver, SafeDriver):
             self._driver.write(notification(message))
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """By the terminal (OSC 52); inside tmux by tmux, whose default settings drop that from programs."""
+        by_terminal = super().copy_to_clipboard
+        if not os.environ.get("TMUX"):
+            by_terminal(text)
+            return
+
+        def by_tmux() -> None:
+            """In a thread: the tmux server may be slow, or gone."""
+            try:
+                subprocess.run(TMUX_COPY, input=text.encode("utf-8", "replace"), capture_output=True, check=True,
+                               timeout=TMUX_PATIENCE)  # fmt: skip
+            except (OSError, subprocess.SubprocessError):  # before tmux 3.2 it has no -w
+                self.call_from_thread(by_terminal, text)
+
+        self._clipboard = text  # what ctrl+v in a form inserts
+        self.run_worker(by_tmux, thread=True, exit_on_error=False, group="clipboard")
 
     # Keys
 
