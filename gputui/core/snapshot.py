@@ -192,6 +192,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     leaving: tuple[Lane, ...]
     """No longer wanted, but their jobs still run."""
     holders: dict[LaneId, JobId]
+    blocked: frozenset[LaneId] = frozenset()
+    """Lanes on which no job can start now, because of somebody else's process or because the card is in trouble."""
     submitted: dict[JobId, Submitted] = {}
     """What waits in a cluster's own queue, and for what."""
     outlook: Outlook = NO_OUTLOOK
@@ -292,6 +294,7 @@ def take_snapshot(scheduler: Scheduler, version: int) -> Snapshot:
         lanes=board.lanes,
         leaving=tuple(board.leaving()),
         holders=dict(board.holders),
+        blocked=frozenset(lane.id for lane in board.lanes if any(map(board.cards.blocked, lane.devices))),
         submitted=dict(scheduler.submitted),
         unavailable=scheduler.unavailable,
     )

@@ -279,7 +279,7 @@ class LaneShown(Struct, frozen=True):
     kind: str
     job: JobId | None
     state: str
-    """free, busy or draining."""
+    """free, busy, blocked (somebody else is on its GPU) or draining."""
 
 
 class LanesShown(Struct, frozen=True):

@@ -151,13 +151,16 @@ def expected(
     """The queue in its order over the lanes, as far as it is to be seen. `ends`: of running jobs, where known.
 
     What a pause keeps back begins after its end, and is not expected while nobody can say when that will be. Nor is
-    anything on a cluster, which chooses the GPUs itself.
+    anything on a cluster, which chooses the GPUs itself. As in `Outlook`, lanes that others use and lanes of jobs
+    whose end is unknown are not counted on.
     """
     if snapshot.on_cluster:
         return {}
     free: list[tuple[float, int]] = []
     for index, lane in enumerate(snapshot.lanes):
         holder = snapshot.holders.get(lane.id)
+        if holder in snapshot.outlook.unknown or (holder is None and lane.id in snapshot.blocked):
+            continue
         free.append((_free_at(timeline, snapshot, holder, now, ends), index))
     heapq.heapify(free)
     bars: dict[LanePlace, list[Expected]] = {}

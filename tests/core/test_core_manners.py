@@ -34,7 +34,9 @@ def test_a_device_that_a_stranger_holds_takes_no_job_and_the_job_says_who_it_is(
     assert world.start() == [0]
     assert world.gpus(0) == ("0",)
     assert world.why(1) == f"waiting for a GPU: 0 busy, 1 {ALICE}"
+    assert world.scheduler.snapshot().blocked == {1}
     sees(world, gpu1=DeviceFacts())
+    assert world.scheduler.snapshot().blocked == set()
     assert world.start() == [1]
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from support.operations import operations
 from support.owning import spec
 
+from gputui.core.eta import Outlook
 from gputui.core.events import (
     AddJobs,
     AttemptEnded,
@@ -165,6 +166,17 @@ def test_what_is_expected_follows_the_queue_over_the_lanes() -> None:
     assert [(each.job, each.start - ZERO) for each in made[LanePlace("1", 1)]] == [(3, 70), (5, 130)]
     assert [(each.job, each.start - ZERO) for each in made[LanePlace("0", 0)]] == [(4, 120)]
     assert {place.slot: bar.job for place, bar in running(snapshot)} == {"0": 2, "1": 1}
+
+
+def test_nothing_is_expected_on_a_lane_that_others_use_nor_after_a_job_whose_end_is_unknown() -> None:
+    timeline, snapshot = at_work()
+    silent = replace(snapshot, outlook=Outlook(unknown=(1,)))
+    made = expected(timeline, silent, ZERO + 61, ZERO + 1000, {})
+    assert {place.slot: [each.job for each in row] for place, row in made.items()} == {"0": [3, 4, 5]}
+    free = {lane: job for lane, job in snapshot.holders.items() if job != 2}
+    strangers = replace(snapshot, holders=free, blocked=frozenset({0}))
+    made = expected(timeline, strangers, ZERO + 61, ZERO + 1000, {})
+    assert {place.slot: [each.job for each in row] for place, row in made.items()} == {"1": [3, 4, 5]}
 
 
 def test_nothing_is_expected_while_a_pause_has_no_end_and_after_its_end_the_tried_one_comes_first() -> None:

@@ -25,6 +25,7 @@ from gputui.gpus.hardware import find_hardware
 from gputui.gpus.history import LoadOwner
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
+from gputui.session.control.answers import shown_lanes
 from gputui.session.devices.lane_changes import enable, kill_leftovers, killed
 from gputui.session.devices.samplers import Monitor
 from gputui.session.lock import OwnerKind
@@ -88,6 +89,7 @@ def test_a_stranger_is_shown_and_counted_down_after_it_left(app: Owner, nvml: An
     assert shown is not None
     assert (shown.strangers[0].pid, shown.strangers[0].user) == (stranger, pwd.getpwuid(os.getuid()).pw_name)
     assert f"pid {stranger}, 10.0G" in (shown.blocked or "")
+    assert [lane.state for lane in shown_lanes(app.snapshot)] == ["blocked", "free"]
     nvml.set([IDLE, IDLE, IDLE])
     until(lambda: (found := device(app, 0)) is not None and found.free_at is not None, "it is counted down")
 

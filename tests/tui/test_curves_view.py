@@ -55,6 +55,13 @@ async def test_curves_of_the_marked_jobs_lie_over_each_other_with_their_names_at
 
 
 @on_stage()
+async def test_the_title_counts_the_jobs_that_print_the_metric(stage: Stage) -> None:
+    await printed(stage, printing("0.1", 2.0), printing("0.2", 1.0), "echo epoch 1/1 other=3")
+    await curves(stage)
+    await stage.shows("of 2 jobs, by step")
+
+
+@on_stage()
 async def test_without_marks_the_best_are_shown_and_a_curve_can_be_taken_away(stage: Stage) -> None:
     await printed(stage, *(printing(f"0.{lr}", lr) for lr in range(1, 9)))
     view = await curves(stage)

@@ -247,7 +247,8 @@ def shown_lanes(snapshot: Snapshot) -> list[LaneShown]:
 
 def _shown_lane(snapshot: Snapshot, lane: Lane, leaving: set[int]) -> LaneShown:
     job: JobId | None = snapshot.holders.get(lane.id)
-    state = "draining" if lane.id in leaving else "busy" if job is not None else "free"
+    idle = "blocked" if lane.id in snapshot.blocked else "free"
+    state = "draining" if lane.id in leaving else "busy" if job is not None else idle
     return LaneShown(lane.id, lane.devices, lane.kind, job, state)
 
 

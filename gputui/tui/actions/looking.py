@@ -278,11 +278,12 @@ def curves(main: MainScreen, name: str) -> None:
     """Of the marked jobs; without marks, of the best."""
     marked = sorted(main.table.marks)
     jobs, what = (marked, "marked jobs") if marked else (list(main.snapshot.results), "jobs")
-    best = _best(main, jobs, name)[:MOST_CURVES]
+    printed = _best(main, jobs, name)
+    best = printed[:MOST_CURVES]
     if not best:
         main.say(f"none of the {len(jobs):,} {what} has printed {name}")
         return
-    several = f"{len(best)} {what}" if len(best) == len(jobs) else f"the best {len(best)} of {len(jobs):,} {what}"
+    several = f"{len(best)} {what}" if best == printed else f"the best {len(best)} of {len(printed):,} {what}"
     main.open_curves(best, several, name)
 
 

@@ -85,8 +85,6 @@ def time_of(job: Job, now: float) -> str:
 
 def seconds_of(job: Job, now: float) -> float | None:
     """How long it runs or ran; None: it waits."""
-    if isinstance(job.state, Suspended):
-        return job.state.since - job.state.placed.since
     if job.active is not None:
         return now - job.active.since
     if isinstance(job.state, Ended) and job.attempts:

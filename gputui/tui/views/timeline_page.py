@@ -560,7 +560,8 @@ def _scene(
         if span.device in ("", place.slot) and span.lasts_until(scene.now) > window.start and span.since < window.end
     ]  # fmt: skip
     active_ends = ends.get(active.job) if active is not None else None
-    if active is not None and active_ends is None and active.job in scene.snapshot:
+    is_unknown = active is not None and active.job in scene.snapshot.outlook.unknown
+    if active is not None and active_ends is None and active.job in scene.snapshot and not is_unknown:
         length = scene.timeline.typical(scene.snapshot[active.job].spec.group)
         active_ends = max(scene.now, active.start + length) if length is not None else None
     return LaneScene(row=scene.timeline.row(place), active=active, active_ends=active_ends, spans=spans,

@@ -8,7 +8,7 @@ import pytest
 from support.queues import NOW, STATES, job
 
 from gputui.core.amounts import counted
-from gputui.core.job import Delayed, StateName
+from gputui.core.job import Active, Delayed, Running, Starting, StateName, Stopping, Suspended
 from gputui.tui.chrome import band_line
 from gputui.tui.queue.row_facts import clock, moment, note_of, stake, state_words, time_of
 from gputui.tui.theme import palette_of
@@ -48,6 +48,13 @@ def test_a_moment_names_the_day_when_it_is_another() -> None:
 def test_times_fit_their_column(state: object) -> None:
     for later in (0, 5000, 90 * DAY):
         assert len(time_of(job(0, state), NOW + later)) <= 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", [each for each in STATES if isinstance(each, Active)], ids=lambda state: state.name)
+def test_the_time_of_a_job_with_a_gpu_counts_from_its_start_in_every_state(
+    state: Starting | Running | Suspended | Stopping,
+) -> None:
+    assert time_of(job(0, state), state.placed.since + 65) == "1:05"
 
 
 def test_how_long_a_delayed_job_waits_still_fits_the_column() -> None:
