@@ -15,6 +15,8 @@ from gputui.views.format import cut, width
 
 
 GAP = "  "
+WIDEST = 160
+"""Columns; to no more is a cell padded where nothing is cut."""
 
 
 class Column:
@@ -49,7 +51,11 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], paper: Paper
     titles = tuple(column.title for column in columns)
     # Column by column: a hundred thousand rows are many calls, a column's cells are mostly alike.
     cells = [_plain_cells(column) for column in zip(titles, *rows, strict=True)]
-    widths = _fitted(columns, [_widest(column) for column in cells], paper.width)
+    if paper.width is None:
+        widths = [_usual_width(column) for column in cells]
+    else:
+        widths = _fitted(columns, [_widest(column) for column in cells], paper.width)
+        cells = [_cut_cells(column, size) for column, size in zip(cells, widths, strict=True)]
     shaped = map(_shaped_cells, cells, widths, (column.right for column in columns))
     lines = (paper.cut(GAP.join(line).rstrip()) for line in zip(*shaped, strict=True))
     return [paper.painted(line, code) for line, code in zip(lines, ("1", *colours), strict=True)]
@@ -59,10 +65,14 @@ def _plain_cells(cells: Sequence[str]) -> Sequence[str]:
     return cells if "".join(cells).isprintable() else [plain(cell) for cell in cells]
 
 
-def _fitted(columns: Sequence[Column], wanted: list[int], available: int | None) -> list[int]:
+def _usual_width(cells: Sequence[str]) -> int:
+    """Where nothing is cut: a few very long cells go beyond the column instead of widening every row."""
+    widest = _widest(cells)
+    return widest if widest <= WIDEST else max((size for size in map(width, cells) if size <= WIDEST), default=WIDEST)
+
+
+def _fitted(columns: Sequence[Column], wanted: list[int], available: int) -> list[int]:
     """Takes from the widest of those that may be cut until all fit."""
-    if available is None:
-        return wanted
     widths = [
         min(size, available) if column.least is not None else size for column, size in zip(columns, wanted, strict=True)
     ]
@@ -77,8 +87,15 @@ def _fitted(columns: Sequence[Column], wanted: list[int], available: int | None)
     return widths
 
 
+def _cut_cells(cells: Sequence[str], size: int) -> Sequence[str]:
+    if _widest(cells) <= size:
+        return cells
+    shapes = {cell: cut(cell, size) for cell in set(cells)}
+    return [shapes[cell] for cell in cells]
+
+
 def _shaped_cells(cells: Sequence[str], size: int, right: bool) -> list[str]:
-    if _is_ascii(cells) and _widest(cells) <= size:
+    if _is_ascii(cells):
         return [cell.rjust(size) for cell in cells] if right else [cell.ljust(size) for cell in cells]
     shapes = {cell: _shaped(cell, size, right) for cell in set(cells)}
     return [shapes[cell] for cell in cells]
@@ -93,9 +110,8 @@ def _is_ascii(cells: Sequence[str]) -> bool:
 
 
 def _shaped(cell: str, size: int, right: bool) -> str:
-    text = cut(cell, size)
-    blanks = " " * (size - width(text))
-    return blanks + text if right else text + blanks
+    blanks = " " * (size - width(cell))
+    return blanks + cell if right else cell + blanks
 
 
 # ---- The states' words as the command line groups and marks them ----

@@ -9,13 +9,14 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
 from gputui.process import descriptors
 
 from .errors import SessionBusy, SessionError
-from .session_dir import Paths, no_locks
+from .session_dir import Paths, no_locks, user_name
 
 # ---- The session's lock ----
 
@@ -69,7 +70,10 @@ def take(paths: Paths, *, wait: bool = False, create: bool = True) -> Lock | Non
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
+            replaced = _replaced(paths.lock, fd)
             descriptors.close_private(fd)
+            if replaced:
+                continue
             return None
         except OSError as error:
             descriptors.close_private(fd)
@@ -90,7 +94,7 @@ def is_held(paths: Paths) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return not _replaced(paths.lock, fd)
     except OSError:
         return False
     finally:
@@ -121,11 +125,100 @@ def holder(paths: Paths) -> Holder | None:
 
 
 def busy(paths: Paths) -> SessionBusy:
+    for pid in _holders(paths.lock).locked:
+        user = _user(pid)
+        if user not in (None, os.getuid()):
+            return SessionBusy(f"{paths.root} is locked by a process of {user_name(user)} (pid {pid})")
     who = holder(paths)
     if who is None:
         return SessionBusy(f"another process holds {paths.root}")
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(who.since))
     return SessionBusy(f"{paths.root} is held by gputui {who.kind} (pid {who.pid}, since {since})")
+
+
+# ---- A lock that somebody else's process holds ----
+
+
+class _Holders(NamedTuple):
+    locked: set[int]
+    """The processes that took it; whoever got its descriptor from one is not named."""
+    waiting: set[int]
+
+
+def _replaced(path: str, fd: int) -> bool:
+    """Puts a new lock in the place of one that only another user's process holds, and cannot open any more: it opened
+    it while others could look into the folder. No owner is locked out by that, and no two owners come of it: the path
+    always leads to a lock that somebody holds, and the old one is back unless the stranger still has it afterwards."""
+    if not _is_strangers(fd):
+        return False
+    fresh, old = f"{path}.new", f"{path}.old"
+    with suppress(OSError):
+        new = descriptors.open_private(fresh, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _still_there(new, fresh) or not _still_there(fd, path):
+                return False  # another does the same
+            with suppress(FileNotFoundError):
+                os.unlink(old)
+            os.link(path, old)
+            os.rename(fresh, path)
+            if _is_strangers(fd):
+                os.unlink(old)
+                return True
+            os.rename(old, path)
+        finally:
+            descriptors.close_private(new)
+    return False
+
+
+def _is_strangers(fd: int) -> bool:
+    """Whether only processes of other users hold it, and none of ours has it open that does not wait for it."""
+    locked, waiting = _holders(fd)
+    users = {_user(pid) for pid in locked}
+    if not users or not users.isdisjoint((None, os.getuid())):
+        return False
+    file = os.fstat(fd)
+    return not any(_may_have_open(pid, file) for pid in _own_processes() - waiting - {os.getpid()})
+
+
+def _holders(lock: str | int) -> _Holders:
+    """As the kernel tells; nobody on a file system that numbers its files otherwise."""
+    holders = _Holders(set(), set())
+    with suppress(OSError, ValueError, IndexError):
+        about = os.stat(lock)
+        file = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+        with open("/proc/locks") as lines:
+            for line in lines:
+                _, *words = line.split()
+                waits = words[0] == "->"
+                kind, _, _, pid, where, *_ = words[1:] if waits else words
+                if kind == "FLOCK" and where == file:
+                    (holders.waiting if waits else holders.locked).add(int(pid))
+    return holders
+
+
+def _user(pid: int) -> int | None:
+    """The real user of a process, whoever its files in /proc belong to; None: it is not there."""
+    line = next((line for line in _content(pid, "status").split(b"\n") if line.startswith(b"Uid:")), b"")
+    return int(line.split()[1]) if line else None
+
+
+def _own_processes() -> set[int]:
+    return {pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _user(pid) == os.getuid()}
+
+
+def _may_have_open(pid: int, file: os.stat_result) -> bool:
+    """Of one whose descriptors we may not see, such as sshd's, its words tell whether it can be an owner."""
+    try:
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{number}"), file):
+                    return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return any(word in _content(pid, "cmdline") for word in (b"python", b"pypy", b"gputui"))
+    return False
 
 
 # ---- What is left of a session in the process table ----

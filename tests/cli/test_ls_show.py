@@ -89,6 +89,16 @@ def test_without_a_terminal_nothing_is_cut_and_nothing_coloured(owner: FakeOwner
     assert "\x1b" not in out
 
 
+def test_without_a_terminal_one_long_command_widens_no_other_row(owner: FakeOwner, gputui: Gputui) -> None:
+    for long in ("n" * 130_000, "名" * 130_000):
+        owner.jobs = {0: job(0, name=long, why="w0"), 1: job(1, name="short", why="w1"), 2: job(2, name="名", why="w2")}
+        *_, first, second, third = gputui("ls").out.splitlines()
+        assert first.endswith(f"{long}  w0")
+        assert width(second) == width(third)
+        assert len(second) < 200
+        assert (second[-2:], third[-2:]) == ("w1", "w2")
+
+
 def test_colour_never_stands_alone_and_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = a_listing(job(0, "failed"))
     assert "\x1b[31m" in "\n".join(listing.drawn(rows, on_paper(80, colour=True), 0.0))

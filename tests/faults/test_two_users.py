@@ -13,11 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.sessions import GPUTUI, Done, Session, finished
+from support.sessions import GPUTUI, Done, Session, alive, finished, said
 from support.users import LAB, MALLORY, VICTIM, as_user, shared_folder, words_as
 from support.waiting import until
 
@@ -237,6 +238,76 @@ def test_a_session_opened_to_readers_is_closed_before_anybody_can_hold_its_lock(
     assert "closed to them again" in lab.verb("ls", "--session", str(lab.root)).stderr
     assert lab.mallory(read) == [False]
     assert lab.verb("ls", "--session", str(lab.root)).stderr == ""
+
+
+@pytest.mark.parametrize("mode", ["700", "755"])
+def test_a_colleagues_session_is_named_as_theirs(lab: Lab, mode: str) -> None:
+    begun(lab)
+    subprocess.run([*lab.as_victim, "chmod", mode, lab.private], check=True)
+    for words in (["ls"], ["ls", "--session", str(lab.root)], ["add", "--session", str(lab.root), "--", "true"]):
+        done = subprocess.run(
+            [*words_as(MALLORY), *GPUTUI, *words], cwd=lab.root, env={**os.environ, "HOME": "/"}, capture_output=True,
+            text=True,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert said(done).startswith(f"{lab.root} is a session of user {VICTIM}; gputui opens only your own")
+
+
+@contextmanager
+def locked_by_mallory(lab: Lab) -> Iterator[int]:
+    """A process of the colleague that opened the lock while the folder was open to readers, and holds it."""
+    subprocess.run([*lab.as_victim, "chmod", "-R", "a+rX", lab.private], check=True)
+    holds = (
+        "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    )
+    words = [*words_as(MALLORY), sys.executable, "-c", holds, str(lab.private / "lock")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        try:
+            yield process.pid
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def test_a_colleague_who_holds_the_lock_of_a_folder_that_was_open_does_not_keep_its_owner_out(lab: Lab) -> None:
+    file = begun(lab)
+    with locked_by_mallory(lab) as mallory:
+        assert "closed to them again" in lab.verb("ls", "--session", str(lab.root)).stderr
+        lab.verb("pause", "--session", str(lab.root))
+        lab.verb("resume", "--session", str(lab.root))
+        lab.write(lab.told(0), lab.told(1))
+        assert lab.run(file).returncode == 0
+        assert alive(mallory)
+    assert lab.runs() == {"0": 1, "1": 1}
+    assert not list(lab.private.glob("lock.*"))
+
+
+def test_who_holds_the_lock_is_named_truly(lab: Lab) -> None:
+    """Where it cannot be replaced: not the owner that signed it last and is long gone."""
+    begun(lab)
+    with locked_by_mallory(lab) as mallory:
+        said = str(locks.busy(Paths(str(lab.root))))
+    assert said == f"{lab.root} is locked by a process of user {MALLORY} (pid {mallory})"
+
+
+def test_a_lock_that_an_owner_was_handed_is_not_taken_for_a_colleagues(lab: Lab) -> None:
+    """The kernel names the process that took it first; its number may be anybody's by now."""
+    file = lab.write(lab.told(0, "sleep 600"))
+    with lab.running(file, program=(*lab.as_victim, *GPUTUI), env={"HOME": str(lab.folder)}) as owner:
+        until(lambda: lab.runs()["0"], "it runs")
+        as_victim = partial(_taken_if_mallory_is_named, lab.private / "lock")
+        assert as_user(VICTIM, as_victim, LAB) == "False"
+        assert owner.poll() is None
+
+
+def _taken_if_mallory_is_named(lock: Path) -> bool:
+    """What would be done if the kernel named a process of another user."""
+    fd = os.open(lock, os.O_RDWR)
+    setattr(locks, "_holders", lambda lock: locks._Holders({1}, set()))  # noqa: B010  # root's; mypy minds it otherwise
+    assert locks._user(1) == 0
+    return locks._replaced(str(lock), fd)
 
 
 SCRIPT = """\
