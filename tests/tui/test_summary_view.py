@@ -49,6 +49,8 @@ async def test_the_best_the_parameters_and_the_failures_are_on_one_screen(stage:
     assert "Best by val_loss" in text
     assert "same job, other seed: 0.0100 apart" in text
     assert "1 × " in text
+    head = next(line for line in stage.lines() if "second half" in line)
+    assert ("gpu" in head.split()) == any(job.attempts[-1].gpus for job in stage.snapshot if job.attempts)
     assert stage.screen.job == 2
     await stage.press("j")
     assert [job.id for job in stage.screen.chosen() or ()] != [2]

@@ -149,12 +149,13 @@ def best_rows(summary: Summary, cursor: JobId | None, width: int, palette: Palet
     head, *lines = _aligned(
         [_head(summary, others), *(_cells(row, summary, others, n) for n, row in enumerate(summary.best))]
     )
-    rows = [band, ViewRow([(" " + head, palette.past)])]
+    ends = "  time   gpu" if any(row.gpus for row in summary.best) else "  time"
+    rows = [band, ViewRow([(" " + head + ends, palette.past)])]
     for number, (row, line) in enumerate(zip(summary.best, lines, strict=True)):
         style = palette.best if not number else palette.text
         trend = f"{trend_of(row.trend):8}"
         rest = (
-            f"   {duration_cell(row.seconds) if row.seconds is not None else '':>5}   {','.join(map(plain, row.gpus))}"
+            f"   {duration_cell(row.seconds) if row.seconds is not None else '':>6}   {','.join(map(plain, row.gpus))}"
         )
         parts = [(" " + line, style), (trend, style if not number else palette.past), (rest, palette.past)]
         rows.append(ViewRow(parts, selected=row.job == cursor, value=row.job))
@@ -194,7 +195,7 @@ def _aligned(rows: list[list[Cell]]) -> list[str]:
     lines = []
     for number, row in enumerate(texts):
         cells = [_shaped(text, size, right) for (text, right), size in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells[:-1]) + "   " + (row[-1][0] + "  time   gpu" if not number else ""))
+        lines.append("  ".join(cells[:-1]) + "   " + (row[-1][0] if not number else ""))
     return lines
 
 
