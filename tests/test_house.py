@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {  # besides themselves; the longest na
 }
 ONLY_THERE = {  # what is heavy or dangerous is imported in these rooms alone
     "textual": ("tui", "demo"),
-    "rich": ("tui", "demo"),
+    "rich": ("tui", "demo", "views"),
     "pynvml": ("gpus.nvml",),
     "sqlite3": ("session.store",),
     "asyncio": ("tui",),

@@ -27,8 +27,8 @@ from gputui.core.snapshot import (
     telling,
 )
 from gputui.logs.plain import plain
-from gputui.tui.queue.row_facts import cut
 from gputui.views.failures import devices_of, place_of, places_told
+from gputui.views.format import cut
 
 from .theme import Palette
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import isfinite
-from unicodedata import category, east_asian_width
 
 from gputui.core.amounts import counted, duration_exact, duration_words, memory, moment
 from gputui.core.events import Settings, Submitted
@@ -16,34 +14,39 @@ from gputui.core.snapshot import Snapshot
 
 
 ELLIPSIS = "…"
+_LONGEST_SIGN = 8
+"""Characters: a family of emoji has seven."""
 
 
 def width(text: str) -> int:
-    """Cells on a terminal; most text is ASCII and needs no table for that."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    """Cells on a terminal, as the screen counts them too."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # most text needs no tables
+
+    return cell_len(text)
+
+
+def fitting(text: str, cells: int, start: int = 0) -> int:
+    """Up to which character the text fits in so many cells, from `start` on; no sign is cut in two."""
+    if text.isascii():
+        return min(len(text), start + max(0, cells))
+    from rich.cells import split_graphemes
+
+    head = text[start : start + _LONGEST_SIGN * (max(0, cells) + 1)]
+    used = 0
+    for first, _, size in split_graphemes(head)[0]:
+        used += size
+        if used > cells:
+            return start + first
+    return start + len(head)
 
 
 def cut(text: str, cells: int) -> str:
     """At most so many cells; an ellipsis tells that something was left out."""
-    if len(text) <= cells and text.isascii():
+    if fitting(text, cells) == len(text):
         return text
-    if width(text) <= cells:
-        return text
-    if cells <= 0:
-        return ""
-    columns = 1
-    for at, char in enumerate(text):
-        columns += _cells(char)
-        if columns > cells:
-            return text[:at] + ELLIPSIS
-    return text
-
-
-@lru_cache(4096)
-def _cells(char: str) -> int:
-    if category(char) in ("Mn", "Me", "Cf") and char != "\u00ad":
-        return 0
-    return 2 if east_asian_width(char) in "WF" else 1
+    return text[: fitting(text, cells - 1)] + ELLIPSIS if cells > 0 else ""
 
 
 # ---- How values of a result are written ----

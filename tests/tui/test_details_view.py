@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+from unittest.mock import patch
 
 from msgspec.structs import replace
 from support.stage import HELD, LONG, Stage, on_stage
 
 from gputui.core.events import Edit, Rerun, Settings
 from gputui.core.job import StateName
+from gputui.logs.line_index import read_tail
 from gputui.tui.dialogs.ask import Reading
 from gputui.tui.layout import Pane
+from gputui.tui.views import job_facts
 from gputui.tui.views.details import DetailsView
 from gputui.tui.views.job_facts import TailDiffView
 
@@ -78,6 +82,40 @@ async def test_attempts_stand_side_by_side_with_what_differs(stage: Stage) -> No
     await stage.shows("- ValueError: no such size")
     await stage.press("escape", "escape")
     await stage.back_on_main()
+
+
+@on_stage()
+async def test_logs_are_compared_in_a_thread_and_read_again_only_while_they_grow(stage: Stage) -> None:
+    gate = stage.folder / "gate"
+    await stage.command(Settings(pause_after=0))
+    await stage.add(f"echo first; test -e once || {{ touch once; exit 1; }}; until test -e {gate}; do sleep 0.01; done")
+    await stage.becomes(0, StateName.FAILED)
+    await stage.command(Rerun(job=0))
+    await stage.becomes(0, StateName.RUNNING)
+    await details(stage, 0)
+    readers: list[threading.Thread] = []
+
+    def read(path: str, limit: int) -> bytes:
+        readers.append(threading.current_thread())
+        return read_tail(path, limit)
+
+    with patch.object(job_facts, "read_tail", read):
+        await stage.press("d")
+        await stage.shows("   first")
+        view = stage.screen
+        assert isinstance(view, TailDiffView)
+        log = stage.folder / "gputui_run/job_0/attempts/2/OUT"
+        log.write_text(log.read_text() + "second\n")
+        await stage.shows("+ second")
+        gate.touch()
+        await stage.becomes(0, StateName.SUCCEEDED)
+        await stage.until(lambda: not view._reading, "it is compared")
+        before = len(readers)
+        for _ in range(5):
+            view.paint()
+            await stage.settle()
+        assert len(readers) == before
+    assert threading.main_thread() not in readers
 
 
 @on_stage()

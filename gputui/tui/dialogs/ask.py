@@ -22,7 +22,7 @@ from textual.widgets.selection_list import Selection
 
 from gputui.logs.plain import plain
 from gputui.tui.action_table import ACTIONS, Part
-from gputui.tui.queue.row_facts import cut
+from gputui.views.format import cut
 
 # ---- The base of all dialogs ----
 

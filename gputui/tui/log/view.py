@@ -12,7 +12,7 @@ from itertools import pairwise
 from re import Pattern
 from typing import ClassVar, NamedTuple, TypeVar
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
@@ -29,6 +29,7 @@ from gputui.logs.ansi import PLAIN, Colour, Line, Look, Run
 from gputui.logs.document import Document, LineLayout, Needle, Top
 from gputui.logs.plain import plain
 from gputui.tui.theme import Palette, palette_of
+from gputui.views.format import fitting
 
 # ---- Long work in short turns, so that keys and painting come in between ----
 
@@ -74,27 +75,22 @@ def painted(line: Line) -> tuple[Run, ...]:
     return (*line.runs, Run(f" …+{line.hidden:,} bytes", _MORE)) if line.hidden else line.runs
 
 
-def fitting(text: str, start: int, width: int) -> int:
+def end_of_row(text: str, start: int, width: int) -> int:
     """Up to which character the text fits in so many cells; at least one, so that wrapping ends."""
-    if text.isascii():
-        return min(len(text), start + max(1, width))
-    cells, place = 0, start
-    while place < len(text) and (cells := cells + get_character_cell_size(text[place])) <= width:
-        place += 1
-    return max(place, min(len(text), start + 1))
+    return max(fitting(text, max(1, width), start), min(len(text), start + 1))
 
 
 def breaks(text: str, width: int) -> list[int]:
     """At which character each row begins when the text is wrapped."""
     rows = [0]
-    while (stop := fitting(text, rows[-1], width)) < len(text):
+    while (stop := end_of_row(text, rows[-1], width)) < len(text):
         rows.append(stop)
     return rows
 
 
 def column_of(text: str, cells: int) -> int:
     """The character that stands so many cells to the right of the first."""
-    return 0 if cells <= 0 else min(len(text), cells) if text.isascii() else fitting(text, 0, cells)
+    return 0 if cells <= 0 else min(len(text), cells) if text.isascii() else end_of_row(text, 0, cells)
 
 
 def strip_of(
@@ -412,7 +408,7 @@ class DocumentView(ScrollView, can_focus=True):
             starts = breaks(text, width)
             return starts[min(part, len(starts) - 1)], [*starts[1:], len(text)][min(part, len(starts) - 1)]
         start = column_of(text, self._left)
-        return start, fitting(text, start, width) if start < len(text) else start
+        return start, end_of_row(text, start, width) if start < len(text) else start
 
     def _marks(self, text: str, key: int) -> list[HighlightedText]:
         marks = highlighted(text, palette_of(self.app.theme), self.bold_number)

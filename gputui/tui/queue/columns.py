@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
-from rich.cells import cell_len as width  # as the screen itself counts
-
 from gputui.core.amounts import DURATION_CELLS, GIB, duration_cell, moment
 from gputui.core.job import Active, Ended, StateName
 from gputui.core.parameter_columns import ParameterColumn
 from gputui.logs.plain import plain
+from gputui.views.format import cut, width
 from gputui.views.waiting import FOR_A_GPU
 
 from .row_facts import (
@@ -22,7 +21,6 @@ from .row_facts import (
     TREND,
     ResultShape,
     RowFacts,
-    cut,
     gpus_of,
     seconds_of,
     sign_of,

@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rich.cells import cell_len, set_cell_size
-
 from gputui.core.eta import NO_PACES, job_eta, progress_of, silent_since
 from gputui.core.events import words as end_words
 from gputui.core.job import WORDS, Active, Delayed, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting
@@ -127,13 +125,6 @@ def _end(job: Job) -> str:
         return ""
     said = job.attempts[-1].said if job.attempts and job.state.name is not StateName.SKIPPED else None
     return said or end_words(job.state)
-
-
-def cut(text: str, width: int) -> str:
-    """No wider than this; what was cut is told by an ellipsis."""
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(set_cell_size(text, max(0, width - 1)).rstrip() + "…", max(0, width)).rstrip()
 
 
 # ---- What jobs printed as numbers, as cells of the queue ----

@@ -91,17 +91,17 @@ EVERY = 3.0
 
 class KindOutlook:
     def __init__(self) -> None:
-        self._manner: tuple[tuple[object, ...], str] = ((), "")
+        self._manner: tuple[FailureGroup | None, tuple[object, ...], str] = (None, (), "")
         self._alike: tuple[object, object, float, list[JobId]] = (None, None, 0.0, [])
 
     def manner(
         self, snapshot: Snapshot, group: FailureGroup, marked: set[JobId], picked: Callable[[], list[Job]]
     ) -> str:
         """How those that were picked would start again."""
-        key = (id(group), frozenset(marked), snapshot.cautions, snapshot.settings)
-        if self._manner[0] != key:
-            self._manner = (key, rerun_manner(snapshot, picked()))
-        return self._manner[1]
+        key = (frozenset(marked), snapshot.cautions, snapshot.settings)
+        if self._manner[0] is not group or self._manner[1] != key:
+            self._manner = (group, key, rerun_manner(snapshot, picked()))
+        return self._manner[2]
 
     def alike(self, snapshot: Snapshot, group: FailureGroup | None, *, fresh: bool) -> list[JobId]:
         """The waiting jobs that share what the kind shares, and are not held; `fresh`: as they are now."""

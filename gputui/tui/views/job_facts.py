@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -452,6 +454,10 @@ class TailDiffView(FullView):
     def __init__(self, main: MainScreen, job: JobId, earlier: int, later: int) -> None:
         super().__init__(main, "d", "Compare")
         self._job, self._earlier, self._later = job, earlier, later
+        self._read: tuple[Stamps, list[LogPair]] | None = None
+        """What was compared last."""
+        self._reading = False
+        self._theme = ""
         self.diff = ViewRows(id="diff")
 
     def body(self) -> ComposeResult:
@@ -468,11 +474,31 @@ class TailDiffView(FullView):
         job = self.snapshot[self._job]
         title = f"   #{job.id} {plain(self.main.names.of(job))}: the ends of attempts {self._earlier} and {self._later}"
         self.band.show([(title, palette.past)])
-        before, after = (self.main.bridge.files(job, number) for number in (self._earlier, self._later))
-        rows: list[ViewRow] = []
-        for name, old, new in _streams(before, after):
-            rows += diff_rows(name, old, new, (self._earlier, self._later), palette)
-        self.diff.show(rows)
+        if self._read is not None and self._theme != self.app.theme:
+            self._show(self._read[1])
+        if not self._reading and (self._read is None or job.active is not None):
+            self._reading = True
+            files = [self.main.bridge.files(job, number) for number in (self._earlier, self._later)]
+            self.run_worker(lambda: self._compare(*files), thread=True)
+
+    def _compare(self, before: Files | None, after: Files | None) -> None:
+        """In a thread: logs may be long, and their disk slow."""
+        stamps = _stamps(before, after)
+        changed = self._read is None or self._read[0] != stamps
+        pairs = list(_streams(before, after)) if changed else []
+        self.main.bridge.post(lambda: self._compared(stamps, pairs if changed else None))
+
+    def _compared(self, stamps: Stamps, pairs: list[LogPair] | None) -> None:
+        self._reading = False
+        if pairs is None or not self.is_attached:
+            return
+        self._read = (stamps, pairs)
+        self._show(pairs)
+
+    def _show(self, pairs: list[LogPair]) -> None:
+        self._theme = self.app.theme
+        palette, attempts = palette_of(self._theme), (self._earlier, self._later)
+        self.diff.show([row for name, old, new in pairs for row in diff_rows(name, old, new, attempts, palette)])
 
     def offers(self) -> OfferedKeys:
         return OfferedKeys(always=ALWAYS)
@@ -488,7 +514,22 @@ class TailDiffView(FullView):
         event.rows.scroll_by(event.by)
 
 
-def _streams(before: Files | None, after: Files | None) -> Iterator[tuple[str, list[str], list[str]]]:
+LogPair = tuple[str, list[str], list[str]]
+"""The name of a log, and the ends of the two that are compared."""
+Stamps = list[tuple[str, int, int]]
+"""Paths, sizes and times of change."""
+
+
+def _stamps(*files: Files | None) -> Stamps:
+    stamps = []
+    for path in (path for each in files if each is not None for path in (each.out, each.err) if path is not None):
+        with suppress(OSError):
+            facts = os.stat(path)
+            stamps.append((path, facts.st_size, facts.st_mtime_ns))
+    return stamps
+
+
+def _streams(before: Files | None, after: Files | None) -> Iterator[LogPair]:
     if before is None or after is None:
         return
     if before.err is None or after.err is None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from support.operations import operations
 from support.queues import NOW, STATES, job
 
 from gputui.core.amounts import counted
 from gputui.core.job import Active, Delayed, Running, Starting, StateName, Stopping, Suspended
+from gputui.logs.plain import plain
 from gputui.tui.chrome import band_line
+from gputui.tui.log.view import breaks
 from gputui.tui.queue.row_facts import clock, moment, note_of, stake, state_words, time_of
 from gputui.tui.theme import palette_of
 from gputui.tui.views.base import ViewRow, row_strip
-from gputui.views.format import SIGNS
+from gputui.views.format import SIGNS, cut, width
 
 DAY = 86400
 
@@ -80,8 +87,32 @@ def test_counting() -> None:
 @pytest.mark.parametrize("words", ["tqdm hang", "a name that is longer than what there is room for"])
 def test_what_ends_a_line_is_apart_from_what_begins_it_at_every_width(words: str) -> None:
     palette = palette_of("gputui-dark")
-    for width in range(20, 80):
+    for columns in range(20, 80):
         left, right = [("3 Log   ", palette.text), (words, palette.text)], [("OUT · following", palette.past)]
-        for line in (band_line(left, right, width, palette), row_strip(ViewRow(left, right), width, palette)):
+        for line in (band_line(left, right, columns, palette), row_strip(ViewRow(left, right), columns, palette)):
             assert re.search(r"\sOUT · following\s?$", line.text), line.text
-            assert line.cell_length == width
+            assert line.cell_length == columns
+
+
+ODD_SIGNS = (
+    *("a", " ", "é", "日", "✓", "●", "…", "❤", "❤\ufe0f", "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽"),
+    *("e\u0301", "\u0301", "\u200b", "\u200d", "\ufe0f", "\u00ad"),
+)
+ODD_TEXTS = st.lists(st.sampled_from(ODD_SIGNS), max_size=20).map("".join)
+
+
+@given(
+    st.lists(st.sampled_from(ODD_SIGNS), max_size=20).map("".join) | st.text(max_size=40).map(plain), st.integers(0, 30)
+)
+def test_a_text_is_as_wide_everywhere_and_no_sign_is_cut_in_two(text: str, cells: int) -> None:
+    """On the screen, in a table of a command, and in a wrapped log."""
+    assert width(text) == cell_len(text)
+    short = cut(text, cells)
+    assert cell_len(short) <= cells
+    assert (short == text) == (cell_len(text) <= cells)
+    rows = breaks(text, max(2, cells))
+    assert all(cell_len(text[start:stop]) <= max(2, cells) for start, stop in pairwise([*rows, len(text)]))
+
+
+def test_a_text_of_any_length_is_cut_at_the_same_cost() -> None:
+    assert operations(lambda: cut("é日" * 100_000, 40)) < 5_000
