@@ -121,11 +121,12 @@ def leave(main: MainScreen) -> None:
     if main.bridge.only_looks or not main.bridge.has_session or not goes_on(snapshot):
         main.on_leave(Way.DETACH)
         return
-    running = snapshot.running
+    started = "started" if snapshot.count(StateName.SUSPENDED) else "running"
+    stopped = counted(snapshot.running, f"{started} job", f"{started} jobs")
     detach = Choice(Way.DETACH, "d", "detach: everything goes on without this screen", also=("q", "ctrl+c"))
     others = [
         Choice(Way.DRAIN, "r", "drain: running jobs end by themselves, nothing new starts"),
-        Choice(Way.STOP, "s", f"stop: end {counted(running, 'running job', 'running jobs')}, keep the queue"),
+        Choice(Way.STOP, "s", f"stop: end {stopped}, keep the queue"),
     ]
     main.ask(
         Ask("Leave", counts_told(snapshot), [detach] if main.read_only else [detach, *others], cancel="stay"),

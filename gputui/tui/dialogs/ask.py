@@ -83,7 +83,7 @@ class Ask(Dialog[str | None]):
         options.append(Option(Text(f" esc  {self._cancel}")))
         with Vertical(classes="dialog") as frame:
             frame.border_title = Text(plain(self._title))
-            frame.border_subtitle = Text("enter takes the line that is lit")
+            frame.border_subtitle = Text("Enter: highlighted line")
             self._shown.update(Text(self._text()))
             yield self._shown
             yield OptionList(*options, markup=False, compact=True)
