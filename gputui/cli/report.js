@@ -181,7 +181,8 @@
       const all = lines.flat(), h = 320, left = 60, right = 20;
       if (!all.length) return el("p", { class: "past", text: "no numbers" });
       const xs = all.map(p => p[0]), ys = all.map(p => p[1]).sort((a, b) => a - b);
-      const x0 = Math.min(...xs), x1 = Math.max(...xs), y0 = ys[0], y1 = ys[Math.floor((ys.length - 1) * 0.99)];
+      const x0 = Math.min(...xs), x1 = Math.max(...xs), y0 = ys[0], most = ys[ys.length - 1];
+      const usual = ys[Math.floor((ys.length - 1) * 0.99)], y1 = most - y0 > 3 * (usual - y0) ? usual : most; // a spike is cut, the best is not
       const x = v => left + (w - left - right) * (v - x0) / (x1 - x0 || 1), y = v => 10 + (h - 40) * (1 - (Math.min(v, y1) - y0) / (y1 - y0 || 1));
       const drawn = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" });
       for (const value of ticks(y0, y1, 5)) drawn.append(svg("line", { x1: left, x2: w - right, y1: y(value), y2: y(value), stroke: "var(--line)" }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)));
