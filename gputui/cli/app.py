@@ -18,7 +18,6 @@ from gputui.cli.run.session_options import (
     begin_request,
     check_layout,
     job_settings,
-    lanes_on_screen,
     layout,
     named_inputs,
     settle,
@@ -50,7 +49,6 @@ from .session_flags import app_parser, gathered
 
 if TYPE_CHECKING:
     from gputui.core.snapshot import Snapshot
-    from gputui.gpus.picture import DevicesPicture
     from gputui.tui.app import Beginning
     from gputui.tui.bridge import Bridge, Way
     from gputui.tui.chrome import Where
@@ -248,13 +246,11 @@ class Opening:
             what = "the jobs" if self._has_jobs else "--gpus"
             refuse(f"--read-only only looks, as another gputui has the session: leave out {what}, or --read-only")
 
-    def _begin_session(self, monitored: DevicesPicture) -> Beginning:
-        """On the devices that the monitor showed."""
+    def _begin_session(self) -> Beginning:
         from gputui.tui.app import Beginning
 
         self._paths = Paths(self._options.output_dir)
-        given_lanes = lanes_on_screen(self._options, self._given, monitored)
-        return Beginning(self._hold, self._where(), begin_request(self._options, given_lanes), given_lanes.notice)
+        return Beginning(self._hold, self._where(), begin_request(self._options, self._given), self._given.notice)
 
     def _where(self) -> Where:
         from gputui.tui.bridge import host_name

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .sample import DeviceSample
 
-# ---- Which NVIDIA GPUs the kernel's driver shows, found without loading anything of NVIDIA's ----
+# ---- Which NVIDIA GPUs there are, found without loading anything of NVIDIA's in this process ----
 
 
 LIBRARY = "libnvidia-ml.so.1"
+LOADER_CACHE = "/etc/ld.so.cache"
+NVML_PATIENCE = 5.0
+"""Seconds for NVML to name its devices."""
 
 _DEVICE_NODE = re.compile(r"nvidia([0-9]{1,4})")
 _BUS_ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
@@ -39,7 +43,15 @@ class Hardware(Struct, frozen=True):
     """CUDA_VISIBLE_DEVICES of whoever started us; None: not set."""
 
 
-def find_hardware(root: str = "/", environment: Mapping[str, str] = os.environ) -> Hardware:
+def find_hardware() -> Hardware:
+    """The GPUs that the kernel shows, or those that NVML finds where it shows none: WSL2 has no device nodes."""
+    hardware = kernel_hardware()
+    if hardware.gpus or not _library_present():
+        return hardware
+    return replace(hardware, gpus=_gpus_by_nvml(os.environ.get("LD_LIBRARY_PATH", "")))
+
+
+def kernel_hardware(root: str = "/", environment: Mapping[str, str] = os.environ) -> Hardware:
     """Looks below `root`; what cannot be read is taken as not there."""
     nodes = _device_nodes(os.path.join(root, "dev"))
     listed = _listed(os.path.join(root, "proc/driver/nvidia/gpus"))
@@ -93,8 +105,35 @@ def _names(folder: str) -> list[str]:
 
 def driver_present() -> bool:
     """NVIDIA hardware is there, or at least its library where the user said to look."""
+    return bool(find_hardware().gpus) or _library_named()
+
+
+def _library_named() -> bool:
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    return bool(find_hardware().gpus) or any(os.path.exists(os.path.join(each, LIBRARY)) for each in folders if each)
+    return any(os.path.exists(os.path.join(each, LIBRARY)) for each in folders if each)
+
+
+def _library_present() -> bool:
+    """Whether the loader would find NVIDIA's library; it is not loaded here."""
+    try:
+        with open(LOADER_CACHE, "rb") as file:
+            return _library_named() or LIBRARY.encode() in file.read()
+    except OSError:
+        return _library_named()
+
+
+@cache
+def _gpus_by_nvml(_search_path: str) -> tuple[Gpu, ...]:
+    """Asked once, in a process of its own, for the library may hang or crash; none if it does not answer."""
+    from .sampler_process import ProcessSampler, sample_once
+
+    sampler = ProcessSampler()
+    try:
+        sample = sample_once(sampler, NVML_PATIENCE)
+    finally:
+        sampler.close()
+    devices = sample.devices if sample is not None else ()
+    return tuple(Gpu(device.index, device.uuid or None, device.name) for device in devices if device.mig is None)
 
 
 # ---- Which device is which ----

@@ -15,7 +15,6 @@ from textual.message import Message
 from textual.screen import Screen
 
 from gputui.core.events import UserCommand
-from gputui.gpus.picture import DevicesPicture
 from gputui.session.errors import SessionError
 from gputui.session.owner.requests import Begin
 from gputui.session.ownership.acquisition import Holding, Owned
@@ -51,7 +50,7 @@ class Setup:
 
     where: Where
     environment: Mapping[str, str]
-    begin_session: Callable[[DevicesPicture], Beginning] | None = None
+    begin_session: Callable[[], Beginning] | None = None
     """For a screen without a session: where one would be made when a job is added, on the devices it shows."""
     first: Callable[[MainScreen], None] = lambda main: None
     """Done when the screen is there: loads the jobs, says what must be said."""
@@ -212,7 +211,7 @@ class GputuiApp(TerminalApp[Way]):
     def _begin_session(self, then: Callable[[], None]) -> None:
         assert self.setup.begin_session is not None
         try:
-            beginning = self.setup.begin_session(self.bridge.picture)
+            beginning = self.setup.begin_session()
             notices = self.bridge.begin(beginning.hold)
         except (SessionError, Owned) as error:
             self.main.say(str(error), grave=True)

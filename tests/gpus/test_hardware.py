@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
-from gputui.gpus.hardware import Gpu, find_hardware
+import pytest
+from support.sessions import GPUTUI
+
+from gputui.gpus.hardware import Gpu, find_hardware, kernel_hardware
 
 INFORMATION = """Model: \t\t {model}
 IRQ:   \t\t 123
@@ -34,7 +40,7 @@ def add_node(root: Path, name: str) -> None:
 
 
 def found(root: Path) -> tuple[Gpu, ...]:
-    return find_hardware(str(root), {}).gpus
+    return kernel_hardware(str(root), {}).gpus
 
 
 def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:
@@ -82,11 +88,36 @@ def test_a_card_the_driver_cannot_describe_still_counts(tmp_path: Path) -> None:
 
 
 def test_the_callers_variable_and_cores_are_kept(tmp_path: Path) -> None:
-    hardware = find_hardware(str(tmp_path), {"CUDA_VISIBLE_DEVICES": "2,3"})
+    hardware = kernel_hardware(str(tmp_path), {"CUDA_VISIBLE_DEVICES": "2,3"})
     assert hardware.visible == "2,3"
     assert hardware.cores == len(os.sched_getaffinity(0))
-    assert find_hardware(str(tmp_path), {}).visible is None
+    assert kernel_hardware(str(tmp_path), {}).visible is None
 
 
 def test_this_machine_can_be_looked_at() -> None:
     assert find_hardware().cores >= 1
+
+
+def test_every_command_finds_the_gpus_that_nvml_finds_where_there_are_no_device_nodes(
+    nvml: Any, tmp_path: Path
+) -> None:
+    """As on WSL2."""
+    if kernel_hardware().gpus:
+        pytest.skip("this machine has GPUs of its own")
+    nvml.set([{}, {}])
+    jobs = tmp_path / "jobs.txt"
+    jobs.write_text("echo on $CUDA_VISIBLE_DEVICES\n" * 2)
+
+    def printed(*words: str) -> str:
+        command = [*GPUTUI, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=nvml.environment, capture_output=True, text=True, timeout=60)
+        return done.stdout + done.stderr
+
+    assert "CPU lane" not in printed("run", "--no-keeper", "jobs.txt")
+    outputs = [(tmp_path / f"gputui_run/job_{job}/job_{job}.OUT").read_text() for job in (0, 1)]
+    assert sorted(outputs) == ["on 0\n", "on 1\n"]
+    lanes = json.loads(printed("gpus", "--json"))["lanes"]
+    assert [lane["devices"] for lane in lanes] == [["0"], ["1"]]
+    assert "2 GPUs" in printed("doctor")
+    added = printed("add", "--no-start", "--session", str(tmp_path / "other"), "--", "true")
+    assert "no NVIDIA GPU" not in added

@@ -21,7 +21,7 @@ from support.waiting import until
 from gputui.core.job import StateName
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.spans import RecordedSpan, SpanKind
-from gputui.gpus.hardware import find_hardware
+from gputui.gpus.hardware import kernel_hardware
 from gputui.gpus.history import LoadOwner
 from gputui.gpus.picture import DevicePicture, LaneState
 from gputui.gpus.sample import Status
@@ -152,7 +152,7 @@ def test_a_session_begun_from_the_monitor_runs_on_the_cards_it_shows(
     nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NVML knows them, though this machine has no device node of theirs."""
-    if find_hardware().gpus:
+    if kernel_hardware().gpus:
         pytest.skip("this machine has cards of its own")
     nvml.set([IDLE, IDLE])
 

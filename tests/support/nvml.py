@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gputui.gpus import hardware
+
 __all__ = ["FakeNvml", "NoCompiler", "build_fake_nvml"]
 
 SOURCE = Path(__file__).parent.parent / "gpus" / "fake_nvml" / "fake_nvml.c"
@@ -51,6 +53,7 @@ class FakeNvml:
         fresh = self._state.with_suffix(".new")
         fresh.write_text("\n".join(lines) + "\n")
         fresh.rename(self._state)
+        hardware._gpus_by_nvml.cache_clear()
 
     def calls(self) -> list[tuple[int, str, int]]:
         """Thread, function and device of every call so far."""

@@ -15,7 +15,7 @@ from gputui.cli.command import again_in, agreed, on_terminal
 from gputui.cli.output import Exit, refuse, say
 from gputui.core.events import Settings
 from gputui.core.lanes import DeviceKind
-from gputui.gpus.hardware import Gpu, find_hardware
+from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import All, BadGpus, GivenLanes, SlurmLanes, parse_gpus
 from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
@@ -36,7 +36,7 @@ from .inputs import Named
 TYPE_CHECKING = False  # typing takes long to import
 
 if TYPE_CHECKING:
-    from gputui.gpus.picture import DevicesPicture
+    pass
 
 
 # ---- Flags that were not given take what the settings say ----
@@ -219,17 +219,6 @@ def _lanes_in_slurm(options: argparse.Namespace, wanted: SlurmLanes) -> GivenLan
 def _of_a_cluster(options: argparse.Namespace) -> dict[str, Any]:
     values = {key: getattr(options, key) for key in OF_A_CLUSTER}
     return {**values, "sbatch_opt": tuple(values["sbatch_opt"]) if values["sbatch_opt"] else None}
-
-
-def lanes_on_screen(options: argparse.Namespace, given_lanes: GivenLanes, monitored: DevicesPicture) -> GivenLanes:
-    """NVML may know cards that have no device node here: whoever looks at them means them."""
-    named = options.gpu_file or not isinstance(options.gpus or All(), All)
-    samples = [device.sample for device in monitored.devices if device.sample.mig is None]
-    hardware = find_hardware()
-    if named or monitored.kind is not DeviceKind.GPU or not samples or hardware.gpus:
-        return given_lanes
-    gpus = tuple(Gpu(sample.index, sample.uuid, sample.name) for sample in samples)
-    return lanes_for(All(), replace(hardware, gpus=gpus))
 
 
 def begin_request(options: argparse.Namespace, given_lanes: GivenLanes) -> Begin:

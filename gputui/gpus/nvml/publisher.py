@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gputui.core.lanes import DeviceKind
 from gputui.gpus import hardware
-from gputui.gpus.hardware import Gpu, find_hardware
+from gputui.gpus.hardware import Gpu, kernel_hardware
 from gputui.gpus.process_facts import ProcessTable, foreign_pids
 from gputui.gpus.sample import Sample, Status, Trouble, TroubleKind, encode
 
@@ -191,7 +191,7 @@ def open_driver(notify: Callable[[], None]) -> OpenedDriver | Trouble:
         table = ProcessTable(foreign=foreign_pids())
         readers = [DeviceReader(driver, index, table) for index in range(count)]
         workers = [Worker(index, reader, notify) for index, reader in enumerate(readers)]
-        return OpenedDriver(workers, driver.version(), find_hardware().gpus)
+        return OpenedDriver(workers, driver.version(), kernel_hardware().gpus)
     except CannotOpen as error:
         return error.trouble
     except DriverError as error:
