@@ -25,8 +25,9 @@ FIRST = 0.005
 """Progress from which on it tells anything of the end."""
 PATIENCE = 20.0
 """Seconds in which a told end goes most of the way to what is estimated now."""
-LATE = 1.5
-"""A job that takes longer than expected is given this many times as long; after that its end is unknown."""
+LATE, SHORTLY = 1.5, 10.0
+"""A job that takes longer than expected is given this many times as long, and these seconds at least; after that its
+end is unknown."""
 SILENT_TIMES, SHORTEST_SILENCE = 3.0, 60.0
 """A job is silent when it has printed nothing for this many times the usual pause, and for these seconds."""
 ENOUGH_OUTPUTS = 10
@@ -138,7 +139,7 @@ def _not_past(since: float, end: float, now: float) -> float | None:
     """An estimate that has passed is put off once; None: it was far too early, so that nobody knows."""
     if end > now:
         return end
-    later = since + LATE * (end - since)
+    later = max(since + LATE * (end - since), end + SHORTLY)
     return later if later > now else None
 
 

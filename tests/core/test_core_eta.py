@@ -58,6 +58,17 @@ def test_a_job_that_hangs_is_unknown_and_the_others_are_expected_without_its_lan
     assert (told[-1].at, told[-1].jobs) == (None, 0), "no lane is left that one can count on"
 
 
+def test_short_jobs_are_not_called_unknown_for_a_second_more_or_less() -> None:
+    world = World("0")
+    world.add_many(3)
+    world.run(seconds=1)
+    world.start()
+    world.now += 8
+    assert world.outlook().unknown == ()
+    world.now += 4
+    assert world.outlook().unknown == (1,)
+
+
 @pytest.mark.parametrize("trouble", ["hung", "suspended"])
 def test_a_job_that_stands_still_is_unknown_at_once(trouble: str) -> None:
     world = World("0 1")
