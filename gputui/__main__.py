@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -11,6 +12,8 @@ NO_MEMORY = b"gputui: out of memory; free some, or raise the limit (ulimit -v, a
 
 
 def main(arguments: list[str] | None = None) -> int:
+    if arguments is None:
+        _use_utf8()
     try:
         return _main(arguments)
     except (MemoryError, ImportError, OSError) as error:
@@ -23,6 +26,21 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             raise
         return 1
+
+
+def _use_utf8() -> None:
+    """Start Python again in its UTF-8 mode under another locale, so that commands, names and paths keep their bytes.
+
+    An option and not a variable, because jobs inherit those. What the terminal cannot show is replaced.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        encoding = getattr(sys.stdout, "encoding", "ascii")
+        program, *words = sys.orig_argv
+        os.execv(sys.executable, [program, "-X", "utf8", "-X", f"gputui-output={encoding}", *words])
+    shown_in = sys._xoptions.get("gputui-output")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=shown_in if isinstance(shown_in, str) else None, errors="replace")
 
 
 def _lacks_memory(error: Exception) -> bool:

@@ -188,7 +188,12 @@ def _control_path(alias: str, ssh: str) -> str:
     """What ~/.ssh/config says of it, as ssh itself reads that; empty: nothing."""
     try:
         shown = subprocess.run(
-            [*shlex.split(ssh), "-G", "--", alias], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=5
+            [*shlex.split(ssh), "-G", "--", alias],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=5,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -22,18 +22,44 @@ _JOB_VARIABLES = frozenset(
 )  # fmt: skip
 
 
-def captured(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What of an environment belongs to the work and not to the login or to an outer job."""
+def inherited() -> dict[str, str]:
+    """What of our environment belongs to the work and not to the login or to an outer job."""
     return {
-        _storable(name): _storable(value)
-        for name, value in environment.items()
+        name: value
+        for name, value in os.environ.items()
         if name not in _LOGIN and name not in _JOB_VARIABLES and not name.startswith(_LOGIN_PREFIXES)
     }
 
 
-def _storable(text: str) -> str:
-    """Bytes that are no UTF-8 cannot be kept in the store; they are replaced, not refused."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def captured() -> dict[str, str]:
+    """The same as the store keeps it, for jobs."""
+    return {storable(name): storable(value) for name, value in inherited().items()}
+
+
+_LONE_BYTE, _KEPT_BYTE = 0xDC00, 0x10FE00
+"""Where Python counts characters that stand for single bytes from, and where we do: the store takes UTF-8 only."""
+
+
+def storable(text: str) -> str:
+    """Text of a variable or path with the same bytes for every locale, also where these are not UTF-8."""
+    if text.isascii():
+        return text
+    return _moved(os.fsencode(text).decode("utf-8", "surrogateescape"), _LONE_BYTE, _KEPT_BYTE)
+
+
+def as_given(environment: Mapping[str, str]) -> dict[str, str]:
+    """A stored environment with its own bytes, to start a process with."""
+    return {
+        _moved(name, _KEPT_BYTE, _LONE_BYTE): _moved(value, _KEPT_BYTE, _LONE_BYTE)
+        for name, value in environment.items()
+    }
+
+
+def _moved(text: str, source: int, to: int) -> str:
+    """With the characters that stand for the bytes 128 to 255 counted from elsewhere."""
+    if text.isascii():
+        return text
+    return "".join(chr(ord(each) - source + to) if 128 <= ord(each) - source < 256 else each for each in text)
 
 
 # ---- The environment a job runs in ----

@@ -23,7 +23,7 @@ from gputui.views.format import silence
 from gputui.views.status import Alerts, goes_on
 
 from .config import Config
-from .environment import captured
+from .environment import inherited
 from .job_folders import Folders
 from .session_dir import session_name
 
@@ -172,7 +172,7 @@ def spawned(hook: Hook, log: str) -> int | str:
     try:
         _make_room(log)
         output = OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return spawn(["/bin/sh", "-c", hook.command], {**captured(), **hook.variables}, {1: output, 2: Same(1)})
+        return spawn(["/bin/sh", "-c", hook.command], {**inherited(), **hook.variables}, {1: output, 2: Same(1)})
     except (OSError, ValueError) as error:
         return f"could not be started: {error}"
 

@@ -164,8 +164,8 @@ def no_locks(root: str, error: OSError) -> SessionError:
 def refuse_unwritable_name(root: str) -> None:
     """What is stored and sent is UTF-8, paths among it."""
     try:
-        root.encode()
-    except UnicodeEncodeError:
+        os.fsencode(root).decode()
+    except UnicodeDecodeError:
         shown = os.fsencode(root).decode("utf-8", "replace")
         raise SessionError(
             f"the name of {shown} is not UTF-8, which gputui needs; choose another --output-dir"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from support.owning import add, ended, owned, spec
 
 from gputui.core.job import Job, Placed, Queued
 from gputui.core.lanes import DeviceKind, Lane
-from gputui.session.environment import captured, defaults, digest, told, visible
+from gputui.session.environment import as_given, captured, defaults, digest, told, visible
 from gputui.session.store.store import Store
 
 PLACED = Placed(2, (0,), ("0", "1"), 0.0, "")
@@ -23,15 +24,23 @@ PLACED = Placed(2, (0,), ("0", "1"), 0.0, "")
         "GPUTUI_CHECKPOINT_DIR", "GPUTUI_RUN",
     ],
 )  # fmt: skip
-def test_what_belongs_to_the_login_or_an_outer_job_is_left_out(name: str) -> None:
-    assert captured({name: "x", "PATH": "/bin"}) == {"PATH": "/bin"}
+def test_what_belongs_to_the_login_or_an_outer_job_is_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("KEPT", "y")
+    kept = captured()
+    assert name not in kept
+    assert kept["KEPT"] == "y"
 
 
-def test_bytes_that_are_no_text_do_not_keep_a_job_out() -> None:
-    kept = captured({"A\udcff": "b\udcfe", "PATH": "/bin"})
-    assert kept["PATH"] == "/bin"
-    assert all(text.encode() for pair in kept.items() for text in pair)
-    assert digest(kept)
+@pytest.mark.parametrize("value", [b"b\xfe", b"\xe9\xc3\xa9", "é✓\U0010fe00".encode(), b"\x80\xff"])
+def test_an_environment_is_stored_as_text_and_given_as_the_same_bytes(
+    value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environb, b"A\xff", value)
+    stored = captured()
+    assert all(text.encode() for pair in stored.items() for text in pair)
+    assert digest(stored)
+    assert os.fsencode(as_given(stored)["A\udcff"]) == value
 
 
 def test_the_digest_does_not_depend_on_the_order() -> None:

@@ -90,7 +90,7 @@ class Home(Session):
         found = []
         for pid in all_pids():
             words = command_line(pid)
-            if pid != os.getpid() and b"gputui" in b" ".join(words[:4]) and os.fsencode(self.root) in words:
+            if pid != os.getpid() and b"gputui" in b" ".join(words[:6]) and os.fsencode(self.root) in words:
                 found.append(pid)
         return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 from gputui.core.job import JobSpec, StateName, predicate
 from gputui.python.user_code.call import RESULT
 from gputui.python.user_code.modules import Doubtful, doubt, open_own
+from gputui.session.environment import storable
 from gputui.sources.documents import BadTable
 from gputui.sources.job_table import read_table
 from gputui.sources.settings import SETTINGS, JobSettings
@@ -228,7 +229,7 @@ def spec(
     except BadTable as bad:
         raise ValueError(str(bad)) from None
     settings = JobSettings(variables=dict(variables)).over(settings) if variables else settings
-    (job_spec,) = specs([Draft(command, 1, settings, dict(params))], cwd=os.getcwd(), environment="")
+    (job_spec,) = specs([Draft(command, 1, settings, dict(params))], cwd=storable(os.getcwd()), environment="")
     return job_spec
 
 

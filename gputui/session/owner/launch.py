@@ -28,7 +28,7 @@ from gputui.core.steps import Step, reached
 from gputui.engines.protocol import ClusterWishes, Engine, Launch, Report
 from gputui.python.user_code.modules import USER_CODE
 from gputui.session.devices.devices import Devices
-from gputui.session.environment import captured, defaults, told, visible
+from gputui.session.environment import as_given, captured, defaults, told, visible
 from gputui.session.errors import NotOurs
 from gputui.session.job_folders import Folders
 from gputui.session.session_dir import Paths
@@ -161,7 +161,7 @@ class Launcher:
         key = (placed.environment, bool(placed.lanes))
         base = self._bases.get(key)
         if base is None:
-            base = {**defaults(lanes if placed.lanes else ()), **self.environment(placed.environment)}
+            base = {**defaults(lanes if placed.lanes else ()), **as_given(self.environment(placed.environment))}
             self._bases[key] = base
         return base
 

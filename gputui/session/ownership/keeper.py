@@ -17,7 +17,7 @@ from gputui.process.spawn import spawn
 from gputui.process.watch import NoThread, Watch, begin
 from gputui.session import lock as locks
 from gputui.session.control.connection import ClientError, NoOwner, connected
-from gputui.session.environment import captured
+from gputui.session.environment import inherited
 from gputui.session.event_loop import Loop, Timer
 from gputui.session.lock import Holder, OwnerKind
 from gputui.session.session_dir import Journal, Paths
@@ -43,8 +43,8 @@ def spawn_keeper(root: str, *, wait: bool, folder: FolderId | None = None) -> in
     """
     role = ["--wait", "--for", str(os.getpid())] if wait else ["--start"]
     role += ["--folder", str(folder)] if folder is not None else []
-    arguments = [sys.executable, "-P", "-m", "gputui", "keep", *role, root]
-    return spawn(arguments, captured(), {})
+    arguments = [sys.executable, "-P", "-X", "utf8", "-m", "gputui", "keep", *role, root]
+    return spawn(arguments, inherited(), {})
 
 
 class Waiter:
