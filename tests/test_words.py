@@ -1,4 +1,4 @@
-"""What the product says: one word for one thing, no Python in it, right plurals, and a way on in every refusal."""
+"""What the product says: no Python in it, right plurals, and what to do in every refusal."""
 
 from __future__ import annotations
 
@@ -12,29 +12,6 @@ from support.sentences import Sentence, sentences, text_of
 
 Node = TypeVar("Node", bound=ast.AST)
 
-ONE_WORD = {
-    r"\bback (to|in|into) the queue\b": "requeue",
-    r"\b(paused?|pausing) (a |the |this |that )?jobs?\b(?! queue)": "hold a waiting job, suspend a running one",
-    r"\bjobs? (is|are|was|were) paused\b": "held, suspended; the scheduler or a group is paused",
-    r"\b(un-?pause|un-?suspend|un-?hold)\b": "resume, continue, release",
-    r"\b(freeze|frozen|thaw)\b": "suspend, continue",
-    r"\b(abort|aborted|terminate|terminated)\b": "end, ended, killed",
-    r"\bcrashed by (a )?signal\b": "failed; killed by signal 9",
-    r"\b(daemon|backend|worker|executor)\b(?!-reload)": "owner, keeper, engine",
-    r"\b(task queue|job queue)s?\b(?! on one screen)": "queue",
-    r"\b(stdin|stdout|stderr)\b": "standard input, standard output, standard error",
-    r"\b(dispatch|dispatched|spawn|spawned)\b": "start",
-    r"\b(breaker|snapshot|pidfd|O_EXCL|SQLite|epoll)\b": "what it means to the user",
-    r"\b(invalid|illegal|unable to|failed to|cannot find)\b": "what is wrong, in its own words",
-    r"\bplease\b(?! report)": "nothing: say what to do",
-    r"(?<!--)(?<!\{)\bproject\b(?![@/])": "group; --project is a flag",
-}
-"""What is never said, and the word for it."""
-SAYS_IT_ALL_THE_SAME = {
-    "gputui.engines.slurm.messages": "Slurm's own sentences, by which its refusals are known",
-    "gputui.engines.slurm.client": "Slurm's own sentences",
-    "gputui.python.api.jobs": "names of Python's",
-}
 NOUNS = (
     "jobs|lanes|GPUs|files|hooks|lines|commands|kinds|devices|cores|items|folders|instances|attempts|nodes|processes"
 )
@@ -58,12 +35,6 @@ WAY_ON = re.compile(
 
 def told(found: Iterable[Sentence]) -> list[str]:
     return [f"{each.module}:{each.line}: {each.text}" for each in found]
-
-
-def test_there_is_one_word_for_one_thing() -> None:
-    spoken = [each for each in sentences() if each.module not in SAYS_IT_ALL_THE_SAME]
-    for said, word in ONE_WORD.items():
-        assert told(each for each in spoken if re.search(said, each.text, re.I)) == [], f"say: {word}"
 
 
 def test_a_number_before_a_noun_is_counted_in_one_place() -> None:
