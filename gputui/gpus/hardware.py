@@ -44,7 +44,10 @@ class Hardware(Struct, frozen=True):
 
 
 def find_hardware() -> Hardware:
-    """The GPUs that the kernel shows, or those that NVML finds where it shows none: WSL2 has no device nodes."""
+    """The GPUs that the kernel shows, or those that NVML finds where it shows none: WSL2 has no device nodes.
+
+    Not for an owner's thread: it may wait for NVML.
+    """
     hardware = kernel_hardware()
     if hardware.gpus or not _library_present():
         return hardware
@@ -104,8 +107,13 @@ def _names(folder: str) -> list[str]:
 
 
 def driver_present() -> bool:
-    """NVIDIA hardware is there, or at least its library where the user said to look."""
+    """NVIDIA hardware is there, or at least its library where the user said to look. May wait for NVML."""
     return bool(find_hardware().gpus) or _library_named()
+
+
+def driver_may_answer() -> bool:
+    """Whether NVML is worth asking; an owner, which waits for no driver, then starts a sampler and sees."""
+    return bool(kernel_hardware().gpus) or _library_present()
 
 
 def _library_named() -> bool:

@@ -16,7 +16,7 @@ from gputui.core.job import Job, JobId, Usage
 from gputui.core.lanes import DeviceFacts, DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
-from gputui.gpus.hardware import find, find_hardware
+from gputui.gpus.hardware import find, kernel_hardware
 from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import Sample
@@ -193,7 +193,7 @@ class Devices:
         device = find(self.sample.devices, word) if self.sample is not None else None
         if device is not None:
             return device.uuid or None
-        return next((gpu.uuid for gpu in find_hardware().gpus if str(gpu.index) == word), None)
+        return next((gpu.uuid for gpu in kernel_hardware().gpus if str(gpu.index) == word), None)
 
     def _leased(self, keys: dict[str, str]) -> dict[str, str]:
         now = time.monotonic()

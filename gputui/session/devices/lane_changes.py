@@ -14,6 +14,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.gpus.hardware import find_hardware
 from gputui.gpus.lanes import BadGpus, lanes, parse_gpus
 from gputui.gpus.picture import DevicePicture, label
+from gputui.process.watch import NoThread, begin
 from gputui.session.event_loop import Act, Loop, Ticket
 from gputui.session.session_dir import Journal
 
@@ -167,9 +168,17 @@ class GpuFile:
             return
         self._seen = (path, mark)
         try:
-            self._change(read(path))
+            begin(lambda: self._read(path), "gputui-gpu-file")  # the driver may have to be asked for its GPUs
+        except NoThread:
+            self._seen = None
+
+    def _read(self, path: str) -> None:
+        try:
+            lanes = read(path)
         except (BadGpus, OSError, UnicodeDecodeError) as error:
             self._journal.write(f"{path} is not followed, the lanes stay as they are: {error}")
+        else:
+            self._loop.call_soon_threadsafe(lambda: self._change(lanes))
 
 
 def read(path: str) -> tuple[Lane, ...]:

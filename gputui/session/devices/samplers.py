@@ -13,7 +13,7 @@ from msgspec import Struct
 from gputui.core.job import Job, JobId, Running, Stopping, Suspended
 from gputui.core.lanes import DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
-from gputui.gpus.hardware import driver_present
+from gputui.gpus.hardware import driver_may_answer, driver_present
 from gputui.gpus.history import HistoryRecorder, noted, share
 from gputui.gpus.picture import DevicesPicture
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler
@@ -51,7 +51,7 @@ def wanted_for(lanes: Collection[Lane], partition: str | None, *, looked_at: boo
     """`lanes`: with those that were taken off. What only the eye wants is measured if somebody looks."""
     kind = kind_of(lanes)
     if kind is DeviceKind.GPU:
-        return Wanted(kind) if driver_present() else None
+        return Wanted(kind) if driver_may_answer() else None
     if kind is DeviceKind.SLURM:
         return Wanted(kind, partition=partition, nodes=looked_at)
     if kind is None or not looked_at:
