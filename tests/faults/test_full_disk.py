@@ -233,7 +233,9 @@ class Campaign:
         assert self.added.keys() <= jobs.keys()
         for job, label in self.added.items():
             may_end_itself = "sleep 600" not in jobs[job].spec.command  # before the signal reaches it
-            ends = {"succeeded"} if job not in self.killed else {"killed", "succeeded"} if may_end_itself else {"killed"}
+            ends = (
+                {"succeeded"} if job not in self.killed else {"killed", "succeeded"} if may_end_itself else {"killed"}
+            )
             assert jobs[job].state.name in ends
             assert (0 if job in self.killed else 1) <= runs[label] <= 1 + self.requeued[job]
 
