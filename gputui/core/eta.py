@@ -325,6 +325,10 @@ def _play_out(lanes: dict[LaneId, float], waiting: int, duration: float, each: i
     return last + spread
 
 
+TOO_EARLY = 1.5
+"""How many times longer the newest estimate may be than the time told."""
+
+
 class SteadyEnd:
     """The end as it is told: it goes slowly where estimates go to and fro, and at once when there is other work."""
 
@@ -341,6 +345,9 @@ class SteadyEnd:
         if seen.at is None or self._told is None or not same or self._told <= now:
             self._told = seen.at
         else:
-            self._told += (seen.at - self._told) * (1 - exp(-max(0.0, now - self._at) / PATIENCE))
+            patience = min(PATIENCE, max(1.0, (max(seen.at, self._told) - now) / 10))
+            self._told += (seen.at - self._told) * (1 - exp(-max(0.0, now - self._at) / patience))
+            # A first estimate from jobs that have only begun may be far too early: steadiness must not keep it.
+            self._told = max(self._told, now + (seen.at - now) / TOO_EARLY)
         self._at, self._jobs, self._other = now, seen.jobs, other
         return Outlook(self._told, seen.jobs, seen.unknown, seen.never)

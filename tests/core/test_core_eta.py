@@ -132,6 +132,9 @@ def test_a_told_end_moves_slowly_unless_there_is_other_work() -> None:
     for second in range(2, 120):
         near = take(300.0, float(second), 29, 4)
     assert near == pytest.approx(300.0, abs=5)
+    late = take(1200.0, 120.0, 29, 4)
+    assert late is not None
+    assert late - 120.0 >= (1200.0 - 120.0) / 1.5, "an end that was told far too early is not kept for steadiness"
     assert take(900.0, 120.0, 60, 4) == 900.0, "jobs were added"
     assert take(500.0, 121.0, 60, 8) == 500.0, "there are more lanes"
     assert take(400.0, 122.0, 59, 8, 7) == 400.0, "one of them is no longer counted on"
