@@ -1,7 +1,7 @@
-"""gputui: a terminal app that embeds a GPU job scheduler.
+"""gputui: a terminal app with an embedded GPU job scheduler.
 
-From Python: `gputui.Session` and the decorator `gputui.job` (see `gputui.python.api`); `gputui.tasks` for users of
-GPUTaskScheduler.
+The Python interface is `gputui.Session` and the decorator `gputui.job` (see `gputui.python.api`). `gputui.tasks`
+replaces GPUTaskScheduler.
 """
 
 __version__ = "0.2.0"
@@ -20,7 +20,7 @@ _FROM_API = ("Job", "JobFailed", "Result", "Session", "SessionError", "Stuck", "
 
 
 def __getattr__(name: str) -> object:
-    """The interface is loaded when it is asked for: every verb imports this package, and must start at once."""
+    """Load a public name on first use, because every command imports this package and must start quickly."""
     if name not in _FROM_API:
         raise AttributeError(f"module 'gputui' has no attribute {name!r}")
     value: object = getattr(__import__("gputui.python.api", fromlist=[name]), name)

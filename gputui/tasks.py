@@ -1,9 +1,9 @@
-"""GPUTaskScheduler's Python interface on gputui: change the import and everything else stays as it was.
+"""The Python interface of GPUTaskScheduler, implemented with gputui. Only the import has to be changed.
 
     from gputui.tasks import GPUTask, GPUTaskScheduler, ConfigManager
 
-`GPUTaskScheduler(config, MyTask).start()` is `gputui run`: a durable session in the output folder, seen and steered
-from any shell, with the tasks' classes loaded in their own processes alone.
+`GPUTaskScheduler(config, MyTask).start()` runs `gputui run`, which creates a durable session in the output directory.
+The session can be controlled from any shell. The task classes are loaded only in the tasks' own processes.
 """
 
 from __future__ import annotations
@@ -19,61 +19,60 @@ from typing import Any
 
 from gputui.python.user_code import bundle
 from gputui.python.user_code.bundle import ConfigManager, QuietConfigManager
-from gputui.python.user_code.modules import Loading, whereabouts
+from gputui.python.user_code.modules import Loading, locate
 from gputui.python.user_code.old_names import GPUTask
 
 __all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler", "NothingRan"]
 
 INTERRUPTED = 130
-NOT_WELL = (1, 2)
-"""Some did not succeed; or it was refused. Any other status than 0 is somebody's wish to end it."""
 
 
 class NothingRan(RuntimeError):
-    """No task of a configuration could be run."""
+    """None of the tasks could be run."""
 
 
 class GPUTaskScheduler:
     """Runs a task of the given class for each test instance of a configuration."""
 
     def __init__(self, config: dict[str, Any], gpu_task_class: type) -> None:
-        # The user's own dictionary stays as it is.
+        # Copied, so that the user's dictionary is not changed.
         settings = {key: dict(part) for key, part in config.items() if key == "scheduler_config"}
         self._config_manager = QuietConfigManager({**config, **settings})
         self._gpu_task_class = gpu_task_class
         self.exit_status: int | None = None
-        """After `start`: 0 when all tasks succeeded, else what `gputui run` would exit with."""
+        """Exit status of `gputui run`, set by `start`. It is 0 if all tasks succeeded."""
         self.failed = self.not_run = 0
-        """After `start`: how many tasks failed, and how many were not run; `gputui run` has said so, too."""
+        """Number of tasks that failed, and number of tasks that were not run. Both are set by `start`."""
 
     def start(self) -> None:
-        """Returns when no task is left that starts by itself. What succeeded before is kept, what failed is rerun.
+        """Run the tasks and return when no more of them can start. Succeeded tasks are kept, and failed ones are rerun.
 
-        Raises NothingRan when not one of the tasks could be run.
+        Raises NothingRan if none of the tasks could be run.
         """
         if Loading.now:
-            # A job loads the script that defines its class; it must not begin all over again.
+            # A job loads this script to get the task class. Do not start the tasks again there.
             Loading.reach(self, self._gpu_task_class.__qualname__)
             return
-        tasks = bundle.made(self._config_manager, whereabouts(self._gpu_task_class))
+        tasks = bundle.make_bundle(self._config_manager, locate(self._gpu_task_class))
         origin = os.path.basename(sys.argv[0]) or "the script"
         self.exit_status, tally = _run(json.dumps({**tasks, "origin": origin}).encode())
         if self.exit_status == INTERRUPTED:
             raise KeyboardInterrupt
         self.failed, self.not_run = tally.get("failed", 0), tally.get("not_run", len(tasks["instances"]))
-        if self.exit_status in NOT_WELL and self.not_run and not self.failed and not tally.get("succeeded", 0):
-            raise NothingRan(f"none of the tasks ({self.not_run}) could be run: gputui run has said why")
+        ran_to_its_end = self.exit_status in (1, 2)  # any other status except 0 means an interruption
+        if ran_to_its_end and self.not_run and not self.failed and not tally.get("succeeded", 0):
+            raise NothingRan(f"none of {self.not_run} tasks could be run; see the output of gputui run")
 
 
 def _run(tasks: bytes) -> tuple[int, dict[str, int]]:
-    """In a process of its own: what the script has imported stays out of the scheduler. Its status, and its numbers."""
+    """Run `gputui run` in a process without the script's imports. Return its exit status and its counts of tasks."""
     fd, tally_fd = os.memfd_create("gputui-tasks"), os.memfd_create("gputui-tally")
     with open(fd, "wb") as file, open(tally_fd, "rb") as tally:
         file.write(tasks)
         file.flush()
         command = [sys.executable, "-P", "-m", "gputui", "run", "--task-bundle", f"/proc/self/fd/{fd}"]
         command += ["--tally", f"/proc/self/fd/{tally_fd}"]
-        with _signals_left_to_it() as child:
+        with _forward_signals() as child:
             process = subprocess.Popen(command, pass_fds=[fd, tally_fd])
             child.append(process)
             status = process.wait()
@@ -82,8 +81,8 @@ def _run(tasks: bytes) -> tuple[int, dict[str, int]]:
 
 
 @contextmanager
-def _signals_left_to_it() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """An interrupt reaches it from the terminal by itself; a request to end is passed on."""
+def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Pass SIGTERM on to the child. The child receives SIGINT directly from the terminal."""
     child: list[subprocess.Popen[bytes]] = []
 
     def pass_on(number: int, _: object) -> None:

@@ -1,7 +1,7 @@
 """Pictures of the real app: `python screenshots/make.py` plays the demo's jobs for four minutes and writes *.svg here.
 
 The app runs without a terminal but with a real session, real jobs and simulated GPUs; only the host's name is made up.
-`python tests/slurm/cluster.py run -- python screenshots/make.py --slurm` takes the one of a cluster, on a real one.
+`python tests/slurm/cluster.py run python screenshots/make.py --slurm` takes the one of a cluster, on a real one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from pathlib import Path
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from gputui.cli.verbs.demo import begin_jobs
 from gputui.core.events import Mode
 from gputui.core.job import StateName
 from gputui.demo.broom import Broom
-from gputui.demo.stage import Stage, drafts
+from gputui.demo.stage import Stage, begin_jobs, drafts
 from gputui.session.environment import captured
 from gputui.session.lock import OwnerKind
-from gputui.session.ownership.acquisition import Holding
+from gputui.session.ownership.acquisition import OwnedSession
 from gputui.session.session_dir import Paths
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge, Way
@@ -97,7 +96,7 @@ class Photographer:
         await self.press("escape")
 
     async def going_on(self, stage: Stage) -> None:
-        stage.mend()
+        stage.fix()
         await self.press("R")
         self.take("rerun")
         await self.press("enter")
@@ -146,12 +145,12 @@ async def playing(stage: Stage, *, begin: bool = True) -> AsyncIterator[tuple[Gp
     """`begin=False`: its session is there and has its jobs."""
     environment = stage.environment(captured())
 
-    def hold(on_change: Callable[[], None]) -> Holding:
-        return Holding(Paths(stage.session), OwnerKind.APP, keeper=False, on_change=on_change)
+    def hold(on_change: Callable[[], None]) -> OwnedSession:
+        return OwnedSession(Paths(stage.session), OwnerKind.APP, daemon=False, on_change=on_change)
 
     def first(main: MainScreen) -> None:
         if begin:
-            begin_jobs(main.bridge, stage, environment)
+            begin_jobs(main, stage, environment)
 
     bridge = Bridge(hold)
     bridge.take()
@@ -166,20 +165,20 @@ async def playing(stage: Stage, *, begin: bool = True) -> AsyncIterator[tuple[Gp
 
 async def make_slurm() -> None:
     """On the cluster that SLURM_CONF names: a colleague has some of it, and one node is closed."""
-    folder = tempfile.mkdtemp(prefix="gputui-pictures-", dir=os.path.dirname(os.environ["SLURM_CONF"]))
-    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = folder
-    stage = Stage(folder, speed=0.5)
+    directory = tempfile.mkdtemp(prefix="gputui-pictures-", dir=os.path.dirname(os.environ["SLURM_CONF"]))
+    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = directory
+    stage = Stage(directory, speed=0.5)
     stage.set_up()
-    stage.mend()
+    stage.fix()
     gputui = [sys.executable, "-m", "gputui"]
     subprocess.run([*_SBATCH, "-w", "n1", "--gres=gpu:2", "--wrap", "sleep 600"], check=True)
     closing = ("update", "node=n3", "state=drain", "reason=fan replacement, back on Tuesday")
     subprocess.run(["scontrol", *closing], check=True)
-    jobs = Path(folder) / "jobs.txt"
+    jobs = Path(directory) / "jobs.txt"
     jobs.write_text("".join(f"{draft.command}\n" for draft in drafts()))
     environment = stage.environment(captured())
-    with suppress(subprocess.TimeoutExpired):  # killed, it is followed by its keeper, and that by the app
-        subprocess.run([*gputui, "run", "--gpus", "slurm:8", jobs], cwd=folder, env=environment, timeout=6)
+    with suppress(subprocess.TimeoutExpired):  # killed, it is followed by its daemon, and that by the app
+        subprocess.run([*gputui, "run", "--gpus", "slurm:8", jobs], cwd=directory, env=environment, timeout=6)
     try:
         async with playing(stage, begin=False) as (app, pilot):
             photographer = Photographer(app, pilot)
@@ -193,10 +192,10 @@ _SBATCH = ("sbatch", "--uid=nobody", "--gid=nogroup", "-D", "/", "-o", "/dev/nul
 
 
 async def make() -> None:
-    folder = tempfile.mkdtemp(prefix="gputui-pictures-")
-    stage = Stage(folder)
-    broom = Broom(folder, stage.session)
-    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = folder
+    directory = tempfile.mkdtemp(prefix="gputui-pictures-")
+    stage = Stage(directory)
+    broom = Broom(directory, stage.session)
+    os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = directory
     try:
         stage.set_up()
         async with playing(stage) as (app, pilot):

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from support.slurm_cluster import Cluster
+    from support.slurm import Cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
-# A busy machine is no counterexample. Chance looks further with --long; else whoever changed nothing sees nothing new.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-settings.register_profile("by chance", settings.get_profile("any machine"), derandomize=False)
-settings.load_profile("any machine")
+# No deadline: a busy machine is not a counterexample. Random examples only with --long, so that runs are repeatable.
+settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("random", settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
 
 LONGEST_ID = 60
 """Characters of a parameter that a test's name shows."""
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Each process that runs tests is a user of its own, on devices of its own, wherever and however it was started."""
     keep_bytecode()
     if config.getoption("--long"):
-        settings.load_profile("by chance")
+        settings.load_profile("random")
     for name in [name for name in os.environ if name.startswith("GPUTUI_")]:  # as inside of a job
         del os.environ[name]
     scratch = Path(tempfile.mkdtemp(prefix="gputui-tests-"))
@@ -43,10 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     scratch.chmod(0o755)
     leases = scratch / "leases"
     leases.mkdir()
-    leases.chmod(0o1777)  # like the folder that the users of a machine share: some tests are several users
+    leases.chmod(0o1777)  # like the directory that the users of a machine share: some tests are several users
     os.environ.update(
         GPUTUI_LEASES=str(leases),
-        GPUTUI_KEEPER_QUIET="0.2",
+        GPUTUI_DAEMON_QUIET="0.2",
         XDG_CONFIG_HOME=str(scratch / "config"),
         XDG_STATE_HOME=str(scratch / "state"),
     )
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def slurm_cluster() -> Iterator[Cluster]:
     """One for each process that runs tests and needs it: what a test kills there disturbs no other."""
-    from support.slurm_cluster import lent
+    from support.slurm import lent
 
     with lent() as cluster:
         yield cluster

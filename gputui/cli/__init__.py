@@ -1,4 +1,4 @@
-"""The command line. `verbs/` has a module for each command; `run/` and `app` own sessions; the rest is what they share.
+"""The command line: one module per command in `commands/`. `run/` and `app` own sessions.
 
 Commands other than the app load neither Textual nor asyncio.
 """

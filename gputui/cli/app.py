@@ -1,29 +1,19 @@
-"""gputui [JOBS …]: opens the screen."""
+"""`gputui [JOBS …]` and `gputui app`: open the TUI."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gputui.cli.run.inputs import Inputs
-from gputui.cli.run.jobs import Feeder
-from gputui.cli.run.session_options import (
-    begin_request,
-    check_layout,
-    job_settings,
-    layout,
-    named_inputs,
-    settle,
-    told_of_lanes,
-    wanted_lanes,
-)
+from gputui.cli.run.jobs import StdinReader
+from gputui.cli.run.session_options import begin_request, describe_slots, session_options, wanted_slots
 from gputui.core.amounts import duration_words, moment
 from gputui.core.job import FAILURES
 from gputui.logs.plain import plain
@@ -32,34 +22,34 @@ from gputui.session.config import load, user_file
 from gputui.session.control.connection import ClientError, NoOwner, NoSession
 from gputui.session.environment import captured, digest
 from gputui.session.event_loop import Ticket
-from gputui.session.loading import Again
+from gputui.session.loading import RerunRules
 from gputui.session.lock import OwnerKind
-from gputui.session.messages import OwnerShown, StatusQuestion
-from gputui.session.owner.requests import Begin, Load, Loaded, OpenedWithJobs, OpenSession
-from gputui.session.ownership.acquisition import Holding, Owned
-from gputui.session.ownership.old_sessions import move_aside
+from gputui.session.messages import StatusQuestion
+from gputui.session.owner.requests import Load, OpenedWithJobs, OpenSession
+from gputui.session.ownership.acquisition import AlreadyOwned, OwnedSession, move_aside
 from gputui.session.session_dir import Paths
 from gputui.sources.source import Draft
 from gputui.tui.terminal.tty import colours, locale_is_utf8, refusal, set_piped_stdin_aside
 from gputui.tui.terminal.tty import say as say_to_terminal
 
-from .command import again_in, ask_one_key, carry_out_owning
+from .command import ask_key, suggest_in
 from .output import Exit, refuse, say
-from .session_flags import app_parser, gathered
+from .parser import Options
 
 if TYPE_CHECKING:
-    from gputui.core.snapshot import Snapshot
-    from gputui.tui.app import Beginning
+    from gputui.tui.app import NewSession
     from gputui.tui.bridge import Bridge, Way
     from gputui.tui.chrome import Where
     from gputui.tui.main_screen import MainScreen
 
 
-# ---- Another app or run has the session, as after a dead link ----
+SWITCH_INTERVAL = 0.0005
+"""Seconds between thread switches. It is short so that a busy TUI does not delay the scheduler."""
+SILENT = 5.0
+"""Seconds without output after which an owner's terminal is assumed to be gone.
 
-
-QUIET = 5.0
-"""Seconds in which a terminal that is alive has taken something."""
+That happens, for example, after a broken ssh connection.
+"""
 
 
 class TakeoverAnswer(Enum):
@@ -68,84 +58,55 @@ class TakeoverAnswer(Enum):
     LEAVE = auto()
 
 
-def asked(root: str, owned: Owned) -> TakeoverAnswer:
+def work(options: Options) -> int:
+    return AppSession(options).run()
+
+
+def ask_takeover(root: str, owned: AlreadyOwned) -> TakeoverAnswer:
+    """Tell the user that another process owns the session, and ask what to do."""
+
     def question() -> None:
-        say(sentence(root, owned))
-        print("[Enter] take over  [l] only look  [q] leave", file=sys.stderr, flush=True)
+        say(_describe_owner(root, owned))
+        print("[Enter] take over  [l] read-only  [q] quit", file=sys.stderr, flush=True)
 
-    return _KEYS.get(ask_one_key(question) or "", TakeoverAnswer.LEAVE)
-
-
-_KEYS = {"\r": TakeoverAnswer.TAKE, "\n": TakeoverAnswer.TAKE, "l": TakeoverAnswer.LOOK}
+    answers = {"\r": TakeoverAnswer.TAKE, "\n": TakeoverAnswer.TAKE, "l": TakeoverAnswer.LOOK}
+    return answers.get(ask_key(question) or "", TakeoverAnswer.LEAVE)
 
 
-def sentence(root: str, owned: Owned) -> str:
-    """Who has it, where, since when, and whether anybody seems to be there."""
-    who = _owner(root)
-    where = f" on {who.terminal}" if who is not None and who.terminal else ""
-    since = f" since {moment(who.since, time.time())}" if who is not None else ""
-    words = f"{root} is open in gputui {owned.kind} (pid {owned.pid}){where}{since}"
-    silent = who.silent_for if who is not None else None
-    return (
-        f"{words}; its terminal has taken nothing for {duration_words(silent)}" if silent and silent > QUIET else words
-    )
-
-
-def _owner(root: str) -> OwnerShown | None:
+def _describe_owner(root: str, owned: AlreadyOwned) -> str:
     try:
-        return Client(root).ask(StatusQuestion()).owner
+        owner = Client(root).ask(StatusQuestion()).process
     except ClientError:
-        return None
+        owner = None
+    words = f"{root} is open in gputui {owned.kind} (pid {owned.pid})"
+    if owner is None:
+        return words
+    words += (f" on {owner.terminal}" if owner.terminal else "") + f" since {moment(owner.since, time.time())}"
+    if owner.silent_for and owner.silent_for > SILENT:
+        words += f"; its terminal has not responded for {duration_words(owner.silent_for)}"
+    return words
 
 
-# ---- `gputui [JOBS …]`, or `gputui app` ----
+class AppSession:
+    """Opens the session selected by the options, shows it in the TUI, and afterwards reports how the user left it."""
 
-
-SWITCH_INTERVAL = 0.0005
-"""Seconds: a busy screen must not keep the scheduler waiting for its turn."""
-
-
-def main(verb: str, words: list[str]) -> int:
-    return carry_out_owning(lambda: _work(verb, words))
-
-
-def _summary(snapshot: Snapshot) -> list[str]:
-    """What came of a session in which nothing is left to do."""
-    from gputui.views.status import Word, standing
-
-    from .progress import closing_words
-
-    return closing_words(snapshot) if standing(snapshot).word is Word.DONE else []
-
-
-def _work(verb: str, words: list[str]) -> int:
-    options = app_parser(verb).parse_args(gathered(words))
-    named = options.output_dir
-    settle(options)
-    return Opening(options, named).run()
-
-
-class Opening:
-    """From the words of the command line to a screen, and from the screen back to the shell."""
-
-    def __init__(self, options: argparse.Namespace, named: str | None) -> None:
-        """`named`: the session's folder as the user wrote it, if they did."""
+    def __init__(self, options: Options) -> None:
         self._options = options
+        self._session = session_options(options)
         self._environment = captured()
-        why_not = refusal()
-        if why_not is not None:
-            refuse(why_not)
-        again = Again(rerun_failed=False, force_rerun=options.force_rerun, ended_before=time.time())
-        self._inputs = Inputs(named_inputs(options, again), digest(self._environment), job_settings(options))
-        self._given = wanted_lanes(options, self._inputs.gpus)
+        if (problem := refusal()) is not None:
+            refuse(problem)
+        again = RerunRules(rerun_failed=False, force_rerun=options.force_rerun, ended_before=time.time())
+        self._inputs = Inputs(options, again, digest(self._environment), self._session.jobs)
+        self._slots = wanted_slots(self._session, self._inputs.gpus)
         self._has_jobs = not self._inputs.nothing
         self._pipe = set_piped_stdin_aside()
         self._force = False
-        self._paths = self._session(named)
-        self._found = self._paths is not None
+        self._paths = self._find_session()
+        self._load_first = self._paths is not None
         self._opened: Ticket[OpenedWithJobs] | None = None
-        # A pause of leaving ends when jobs are given; a breaker's never does: its banner is to be read.
-        self._begin = replace(begin_request(options, self._given), resume=self._has_jobs, keeps_crash_pause=True)
+        # New jobs end a pause set on leaving, but not a pause after errors, because the user should read its banner.
+        self._begin = replace(begin_request(self._session, self._slots), resume=self._has_jobs, keeps_crash_pause=True)
 
     def run(self) -> int:
         from gputui.tui.bridge import Bridge
@@ -154,74 +115,81 @@ class Opening:
             from gputui.cli.run.join_owner import adopt
 
             adopt(self._paths, yes=self._options.yes)
-        looking = self._look_on() if self._options.read_only else None
-        if looking is not None:
-            self._refuse_wishes()
-            return self._show(looking, [])
+        watching = self._watch() if self._options.read_only else None
+        if watching is not None:
+            if self._has_jobs or self._session.gpus_named:
+                what = "the jobs" if self._has_jobs else "--gpus"
+                refuse(f"--read-only cannot add jobs or change GPUs; omit {what} or --read-only")
+            return self._show(watching, [])
         bridge = Bridge(self._hold if self._paths is not None else None)
         return self._show(*self._take(bridge))
 
     # The session
 
-    def _session(self, named: str | None) -> Paths | None:
-        """Jobs go to ./gputui_run or where the user says; without jobs the nearest session is opened, if any is."""
+    def _find_session(self) -> Paths | None:
+        """Return the session to open, or None if there is none.
+
+        This is the session that the user named, else the output directory if jobs were given, else the nearest session.
+        """
         options = self._options
         if options.session:
             return Paths(chosen("app", options.session))
-        if self._has_jobs or named is not None:
-            paths = Paths(options.output_dir)
+        if self._has_jobs or options.output_dir is not None:
+            paths = Paths(self._session.output_dir)
             if options.new and (aside := move_aside(paths)) is not None:
-                say(f"the session before is kept as {aside}")
+                say(f"previous session kept as {aside}")
             return paths
         try:
             return Paths(chosen("app"))
         except NoSession:
             return None
 
-    def _hold(self, on_change: Callable[[], None]) -> Holding:
+    def _hold(self, on_change: Callable[[], None]) -> OwnedSession:
         assert self._paths is not None
-        options = self._options
-        check_layout(layout(options))
-        holding = Holding(
+        holding = OwnedSession(
             self._paths,
             OwnerKind.APP,
-            layout=layout(options),
-            keeper=not options.no_keeper,
+            layout=self._session.layout,
+            daemon=self._session.daemon,
             force=self._force,
             on_change=on_change,
         )
-        if self._opened is None and self._found:
-            self._opened = self._ask_first(holding)
+        if self._load_first:
+            # Send this before the owner's first turn, which would use the old slots, and do not wait for the TUI.
+            try:
+                loads = self._inputs.loads(holding.owner.paths.root, self._environment)
+            except BaseException:
+                holding.let_go(without_successor=True)
+                raise
+            self._opened, self._load_first = holding.owner.do(OpenSession(self._begin, loads)), False
         return holding
 
-    def _ask_first(self, holding: Holding) -> Ticket[OpenedWithJobs]:
-        """Before its first turn, which would use the lanes it had; what runs need not wait for a screen."""
-        try:
-            loads = self._inputs.loads(holding.owner.paths.root, self._environment)
-        except BaseException:
-            holding.let_go(without_successor=True)
-            raise
-        return holding.owner.do(OpenSession(self._begin, loads))
-
     def _take(self, bridge: Bridge) -> tuple[Bridge, list[str]]:
-        """Another bridge where another process goes on owning the session."""
+        """Take ownership of the session.
+
+        If another process owns it and the user only wants to watch, return another bridge and notices.
+        """
         try:
             return bridge, bridge.take()
-        except Owned as owned:
+        except AlreadyOwned as owned:
             assert self._paths is not None
-            answer = TakeoverAnswer.TAKE if self._options.yes else asked(self._paths.root, owned)
+            answer = TakeoverAnswer.TAKE if self._options.yes else ask_takeover(self._paths.root, owned)
             if answer is TakeoverAnswer.LEAVE:
                 raise Exit(0) from None
         if answer is TakeoverAnswer.LOOK:
-            return self._look_instead()
+            watching = self._watch()
+            if watching is None:
+                raise Exit(1, "the session is no longer open; run gputui to open it")
+            ignored = self._has_jobs or self._session.gpus_named
+            return watching, ["read-only: the jobs and options you gave were not applied"] * ignored
         self._force = True
         try:
             return bridge, bridge.take()
         finally:
             self._force = False
 
-    def _look_on(self) -> Bridge | None:
-        """At a session that another process owns; None: nobody does."""
+    def _watch(self) -> Bridge | None:
+        """Return a read-only bridge to the session's owner, or None if it has no owner."""
         from gputui.tui.bridge import WatchBridge
 
         if self._paths is None or not os.path.isdir(self._paths.private):
@@ -234,23 +202,11 @@ class Opening:
             return None
         return bridge
 
-    def _look_instead(self) -> tuple[Bridge, list[str]]:
-        bridge = self._look_on()
-        if bridge is None:
-            raise Exit(1, "nobody has the session open any more; start gputui again to open it")
-        wishes = self._has_jobs or self._options.gpus_given
-        return bridge, ["this screen only looks: what the command line asks for was not done"] if wishes else []
+    def _begin_session(self) -> NewSession:
+        from gputui.tui.app import NewSession
 
-    def _refuse_wishes(self) -> None:
-        if self._has_jobs or self._options.gpus_given:
-            what = "the jobs" if self._has_jobs else "--gpus"
-            refuse(f"--read-only only looks, as another gputui has the session: leave out {what}, or --read-only")
-
-    def _begin_session(self) -> Beginning:
-        from gputui.tui.app import Beginning
-
-        self._paths = Paths(self._options.output_dir)
-        return Beginning(self._hold, self._where(), begin_request(self._options, self._given), self._given.notice)
+        self._paths = Paths(self._session.output_dir)
+        return NewSession(self._hold, self._where(), begin_request(self._session, self._slots), self._slots.notice)
 
     def _where(self) -> Where:
         from gputui.tui.bridge import host_name
@@ -258,22 +214,27 @@ class Opening:
 
         if self._paths is None:
             return Where("", host_name())
-        folder, name = os.path.split(self._paths.root)
-        return Where(os.path.basename(folder) if name in NAMES else name, host_name())
+        directory, name = os.path.split(self._paths.root)
+        return Where(os.path.basename(directory) if name in NAMES else name, host_name())
 
-    # The screen
+    # The TUI
 
     def _show(self, bridge: Bridge, notices: list[str]) -> int:
+        from gputui.tui.actions.table import keymap
         from gputui.tui.app import GputuiApp, Setup
 
         options, config = self._options, load(self._options.jobs)
+        try:
+            keys = keymap(config.keymap())
+        except ValueError as error:
+            refuse(f"{user_file()}: {error}")
         setup = Setup(
             where=self._where(),
             environment=self._environment,
             begin_session=self._begin_session,
-            first=lambda main: self._first(main, notices),
-            keys=_keymap(options.jobs),
-            theme=options.theme,
+            first=lambda main: self._on_ready(main, notices),
+            keys=keys,
+            theme=options.theme or config.get("theme")[0],
             read_only=options.read_only or bridge.only_looks,
             colours=colours(),
             ascii_signs=options.ascii or not locale_is_utf8(),
@@ -285,105 +246,72 @@ class Opening:
         try:
             app.run(mouse=bool(config.get("mouse")[0]))
         finally:
-            status = self._after(bridge, app.return_value, app.parting)
+            status = self._after(bridge, app.return_value, app.exit_message)
         return status or app.return_code or 0
 
-    def _first(self, main: MainScreen, notices: list[str]) -> None:
-        """With the screen there: what must be said."""
-
+    def _on_ready(self, main: MainScreen, notices: list[str]) -> None:
+        """Show notices and wait for the owner's answer to the first request. Called when the TUI is ready."""
+        self._main = main
         for notice in [*notices, *self._inputs.notices]:
             main.say(notice)
-        if self._opened is not None:
-            loading = AppLoading(main, self._inputs, self._environment, self._pipe)
-            loading.tell(self._opened, self._begin, self._given.notice)
+        ticket, self._opened = self._opened, None  # the ticket holds all loaded jobs
+        if ticket is not None:
+            main.bridge.ask(lambda owner: ticket, self._on_opened, self._say_grave)
+
+    def _on_opened(self, answer: OpenedWithJobs) -> None:
+        main = self._main
+        notice = describe_slots(answer.begun, self._slots.notice)
+        if notice is not None:
+            main.say(notice)
+        main.asks_which_gpus = not self._begin.given and not answer.begun.kept and not main.read_only
+        for loaded in answer.loaded:
+            main.paint()
+            if loaded.warning:
+                self._say_grave(loaded.warning)
+            if loaded.sentence:
+                snapshot = main.snapshot
+                failed = sum(snapshot[job].state.name in FAILURES for job in loaded.jobs)
+                main.say(loaded.sentence + (f" {failed} failed before: press R to rerun" if failed else ""))
+        if answer.refused is not None:
+            self._say_grave(answer.refused)
+        if self._pipe is not None and self._inputs.follows_stdin:
+            self._stdin = StdinReader(
+                self._pipe.fileno(), self._add, lambda: main.bridge.snapshot.waiting, self._on_stdin_end
+            )
+            self._stdin.start()
+
+    def _say_grave(self, message: str) -> None:
+        self._main.say(message, grave=True)
+
+    # Called in the thread that reads standard input
+
+    def _add(self, drafts: list[Draft]) -> None:
+        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
+        self._main.bridge.do_and_wait(load)
+
+    def _on_stdin_end(self) -> None:
+        trouble = self._stdin.trouble
+        if trouble is not None:
+            self._main.bridge.post(lambda: self._say_grave(f"{trouble}; all lines before it were added"))
+
+    # After the TUI
 
     def _after(self, bridge: Bridge, way: Way | None, parting: str) -> int:
         from gputui.tui.bridge import Way, farewell
+        from gputui.views.status import StatusWord, queue_status
 
-        snapshot, keeper, root = bridge.snapshot, bridge.keeper_pid, None if bridge.only_looks else bridge.root
+        from .progress import closing_lines
+
+        snapshot, daemon, root = bridge.snapshot, bridge.daemon_pid, None if bridge.only_looks else bridge.root
         bridge.close()
         if parting:
             say_to_terminal(f"gputui: {plain(parting)}")
             return 1
         if root is not None:
-            back, stop = again_in(root, "gputui"), again_in(root, "gputui stop")
-            if words := farewell(snapshot, way or Way.DETACH, root, keeper, back=back, stop=stop):
+            back, stop = suggest_in(root, "gputui"), suggest_in(root, "gputui stop")
+            if words := farewell(snapshot, way or Way.DETACH, root, daemon, back=back, stop=stop):
                 say_to_terminal(plain(words))
-        for line in _summary(bridge.snapshot) if root is not None else ():
-            say_to_terminal(line)
+            if queue_status(bridge.snapshot).word is StatusWord.DONE:
+                for line in closing_lines(bridge.snapshot):
+                    say_to_terminal(line)
         return 0
-
-
-def _keymap(jobs: list[str]) -> dict[str, str]:
-    from gputui.tui.action_table import keymap
-
-    try:
-        return keymap(load(jobs).keymap())
-    except ValueError as error:
-        refuse(f"{user_file()}: {error}")
-
-
-# ---- What the app does first, with its screen already there ----
-
-
-class AppLoading:
-    """Tells what the owner answered to the request that opened the session; then standard input goes on giving jobs."""
-
-    def __init__(
-        self, main: MainScreen, inputs: Inputs, environment: dict[str, str], pipe: BinaryIO | None = None
-    ) -> None:
-        """`pipe`: where further commands come from, if they do."""
-        self._main = main
-        self._inputs = inputs
-        self._environment = environment
-        self._pipe = pipe if inputs.follows_stdin else None
-
-    def tell(self, ticket: Ticket[OpenedWithJobs], begin: Begin, lane_notice: str | None) -> None:
-        """`ticket`: what the owner was asked first, before there was a screen."""
-
-        def opened(answer: OpenedWithJobs) -> None:
-            sentence = told_of_lanes(answer.begun, lane_notice)
-            if sentence is not None:
-                self._main.say(sentence)
-            self._main.asks_which_gpus = not begin.given and not answer.begun.kept and not self._main.read_only
-            for loaded in answer.loaded:
-                self._loaded(loaded)
-            if answer.refused is not None:
-                self._refused(answer.refused)
-            self._read_on()
-
-        self._main.bridge.ask(lambda owner: ticket, opened, self._refused)
-
-    def _read_on(self) -> None:
-        if self._pipe is not None:
-            self._feeder = Feeder(self._pipe.fileno(), self._feed, self._waiting, self._fed)
-            self._feeder.start()
-
-    def _loaded(self, loaded: Loaded) -> None:
-        """What failed before is not run again by itself: the user is told which key does it."""
-        self._main.paint()
-        if loaded.warning:
-            self._main.say(loaded.warning, grave=True)
-        if not loaded.sentence:
-            return
-        snapshot = self._main.snapshot
-        failed = sum(snapshot[job].state.name in FAILURES for job in loaded.jobs)
-        advice = f" {failed} failed before: R reruns them" if failed else ""
-        self._main.say(loaded.sentence.partition(" All again:")[0] + advice)
-
-    def _refused(self, why: str) -> None:
-        self._main.say(why, grave=True)
-
-    # Standard input; in its own thread
-
-    def _waiting(self) -> int:
-        return self._main.bridge.snapshot.waiting
-
-    def _feed(self, drafts: list[Draft]) -> None:
-        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
-        self._main.bridge.do_and_wait(load)
-
-    def _fed(self) -> None:
-        trouble = self._feeder.trouble
-        if trouble is not None:
-            self._main.bridge.post(lambda: self._refused(f"{trouble}; what came before it was added"))

@@ -1,77 +1,220 @@
-"""What the command line prints: one gate for all text, and the glossary."""
+"""Output of the command line: messages, JSON, tables that fit the terminal, and a status line."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TextIO
 
+from gputui.core.job import ACTIVE, BAD_ENDS, ENDS, FAILURES, WAITING, EngineName, StateName, by_word
 from gputui.logs.plain import plain
-
-# ---- What the command line prints ----
-
+from gputui.views import format
+from gputui.views.format import cut, width
 
 USAGE = 2
 HOST = os.environ.pop("GPUTUI_HOST", "")
-"""What the user calls this machine, if `--host` brought us here. Removed, because jobs inherit the environment."""
+"""The `--host` name of this machine, if gputui was started over ssh.
+
+It is removed from the environment, because jobs inherit the environment.
+"""
 
 
 class Exit(Exception):
-    """Ends the program with a status and, perhaps, a sentence."""
+    """Ends the program with an exit status and an optional message."""
 
-    def __init__(self, status: int, sentence: str = "") -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str = "") -> None:
+        super().__init__(message)
         self.status = status
 
 
-def say(sentence: str) -> None:
-    """For people, beside whatever the program's output is."""
-    try:
-        print(f"gputui{f' on {HOST}' if HOST else ''}: {plain(sentence)}", file=sys.stderr, flush=True)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+def say(message: str) -> None:
+    """Print a message for the user on standard error."""
+    write(sys.stderr, f"gputui{f' on {HOST}' if HOST else ''}: {plain(message)}\n")
 
 
-def refuse(sentence: str) -> NoReturn:
-    raise Exit(USAGE, sentence)
+def refuse(message: str) -> NoReturn:
+    """Print a message and exit with the status for a usage error."""
+    raise Exit(USAGE, message)
 
 
 def out(line: str) -> None:
-    """A line of output; a reader that has gone is no error of ours."""
+    write(sys.stdout, f"{line}\n")
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write and flush. A closed pipe or terminal is not an error."""
     try:
-        print(line, flush=True)
+        stream.write(text)
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-# ---- Terms, for `gputui help words` ----
+def print_json(value: Any) -> None:
+    """Print JSON in ASCII, so that it cannot contain control sequences."""
+    import json
+
+    import msgspec
+
+    out(json.dumps(msgspec.to_builtins(value), indent=2 if sys.stdout.isatty() else None))
 
 
-GLOSSARY = """\
-Terms with a meaning of their own in gputui:
+class StatusLine:
+    """A line on standard error that is rewritten when it changes. Without a terminal nothing is printed.
 
-  session     a folder with one queue and everything its jobs wrote (gputui_run)
-  group       the jobs of one file, one sweep or one --project; if a group's jobs crash alike, only that group pauses
-  attempt     one run of a job; a rerun is a new attempt and overwrites nothing
-  lane        runs one job at a time: a GPU, several GPUs, a share of the CPU, or a place in Slurm
-  owner       the one process that runs a session's jobs: the screen, run, or a keeper
-  keeper      waits in the background and becomes the owner when the owner ends, so your terminal does not matter
-  stranger    a process on a GPU that this session did not start, yours or somebody else's; such a GPU is not used
-  crash       the error with which a job failed; jobs that failed with the same error crashed alike
+    Used as a context manager, it is cleared at the end.
+    """
 
-What stops, and what does not:
+    def __init__(self) -> None:
+        self._shown = ""
+        self._terminal = sys.stderr.isatty()
 
-  paused      the scheduler starts no more jobs; running ones go on          pause, resume     p
-  held        this job does not start until it is released                   hold, release     h
-  suspended   a running job is stopped; it keeps its GPU memory              suspend, continue S
-  draining    no more jobs start and running ones go on to their end: in the session (drain), or on one GPU (d there)
-  requeued    a running job was ended and waits again in its old place       requeue           B
-  killed      you ended the job; it does not run again by itself             kill              K
+    def __enter__(self) -> StatusLine:
+        return self
 
-How jobs end:
+    def __exit__(self, *_: object) -> None:
+        self.clear()
 
-  succeeded   exit status 0; on the screen: ok
-  failed      another exit status, or a signal (in --json: crashed); as a filter, also all ends below except skipped
-  timed out   it reached its time limit              lost       nobody saw how it ended; never rerun by itself
-  refused     it could not be started                skipped    a job that it waits for did not succeed
-"""
+    def show(self, line: str) -> None:
+        if self._terminal and line != self._shown:
+            write(sys.stderr, f"\r\x1b[K{line}")
+            self._shown = line
+
+    def clear(self) -> None:
+        if self._shown:
+            write(sys.stderr, "\r\x1b[K")
+            self._shown = ""
+
+
+# Tables
+
+GAP = "  "
+WIDEST = 160
+"""Maximum width to which cells are padded if none are truncated."""
+
+
+class Column:
+    """A table column.
+
+    `least`: the minimum width on a narrow terminal, or None if the column is never truncated.
+    """
+
+    def __init__(self, title: str, *, right: bool = False, least: int | None = None) -> None:
+        self.title = title
+        self.right = right
+        self.least = least
+
+
+class OutputFormat:
+    """Width and colour support of standard output. The width is None if it is unknown or if this is not a terminal."""
+
+    def __init__(self) -> None:
+        terminal = sys.stdout.isatty()
+        # A terminal whose size was never set reports 0.
+        size = os.get_terminal_size(sys.stdout.fileno()) if terminal else os.terminal_size((0, 0))
+        self.width: int | None = size.columns or None
+        self.colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def cut(self, text: str) -> str:
+        return cut(text, self.width) if self.width is not None else text
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if code and self.colour else text
+
+
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], fmt: OutputFormat, colours: Sequence[str]
+) -> list[str]:
+    """Return a header line and one line per row.
+
+    `colours`: an SGR code for each row.
+    """
+    titles = tuple(column.title for column in columns)
+    # Work by column because most cells of a column are identical. This is faster with 100,000 rows.
+    cells = [_plain_cells(column) for column in zip(titles, *rows, strict=True)]
+    if fmt.width is None:
+        widths = [_usual_width(column) for column in cells]
+    else:
+        widths = _fitted(columns, [_widest(column) for column in cells], fmt.width)
+        cells = [_cut_cells(column, size) for column, size in zip(cells, widths, strict=True)]
+    padded = map(_pad_cells, cells, widths, (column.right for column in columns))
+    lines = (fmt.cut(GAP.join(line).rstrip()) for line in zip(*padded, strict=True))
+    return [fmt.paint(line, code) for line, code in zip(lines, ("1", *colours), strict=True)]
+
+
+def _plain_cells(cells: Sequence[str]) -> Sequence[str]:
+    return cells if "".join(cells).isprintable() else [plain(cell) for cell in cells]
+
+
+def _usual_width(cells: Sequence[str]) -> int:
+    """Return the width for a column that is not truncated.
+
+    A few very long cells exceed it, so that they do not widen every row.
+    """
+    widest = _widest(cells)
+    return widest if widest <= WIDEST else max((size for size in map(width, cells) if size <= WIDEST), default=WIDEST)
+
+
+def _fitted(columns: Sequence[Column], wanted: list[int], available: int) -> list[int]:
+    """Shrink the widest columns that may be truncated until all columns fit."""
+    widths = [
+        min(size, available) if column.least is not None else size for column, size in zip(columns, wanted, strict=True)
+    ]
+    surplus = sum(widths) + len(GAP) * (len(widths) - 1) - available
+    while surplus > 0:
+        spare = [(widths[at] - column.least, at) for at, column in enumerate(columns) if column.least is not None]
+        most, widest = max(spare, default=(0, 0))
+        if most <= 0:
+            break
+        widths[widest] -= 1
+        surplus -= 1
+    return widths
+
+
+def _cut_cells(cells: Sequence[str], size: int) -> Sequence[str]:
+    if _widest(cells) <= size:
+        return cells
+    shortened = {cell: cut(cell, size) for cell in set(cells)}
+    return [shortened[cell] for cell in cells]
+
+
+def _pad_cells(cells: Sequence[str], size: int, right: bool) -> list[str]:
+    if _is_ascii(cells):
+        return [cell.rjust(size) for cell in cells] if right else [cell.ljust(size) for cell in cells]
+    blanks = {cell: " " * (size - width(cell)) for cell in set(cells)}
+    return [blanks[cell] + cell if right else cell + blanks[cell] for cell in cells]
+
+
+def _widest(cells: Sequence[str]) -> int:
+    return max(map(len, cells)) if _is_ascii(cells) else max(map(width, set(cells)))
+
+
+def _is_ascii(cells: Sequence[str]) -> bool:
+    return "".join(cells).isascii()
+
+
+GROUPS = {"waiting": WAITING, "active": ACTIVE, "failed": FAILURES, "ended": ENDS, "crashed": FAILURES}
+"""Names for groups of states. `failed` means the same as in --all-failed, and `crashed` is its old name."""
+
+_COLOURS = {"running": "32", "suspended": "33", "stopping": "33", "held": "33", "succeeded": "36", "killed": "35"}
+
+
+def colour(state: str) -> str:
+    """Return the SGR code for a state, or "" for the default colour."""
+    return "31" if state in BAD_ENDS else _COLOURS.get(state, "")
+
+
+def expand_states(words: Iterable[str]) -> list[StateName]:
+    """Return the states selected by names of states and of groups of states."""
+    return [state for word in words for state in GROUPS.get(word) or (StateName(word),)]
+
+
+def format_counts(counts: Mapping[StateName, int], engine: EngineName = EngineName.LOCAL) -> str:
+    """Format counts as `2 running · 5 queued`. Jobs that a cluster has not started yet are shown as `submitted`."""
+    words = by_word(counts)
+    if engine is not EngineName.LOCAL:
+        words = {
+            format.SUBMITTED_WORD if word == StateName.STARTING else word: number for word, number in words.items()
+        }
+    return " · ".join(f"{number} {word}" for word, number in words.items())

@@ -1,132 +1,142 @@
-"""`gputui` without a verb: version, help, and the screen."""
+"""`gputui` without a command: print the version or the help, or open the TUI."""
 
 from __future__ import annotations
 
-from gputui import __version__
-
-from .output import USAGE, say
-
-HELP = """\
-usage: gputui [JOBS …] [options]        the screen: queue, GPUs, logs
+INTRODUCTION = """\
+usage: gputui [JOBS …] [options]        open the TUI: queue, GPUs, logs
        gputui COMMAND [options]
 
-Runs shell commands on GPUs, one per lane at a time, and never loses one.
+Run a queue of shell commands on your GPUs. No job is lost, none runs twice.
 
   gputui jobs.txt                     run a file with one command per line on all GPUs
-  gputui --gpus 0,1 jobs.txt          the same on these GPUs
-  gputui run jobs.txt                 the same without a screen
-  gputui add -- python train.py       add one more, from any shell
-  gputui ls                           what is running, what is waiting, and why
-  gputui demo                         try it on simulated GPUs, on any machine
+  gputui --gpus 0,1 jobs.txt          use only GPUs 0 and 1
+  gputui run jobs.txt                 the same without the TUI
+  gputui add -- python train.py       add a job, from any shell
+  gputui ls                           list jobs and why they wait
+  gputui demo                         try it with simulated GPUs
+"""
+SEE_ALSO = "See gputui COMMAND --help for details and gputui help terms for terms such as slot, held and lost."
+HALF = 36
+"""Maximum width of a description that shares its line with another description."""
 
-Screen:
-  app         the screen; the word can be left out. app --help lists its options
+GLOSSARY = """\
+Terms:
 
-Work:
-  run         run jobs without a screen until they are done
-  add         add a job that runs in this folder with this environment
-  sweep       print or add a command for each combination of parameters
-  reload      read the job files again and apply what changed
-  rerun       run ended jobs again: rerun 12, rerun --failed
-  wait        wait until jobs have ended; the exit status says how
+  session     a directory with one queue and everything its jobs wrote (default: gputui_run)
+  job         one command in the queue
+  attempt     one run of a job; a rerun is a new attempt and overwrites nothing
+  group       the jobs of one file, sweep or --project; repeated errors pause only that group
+  slot        runs one job at a time: a GPU, a set of GPUs, a CPU share or a place in Slurm's queue
+  scheduler   the process that starts the jobs of a session: the TUI, gputui run or a daemon
+  daemon      background process that takes over when the TUI or terminal goes away
+  external    process on a GPU that this session did not start; gputui leaves that GPU alone
+  error       what a failed job died of; jobs with the same error are grouped
+  probe       one job run alone after repeated errors; if it works, the others start again
 
-Look:
-  ls          the queue, the scheduler's state, and why each job waits
-  show        one job: settings, attempts, files, story
-  logs        what a job printed; -f follows it
-  results     the numbers that jobs printed, best first; --csv
-  summary     counts, times, best jobs, effect of each parameter, failures by kind
-  report      the same as one HTML page with curves, a timeline and a table
-  gpus        the GPUs and lanes; gpus +6,7 and gpus -6,7 change them
-  sessions    your sessions
-  hosts       GPUs and sessions of several machines; gputui --host lab7 COMMAND … works on one of them
-  config      the settings, and where each comes from
-  doctor      check this machine; each finding says what to do
+What stops, and how to undo it:
 
-Jobs (ids, ranges such as 3-9, names, --failed, --all):
-  hold        keep waiting jobs from starting     release   let them start
-  suspend     stop running jobs where they are    continue  let them run on
-  kill        end jobs, gracefully or --now       requeue   end them and queue them again
-  priority    higher starts first: priority 50 12 move      change the order: move 12 --top
-  edit        change a waiting job's settings     rm        (or remove) take off the list; files stay
-  notify      tell me when jobs end; --test tries it
+  paused      no new jobs start; running jobs continue                   pause, resume     p
+  draining    no new jobs start; running jobs finish                     drain, resume     (d: one GPU)
+  held        one waiting job may not start                              hold, release     h
+  suspended   a running job is frozen; it keeps its GPU memory           suspend, continue S
+  requeued    a running job is stopped and put back in the queue         requeue           B
+  killed      a job is stopped for good                                  kill              K
 
-Scheduler:
-  pause       start no more jobs                  resume    start jobs again
-  drain       start no more jobs and wait for the running ones
-  stop        end everything, keep the queue, and verify that nothing is left running
-  keep        run a session's jobs in the background, without a screen
+How jobs end:
 
-  completion  for your shell: completion bash, zsh or fish
-
-gputui COMMAND --help says more; gputui help words explains lane, keeper, held, lost and other terms.
+  succeeded   exit status 0; shown as ok
+  failed      any other exit status or a signal; as a filter also timed out, lost and refused
+  timed out   stopped at its time limit
+  lost        nobody recorded how it ended (for example a reboot); never rerun automatically
+  refused     could not be started
+  skipped     a job it depends on did not succeed
 """
 
-
-MEANT = {
+SYNONYMS = {
     "list": "ls", "status": "ls", "ps": "ls", "queue": "ls", "jobs": "ls", "log": "logs", "tail": "logs",
     "cancel": "kill", "delete": "rm", "del": "rm", "restart": "rerun", "retry": "rerun", "submit": "add",
     "enqueue": "add", "start": "resume", "quit": "stop", "metrics": "results", "attach": "app",
 }  # fmt: skip
-"""What other tools call it."""
+"""Command names used by other tools, and the gputui commands that they mean."""
 
 
 def main(words: list[str]) -> int:
+    from .commands import run
+
     if words and words[0] in ("-h", "--help", "help"):
         return _help(words[1:])
     if words and words[0] in ("-V", "--version"):
+        from gputui import __version__
+
         print(f"gputui {__version__}")
         return 0
-    mistaken = _mistaken_verb(words)
-    if mistaken is not None:
-        say(mistaken)
-        return USAGE
-    from .app import main as app
+    error = _unknown_command(words)
+    return _refuse(error) if error is not None else run("app", words)
 
-    return app("app", words)
+
+def _refuse(message: str) -> int:
+    from .output import USAGE, say
+
+    say(message)
+    return USAGE
 
 
 def _help(words: list[str]) -> int:
-    """All of it, the words, or one verb's."""
-    from .verbs import ALIASES, VERBS, run
+    """Print the help on all commands, on the terms, or on one command."""
+    from .commands import ALIASES, SUBCOMMANDS, run
 
     if not words:
-        print(HELP, end="")
-    elif words[0] == "words":
-        from .output import GLOSSARY
-
+        print(overview())
+    elif words[0] in ("terms", "glossary"):
         print(GLOSSARY, end="")
-    elif (verb := ALIASES.get(words[0], words[0])) in VERBS:
-        return run(verb, ["--help"])
+    elif (subcommand := ALIASES.get(words[0], words[0])) in SUBCOMMANDS:
+        return run(subcommand, ["--help"])
     else:
-        say(f"there is no command {words[0]!r}: gputui help lists them")
-        return USAGE
+        return _refuse(f"no such command: {words[0]!r}; see gputui help")
     return 0
 
 
-def _mistaken_verb(words: list[str]) -> str | None:
-    """A first word that is neither a verb nor a file is reported before anything else."""
+def overview() -> str:
+    """Return the help text that lists all commands."""
+    from .commands import COMMANDS
+
+    lines = [INTRODUCTION]
+    for title, commands in COMMANDS.items():
+        lines.append(f"{title}:")
+        for subcommand, text in commands.items():
+            row = f"  {subcommand:<10}  {text}"
+            # Put two short descriptions on one line.
+            if len(text) <= HALF and lines[-1].startswith("  ") and len(lines[-1]) <= 14 + HALF:
+                lines[-1] = f"{lines[-1]:<{14 + HALF}}{row}"
+            else:
+                lines.append(row)
+        lines.append("")
+    return "\n".join([*lines, SEE_ALSO])
+
+
+def _unknown_command(words: list[str]) -> str | None:
+    """Return an error message if the first word is neither a command nor a file."""
     import os
 
-    from .parser import nearest
-    from .verbs import VERBS
+    from .commands import SUBCOMMANDS
+    from .parser import closest_match
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None
-    near = MEANT.get(words[0]) or nearest(words[0], VERBS) or _nearest_file(words[0])
-    advice = f"did you mean gputui {near}?" if near else "gputui help lists the commands"
+    near = SYNONYMS.get(words[0]) or closest_match(words[0], SUBCOMMANDS) or _nearest_file(words[0])
+    advice = f"did you mean gputui {near}?" if near else "see gputui help"
     return f"{words[0]!r} is neither a command nor a file: {advice}"
 
 
-def _nearest_file(written: str) -> str | None:
+def _nearest_file(path: str) -> str | None:
     import os
     import shlex
 
-    from .parser import nearest
+    from .parser import closest_match
 
-    folder, name = os.path.split(written)
+    directory, name = os.path.split(path)
     try:
-        near = nearest(name, os.listdir(folder or "."))
+        near = closest_match(name, os.listdir(directory or "."))
     except OSError:
         return None
-    return shlex.quote(os.path.join(folder, near)) if near else None
+    return shlex.quote(os.path.join(directory, near)) if near else None

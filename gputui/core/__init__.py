@@ -1,6 +1,6 @@
-"""The scheduler, pure: events in, instructions out. What a job is, its states, lanes, placement, the crash breaker.
+"""The scheduler as pure code: jobs and their states, slots, placement, the circuit breaker, results and estimates.
 
-What may enter: decisions and the data they are made of. No I/O, no clock, no threads, no event loop: the time is told.
-It imports nothing of gputui; an import-linter contract and a test in a process of its own hold it to that.
-Called by every room. Only `session.owner` changes a `Scheduler`, by `handle` and `place`; others see snapshots.
+This package contains only decisions and their data. It uses no I/O, clock, threads or event loop, and takes the current
+time as an argument. It imports nothing from the rest of gputui, which import-linter enforces. Only `session.owner`
+changes a `Scheduler`, through `handle` and `place`. All other code reads snapshots.
 """

@@ -1,6 +1,8 @@
-"""Times, sizes and numbers as people read them: the one place that knows their forms, for every view.
+"""Formatting of times, sizes and numbers for all views.
 
-Cells of a table never jump: a time is at most five cells for ever. Reads no clock; moments are told in local time.
+All functions are pure and take the current time as an argument.
+
+A duration in a table cell has at most five characters, so that the width of its column never changes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ DURATION_CELLS = 5
 
 
 def duration_cell(seconds: float) -> str:
-    """`0:41`, `59:59`, `2h41`, `31h07`, `4d03h`, `12d`: at most five cells, never ambiguous."""
+    """Format a duration for a cell: `0:41`, `59:59`, `2h41`, `31h07`, `4d03h`, `12d`."""
     whole = max(0, int(seconds))
     if whole < HOUR:
         return f"{whole // MINUTE}:{whole % MINUTE:02d}"
@@ -25,7 +27,7 @@ def duration_cell(seconds: float) -> str:
 
 
 def duration_exact(seconds: float) -> str:
-    """Where seconds matter: `2:41:07`, `0:41`, `3d 02:41:07`."""
+    """Format a duration to the second: `2:41:07`, `0:41`, `3d 02:41:07`."""
     whole = max(0, int(seconds))
     if whole < HOUR:
         return duration_cell(whole)
@@ -36,30 +38,31 @@ def duration_exact(seconds: float) -> str:
 
 
 def duration_words(seconds: float, *, tenths: bool = False) -> str:
-    """In a sentence: `12 s`, `34 m`, `1 h 12 m`, `5 h`, `3 d 4 h`; `tenths`: `0.4 s` for what took no ten seconds."""
+    """Format a duration for a sentence: `12 s`, `34 min`, `1 h 12 min`, `3 d 4 h`.
+
+    With `tenths`, a duration below 10 s has one decimal: `0.4 s`.
+    """
     whole = max(0, int(seconds))
     if whole < MINUTE:
         return f"{max(0.0, seconds):.1f} s" if tenths and whole < 10 else f"{whole} s"
     if whole < HOUR:
-        return f"{whole // MINUTE} m"
+        return f"{whole // MINUTE} min"
     if whole < 2 * DAY:
-        return _joined((whole // HOUR, "h"), (whole // MINUTE % 60, "m"))
-    return _joined((whole // DAY, "d"), (whole // HOUR % 24, "h"))
+        units = ((whole // HOUR, "h"), (whole // MINUTE % 60, "min"))
+    else:
+        units = ((whole // DAY, "d"), (whole // HOUR % 24, "h"))
+    return " ".join(f"{number} {unit}" for number, unit in units if number)
 
 
 def gpu_time(seconds: float) -> str:
-    """What GPUs were worked for, together: `12.4 GPU-h`, `34 GPU-min`, `12 GPU-s`; never a rounded nothing."""
+    """Format GPU-seconds: `12.4 GPU-h`, `34 GPU-min`, `12 GPU-s`. The result never shows zero."""
     if seconds < MINUTE:
         return f"{max(1, round(seconds))} GPU-s"
     return f"{seconds / MINUTE:.0f} GPU-min" if seconds < HOUR else f"{seconds / HOUR:.1f} GPU-h"
 
 
-def _joined(large: tuple[int, str], small: tuple[int, str]) -> str:
-    return " ".join(f"{number} {unit}" for number, unit in (large, small) if number)
-
-
 def moment(at: float, now: float, *, seconds: bool = False) -> str:
-    """`23:45` today, `Sun 04:10` within a week, then with the date."""
+    """Format a point in time: `23:45` if it is today, `Sun 04:10` if it is within a week, otherwise with the date."""
     then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)
     days_apart = abs(then.date() - today.date())
     day = "" if not days_apart else "%a " if days_apart < timedelta(days=7) else "%Y-%m-%d "
@@ -67,7 +70,7 @@ def moment(at: float, now: float, *, seconds: bool = False) -> str:
 
 
 def memory(count: int | None) -> str:
-    """`28.1G`, `300M`, `192G`; `–`: nobody can say."""
+    """Format a number of bytes for a cell: `28.1G`, `300M`, `192G`, or `–` if it is unknown."""
     if count is None:
         return UNKNOWN
     if count < GIB:
@@ -76,31 +79,27 @@ def memory(count: int | None) -> str:
 
 
 def memory_words(count: int) -> str:
-    """In a sentence: `38.0 GB`."""
-    return f"{count / GIB:.1f} GB"
+    """Format a number of bytes for a sentence: `38.0 GiB`."""
+    return f"{count / GIB:.1f} GiB"
 
 
 def memory_of(used: int | None, total: int | None, *, brief: bool = False) -> str:
-    """`28.1/40G`, briefly `28/40G`; in terabytes for the largest machines."""
+    """Format used and total bytes: `28.1/40G`, or `28/40G` if `brief`."""
     if used is None and total is None:
         return UNKNOWN
-    unit, letter = _unit(total or 0)
+    unit, letter = (1024 * GIB, "T") if (total or 0) >= 1000 * GIB else (GIB, "G")
     coarse = brief and used is not None and total is not None and total >= 9.95 * unit
     amount = f"{(used or 0) / unit:.0f}" if coarse else _scaled(used, unit, 99.95)
     return f"{amount}/{_scaled(total, unit, 9.95)}{letter}"
 
 
-def _unit(total: int) -> tuple[int, str]:
-    return (1024 * GIB, "T") if total >= 1000 * GIB else (GIB, "G")
-
-
 def _scaled(count: int | None, unit: int, whole_from: float) -> str:
-    """With one decimal below so many units, without from there on."""
+    """Format a number of bytes in the given unit, with one decimal if it is below `whole_from` units."""
     if count is None:
         return UNKNOWN
     return f"{count / unit:.{0 if count >= whole_from * unit else 1}f}"
 
 
 def counted(number: int, single: str, many: str) -> str:
-    """`1 job`, `12,200 jobs`."""
+    """Format a number with its noun in the singular or plural: `1 job`, `12,200 jobs`."""
     return f"{number:,} {single if number == 1 else many}"

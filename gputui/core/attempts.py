@@ -1,40 +1,26 @@
-"""What an engine's reports make of a job: its attempt has started, is alive, or has ended."""
+"""Handlers for an engine's reports on attempts: submitted, started, still running, silent, ended."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from msgspec.structs import replace
 
-from . import breaker_rules, commands, policies
-from .commands import check_drained
-from .events import (
-    AttemptEnded,
-    Exited,
-    Instruction,
-    KillTree,
-    NeverRan,
-    NodeFailed,
-    NoRoom,
-    NotStarted,
-    Outcome,
-    Silence,
-    Spawned,
-    Submitted,
-    Terminate,
-    Vanished,
-    words,
-)
+from . import breaker_rules, events, policies
+from .amounts import duration_words
+from .commands import check_drained, finish, settle, stop, withdrawals
+from .events import AttemptEnded, Instruction, Outcome, Spawned, describe_end
 from .job import (
     Active,
     Attempt,
-    Crashed,
+    Delayed,
     End,
     Failed,
     Held,
     Job,
     Killed,
     Lost,
+    OnHang,
     Placed,
     Purpose,
     Refused,
@@ -45,154 +31,193 @@ from .job import (
     Suspended,
     TimedOut,
 )
-
-if TYPE_CHECKING:
-    from .scheduler import Scheduler
-
+from .state import SchedulerState
 
 NO_ROOM_DELAY = 5.0
+"""Seconds during which nothing is started after the machine had too few resources to start a job."""
 
 
-def spawned(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
+def submitted(scheduler: SchedulerState, job: Job, event: events.Submitted, now: float) -> list[Instruction]:
+    """Note why the attempt is waiting in a cluster's queue. This changes nothing that is stored."""
+    if scheduler.submitted.get(job.id) != event:
+        scheduler.submitted[job.id] = event
+        scheduler.book.changed.add(job.id)
+    return [] if isinstance(job.state, Stopping) else withdrawals(scheduler, (job,))
+
+
+def remarked(scheduler: SchedulerState, job: Job, event: events.Remark, now: float) -> None:
+    """Note something unusual about a running attempt. This changes nothing that is stored."""
+    if scheduler.remarks.get(job.id, "") != event.text:
+        scheduler.remarks[job.id] = event.text
+        scheduler.book.changed.add(job.id)
+
+
+def spawned(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> list[Instruction]:
     assert isinstance(job.state, Starting)
     scheduler.submitted.pop(job.id, None)
-    running = scheduler.change(job, now, "running", state=Running(_begun(job.state.placed, event, now), event.pid))
-    return commands.stop(scheduler, running, now, event.asked) if event.asked is not None else []
+    running = scheduler.change(job, now, "running", state=Running(_with_start(job.state.placed, event, now), event.pid))
+    return stop(scheduler, running, now, event.requested) if event.requested is not None else []
 
 
-def _begun(placed: Placed, report: Spawned | AttemptEnded, now: float) -> Placed:
-    """With what is known only since it has begun; the clock of another machine may be ahead of ours."""
+def _with_start(placed: Placed, report: Spawned | AttemptEnded, now: float) -> Placed:
+    """Return the attempt with the facts that are known only once it has started.
+
+    The start time is at most `now`, because another machine's clock may be ahead of ours.
+    """
     since = placed.since if report.started is None else min(report.started, now)
     gpus = placed.gpus if report.gpus is None else report.gpus
     return replace(placed, since=since, gpus=gpus, slurm_job=report.slurm_job or placed.slurm_job)
 
 
-def seen_alive(scheduler: Scheduler, job: Job, event: Spawned, now: float) -> list[Instruction]:
-    """A new owner found it alive: nothing changes but, if an earlier owner was stopping it, that goes on."""
+def seen_alive(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> list[Instruction]:
+    """Handle the report that an attempt is still running after a restart.
+
+    If the attempt was being stopped, continue to stop it.
+    """
     state = job.state
     assert isinstance(state, Running | Suspended | Stopping)
     scheduler.submitted.pop(job.id, None)
-    state = replace(state, placed=_begun(state.placed, event, now))
+    state = replace(state, placed=_with_start(state.placed, event, now))
     if isinstance(state, Stopping):
-        state = replace(state, purpose=_final_purpose(state, event.asked))
+        state = replace(state, purpose=_final_purpose(state, event.requested))
     if state != job.state or state.pid != event.pid:
-        scheduler.change(job, now, "seen alive", state=replace(state, pid=event.pid))
+        scheduler.change(job, now, "found running", state=replace(state, pid=event.pid))
     if isinstance(state, Stopping) and event.adopted:
-        return [(KillTree if state.hard else Terminate)(job.id, state.placed.attempt)]
-    if event.asked is not None and not isinstance(state, Stopping):
-        return commands.stop(scheduler, scheduler.book[job.id], now, event.asked)
+        return [(events.KillTree if state.hard else events.Terminate)(job.id, state.placed.attempt)]
+    if event.requested is not None and not isinstance(state, Stopping):
+        return stop(scheduler, scheduler.book[job.id], now, event.requested)
     return []
 
 
-def late(scheduler: Scheduler, job: Job, event: Submitted | Silence, now: float) -> list[Instruction]:
-    """Queues, logs and devices are looked at now and then: it has begun, or is dealt with, meanwhile."""
-    return []
+def ignore_outdated(scheduler: SchedulerState, job: Job, event: events.Submitted | events.Silence, now: float) -> None:
+    """Ignore an outdated report.
+
+    Queues, logs and devices are only polled, so a report may come after the state has changed.
+    """
 
 
-def ended(scheduler: Scheduler, job: Job, event: AttemptEnded, now: float) -> list[Instruction]:
+def silent(scheduler: SchedulerState, job: Job, event: events.Silence, now: float) -> list[Instruction]:
+    """Mark a job as hung or as active again. Stop a hung job if its settings say so."""
+    state = job.state
+    assert isinstance(state, Running)
+    if event.since is None or not policies.is_hung(job.spec, now - event.since):
+        if state.silent_since is not None and event.since is None:
+            text = f"active again after {duration_words(now - state.silent_since)} of silence"
+            scheduler.change(job, now, text, keep=True, state=replace(state, silent_since=None))
+        return []
+    if state.silent_since is None:
+        text = f"no output or activity for {duration_words(now - event.since)}"
+        job = scheduler.change(job, now, text, keep=True, state=replace(state, silent_since=event.since))
+    if job.spec.on_hang is OnHang.NOTIFY or not event.may_end:
+        return []
+    return stop(scheduler, job, now, Purpose.HANG)
+
+
+def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) -> None:
     state = job.state
     assert isinstance(state, Active)
     scheduler.free(job)
-    scope = scheduler.breaker.trying(job.id)
-    purpose = _final_purpose(state, event.asked)
-    if event.by_itself and (purpose is not Purpose.KILL or event.outcome == Exited(0)):
-        # What was asked came too late. But a job that was to be killed is not retried, whatever it failed of.
+    scope = scheduler.breaker.scope_probing(job.id)
+    purpose = _final_purpose(state, event.requested)
+    if event.by_itself and (purpose is not Purpose.KILL or event.outcome == events.Exited(0)):
+        # The attempt ended before it was stopped. If it was to be killed and failed, it is still not retried.
         purpose = None
     if purpose is not None:
         _ended_as_asked(scheduler, job, purpose, event, now)
-    elif isinstance(event.outcome, NeverRan) and isinstance(state, Starting) and state.hold:
+    elif isinstance(event.outcome, events.NeverRan) and isinstance(state, Starting) and state.hold:
         scheduler.change(job, now, "held by the user", keep=True, state=Held())
-    elif isinstance(event.outcome, NeverRan):
-        commands.settle(scheduler, job, now, "its attempt was revoked before it ran")
-    elif isinstance(event.outcome, NoRoom):
+    elif isinstance(event.outcome, events.NeverRan):
+        settle(scheduler, job, now, "attempt revoked before it started")
+    elif isinstance(event.outcome, events.NoRoom):
         scheduler.starts_again_at = now + NO_ROOM_DELAY
-        scheduler.delay(job, now, NO_ROOM_DELAY, event.outcome.why)
+        _delay(scheduler, job, now, NO_ROOM_DELAY, event.outcome.why)
     else:
         _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
     if scope is not None:
         breaker_rules.probe_ended(scheduler, scope, event, now)
     for leftover in event.left:
-        scheduler.tell(job.id, now, leftover.words, keep=True)
+        scheduler.record_history(job.id, now, leftover.words, keep=True)
     check_drained(scheduler, now)
-    return []
 
 
-def _final_purpose(state: Active, asked: Purpose | None) -> Purpose | None:
-    """What it was being ended for; whatever else had been asked, a kill was asked last."""
+def _final_purpose(state: Active, requested: Purpose | None) -> Purpose | None:
+    """Return why the attempt was being stopped, or None if it was not.
+
+    A kill takes precedence over any other purpose.
+    """
     stopping_for = state.purpose if isinstance(state, Stopping) else None
-    return Purpose.KILL if Purpose.KILL in (stopping_for, asked) else stopping_for or asked
+    return Purpose.KILL if Purpose.KILL in (stopping_for, requested) else stopping_for or requested
 
 
 def _end_of(outcome: Outcome) -> End:
     match outcome:
-        case Exited(code=0):
+        case events.Exited(code=0):
             return Succeeded()
-        case Exited(code=code):
-            return Crashed(code - 128) if 129 <= code <= 192 else Failed(code)
-        case Vanished(why=why) | NodeFailed(why=why):
+        case events.Exited(code=code):
+            return Failed(code)
+        case events.Vanished(why=why) | events.NodeFailed(why=why):
             return Lost(why)
-        case NotStarted(why=why):
+        case events.NotStarted(why=why):
             return Refused(why)
     raise AssertionError(outcome)
 
 
-def _ended_as_asked(scheduler: Scheduler, job: Job, purpose: Purpose, event: AttemptEnded, now: float) -> None:
-    ran = not isinstance(event.outcome, NeverRan | NoRoom)
-    attempts = _with_attempt(job, event, Killed(), now) if ran else job.attempts
+def _ended_as_asked(scheduler: SchedulerState, job: Job, purpose: Purpose, event: AttemptEnded, now: float) -> None:
+    has_run = not isinstance(event.outcome, events.NeverRan | events.NoRoom)
+    attempts = _with_attempt(job, event, Killed(), now) if has_run else job.attempts
     if purpose is Purpose.KILL:
-        scheduler.finish(job, Killed(), now, "killed", attempts=attempts)
-    elif purpose is Purpose.TIMEOUT and ran:
+        finish(scheduler, job, Killed(), now, "killed", attempts=attempts)
+    elif purpose is Purpose.TIMEOUT and has_run:
         _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout or 0.0), now)
-    elif purpose is Purpose.HANG and ran:
+    elif purpose is Purpose.HANG and has_run:
         _ended_by_itself(scheduler, job, event, TimedOut(job.spec.hang_after, silent=True), now)
     elif event.left:
-        # What lives on would have a second copy beside it.
-        held = Held(f"{event.left[0].words}; end it, then release the job")
-        scheduler.change(job, now, "held: the attempt before lives on", keep=True, state=held, attempts=attempts)
+        # If the job were requeued, it would run twice at the same time.
+        held = Held(f"{event.left[0].words}; kill it, then release the job")
+        scheduler.change(job, now, "held: previous attempt still running", keep=True, state=held, attempts=attempts)
     else:
-        commands.settle(scheduler, job, now, "waits again", attempts=attempts)
+        settle(scheduler, job, now, "requeued", attempts=attempts)
 
 
-def _ended_by_itself(scheduler: Scheduler, job: Job, event: AttemptEnded, end: End, now: float) -> None:
+def _ended_by_itself(scheduler: SchedulerState, job: Job, event: AttemptEnded, end: End, now: float) -> None:
     attempts = _with_attempt(job, event, end, now)
     after_oom = policies.after_oom(scheduler, job, end, event)
     retry = policies.retry(job, end, event)
     if after_oom is not None:
-        commands.settle(scheduler, job, now, policies.told(after_oom), attempts=attempts, after_oom=after_oom)
+        where = "on a larger GPU" if after_oom.larger_than is not None else "alone on its GPU"
+        text = f"GPU out of memory: retrying once, {where}"
+        settle(scheduler, job, now, text, attempts=attempts, after_oom=after_oom)
     elif retry is not None:
-        scheduler.delay(job, now, retry.seconds, retry.why, failures=job.failures + 1, attempts=attempts)
+        seconds, why = retry
+        _delay(scheduler, job, now, seconds, why, failures=job.failures + 1, attempts=attempts)
     else:
-        scheduler.finish(job, end, now, end.name, attempts=attempts)
+        finish(scheduler, job, end, now, end.name, attempts=attempts)
+
+
+def _delay(scheduler: SchedulerState, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:
+    scheduler.change(job, now, f"waiting: {why}", keep=True, state=Delayed(now + seconds, why), **changes)
 
 
 def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[Attempt, ...]:
     assert job.active is not None
-    placed = _begun(job.active, event, now)
+    placed, failed = _with_start(job.active, event, now), isinstance(end, Failed)
+    signature = (event.signature if failed else None) or describe_end(end)
     attempt = Attempt(
         number=placed.attempt,
         gpus=placed.gpus,
         started=placed.since,
-        ended=max(min(event.at, now), placed.since),  # it may be known by a clock that was set since
+        ended=max(min(event.at, now), placed.since),  # the clock used for the report may have been set since
         end=end,
-        exit_code=event.outcome.code if isinstance(event.outcome, Exited) else None,
-        signature=_signature(event, end),
+        exit_code=event.outcome.code if isinstance(event.outcome, events.Exited) else None,
+        signature=None if isinstance(end, Succeeded | Killed) else signature,
         environment=placed.environment,
         pid=getattr(job.state, "pid", None),
         usage=event.usage,
-        message=event.message if event.message != event.signature and isinstance(end, Failed | Crashed) else None,
-        kind=event.kind if isinstance(end, Failed | Crashed) else None,
+        message=event.message if event.message != event.signature and failed else None,
+        kind=event.kind if failed else None,
         left=event.left,
         engine=placed.engine,
         slurm_job=placed.slurm_job,
-        lanes=placed.lanes,
+        slots=placed.slots,
     )
     return (*job.attempts, attempt)
-
-
-def _signature(event: AttemptEnded, end: End) -> str | None:
-    match end:
-        case Failed() | Crashed():
-            return event.signature or words(end)
-        case TimedOut() | Refused() | Lost():
-            return words(end)
-    return None

@@ -1,4 +1,4 @@
-"""The book of all jobs with every index over it: the sorted queue and the timers."""
+"""All jobs with their indexes: the sorted queue, the timers, and the dependencies that are not yet satisfied."""
 
 from __future__ import annotations
 
@@ -8,36 +8,56 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .job import Blocked, Delayed, Ended, Held, Job, JobId, Queued, Request, Running, StateName, Stopping, Waiting
-from .structures import Vector
+from .job import (
+    HIGHEST_PRIORITY,
+    Blocked,
+    Delayed,
+    Ended,
+    Held,
+    Job,
+    JobId,
+    Queued,
+    Request,
+    Running,
+    StateName,
+    Stopping,
+    Waiting,
+)
 
-# ---- A sorted line of jobs whose changes stay cheap when it is long ----
+# The sorted queue
 
 
 BLOCK = 256
-FEW = 16
-"""Adding one place costs as much as sorting so many anew."""
+SORT_AGAIN_RATIO = 16
+"""Minimum ratio of the queue's length to the number of new places for adding the places one by one.
+
+Below this ratio, sorting everything again is cheaper.
+"""
 
 
 class Place(NamedTuple):
-    """Where a job stands: higher priority first, then the user's position."""
+    """The sort key of a job in the queue: higher priority first, then the position, which the user can change."""
 
     urgency: int
+    """The distance of the job's priority from the highest one, so that the most urgent jobs come first.
+
+    It is never negative, because Python shares only small integers.
+    """
     position: float
     job: JobId
 
 
 def place_of(job: Job) -> Place:
-    return Place(-job.priority, job.position, job.id)
+    return Place(HIGHEST_PRIORITY - job.priority, job.position, job.id)
 
 
 def kind_of(job: Job) -> tuple[Request, str]:
-    """Jobs of one kind wait in one line."""
+    """Return the job's request and group. Ready jobs that share both are in one sorted queue."""
     return job.request, job.spec.group
 
 
 class Order:
-    """Places in ascending order, kept in short blocks so that no operation moves the whole line."""
+    """A sorted list of places. It is kept in short blocks, so that a change is cheap even if the list is long."""
 
     __slots__ = ("_blocks", "_ends", "_length")
 
@@ -63,9 +83,6 @@ class Order:
     def first(self) -> Place | None:
         return self._blocks[0][0] if self._blocks else None
 
-    def last(self) -> Place | None:
-        return self._ends[-1] if self._ends else None
-
     def add(self, place: Place) -> None:
         self._length += 1
         if not self._blocks:
@@ -76,13 +93,17 @@ class Order:
         block = self._blocks[number]
         insort(block, place)
         if len(block) > 2 * BLOCK:
-            self._split(number)
+            self._blocks[number : number + 1] = [block[:BLOCK], block[BLOCK:]]
+            self._ends[number : number + 1] = [block[BLOCK - 1], block[-1]]
         else:
             self._ends[number] = block[-1]
 
     def extend(self, places: Sequence[Place]) -> None:
-        """Many at once: where they are not few beside those in line, sorting all anew is cheaper than adding each."""
-        if len(places) * FEW < self._length:
+        """Add many places.
+
+        Sort everything again unless the new places are few, because that is cheaper than adding them singly.
+        """
+        if len(places) * SORT_AGAIN_RATIO < self._length:
             for place in places:
                 self.add(place)
             return
@@ -105,7 +126,7 @@ class Order:
             del self._blocks[number], self._ends[number]
 
     def before(self, place: Place) -> Place | None:
-        """The greatest place below this one."""
+        """Return the last place before the given one, or None if there is none."""
         number = bisect_left(self._ends, place)
         if number < len(self._blocks):
             block = self._blocks[number]
@@ -115,7 +136,7 @@ class Order:
         return self._ends[number - 1] if number else None
 
     def after(self, place: Place) -> Place | None:
-        """The smallest place above this one."""
+        """Return the first place after the given one, or None if there is none."""
         number = bisect_right(self._ends, place)
         if number == len(self._blocks):
             return None
@@ -123,22 +144,17 @@ class Order:
         return block[bisect_right(block, place)]
 
     def rank(self, place: Place) -> int:
-        """How many places are below this one."""
+        """Return the number of places before the given one."""
         number = bisect_left(self._ends, place)
         below = sum(map(len, self._blocks[:number]))
         return below + (bisect_left(self._blocks[number], place) if number < len(self._blocks) else 0)
 
-    def _split(self, number: int) -> None:
-        block = self._blocks[number]
-        self._blocks[number : number + 1] = [block[:BLOCK], block[BLOCK:]]
-        self._ends[number : number + 1] = [block[BLOCK - 1], block[-1]]
 
-
-# ---- Moments at which a job must be looked at again ----
+# Timers
 
 
 def due(job: Job) -> float | None:
-    """When this job changes by itself: the end of a delay, of its time limit, or of its grace."""
+    """Return when the job's delay, time limit or grace period ends, or None if none of them is running."""
     match job.state:
         case Delayed(until=until):
             return until
@@ -150,7 +166,7 @@ def due(job: Job) -> float | None:
 
 
 class Timers:
-    """A heap of moments; one that no longer holds is noticed when it comes up, not when it becomes stale."""
+    """A heap of due times. An outdated entry is dropped only when it reaches the top."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, JobId]] = []
@@ -164,7 +180,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def first(self, book: Book) -> JobId | None:
-        """The job that comes up next; entries that no longer hold are dropped on the way."""
+        """Return the job that is due next, or None if there is none. Drop outdated entries."""
         while self._heap:
             when, job_id = self._heap[0]
             if due(book[job_id]) == when and not book[job_id].archived:
@@ -173,92 +189,96 @@ class Timers:
         return None
 
     def pop(self, now: float) -> JobId | None:
-        """A job whose moment may have come; the caller checks `due`."""
+        """Remove and return a job that may be due, or return None if there is none. The caller has to check `due`."""
         if self._heap and self._heap[0][0] <= now:
             return heapq.heappop(self._heap)[1]
         return None
 
-    def __contains__(self, job: Job) -> bool:
-        return (due(job), job.id) in self._heap
 
-
-# ---- The book of all jobs and every index over it ----
+# The book
 
 
 class Book:
-    """Jobs by id, and who waits where. Ids run from `first_id` without gaps and are never reused."""
+    """All jobs by id, with indexes. Ids start at `first_id`, have no gaps and are never reused."""
 
     def __init__(self, jobs: Iterable[Job] = (), first_id: JobId = 0) -> None:
         self.first_id = first_id
-        self.jobs: Vector[Job] = Vector()
+        self._jobs: list[Job] = []
+        self.version = 0
+        """Counter that is incremented by every change."""
+        self._picture: tuple[int, tuple[Job, ...]] = (0, ())
+        self.earlier: dict[JobId, Job] = {}
+        """Earlier versions of the jobs that changed since the last call of `mark`."""
         self.line = Order()
-        """All waiting jobs, in the order the user sees."""
+        """All waiting jobs, in the order shown to the user."""
         self.ready: dict[tuple[Request, str], Order] = {}
-        """The eligible ones, one line for each request of each group, so that a group can be passed over."""
+        """Queued jobs by request and group. Placement only looks at the first job of each queue."""
         self.timers = Timers()
         self.counts: Counter[StateName] = Counter()
         self.active: set[JobId] = set()
         self.waiting_of: Counter[tuple[Request, str]] = Counter()
-        """How many wait with each request of each group. Held ones apart: they do not start by themselves."""
+        """Number of waiting jobs by request and group, without held jobs."""
         self.dependents: dict[JobId, list[JobId]] = {}
         self.unmet: dict[JobId, set[JobId]] = {}
-        """For each blocked job, the jobs it still waits for."""
+        """For each blocked job, the jobs that it still waits for."""
         self.named: dict[str, list[JobId]] = {}
         self.changed: set[JobId] = set()
-        """Since the last snapshot."""
+        """Jobs that changed since the last snapshot."""
         self.unsaved: set[JobId] = set()
-        """Since the last durable commit."""
+        """Jobs that changed since the last commit to the store."""
         self.extend(jobs)
         self.unsaved.clear()
 
     def __len__(self) -> int:
-        return len(self.jobs)
+        return len(self._jobs)
 
     def __getitem__(self, job_id: JobId) -> Job:
-        return self.jobs[job_id - self.first_id]
+        return self._jobs[job_id - self.first_id]
 
     def __contains__(self, job_id: JobId) -> bool:
-        return 0 <= job_id - self.first_id < len(self.jobs)
+        return 0 <= job_id - self.first_id < len(self._jobs)
 
     def __iter__(self) -> Iterator[Job]:
-        return iter(self.jobs)
+        return iter(self._jobs)
 
     @property
     def next_id(self) -> JobId:
-        return self.first_id + len(self.jobs)
+        return self.first_id + len(self._jobs)
+
+    def picture(self) -> tuple[Job, ...]:
+        """Return all jobs. The same tuple is returned until something changes."""
+        if self._picture[0] != self.version:
+            self._picture = (self.version, tuple(self._jobs))
+        return self._picture[1]
+
+    def mark(self) -> dict[JobId, Job]:
+        """Replace `earlier` with a new dict and return it.
+
+        From now on, the dict collects the earlier versions of jobs that change.
+        """
+        self.earlier = {}
+        return self.earlier
 
     def extend(self, jobs: Iterable[Job]) -> None:
-        """Enters new jobs; their ids must follow on."""
+        """Add new jobs. Their ids must continue the existing ids without a gap."""
         entered = list(jobs)
-        self.jobs = self.jobs.extend(entered)
+        self._jobs += entered
+        self.version += 1
         self._line_up(entered)
         for job in entered:
-            self._enter(job, is_in_line=True)
+            self._enter(job, is_queued=True)
             for earlier in job.after:
                 self.dependents.setdefault(earlier, []).append(job.id)
             if job.spec.name is not None:
                 self.named.setdefault(job.spec.name, []).append(job.id)
 
     def put(self, job: Job) -> None:
-        """Replaces a job and moves it between the indexes."""
-        before = self[job.id]
+        """Replace a job and update the indexes."""
+        before = self._replace(job)
         self._leave(before)
-        self.jobs = self.jobs.set(job.id - self.first_id, job)
         self._enter(job, is_timed=job.state is before.state)
-        if job.spec is not before.spec:
-            self._reindex_spec(before, job)
-
-    def put_all(self, jobs: Iterable[Job]) -> None:
-        """Replaces jobs of which only the times differ: each stays in its place in every line."""
-        entered = list(self.jobs)
-        for job in jobs:
-            entered[job.id - self.first_id] = job
-            self.changed.add(job.id)
-            self.unsaved.add(job.id)
-            self.timers.set(job)
-        self.jobs = Vector(entered)
-
-    def _reindex_spec(self, before: Job, job: Job) -> None:
+        if job.spec is before.spec:
+            return
         if before.after != job.after:
             for earlier in before.after:
                 self.dependents[earlier].remove(job.id)
@@ -270,7 +290,22 @@ class Book:
             if job.spec.name is not None:
                 self.named.setdefault(job.spec.name, []).append(job.id)
 
-    def _enter(self, job: Job, *, is_timed: bool = False, is_in_line: bool = False) -> None:
+    def put_all(self, jobs: Iterable[Job]) -> None:
+        """Replace jobs that differ only in their times, so that only the timers need an update."""
+        for job in jobs:
+            self._replace(job)
+            self.changed.add(job.id)
+            self.unsaved.add(job.id)
+            self.timers.set(job)
+
+    def _replace(self, job: Job) -> Job:
+        before = self[job.id]
+        self.earlier.setdefault(job.id, before)
+        self._jobs[job.id - self.first_id] = job
+        self.version += 1
+        return before
+
+    def _enter(self, job: Job, *, is_timed: bool = False, is_queued: bool = False) -> None:
         self.changed.add(job.id)
         self.unsaved.add(job.id)
         if job.archived:
@@ -278,10 +313,11 @@ class Book:
         state = job.state
         self.counts[state.name] += 1
         if isinstance(state, Waiting):
-            self._count_waiting(job, 1)
+            if not isinstance(state, Queued):
+                self._count_waiting(job, 1)
             if isinstance(state, Blocked):
                 self.unmet[job.id] = {id for id in job.after if not isinstance(self[id].state, Ended)}
-            if not is_in_line:
+            if not is_queued:
                 self._line_up([job])
         elif job.active is not None:
             self.active.add(job.id)
@@ -289,7 +325,7 @@ class Book:
             self.timers.set(job)
 
     def _line_up(self, jobs: list[Job]) -> None:
-        """Puts those that wait into their lines."""
+        """Add those of the jobs that are waiting to the sorted queues."""
         waiting: list[Place] = []
         ready: dict[tuple[Request, str], list[Place]] = {}
         for job in jobs:
@@ -301,6 +337,7 @@ class Book:
         self.line.extend(waiting)
         for kind, places in ready.items():
             self.ready.setdefault(kind, Order()).extend(places)
+            self.waiting_of[kind] += len(places)
 
     def _leave(self, job: Job) -> None:
         if job.archived:
@@ -312,7 +349,10 @@ class Book:
             self.line.remove(place)
             self._count_waiting(job, -1)
             if isinstance(job.state, Queued):
-                self._leave_ready(kind_of(job), place)
+                kind = kind_of(job)
+                self.ready[kind].remove(place)
+                if not self.ready[kind]:
+                    del self.ready[kind]
         else:
             self.active.discard(job.id)
 
@@ -324,8 +364,9 @@ class Book:
         if not self.waiting_of[kind]:
             del self.waiting_of[kind]
 
-    def _leave_ready(self, kind: tuple[Request, str], place: Place) -> None:
-        line = self.ready[kind]
-        line.remove(place)
-        if not line:
-            del self.ready[kind]
+
+def median(values: Iterable[float]) -> float:
+    """Return the median. This replaces `statistics.median` because the import of `statistics` is slow."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,4 +1,4 @@
-"""What can happen to the scheduler, what it answers with, and whether it starts jobs."""
+"""Events that the scheduler handles, instructions that it returns, and its mode."""
 
 from __future__ import annotations
 
@@ -7,44 +7,43 @@ from enum import StrEnum
 from msgspec import Struct
 
 from .job import (
-    Crashed,
     CrashKind,
     End,
     Failed,
     Job,
     JobId,
     JobSpec,
-    Left,
     Lost,
     Purpose,
     Refused,
     Skipped,
     StateName,
+    SurvivingProcess,
     TimedOut,
     Usage,
 )
-from .lanes import DeviceFacts, Lane, NodeSize
+from .slots import DeviceFacts, NodeSize, Slot
 
-# ---- What can happen to the scheduler ----
+# Users' commands
 
 
 class Refusal(Exception):
-    """The user asked for something that cannot be done now; the message is the sentence they read."""
+    """Raised when a command cannot be carried out now. The message is shown to the user."""
 
 
 class IllegalTransition(Exception):
-    """An engine reported something that cannot be: a defect of ours. The message tells the job's story."""
+    """Raised when an engine reports something impossible, which is a bug. The message contains the job's history."""
 
 
 class Seen(Struct, frozen=True):
-    """What the user saw of a job when asking; if it changed meanwhile, the request is refused."""
+    """The state of a job as the user saw it. If the job has changed since then, the command is refused."""
 
     attempt: int
     state: StateName
 
 
 class JobCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of what a user asks of one job."""
+    """Base class of the commands on one job."""
 
     job: JobId
     seen: Seen | None = None
@@ -60,7 +59,7 @@ class Release(JobCommand, frozen=True, tag="release"):
 
 class Kill(JobCommand, frozen=True, tag="kill"):
     now: bool = False
-    """Without grace."""
+    """Whether to kill the job without a grace period."""
 
 
 class Suspend(JobCommand, frozen=True, tag="suspend"):
@@ -77,7 +76,7 @@ class Requeue(JobCommand, frozen=True, tag="requeue"):
 
 class Rerun(JobCommand, frozen=True, tag="rerun"):
     environment: str | None = None
-    """Digest of the caller's environment; None keeps the stored one."""
+    """Digest of the caller's environment, or None to keep the stored environment."""
 
 
 class SetPriority(JobCommand, frozen=True, tag="priority"):
@@ -98,7 +97,7 @@ class Move(JobCommand, frozen=True, tag="move"):
 
 
 class Notify(JobCommand, frozen=True, tag="notify"):
-    """Tell the user of its end, or do not."""
+    """A command to turn the notification about the job's end on or off."""
 
     wanted: bool = True
 
@@ -130,7 +129,7 @@ class Pause(Struct, frozen=True, tag="pause"):
 
 
 class Drain(Struct, frozen=True, tag="drain"):
-    """Start nothing more; paused as `drained` when the last running job has ended."""
+    """A command to start no more jobs, and to pause once the last running job has ended."""
 
 
 class Resume(Struct, frozen=True, tag="resume"):
@@ -138,88 +137,103 @@ class Resume(Struct, frozen=True, tag="resume"):
 
 
 class TryFirst(Struct, frozen=True, tag="try_first"):
-    """These were rerun: one of them is tried alone, and the others follow when it succeeds or outlives the crash."""
+    """A command to run one of these rerun jobs first, alone. The others follow once it works."""
 
     jobs: tuple[JobId, ...]
 
 
-class SetLanes(Struct, frozen=True, tag="lanes"):
-    lanes: tuple[Lane, ...]
+class SetSlots(Struct, frozen=True, tag="slots"):
+    slots: tuple[Slot, ...]
     these: bool = False
-    """The lanes' ids say which of several equal ones stay; otherwise the busy ones do."""
+    """Whether the ids of `slots` decide which of several identical slots are kept.
+
+    Otherwise, busy slots are kept first.
+    """
 
 
 class Settings(Struct, frozen=True, tag="settings"):
-    """The scheduler's own settings; given as an event they replace the ones before."""
+    """Settings of the scheduler. Handled as an event, they replace the previous settings."""
 
     pause_after: int = 3
-    """Like crashes in a row that pause the scheduler; 0: never."""
+    """Number of identical errors in a row after which jobs are paused, or 0 to never pause them."""
     grace: float = 30.0
     """Seconds between SIGTERM and SIGKILL."""
     cpu_jobs: int = 1
-    """How many jobs that ask for no GPU may run at once."""
+    """Maximum number of jobs without a GPU that run at the same time."""
     patience: float = 300.0
-    """Seconds after which free lanes are kept for the job at the head of the queue."""
-    at_most: int | None = None
-    """So many devices at once, however many there are."""
+    """Seconds that the first job of the queue waits before free slots are reserved for it."""
+    max_gpus: int | None = None
+    """Maximum number of devices to use at the same time, or None for no limit."""
     keep_free: int = 0
-    """So many devices are left to others."""
-    ignore_strangers: bool = False
+    """Number of devices to leave to others."""
+    share_gpus: bool = False
     ignored: tuple[str, ...] = ()
-    """Users, programs or pids that never count as strangers."""
+    """Users, programs or pids whose processes do not block a GPU."""
     gpu_file: str | None = None
-    """The lanes follow this file."""
+    """Path of a file that lists the GPUs to use, or None."""
     partition: str | None = None
-    """This and what follows is for a cluster, and its own default where nothing is said."""
+    """Slurm partition.
+
+    This setting and those down to `sbatch_opt` are only for a cluster. None means the cluster's default.
+    """
     account: str | None = None
     qos: str | None = None
     time: float | None = None
-    """Seconds: the limit of a job that says no timeout of its own."""
+    """Time limit, in seconds, of jobs without a timeout."""
     constraint: str | None = None
     sbatch_opt: tuple[str, ...] = ()
-    """Further options of sbatch, as they are."""
+    """Additional options for `sbatch`."""
     metric: str = ""
-    """What jobs are compared by, as the user chose it: `val_acc max`; empty: what their settings or names tell."""
+    """The metric to compare jobs by, for example `val_acc max`.
+
+    If it is empty, the jobs' settings or a guess decide.
+    """
     probe: float | None = 600.0
-    """Seconds after which one job is tried alone when jobs have crashed; None: never by itself."""
+    """Seconds from repeated errors until one job is run alone as a probe, or None to run a probe only on request."""
 
 
 UserCommand = (
     Hold | Release | Kill | Suspend | Continue | Requeue | Rerun | SetPriority | Move | Edit | Notify | Remove
-    | AddJobs | Pause | Drain | Resume | TryFirst | SetLanes | Settings
+    | AddJobs | Pause | Drain | Resume | TryFirst | SetSlots | Settings
 )  # fmt: skip
 
 
+# Engines' reports
+
+
 class Exited(Struct, frozen=True, tag="exited"):
-    """The wrapper saw the command end and wrote its code; 129–192 is signal code−128."""
+    """The wrapper recorded the exit code of the command. Codes from 129 to 192 mean the signal `code - 128`."""
 
     code: int
 
 
 class Vanished(Struct, frozen=True, tag="vanished"):
-    """It ended while nobody could see how."""
+    """The attempt ended without a record of how it ended."""
 
     why: str
 
 
 class NodeFailed(Struct, frozen=True, tag="node_failed"):
-    """Its machine failed, and somebody saw that it ended with it: nothing of it can run there any more."""
+    """The attempt's node failed, and the cluster confirmed that the attempt has ended, too."""
 
     why: str
 
 
 class NeverRan(Struct, frozen=True, tag="never_ran"):
-    """The attempt was revoked, or its wrapper ended before the claim; it may be issued anew at once."""
+    """The attempt was revoked, or its wrapper ended before the claim. A new attempt may start at once."""
 
 
 class NotStarted(Struct, frozen=True, tag="not_started"):
-    """The command cannot be started, for a reason of its own: too long, folder gone."""
+    """The command cannot be started because of a problem of the job itself, for example a missing directory."""
 
     why: str
 
 
 class NoRoom(Struct, frozen=True, tag="no_room"):
-    """The machine could not start it now (no processes, no disk): not the job's fault, tried again later."""
+    """The machine has too few resources (processes, disk space) to start the attempt now.
+
+    The start is retried later.
+    """
 
     why: str
 
@@ -228,38 +242,38 @@ Outcome = Exited | Vanished | NodeFailed | NeverRan | NotStarted | NoRoom
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """Base of what an engine says of one attempt. A report on an attempt that is over is ignored."""
+    """Base class of an engine's reports on one attempt. Reports on an attempt that has ended are ignored."""
 
     job: JobId
     attempt: int
 
 
 class Submitted(EngineReport, frozen=True):
-    """It waits in a cluster's own queue, has not begun, and can be taken back."""
+    """The attempt is waiting in a cluster's own queue and can be withdrawn."""
 
     why: str
-    """What it waits for there, in words."""
+    """The cluster's reason for the wait."""
     slurm_job: int | None = None
 
 
 class Remark(EngineReport, frozen=True):
-    """What is odd about an attempt that has begun, as far as its engine knows; empty: nothing any more."""
+    """A note about something unusual in a running attempt. An empty text withdraws the earlier note."""
 
     text: str
 
 
 class Spawned(EngineReport, frozen=True):
     pid: int | None
-    """None: it runs where this machine's pids mean nothing."""
+    """The wrapper's pid, or None if the attempt runs on another machine."""
     started: float | None = None
-    """When it really began; None: when it was placed."""
+    """When the attempt started, or None if that is when it was placed."""
     gpus: tuple[str, ...] | None = None
-    """Where it was put; None: where it was placed."""
+    """The devices that the attempt was given, or None if they are the ones on which it was placed."""
     slurm_job: int | None = None
     adopted: bool = False
-    """It was started by an earlier owner and found alive."""
-    asked: Purpose | None = None
-    """What that owner had ordered without being able to make it durable."""
+    """Whether the attempt was started by an earlier scheduler and is still running."""
+    requested: Purpose | None = None
+    """Why the earlier scheduler was stopping the attempt, if the store does not contain the reason."""
 
 
 class AttemptEnded(EngineReport, frozen=True):
@@ -269,52 +283,52 @@ class AttemptEnded(EngineReport, frozen=True):
     message: str | None = None
     kind: CrashKind | None = None
     usage: Usage | None = None
-    left: tuple[Left, ...] = ()
-    """Processes of it that could not be ended."""
+    left: tuple[SurvivingProcess, ...] = ()
+    """Processes of the attempt that could not be killed."""
     started: float | None = None
-    """As of `Spawned`, where its end is the first that is heard of it."""
+    """As in `Spawned`, for an attempt that is first reported when it has ended."""
     gpus: tuple[str, ...] | None = None
     slurm_job: int | None = None
-    asked: Purpose | None = None
-    """What an earlier owner had ordered without being able to make it durable."""
+    requested: Purpose | None = None
+    """As in `Spawned`."""
     by_itself: bool = False
-    """The command had ended before it was sent any signal of ours."""
+    """Whether the command ended before a signal was sent to it."""
 
 
 class EngineTrouble(Struct, frozen=True):
-    """The engine can start nothing now; its attempts go on."""
+    """The engine cannot start anything now. Running attempts continue."""
 
     why: str
-    """In words; empty: it can again."""
+    """The reason, or an empty string if the engine works again."""
 
 
 class NodesSeen(Struct, frozen=True):
-    """What the cluster is made of."""
+    """A report that the nodes of the cluster were queried."""
 
     largest: NodeSize | None
 
 
 class Silence(EngineReport, frozen=True):
-    """An attempt has shown no sign of life for a while; seen by whoever watches logs and devices."""
+    """A report that an attempt's output and devices have shown no activity for a while."""
 
     since: float | None
-    """None: it does something again."""
+    """When the activity stopped, or None if the attempt is active again."""
     may_end: bool = False
-    """What is to be kept of it, a stack of its program, is kept or cannot be had."""
+    """Whether the attempt may be stopped, because its stack trace was saved or cannot be saved."""
 
 
 class DevicesSeen(Struct, frozen=True):
-    """A new sample of the devices, by the words that lanes use for them."""
+    """A new sample of the devices. The keys are the names of devices as in slots."""
 
     devices: dict[str, DeviceFacts]
 
 
 class Tick(Struct, frozen=True):
-    """The moment `next_wakeup` named has come."""
+    """The time returned by `next_wakeup` has come."""
 
 
 class ClockStepped(Struct, frozen=True):
-    """The wall clock was set; the moments before and after are `by` seconds further apart than they were."""
+    """The wall clock was set forward by `by` seconds (backward if `by` is negative)."""
 
     by: float
 
@@ -325,50 +339,46 @@ Event = (
 )  # fmt: skip
 
 
-# ---- What the world must do about an event ----
+# Instructions for the engine
 
 
 class Start(Struct, frozen=True):
-    """Run the attempt that `job.active` describes."""
+    """An instruction to run the attempt in `job.active`."""
 
     job: Job
 
 
-class Terminate(Struct, frozen=True):
-    """SIGTERM and SIGCONT to the attempt's whole tree."""
+class AttemptInstruction(Struct, frozen=True):
+    """Base class of the instructions for an attempt that is running or submitted."""
 
     job: JobId
     attempt: int
 
 
-class KillTree(Struct, frozen=True):
-    """SIGKILL to the attempt's whole tree, its wrapper last."""
-
-    job: JobId
-    attempt: int
+class Terminate(AttemptInstruction, frozen=True):
+    """Send SIGTERM and SIGCONT to all processes of the attempt."""
 
 
-class Withdraw(Struct, frozen=True):
-    """Take the attempt back if it has not begun; one that has goes on."""
-
-    job: JobId
-    attempt: int
+class KillTree(AttemptInstruction, frozen=True):
+    """Send SIGKILL to all processes of the attempt, its wrapper last."""
 
 
-class SuspendTree(Struct, frozen=True):
-    job: JobId
-    attempt: int
+class Withdraw(AttemptInstruction, frozen=True):
+    """Withdraw the attempt from the cluster's queue, unless it has started."""
 
 
-class ContinueTree(Struct, frozen=True):
-    job: JobId
-    attempt: int
+class SuspendTree(AttemptInstruction, frozen=True):
+    pass
+
+
+class ContinueTree(AttemptInstruction, frozen=True):
+    pass
 
 
 Instruction = Start | Terminate | KillTree | Withdraw | SuspendTree | ContinueTree
 
 
-# ---- Whether the scheduler starts jobs, and if not, why ----
+# The mode of the scheduler
 
 
 class Mode(StrEnum):
@@ -378,7 +388,7 @@ class Mode(StrEnum):
 
 
 class Cause(Struct, frozen=True):
-    """Why it is paused, in words."""
+    """Why the scheduler is paused."""
 
     kind: PauseKind
     message: str
@@ -386,46 +396,45 @@ class Cause(Struct, frozen=True):
     jobs: tuple[JobId, ...] = ()
     signature: str | None = None
     left: bool = False
-    """Somebody left on purpose since: no source goes on by itself, though crashes stay the cause."""
+    """Whether the session has since been left on purpose.
+
+    Then nothing continues by itself, but the errors remain the cause.
+    """
     more: int = 0
-    """So many more jobs crashed than are named."""
+    """Number of failed jobs that are not listed in `jobs`."""
 
     @property
     def count(self) -> int:
-        """How many jobs crashed."""
+        """Number of failed jobs."""
         return len(self.jobs) + self.more
 
     @property
     def on_purpose(self) -> bool:
-        """Whoever owned the session went and wants nothing to go on."""
+        """Whether the session was left on purpose, so that nothing continues by itself."""
         return self.left or self.kind in LEFT_ON_PURPOSE
 
 
 LEFT_ON_PURPOSE = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED)
 SENTENCES = {
     PauseKind.USER: "paused by you",
-    PauseKind.DRAINED: "drained: the jobs that ran have ended, nothing new was started",
-    PauseKind.STOPPED: "stopped by you: nothing new is started",
-    PauseKind.INTERRUPTED: "interrupted: nothing new was started",
+    PauseKind.DRAINED: "drained: running jobs have ended, no new ones started",
+    PauseKind.STOPPED: "stopped by you: no new jobs start",
+    PauseKind.INTERRUPTED: "interrupted: no new jobs start",
 }
 
 
 def cause_of(kind: PauseKind, now: float) -> Cause:
-    """For every kind but crashes, whose cause the breaker words."""
+    """Return the cause of a pause of this kind. `breaker.error_cause` handles pauses because of errors."""
     return Cause(kind, SENTENCES[kind], now)
 
 
-# ---- An end in words, for stories and for failures whose log says nothing ----
-
-
-def words(end: End) -> str:
+def describe_end(end: End) -> str:
+    """Describe how an attempt ended, for histories and for failures with no error in the log."""
     match end:
         case Failed(code=code):
-            return f"exit code {code}"
-        case Crashed(signal=signal):
-            return f"killed by signal {signal}"
+            return f"exit code {code}" if end.signal is None else f"killed by signal {end.signal}"
         case TimedOut(limit=limit, silent=True):
-            return f"did nothing for {limit:g} s and was ended"
+            return f"no activity for {limit:g} s, stopped"
         case TimedOut(limit=limit):
             return f"timed out after {limit:g} s"
         case Lost(why=why) | Refused(why=why):

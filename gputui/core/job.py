@@ -1,26 +1,27 @@
-"""What a job is: its spec, its request, the states it can be in, and the kinds of crashes."""
+"""Jobs: their specs, requests, states and attempts, and the kinds of errors they fail with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
-from msgspec.structs import replace
-
-# ---- The kinds of crashes ----
+from msgspec.structs import force_setattr, replace
 
 
 class CrashKind(StrEnum):
+    """What kind of error made a job fail."""
+
     EXCEPTION = "exception"
-    """The program itself raised or printed an error, and nothing narrower fits."""
+    """The program raised or printed an error that no narrower kind describes."""
     OOM_GPU = "oom-gpu"
     OOM_HOST = "oom-host"
     CUDA = "cuda"
-    """The driver, its libraries, assertions on the device."""
+    """An error of the CUDA driver or its libraries, or a failed assertion on the device."""
     NCCL = "nccl"
-    """Collectives between processes."""
+    """A failed collective operation between processes."""
     SIGNAL = "signal"
     NOT_FOUND = "not-found"
     NOT_EXECUTABLE = "not-executable"
@@ -29,109 +30,102 @@ class CrashKind(StrEnum):
     DISK = "disk"
     PERMISSION = "permission"
     LIMIT = "limit"
-    """Files, processes, threads, shared memory, file size, CPU seconds."""
+    """A limit on files, processes, threads, shared memory, file size or CPU time."""
     NETWORK = "network"
     INTERRUPTED = "interrupted"
     TIME_LIMIT = "time-limit"
     EXIT_ONLY = "exit-only"
-    """A code, and at most some last words without the form of an error."""
+    """An exit code only. The last output, if any, does not look like an error."""
     NONE = "none"
-    """It ended well, whatever the log says."""
+    """No error: the attempt succeeded, whatever its log contains."""
 
 
-# ---- What a job asks of the machine, and what more after its card was full ----
+# Requests
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """What a job asks of the machine. Jobs with equal requests wait in one line."""
+    """The resources that a job needs. Jobs with the same request and group share one sorted queue."""
 
     gpus: int | None = None
-    """None: one lane, whatever it holds. 0: a CPU job, no lane. n: n distinct devices."""
+    """Number of distinct devices. None means one slot with any number of devices, 0 a CPU job without a slot."""
     devices: tuple[str, ...] = ()
-    """Only these devices will do; empty: any."""
+    """The only devices that the job may use. An empty tuple allows all devices."""
     memory: int | None = None
-    """Bytes it will use on each of its devices."""
+    """Bytes of memory that the job needs on each of its devices, or None."""
     memory_share: float | None = None
-    """The same as a part of the device's memory, 0 to 1."""
+    """The memory that the job needs on each of its devices, as a fraction of the device's memory (0 to 1), or None."""
     learns: bool = False
-    """It will use what jobs of its group were seen to use, as soon as one of them has succeeded."""
+    """Whether the requested memory is the amount measured on succeeded jobs of the group."""
     alone: bool = False
-    """No other job of ours on its devices meanwhile."""
+    """Whether no other job of the session may share the job's devices."""
     larger_than: int | None = None
-    """Only devices with more memory than this, in bytes."""
+    """Bytes of memory that each device must exceed, or None."""
 
 
 class AfterOom(Struct, frozen=True, omit_defaults=True):
-    """How a job is run again whose card was full; said once, until the user asks for another run."""
+    """How to retry a job that ran out of GPU memory. This happens only once for each run that the user requested."""
 
     attempt: int
-    """The one whose card was full."""
+    """The attempt that ran out of memory."""
     larger_than: int | None = None
 
-    def asked(self, request: Request) -> Request:
+    def applied_to(self, request: Request) -> Request:
         return replace(request, alone=True, larger_than=self.larger_than)
 
 
-# ---- What is done about a job in trouble, by the user's wish ----
-
-
 class OnOom(StrEnum):
-    """What becomes of a job whose card was full."""
+    """What to do with a job that ran out of GPU memory."""
 
     ALONE = "alone"
-    """Once more without others on its card, if there were any."""
+    """Retry once with no other jobs on the job's GPU, if there were any."""
     BIGGER = "bigger"
-    """Once more on a card with more memory, or alone where there is none."""
+    """Retry once on a GPU with more memory. If there is none, retry as with `ALONE`."""
     FAIL = "fail"
 
 
 class OnHang(StrEnum):
-    """What becomes of a job that runs and does nothing."""
+    """What to do with a running job that shows no activity."""
 
     NOTIFY = "notify"
     KILL = "kill"
     REQUEUE = "requeue"
 
 
-# ---- What an attempt leaves of itself ----
-
-
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """What an attempt made of its devices; None where the driver could not say."""
+    """How an attempt used its devices. A value is None if the driver does not report it."""
 
     gpu_mean: float | None = None
-    """Percent."""
-    gpu_peak: int | None = None
+    """Mean load of the devices, in percent."""
     gpu_peak_memory: int | None = None
-    """Bytes, over all its devices at one moment."""
+    """Peak memory in bytes, summed over the attempt's devices."""
     gpu_seconds: float = 0.0
     gpu_peak_memory_each: int | None = None
-    """Bytes, on the one of its devices where it was most."""
+    """Peak memory in bytes on the device where the attempt used most."""
 
 
-class Left(Struct, frozen=True, array_like=True):
-    """A process of an attempt that could not be ended: the attempt was given up, and it lives on."""
+class SurvivingProcess(Struct, frozen=True, array_like=True):
+    """A process of an ended attempt that could not be killed and is still running."""
 
     pid: int
     started: int
-    """In clock ticks since boot; with the pid it names a process of this boot."""
+    """Start time in clock ticks since boot. Together with the pid, it identifies a process of this boot."""
     words: str
 
 
-# ---- What a job is ----
+# Jobs and their states
 
 
 JobId = int
-LaneId = int
+SlotId = int
 
 DEFAULT_PRIORITY = 30
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 99
 URGENT_PRIORITY = 90
-"""From here on a job may ask others to give way."""
+"""Lowest priority at which jobs may preempt others."""
 
 
 class StateName(StrEnum):
-    """The words for states in the UI, in JSON and on disk."""
+    """Names of states as they appear in JSON and on disk."""
 
     QUEUED = "queued"
     HELD = "held"
@@ -143,7 +137,6 @@ class StateName(StrEnum):
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CRASHED = "crashed"
     KILLED = "killed"
     TIMED_OUT = "timed_out"
     LOST = "lost"
@@ -152,82 +145,104 @@ class StateName(StrEnum):
 
 
 class EngineName(StrEnum):
-    """Who runs attempts: this machine, or a cluster."""
+    """What runs the attempts: this machine or a cluster."""
 
     LOCAL = "local"
     SLURM = "slurm"
 
 
-class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A command with its settings, as a source gave it."""
+class _Empty(dict[str, Any]):
+    """A dictionary that always stays empty and is shared by all jobs.
+
+    msgspec copies plain dictionaries for each struct, and a long queue would contain many of them.
+    """
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError("shared by all jobs")
+
+
+EMPTY = _Empty()
+
+
+class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A command with its settings, as read from a source."""
 
     command: str
     cwd: str
     environment: str
-    """Digest of the environment of whoever added the job; the store keeps each distinct one once."""
-    variables: dict[str, str] = {}
-    """Variables of this job alone, on top of the environment."""
+    """Digest of the environment in which the job was added. The store keeps each distinct environment once."""
+    variables: dict[str, str] = EMPTY
+    """Variables set for this job in addition to its environment."""
     name: str | None = None
     group: str = ""
-    params: dict[str, str] = {}
+    params: dict[str, str] = EMPTY
     request: Request = Request()
     priority: int = DEFAULT_PRIORITY
     retries: int = 0
     retry_on: tuple[str, ...] = ()
-    """The failures after which it is run again, in words of `retries.KNOWN` or as `exit:75`; empty: any."""
+    """The failures after which to retry: names from `policies.KNOWN`, or for example `exit:75`.
+
+    An empty tuple means any failure.
+    """
     on_oom: OnOom = OnOom.ALONE
     hang_after: float = 1800.0
-    """Seconds without a sign of life after which it counts as hung; 0: never."""
+    """Seconds without activity after which the job counts as hung, or 0 for never."""
     on_hang: OnHang = OnHang.NOTIFY
     metric: str = ""
-    """What jobs like it are compared by, and how it is found in its output, as the user wrote it; empty: guess."""
+    """The metric to compare jobs by and how to find it in the output, as the user wrote it. If it is empty, guess."""
     notify: bool = False
     checkpoint: bool = False
-    """It goes on where it was when it is put back in the queue."""
+    """Whether the job saves checkpoints, so that it continues where it was stopped when it is requeued."""
     preempt: bool = False
-    """A running job with checkpoints and a lower priority gives way to it."""
+    """Whether the job may preempt a running job that saves checkpoints and has a lower priority."""
     timeout: float | None = None
     after: tuple[JobId | str, ...] = ()
     after_any: bool = False
-    """Go on when the jobs in `after` have ended in whatever way."""
+    """Whether to start when the jobs in `after` have ended, even if they did not succeed."""
     not_before: float | None = None
     hold: bool = False
     shell: str = ""
-    """Empty: bash, or sh where there is none."""
+    """The shell that runs the command. If it is empty, use bash, or sh if bash is not installed."""
     login_shell: bool = False
     outfile: str | None = None
     wrap: str = ""
-    """Words before the shell that runs the command, e.g. `apptainer exec --nv x.sif`."""
+    """A prefix for the shell that runs the command, for example `apptainer exec --nv x.sif`."""
     task: str = ""
-    """`module:function` that is called instead of a shell, with the job's name, command, folder and GPUs."""
+    """`module:function` to call instead of running a shell.
+
+    The function is given the job's name, command, directory and GPUs.
+    """
     occurrence: int | None = None
-    """Which one of several equal commands of one load this is; None: the source has no identity (a pipe)."""
+    """Index among identical commands of one source. None if the source, for example a pipe, has no identity."""
 
 
 class Placed(Struct, frozen=True, omit_defaults=True):
-    """An attempt that was given its lanes; shared by every state in which it lives."""
+    """An attempt with the slots that it was given. Every active state contains one."""
 
     attempt: int
-    lanes: tuple[LaneId, ...]
+    slots: tuple[SlotId, ...]
     gpus: tuple[str, ...]
-    """The devices as the job sees them in CUDA_VISIBLE_DEVICES; on a cluster `node:index`, from its start on."""
+    """The devices as in CUDA_VISIBLE_DEVICES.
+
+    On a cluster they are given as `node:index` and known only once the attempt has started.
+    """
     since: float
-    """When it was started; on a cluster its submission, until it has begun there."""
+    """When the attempt was started. While it waits in a cluster's queue, this is when it was submitted."""
     environment: str
     shared: bool = False
-    """Another job of ours was on one of its devices meanwhile."""
+    """Whether another job of the session ran on one of the attempt's devices at the same time."""
     engine: EngineName = EngineName.LOCAL
     slurm_job: int | None = None
-    """Its number in Slurm, to be shown: an attempt is known by its token alone."""
+    """The attempt's Slurm job id, only for display. Attempts are identified by their token."""
 
 
 class Waiting(Struct, frozen=True):
-    """Base of the states before an attempt."""
+    """Base class of the states in which a job waits to be started."""
 
     name: ClassVar[StateName]
 
 
-class Queued(Waiting, frozen=True, tag="queued"):
+class Queued(Waiting, frozen=True, tag="queued", gc=False):
     name = StateName.QUEUED
     since: float
 
@@ -235,11 +250,11 @@ class Queued(Waiting, frozen=True, tag="queued"):
 class Held(Waiting, frozen=True, tag="held", omit_defaults=True):
     name = StateName.HELD
     why: str = ""
-    """Empty: the user wanted it so."""
+    """Why the job is held. Empty if the user held it."""
 
 
 class Blocked(Waiting, frozen=True, tag="blocked"):
-    """Waits for other jobs; the book knows for which ones still."""
+    """The state of a job that waits for other jobs. `Book.unmet` lists them."""
 
     name = StateName.BLOCKED
 
@@ -251,7 +266,7 @@ class Delayed(Waiting, frozen=True, tag="delayed"):
 
 
 class Active(Struct, frozen=True):
-    """Base of the states in which an attempt holds its lanes."""
+    """Base class of the states in which an attempt occupies its slots."""
 
     name: ClassVar[StateName]
     placed: Placed
@@ -260,17 +275,20 @@ class Active(Struct, frozen=True):
 class Starting(Active, frozen=True, tag="starting", omit_defaults=True):
     name = StateName.STARTING
     hold: bool = False
-    """It waits in a cluster's queue, and is to be held here once it is taken back from there."""
+    """Whether the attempt is to be withdrawn from a cluster's queue, after which the job becomes held."""
 
 
 class Running(Active, frozen=True, tag="running"):
     name = StateName.RUNNING
     pid: int | None
-    """The wrapper's, if it runs on this machine; alone it is no identity, the engine checks the attempt's token too."""
+    """The wrapper's pid, or None if it runs on another machine.
+
+    A pid can be reused, so the engine also checks the token.
+    """
     suspended_for: float = 0.0
-    """Seconds it stood still; a time limit does not count them."""
+    """Total seconds of suspension, which the time limit does not count."""
     silent_since: float | None = None
-    """It does nothing since then, and for so long that it is thought to hang."""
+    """When the activity of a hung attempt stopped, or None if the attempt is not hung."""
 
 
 class Suspended(Active, frozen=True, tag="suspended"):
@@ -278,18 +296,18 @@ class Suspended(Active, frozen=True, tag="suspended"):
     pid: int | None
     since: float
     suspended_for: float = 0.0
-    """Seconds of earlier suspensions."""
+    """Total seconds of earlier suspensions."""
 
 
 class Purpose(StrEnum):
-    """Why an attempt is being stopped, hence what it becomes at its end."""
+    """Why an attempt is being stopped. This decides the job's next state."""
 
     KILL = "kill"
     REQUEUE = "requeue"
     TIMEOUT = "timeout"
     HANG = "hang"
     PREEMPT = "preempt"
-    """It gives way to an urgent job, and waits again."""
+    """An urgent job needs the slots. The stopped job returns to the queue."""
 
 
 class Stopping(Active, frozen=True, tag="stopping"):
@@ -297,13 +315,13 @@ class Stopping(Active, frozen=True, tag="stopping"):
     pid: int | None
     purpose: Purpose
     deadline: float
-    """When grace ends and SIGKILL follows."""
+    """When the grace period ends, so that SIGKILL is sent."""
     hard: bool = False
-    """Grace is over: SIGKILL has been ordered."""
+    """Whether SIGKILL has been ordered."""
 
 
 class Ended(Struct, frozen=True):
-    """Base of the ends."""
+    """Base class of the states of a job that has ended."""
 
     name: ClassVar[StateName]
 
@@ -316,10 +334,13 @@ class Failed(Ended, frozen=True, tag="failed"):
     name = StateName.FAILED
     code: int
 
+    @property
+    def signal(self) -> int | None:
+        """The signal that killed the command, or None.
 
-class Crashed(Ended, frozen=True, tag="crashed"):
-    name = StateName.CRASHED
-    signal: int
+        After a signal, the exit code of the shell is 128 plus the signal.
+        """
+        return self.code - 128 if 129 <= self.code <= 192 else None
 
 
 class Killed(Ended, frozen=True, tag="killed"):
@@ -330,7 +351,7 @@ class TimedOut(Ended, frozen=True, tag="timed_out"):
     name = StateName.TIMED_OUT
     limit: float
     silent: bool = False
-    """The limit was on doing nothing, not on running."""
+    """Whether the job was stopped because it hung, not because it ran too long."""
 
 
 class Lost(Ended, frozen=True, tag="lost"):
@@ -348,12 +369,12 @@ class Skipped(Ended, frozen=True, tag="skipped"):
     because: JobId
 
 
-End = Succeeded | Failed | Crashed | Killed | TimedOut | Lost | Refused | Skipped
+End = Succeeded | Failed | Killed | TimedOut | Lost | Refused | Skipped
 State = Queued | Held | Blocked | Delayed | Starting | Running | Suspended | Stopping | End
 
 
-class Attempt(Struct, frozen=True, omit_defaults=True):
-    """One run of a job that is over."""
+class Attempt(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A finished run of a job."""
 
     number: int
     gpus: tuple[str, ...]
@@ -362,31 +383,34 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     end: End
     exit_code: int | None
     signature: str | None
-    """The crash in words, the same for crashes that are alike: to be compared, not shown."""
+    """The error without its variable parts, only for comparison. Identical errors have the same signature."""
     environment: str
     pid: int | None = None
-    """The wrapper's."""
+    """The wrapper's pid."""
     usage: Usage | None = None
-    left: tuple[Left, ...] = ()
+    left: tuple[SurvivingProcess, ...] = ()
     message: str | None = None
-    """What the job itself said, where that is more than the signature."""
+    """The error message, or None if the signature is the message."""
     kind: CrashKind | None = None
-    """What went wrong; None where it did not fail, or by an earlier version."""
+    """The kind of error, or None if the attempt did not fail."""
     command: str | None = None
-    """What ran, where the job has been given another command since; None: the job's."""
+    """The command that ran if the job's command has been edited since, else None."""
     engine: EngineName = EngineName.LOCAL
     slurm_job: int | None = None
-    lanes: tuple[LaneId, ...] = ()
-    """That it held; empty by an earlier version."""
+    slots: tuple[SlotId, ...] = ()
 
     @property
-    def said(self) -> str | None:
-        """Why it ended as it did, in true words."""
+    def seconds(self) -> float:
+        return self.ended - self.started
+
+    @property
+    def reason(self) -> str | None:
+        """The error message, or the signature if there is none."""
         return self.message or self.signature
 
 
-class Job(Struct, frozen=True, omit_defaults=True):
-    """A job as it is now; every change makes a new one, so a snapshot can simply keep it."""
+class Job(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A job. Jobs are immutable and every change makes a new object, so that snapshots can share them."""
 
     id: JobId
     spec: JobSpec
@@ -395,21 +419,21 @@ class Job(Struct, frozen=True, omit_defaults=True):
     position: float
     state: State
     after: tuple[JobId, ...] = ()
-    """The jobs that `spec.after` means, by id."""
+    """The ids of the jobs named in `spec.after`."""
     issued: int = 0
-    """The newest attempt number given out; also counts attempts that were revoked before they ran."""
+    """Number of the latest attempt, including attempts that were revoked before they ran."""
     failures: int = 0
-    """Failed attempts since the user last asked for a run; retries are counted against it."""
+    """Number of failed attempts since the job was added or rerun. It limits the retries."""
     attempts: tuple[Attempt, ...] = ()
     archived: bool = False
     after_oom: AfterOom | None = None
     notify: bool | None = None
-    """The user wants to be told of its end, or does not; None: as its spec says."""
+    """Whether to notify the user of the job's end, or None to use `spec.notify`."""
 
     @property
     def request(self) -> Request:
-        """What it asks for now: what its spec says, and more after its card was full."""
-        return self.spec.request if self.after_oom is None else self.after_oom.asked(self.spec.request)
+        """The request of the spec, made stricter after the job ran out of GPU memory."""
+        return self.spec.request if self.after_oom is None else self.after_oom.applied_to(self.spec.request)
 
     @property
     def name(self) -> str:
@@ -417,36 +441,56 @@ class Job(Struct, frozen=True, omit_defaults=True):
 
     @property
     def submitted(self) -> bool:
-        """It waits in a cluster's own queue and has not begun."""
+        """Whether the job is waiting in a cluster's own queue."""
         return isinstance(self.state, Starting) and self.state.placed.engine is not EngineName.LOCAL
 
     @property
     def active(self) -> Placed | None:
-        """Its attempt under way, if there is one."""
+        """The active attempt, or None if there is none."""
         return self.state.placed if isinstance(self.state, Active) else None
 
 
-# ---- Which states wait, are under way, have ended, have ended badly ----
+def share_equal(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Let decoded jobs share equal values. Separate copies would take most of the memory of a long queue."""
+    shared: dict[object, object] = {}
+    added, state = 0.0, None
+    for job in jobs:
+        spec = job.spec
+        force_setattr(spec, "cwd", sys.intern(spec.cwd))
+        force_setattr(spec, "environment", sys.intern(spec.environment))
+        force_setattr(spec, "group", sys.intern(spec.group))
+        if job.added == added:
+            force_setattr(job, "added", added)
+        if job.state == state:
+            force_setattr(job, "state", state)
+        added, state = job.added, job.state
+        for attempt in job.attempts:
+            for field in ("environment", "gpus", "slots", "end"):
+                value = getattr(attempt, field)
+                force_setattr(attempt, field, shared.setdefault(value, value))
+        yield job
+
+
+# Groups of states
 
 
 WAITING = (StateName.QUEUED, StateName.HELD, StateName.BLOCKED, StateName.DELAYED)
 ACTIVE = (StateName.STARTING, StateName.RUNNING, StateName.SUSPENDED, StateName.STOPPING)
-FAILURES = (StateName.FAILED, StateName.CRASHED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
-"""The job itself came to no good; `rerun --all-failed` means these."""
+FAILURES = (StateName.FAILED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
+"""States of jobs that failed when they ran or when they were started. `rerun --all-failed` uses them."""
 BAD_ENDS = (*FAILURES, StateName.SKIPPED)
 ENDS = (StateName.SUCCEEDED, StateName.KILLED, *BAD_ENDS)
 ALL = (*WAITING, *ACTIVE, *ENDS)
-"""In the order of a job's life."""
+"""All states, in the order in which a job passes through them."""
 
-WORDS = {state: state.replace("_", " ") for state in ALL} | {StateName.CRASHED: "failed"}
-"""For people: a job that a signal ended has failed like any other; `crashed` is its word for programs."""
+WORDS = {state: state.replace("_", " ") for state in ALL}
+"""State names for display."""
 
 _PREDICATES = {state: f"is {WORDS[state]}" for state in ALL} | {
-    StateName.BLOCKED: "waits for other jobs",
-    StateName.STOPPING: "is being stopped",
+    StateName.BLOCKED: "is waiting for other jobs",
+    StateName.STOPPING: "is stopping",
     StateName.SUCCEEDED: "has succeeded",
     StateName.FAILED: "has failed",
-    StateName.CRASHED: "has failed",
     StateName.TIMED_OUT: "has timed out",
     StateName.KILLED: "was killed",
     StateName.REFUSED: "could not be started",
@@ -455,14 +499,10 @@ _PREDICATES = {state: f"is {WORDS[state]}" for state in ALL} | {
 
 
 def by_word(counts: Mapping[StateName, int]) -> dict[str, int]:
-    """How many jobs each word tells of, in the order of a job's life."""
-    words: dict[str, int] = {}
-    for state in ALL:
-        if counts.get(state):
-            words[WORDS[state]] = words.get(WORDS[state], 0) + counts[state]
-    return words
+    """Return the counts by the displayed name of each state, in the order of `ALL`."""
+    return {WORDS[state]: counts[state] for state in ALL if counts.get(state)}
 
 
 def predicate(state: StateName) -> str:
-    """In a sentence about a job: `has succeeded`, `is running`."""
+    """Return a state as the predicate of a sentence: `has succeeded`, `is running`."""
     return _PREDICATES[state]

@@ -1,34 +1,37 @@
-"""Parameters in commands: options and name=value words, and short names for jobs made of them."""
+"""Parameters of jobs: parsing them from commands, comparing jobs, and updating them after an edit."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .job import JobSpec
+from gputui.core.regex import lazy_regex
 
-# ---- What a command says under a name ----
+from .job import Job, JobSpec
+
+# Parsing commands
 
 
 FLAG = "yes"
-"""The value of an option that is just there."""
+"""The value given to an option without an argument."""
 MOST_WORDS = 400
 DEEPEST = 3
 
-_NOT_PLAIN = re.compile(r"""['"\\;&|<>()$`#\n]""")
-_TOKEN = re.compile(
+_NOT_PLAIN = lazy_regex(r"""['"\\;&|<>()$`#\n]""")
+_TOKEN = lazy_regex(
     r"""(?P<turn>\d*(?:>>|>\||>&|<&|<<<|>|<)|&>>?)|(?P<end>&&|\|\|?|;|&|\n|[()])"""
     r"""|(?P<word>(?:[^\s'"\\;&|<>()$`]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\([^)]*\)|`[^`]*`|\$)+)|(?P<odd>['"`])""",
     re.DOTALL,
 )
-_PIECE = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
-_NAMED = re.compile(r"(?:\+{1,2}|--?)?([A-Za-z_][\w.@/:\[\]-]*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_PROGRAM = re.compile(r".*\.(?:py|sh|bash|jl|r|R|lua|pl|m|ipynb|exe|rb|js)")
+_PIECE = lazy_regex(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_NAMED = lazy_regex(r"(?:\+{1,2}|--?)?([A-Za-z_][\w.@/:\[\]-]*)=(.*)", re.DOTALL)
+_VARIABLE = lazy_regex(r"[A-Za-z_]\w*=")
+_NUMBER = lazy_regex(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_PROGRAM = lazy_regex(r".*\.(?:py|sh|bash|jl|r|R|lua|pl|m|ipynb|exe|rb|js)")
 
 
 def _set(words: str) -> frozenset[str]:
@@ -45,13 +48,15 @@ _WRAPPERS = _set(
 
 
 class Arguments(Struct, frozen=True, gc=False):
+    """The arguments of a shell command."""
+
     named: dict[str, str]
-    """In the order of the command, as they were written, without quotes."""
+    """Values without quotes by name, in the order of the command."""
     rest: tuple[str, ...]
-    """All other words of it, wrappers too."""
+    """All other words of the command, including wrappers."""
 
 
-def arguments_of(command: str) -> Arguments:
+def parse_arguments(command: str) -> Arguments:
     named: dict[str, str] = {}
     rest: list[str] = []
     _read(command, named, rest, 0)
@@ -71,7 +76,7 @@ def _read(command: str, named: dict[str, str], rest: list[str], depth: int) -> N
 
 
 def _commands(text: str) -> list[list[str]]:
-    """The words of each simple command; what a redirection names is left out."""
+    """Split a command line into simple commands, each a list of words without redirections."""
     commands: list[list[str]] = [[]]
     skips = False
     for token in _TOKEN.finditer(text):
@@ -121,7 +126,7 @@ def _simple(words: list[str], named: dict[str, str], rest: list[str], depth: int
 
 
 def _program(words: list[str], start: int) -> int:
-    """Where a command's own words begin: behind wrappers and their options, at the program or what `-c` gives."""
+    """Return the index of the program or of the argument of `-c`, after any wrappers and their options."""
     if start >= len(words) or words[start].rpartition("/")[2].rstrip("0123456789.") not in _WRAPPERS:
         return start
     is_shell = words[start].rpartition("/")[2] in _SHELLS
@@ -139,7 +144,7 @@ def _program(words: list[str], start: int) -> int:
 
 def _named(words: list[str], named: dict[str, str], rest: list[str]) -> None:
     option = ""
-    """The last one that may still take a value."""
+    """The last option if it may still take a value, else empty."""
     for word in words:
         if word[:1] == "-" and len(word) > 1 and _NUMBER.fullmatch(word) is None:
             if option:
@@ -162,28 +167,64 @@ def _named(words: list[str], named: dict[str, str], rest: list[str]) -> None:
 
 
 def _add(named: dict[str, str], name: str, value: str) -> None:
-    """One that is given twice has both values."""
+    """Add a value. If the name already has a different value, join both with a comma."""
     earlier = named.get(name)
     named[name] = value if earlier is None or earlier == value else f"{earlier},{value}"
 
 
-# ---- Parameters follow the command ----
+# Parameters of jobs
+
+
+OURS = "GPUTUI"
+cached_arguments = lru_cache(maxsize=4096)(parse_arguments)
+
+
+def parameters_of(spec: JobSpec) -> dict[str, str]:
+    """Return all parameters of a job: first those given by its source, then its variables and options."""
+    named = cached_arguments(spec.command).named
+    variables = {name: value for name, value in spec.variables.items() if not name.startswith(OURS)}
+    return {**spec.params, **{name: value for name, value in (variables | named).items() if name not in spec.params}}
+
+
+def common_parameters(jobs: Iterable[Job]) -> dict[str, str]:
+    """Return the parameters that all of these jobs have with the same value."""
+    common: dict[str, str] | None = None
+    for job in jobs:
+        common = parameters_of(job.spec) if common is None else params_in_common(common, job.spec)
+    return common or {}
+
+
+def params_in_common(parameters: dict[str, str], spec: JobSpec) -> dict[str, str]:
+    """Return those of the parameters that this job has with the same value."""
+    if not parameters:
+        return parameters
+    named = parameters_of(spec)
+    return {name: value for name, value in parameters.items() if named.get(name) == value}
+
+
+def params_missing(parameters: dict[str, str], spec: JobSpec) -> dict[str, str]:
+    """Return those of the parameters that this job does not have with the same value."""
+    has = params_in_common(parameters, spec)
+    return {name: value for name, value in parameters.items() if name not in has}
+
+
+# Editing
 
 
 _VALUE = r"""(?P<value>'[^']*'|"[^"]*"|[^\s;|&()'"]+)"""
 
 
-def given(command: str, name: str) -> list[re.Match[str]]:
-    """Every `--lr 0.1`, `--lr=0.1` and `lr=0.1` of this name; the group `value` is what is given."""
+def find_values(command: str, name: str) -> list[re.Match[str]]:
+    """Find every `--lr 0.1`, `--lr=0.1` and `lr=0.1` of this name. The group `value` of a match is the value."""
     spelled = _spelled(name)
-    # After a blank an option may follow instead of a value; a number below zero is a value.
+    # After a space, an option may follow instead of a value; a negative number is a value.
     way = rf"(?<![^\s;|&('\"])(?:-{{0,2}}{spelled}=|-{{1,2}}{spelled}\s+(?!-[^\d.])){_VALUE}"
     return list(re.finditer(way, command))
 
 
-def without(command: str, name: str) -> str:
-    """The command less what it gives under this name, also an option that is just there."""
-    for match in reversed(given(command, name)):
+def remove_values(command: str, name: str) -> str:
+    """Remove all values of this name from a command. Options of this name without an argument are removed, too."""
+    for match in reversed(find_values(command, name)):
         command = command[: match.start()] + command[match.end() :]
     return re.sub(rf"(?<!\S)-{{1,2}}{_spelled(name)}(?!\S)", "", command)
 
@@ -193,8 +234,8 @@ def _spelled(name: str) -> str:
 
 
 def value_of(command: str, name: str) -> str | None:
-    """The one value that a command gives to a name; None: none, or several that differ."""
-    values = {_unquoted(match["value"]) for match in given(command, name)}
+    """Return the value of a name in a command, or None if there is no value or several different ones."""
+    values = {_unquoted(match["value"]) for match in find_values(command, name)}
     return values.pop() if len(values) == 1 else None
 
 
@@ -202,23 +243,25 @@ def _unquoted(written: str) -> str:
     return written[1:-1] if written[0] in "'\"" else written
 
 
-def following(spec: JobSpec, before: JobSpec) -> JobSpec:
-    """`before` as a person changed it: parameters that are no longer what runs are read anew, or go.
+def with_updated_params(spec: JobSpec, before: JobSpec) -> JobSpec:
+    """Return the edited spec with its parameters updated from the command.
 
-    So does a name that was left as it was and tells such a value.
+    Parameters with an unknown value are removed.
+
+    If the job's name was not edited and contains an outdated value, the name is removed, too.
     """
-    if spec.params != before.params or not before.params or _told_by(spec) == _told_by(before):
+    if spec.params != before.params or not before.params or _origins(spec) == _origins(before):
         return spec
     params = {
         name: value for name, old in before.params.items() if (value := _value_now(name, old, spec, before)) is not None
     }
-    untrue = {old for name, old in before.params.items() if params.get(name) != old}
-    named = spec.name if spec.name != before.name or not _tells(spec.name, untrue) else None
+    outdated = {old for name, old in before.params.items() if params.get(name) != old}
+    named = spec.name if spec.name != before.name or not _contains_any(spec.name, outdated) else None
     return replace(spec, params=params, name=named)
 
 
-def _told_by(spec: JobSpec) -> tuple[object, ...]:
-    """All that a parameter can come to a job by."""
+def _origins(spec: JobSpec) -> tuple[object, ...]:
+    """Return everything from which parameters can be derived."""
     return spec.command, spec.variables, spec.cwd, spec.task
 
 
@@ -232,7 +275,10 @@ def _value_now(name: str, old: str, spec: JobSpec, before: JobSpec) -> str | Non
 
 
 def _in_its_places(value: str, spec: JobSpec, before: JobSpec) -> bool:
-    """Whatever held the value holds it still; one that nothing shows goes with any change of what it came by."""
+    """Return whether the value is still in the place that it came from.
+
+    If the place is unknown, return whether nothing changed.
+    """
     words, earlier = spec.command.split(), before.command.split()
     places = [number for number, word in enumerate(earlier) if value in word]
     if places:
@@ -243,146 +289,6 @@ def _in_its_places(value: str, spec: JobSpec, before: JobSpec) -> bool:
     return same and before.variables.items() <= spec.variables.items()
 
 
-def _tells(name: str | None, values: set[str]) -> bool:
-    """`lr0.1` tells 0.1, and not 0."""
+def _contains_any(name: str | None, values: set[str]) -> bool:
+    """Return whether the name contains one of the values as a whole number or word: `lr0.1` contains 0.1, but not 0."""
     return name is not None and any(re.search(rf"(?<![\d.]){re.escape(value)}(?![\d.])", name) for value in values)
-
-
-# ---- Short names for jobs ----
-
-
-LONGEST = 200
-"""Words of a command that are looked at; what differs further on is not worth a name."""
-
-
-class Pattern:
-    """What the commands of one group have in common; learns and forgets one command after the other."""
-
-    __slots__ = ("_differing", "_first", "_heads", "_like_first", "_of_other_length", "_tails", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._first: list[str] = []
-        self._like_first = 0
-        """Commands that are just the one that all others are compared with."""
-        self._differing: list[int] = []
-        """Per word of the first: in how many commands of its length it is another."""
-        self._of_other_length = 0
-        self._heads: dict[int, int] = {}
-        self._tails: dict[int, int] = {}
-        """How many commands are like the first in just so many words at this end."""
-
-    def learn(self, command: str) -> bool:
-        """True if names given so far may have changed."""
-        words = _words(command)
-        self.count += 1
-        if self.count == 1:
-            self._first, self._differing = words, [0] * len(words)
-        changed = self._compare(words, 1)
-        return changed or self.count <= 2
-
-    def forget(self, command: str) -> bool:
-        """The same for a command that is no longer there."""
-        self.count -= 1
-        changed = self._compare(_words(command), -1)
-        return changed or self.count < 2
-
-    @property
-    def stale(self) -> bool:
-        """The command that all were compared with is gone: only learning the rest again tells what they share."""
-        return self.count > 0 and self._like_first == 0
-
-    def _compare(self, words: list[str], by: int) -> bool:
-        """Counts in what this command differs from the first; True if that changes what all have in common."""
-        first = self._first
-        if words == first:
-            self._like_first += by
-            return False
-        changed = _count(self._heads, _alike(first, words), by)
-        changed |= _count(self._tails, _alike(first[::-1], words[::-1]), by)
-        if len(words) != len(first):
-            self._of_other_length += by
-            return changed or self._of_other_length <= 1
-        for number, (word, other) in enumerate(zip(first, words, strict=True)):
-            if word != other:
-                self._differing[number] += by
-                changed |= self._differing[number] <= 1
-        return changed
-
-    @property
-    def _head(self) -> int:
-        return min(self._heads, default=len(self._first))
-
-    @property
-    def _tail(self) -> int:
-        return min(self._tails, default=len(self._first))
-
-    @property
-    def common(self) -> str:
-        """The words before the first that differs: the title over a list of names."""
-        return " ".join(self._first[: self._head])
-
-    @property
-    def differs(self) -> bool:
-        """Not all commands are the first one."""
-        return self.count > self._like_first
-
-    def name(self, command: str) -> str:
-        """The words of this command that tell it from the others; all of it when nothing does."""
-        words = _words(command)
-        if self.count < 2:
-            return " ".join(words)
-        if not self._of_other_length and len(words) == len(self._first):
-            differing = [number for number, others in enumerate(self._differing) if others]
-        else:
-            end = len(words) - min(self._tail, max(0, len(words) - self._head))
-            differing = list(range(min(self._head, len(words)), end))
-        return " ".join(_told(words, differing)) or " ".join(words)
-
-
-def _words(command: str) -> list[str]:
-    return command.split(maxsplit=LONGEST)[:LONGEST]
-
-
-def _alike(first: list[str], other: list[str]) -> int:
-    """How many words at the beginning are the same."""
-    limit = min(len(first), len(other))
-    return next((number for number in range(limit) if first[number] != other[number]), limit)
-
-
-def _count(counts: dict[int, int], key: int, by: int) -> bool:
-    """True if the key came or went."""
-    counts[key] = counts.get(key, 0) + by
-    if not counts[key]:
-        del counts[key]
-    return counts.get(key, 0) == max(0, by)
-
-
-def _told(words: list[str], differing: list[int]) -> Iterable[str]:
-    """`--lr 0.1` and `--lr=0.1` are both told as `lr=0.1`."""
-    for number in differing:
-        word, before = words[number], words[number - 1] if number else ""
-        if _is_option(word):
-            if number + 1 not in differing or not _is_value_of(word, words[number + 1]):
-                yield word.lstrip("-") if word.startswith("--") else word
-        elif _is_value_of(before, word):
-            yield f"{before.lstrip('-')}={word}"
-        else:
-            yield word
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and not _is_number(word)
-
-
-def _is_value_of(option: str, word: str) -> bool:
-    """What is quoted after an option is text of its own, as in `python -c "…"`."""
-    return _is_option(option) and "=" not in option and not _is_option(word) and word[0] not in "\"'"
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

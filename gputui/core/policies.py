@@ -1,18 +1,13 @@
-"""What happens to jobs in trouble: retries, hanging, and learning how much memory a group needs."""
+"""Policies for jobs in trouble: retries, hung jobs, and learning how much memory each group needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
-from msgspec.structs import replace
 
-from . import commands
-from .amounts import duration_words, memory_words
-from .events import AttemptEnded, Instruction, NodeFailed, Silence, words
+from .amounts import memory_words
+from .events import AttemptEnded, NodeFailed, describe_end
 from .job import (
     AfterOom,
-    Crashed,
     CrashKind,
     End,
     Failed,
@@ -21,84 +16,66 @@ from .job import (
     Lost,
     OnHang,
     OnOom,
-    Purpose,
-    Request,
-    Running,
     Succeeded,
     TimedOut,
 )
+from .state import SchedulerState
 
-if TYPE_CHECKING:
-    from .scheduler import Scheduler
-
-
-# ---- Whether an attempt that failed is run again, when, and how ----
+# Retries
 
 
 FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
-LATER = 75
-"""The exit code by which a job says that it wants to be run later (EX_TEMPFAIL)."""
+RETRY_LATER_CODE = 75
+"""The exit code with which a job asks to be run later (EX_TEMPFAIL)."""
 FIRST_LATER, LONGEST_LATER = 60.0, 1800.0
 HANGS_PUT_BACK = 3
-"""A job that hangs each time is not put back for ever."""
+"""Maximum number of times that a hung job is requeued."""
 
 _OOM = (CrashKind.OOM_GPU, CrashKind.OOM_HOST)
 _NO_FAILURES = (CrashKind.OOM_GPU, CrashKind.OOM_HOST, CrashKind.NONE, CrashKind.EXIT_ONLY)
-KNOWN = ("oom", "signal", "node", "timeout", "hang", *(kind for kind in CrashKind if kind not in _NO_FAILURES))
-"""The words for failures after which a job may be run again; `exit:75` is one too."""
+FAILURE_NAMES = ("oom", "signal", "node", "timeout", "hang", *(kind for kind in CrashKind if kind not in _NO_FAILURES))
+"""The names of failures that `retry_on` accepts, besides `exit:CODE`."""
 
 
-class Retry(Struct, frozen=True):
-    seconds: float
-    why: str
-
-
-def after_oom(scheduler: Scheduler, job: Job, end: End, event: AttemptEnded) -> AfterOom | None:
-    """How a job whose card was full runs once more; None: as any failure."""
+def after_oom(scheduler: SchedulerState, job: Job, end: End, event: AttemptEnded) -> AfterOom | None:
+    """Return how to retry a job that ran out of GPU memory, or None to treat it like any other failure."""
     placed = job.active
-    if event.kind is not CrashKind.OOM_GPU or not isinstance(end, Failed | Crashed) or event.left:
+    if event.kind is not CrashKind.OOM_GPU or not isinstance(end, Failed) or event.left:
         return None
     if placed is None or job.after_oom is not None or not placed.gpus or job.spec.on_oom is OnOom.FAIL:
         return None
-    cards = scheduler.board.cards
+    devices = scheduler.board.devices
     if job.spec.on_oom is OnOom.BIGGER:
-        size = min((total for gpu in placed.gpus if (total := cards.total(gpu)) is not None), default=None)
+        size = min((total for gpu in placed.gpus if (total := devices.total(gpu)) is not None), default=None)
         larger = AfterOom(placed.attempt, size)
-        if size is not None and scheduler.board.could_ever_fit(larger.asked(job.spec.request)):
+        if size is not None and scheduler.board.could_ever_fit(larger.applied_to(job.spec.request)):
             return larger
-    return AfterOom(placed.attempt) if placed.shared or any(map(cards.crowded, placed.gpus)) else None
+    return AfterOom(placed.attempt) if placed.shared or any(map(devices.crowded, placed.gpus)) else None
 
 
-def told(after: AfterOom) -> str:
-    where = "on a card with more memory" if after.larger_than is not None else "alone on its card"
-    return f"its card was full (out of memory): runs once more, {where}"
-
-
-def retry(job: Job, end: End, event: AttemptEnded) -> Retry | None:
-    """When a job that failed is tried again; None: it is not."""
-    words = _words(end, event)
-    put_back = "hang" in words and job.spec.on_hang is OnHang.REQUEUE
+def retry(job: Job, end: End, event: AttemptEnded) -> tuple[float, str] | None:
+    """Return the delay in seconds and the reason of a retry, or None if the job is not retried."""
+    names = _names(end, event)
+    put_back = "hang" in names and job.spec.on_hang is OnHang.REQUEUE
     most = max(job.spec.retries, HANGS_PUT_BACK) if put_back else job.spec.retries
-    if not words or event.left or job.failures >= most:
+    if not names or event.left or job.failures >= most:
         return None
     if isinstance(event.outcome, NodeFailed) and "node" not in job.spec.retry_on:
-        return None  # whoever did not ask for it may have had its command's effects already
-    if job.spec.retry_on and not put_back and words.isdisjoint(job.spec.retry_on):
+        return None  # the command may have had effects already, so only retry on request
+    if job.spec.retry_on and not put_back and names.isdisjoint(job.spec.retry_on):
         return None
-    later = f"exit:{LATER}" in words and f"exit:{LATER}" in job.spec.retry_on
+    later = f"exit:{RETRY_LATER_CODE}" in names and f"exit:{RETRY_LATER_CODE}" in job.spec.retry_on
     first, longest = (FIRST_LATER, LONGEST_LATER) if later else (FIRST_DELAY, LONGEST_DELAY)
-    addition = "it asked to be run later" if later else ""
     seconds = min(longest, first * 2.0 ** min(job.failures, 20))
-    return Retry(seconds, _why(job.failures + 1, most, end, addition))
+    addition = ": it asked to be run later" if later else ""
+    return seconds, f"retry {job.failures + 1} of {most} after {describe_end(end)}{addition}"
 
 
-def _words(end: End, event: AttemptEnded) -> set[str]:
-    """By which words the failure may be named; none: it is no failure that may be run again."""
+def _names(end: End, event: AttemptEnded) -> set[str]:
+    """Return the names in `retry_on` that describe the failure, or no names if the job must not be retried."""
     match end:
         case Failed(code=code):
-            words = {f"exit:{code}"}
-        case Crashed(signal=signal):
-            words = {"signal", f"exit:{128 + signal}"}
+            names = {f"exit:{code}"} | ({"signal"} if end.signal is not None else set())
         case TimedOut(silent=silent):
             return {"hang"} if silent else {"timeout"}
         case Lost() if isinstance(event.outcome, NodeFailed):
@@ -106,68 +83,67 @@ def _words(end: End, event: AttemptEnded) -> set[str]:
         case _:
             return set()
     if event.kind is not None:
-        words |= {"oom"} if event.kind in _OOM else {str(event.kind)}
-        words |= {"timeout"} if event.kind is CrashKind.TIME_LIMIT else set()
-    return words
+        names |= {"oom"} if event.kind in _OOM else {str(event.kind)}
+        names |= {"timeout"} if event.kind is CrashKind.TIME_LIMIT else set()
+    return names
 
 
-def _why(number: int, most: int, end: End, addition: str) -> str:
-    return f"retry {number} of {most} after {words(end)}" + (f": {addition}" if addition else "")
-
-
-# ---- Jobs that run and do nothing ----
+# Hung jobs
 
 
 LONGEST_GAP = 10.0
-"""Seconds without a figure from the driver after which there is none."""
+"""Seconds after which the last value from the driver is too old to be used."""
 IDLE_SHARE = 0.01
-"""Of a core: a program that only waits now and then looks at a clock."""
+"""CPU time that counts as idle, as a share of one core. Even a program that only waits uses a little."""
 
 
-class Signs(Struct, frozen=True):
-    """What was seen of an attempt at one moment. None: it cannot be told, which is not the same as none."""
+class ActivitySample(Struct, frozen=True):
+    """The activity of an attempt at one moment. None means that a value is unknown, not that it is zero."""
 
     at: float
-    """By a clock that nobody sets; of what other clocks tell only differences are used."""
+    """Time by the monotonic clock. Only time differences are taken from other clocks."""
     output: tuple[int, ...] = ()
-    """Changes with everything it prints."""
+    """A value that changes whenever the attempt prints something."""
     output_age: float | None = None
-    """Seconds since it last printed."""
+    """Seconds since the attempt last printed something."""
     gpu_age: float | None = None
-    """Seconds since the driver last told how much its devices work."""
+    """Seconds since the driver last reported the load of the attempt's devices."""
     gpu_work: float | None = None
-    """Changes with every sample in which they work."""
+    """A value that changes with every sample in which the devices are busy."""
     gpu_work_age: float | None = None
     cpu_seconds: float | None = None
-    """Of all its processes, since their beginning; asked for where the driver does not tell."""
+    """CPU time of all processes of the attempt. It is measured only if the driver does not report the load."""
 
 
-def last_life(signs: Signs, before: Signs, life: float) -> float:
-    """When an attempt last showed that it does something, that being `life` at the look before."""
+def last_activity(signs: ActivitySample, before: ActivitySample, life: float) -> float:
+    """Return when an attempt was last active. `life` is the result for the previous sample."""
     moments = [life]
     if signs.output != before.output:
         moments.append(_ago(signs.output_age, before, signs))
     if signs.gpu_work is not None and signs.gpu_work != before.gpu_work:
         moments.append(_ago(signs.gpu_work_age, before, signs))
-    if not driver_tells(signs.gpu_age) and _works(signs, before):
+    if not gpu_activity_known(signs.gpu_age) and _used_cpu(signs, before):
         moments.append(signs.at)
     return max(moments)
 
 
-def driver_tells(gpu_age: float | None) -> bool:
-    """How much the devices work is known; else the processors must tell."""
+def gpu_activity_known(gpu_age: float | None) -> bool:
+    """Return whether the load of the devices is known. If it is not, CPU time decides whether an attempt is active."""
     return gpu_age is not None and gpu_age <= LONGEST_GAP
 
 
-def _works(signs: Signs, before: Signs) -> bool:
-    """By its processors; where nobody can tell, it may well work."""
+def _used_cpu(signs: ActivitySample, before: ActivitySample) -> bool:
+    """Return whether the attempt used CPU time. Return True if that is unknown."""
     if signs.cpu_seconds is None or before.cpu_seconds is None:
         return True
     return signs.cpu_seconds - before.cpu_seconds > IDLE_SHARE * (signs.at - before.at)
 
 
-def _ago(age: float | None, before: Signs, signs: Signs) -> float:
-    """It happened between the two looks, whatever another clock says."""
+def _ago(age: float | None, before: ActivitySample, signs: ActivitySample) -> float:
+    """Return when something happened that is `age` seconds old.
+
+    The result is always between the times of the two samples, because the age was measured with another clock.
+    """
     return min(signs.at, max(before.at, signs.at - (age or 0.0)))
 
 
@@ -175,36 +151,15 @@ def is_hung(spec: JobSpec, silent_for: float) -> bool:
     return 0 < spec.hang_after <= silent_for
 
 
-def heard(scheduler: Scheduler, job: Job, event: Silence, now: float) -> list[Instruction]:
-    """Flags a job that hangs, takes the flag off one that goes on, and ends it if its settings say so."""
-    state = job.state
-    assert isinstance(state, Running)
-    if event.since is None or not is_hung(job.spec, now - event.since):
-        if state.silent_since is not None and event.since is None:
-            text = f"goes on after being silent for {duration_words(now - state.silent_since)}"
-            scheduler.change(job, now, text, keep=True, state=replace(state, silent_since=None))
-        return []
-    if state.silent_since is None:
-        text = f"silent for {duration_words(now - event.since)}: no output, and nothing done"
-        job = scheduler.change(job, now, text, keep=True, state=replace(state, silent_since=event.since))
-    if job.spec.on_hang is OnHang.NOTIFY or not event.may_end:
-        return []
-    return commands.stop(scheduler, job, now, Purpose.HANG)
-
-
-# ---- How much memory jobs of a group use, learned from those of them that have succeeded ----
+# Learned memory
 
 
 MARGIN = 1.1
-"""Samples are a second apart: a peak between them is not seen."""
+"""Factor by which measured memory peaks are raised. Samples are a second apart, so they miss the peaks between them."""
 
 
-def with_learned(request: Request, size: int | None) -> Request:
-    return replace(request, memory=size) if request.learns and size is not None else request
-
-
-def learn(scheduler: Scheduler, job: Job, now: float) -> None:
-    """From a job that has ended; a later one that used more corrects what was learned."""
+def learn(scheduler: SchedulerState, job: Job, now: float) -> None:
+    """Remember how much memory a succeeded job used, unless a job of its group has used more."""
     if not job.spec.request.learns or not isinstance(job.state, Succeeded):
         return
     usage = job.attempts[-1].usage
@@ -212,4 +167,6 @@ def learn(scheduler: Scheduler, job: Job, now: float) -> None:
     size = int(peak * MARGIN) if peak else 0
     if size > scheduler.learned.get(job.spec.group, 0):
         scheduler.learned[job.spec.group] = size
-        scheduler.tell(job.id, now, f"learned: jobs of its group are given {memory_words(size)} of a GPU", keep=True)
+        scheduler.record_history(
+            job.id, now, f"learned: its group now reserves {memory_words(size)} of GPU memory", keep=True
+        )

@@ -1,4 +1,4 @@
-"""The results of all jobs: what an attempt's readings add up to, and which job is best."""
+"""The results of all jobs, the metric they are compared by, and the best job."""
 
 from __future__ import annotations
 
@@ -15,16 +15,25 @@ from msgspec import Struct
 
 from .eta import Paces
 from .job import BAD_ENDS, Job, JobId, Succeeded
-from .results import Curve, Direction, JobResults, MainMetric, MetricResult, Point, direction_of, words_of
-from .structures import PackedMap
-
-# ---- The results of all jobs, what they are compared by, and which one is best ----
-
+from .results import (
+    Curve,
+    Direction,
+    JobResults,
+    MainMetric,
+    MetricResult,
+    PackedResults,
+    Point,
+    direction_of,
+    name_words,
+)
 
 _VALIDATION = frozenset(("val", "valid", "validation", "vali", "eval", "evaluation", "dev", "holdout", "heldout"))
 _TRAINING = frozenset(("train", "training", "trn", "tr", "learn"))
 _NO_AIM = frozenset(("mfu", "hfu", "l1", "l2", "correct"))
-"""They say something of the way there; nobody compares jobs by them if there is anything else."""
+"""Words in the names of metrics that measure progress or speed.
+
+Such a metric is used to compare jobs only if there is no other one.
+"""
 
 
 class _BriefMetric(Struct, frozen=True, array_like=True, gc=False):
@@ -40,41 +49,41 @@ class _BriefMetric(Struct, frozen=True, array_like=True, gc=False):
 
 
 class _Brief(Struct, frozen=True, array_like=True):
-    """What of JobResults is needed to compare them, cheap to unpack."""
+    """The part of JobResults that is needed to compare jobs. It is fast to unpack."""
 
     attempt: int
     metrics: tuple[_BriefMetric, ...] = ()
 
 
-_brief = msgspec.msgpack.Decoder(_Brief).decode
-_whole = msgspec.msgpack.Decoder(JobResults).decode
+def _brief(packed: bytes) -> _Brief:
+    return msgspec.msgpack.decode(packed, type=_Brief)
 
 
 class ResultBook:
-    """Beside the scheduler's book: nothing here decides what runs."""
+    """The results of all jobs of a session. They do not influence scheduling."""
 
     def __init__(self, first_id: JobId, wanted: MainMetric | None = None) -> None:
-        self.results: PackedMap[JobResults] = PackedMap(JobResults, first_id)
+        self.results = PackedResults(first_id)
         self.metric: MainMetric | None = wanted
         self.chosen = wanted
-        """By the user for this session."""
+        """The metric that the user chose for this session, or None."""
         self.best: JobId | None = None
         self.paces = Paces()
         self._first = first_id
         self._jobs_with: Counter[str] = Counter()
-        """How many jobs printed each name."""
+        """Number of jobs that printed each metric."""
         self._asked: Counter[MainMetric] = Counter()
-        """What the jobs' own settings want them to be compared by."""
+        """Number of jobs that name each metric in their settings."""
         self._values = array("d")
-        """Of the main metric, by job; nan: it has none, or does not count."""
+        """Value of the main metric for each job, or nan if the job has none or failed."""
 
     def load(self, packed: Mapping[JobId, bytes], job_of: Callable[[JobId], Job]) -> None:
-        """What is stored, at once; what cannot be read is passed over, as if it had never been read from the logs."""
+        """Load stored results. Unreadable results are ignored, and will be read from the logs again."""
         readable: dict[JobId, bytes] = {}
         printed: Counter[tuple[str, ...]] = Counter()
         for job_id, results in packed.items():
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                printed[tuple(metric.name for metric in _whole(results).metrics)] += 1
+                printed[tuple(metric.name for metric in msgspec.msgpack.decode(results, type=JobResults).metrics)] += 1
                 readable[job_id] = results
         self.results = self.results.with_packed(readable)
         for names, jobs in printed.items():
@@ -87,32 +96,32 @@ class ResultBook:
             if before is not None:
                 self._jobs_with.subtract(metric.name for metric in _brief(before).metrics)
             self._jobs_with.update(metric.name for metric in results.metrics)
-        self.results = self.results.set_all(news)
+        self.results = self.results.with_results(news)
         if self._guess() != self.metric:
             self.note_paces(map(job_of, news))
             self._judge(job_of)
         else:
-            self.look_again(news, job_of)
+            self.refresh(news, job_of)
 
     def ask(self, metrics: Iterable[MainMetric], job_of: Callable[[JobId], Job]) -> None:
-        """What further jobs want to be compared by."""
+        """Count the metrics that new jobs name in their settings."""
         before = self._guess()
         self._asked.update(metrics)
         if self._guess() != before:
             self._judge(job_of)
 
     def choose(self, metric: MainMetric | None, job_of: Callable[[JobId], Job]) -> None:
-        """None: guess it again."""
+        """Set the user's choice of a metric, or None to guess."""
         self.chosen = metric
         self._judge(job_of)
 
     @property
     def names(self) -> list[str]:
-        """Of all metrics, those first that most jobs printed."""
+        """All metrics, most frequent first."""
         return [name for name, count in self._jobs_with.most_common() if count > 0]
 
-    def look_again(self, changed: Iterable[JobId], job_of: Callable[[JobId], Job]) -> None:
-        """These have new results, or are in another state."""
+    def refresh(self, changed: Iterable[JobId], job_of: Callable[[JobId], Job]) -> None:
+        """Update the best job after the results or states of these jobs have changed."""
         best = self._value(self.best)
         rescan = False
         for job_id in changed:
@@ -125,7 +134,7 @@ class ResultBook:
             self._find_best()
 
     def note_paces(self, jobs: Iterable[Job]) -> None:
-        """How long these were silent at most, by which others of their groups are judged."""
+        """Note the longest pauses of succeeded jobs."""
         for job in jobs:
             if isinstance(job.state, Succeeded):
                 self.paces.note(job, self.results.get(job.id))
@@ -142,7 +151,7 @@ class ResultBook:
             return self.chosen
         if self._asked:
             return max(self._asked, key=lambda metric: (self._asked[metric], metric.name))
-        return guessed(self._jobs_with)
+        return guess_main_metric(self._jobs_with)
 
     def _worth(self, job: Job) -> float:
         if self.metric is None or job.archived or job.state.name in BAD_ENDS:
@@ -171,7 +180,7 @@ class ResultBook:
         return value < best if self.metric is not None and self.metric.direction is Direction.DOWN else value > best
 
     def _find_best(self) -> None:
-        """The first of several equal ones."""
+        """Find the best job. If several are equally good, choose the first."""
         finite = [value for value in self._values if not isnan(value)]
         self.best = None
         if finite and self.metric is not None and self.metric.direction is not Direction.UNKNOWN:
@@ -179,8 +188,8 @@ class ResultBook:
             self.best = self._values.index(best) + self._first
 
 
-def guessed(jobs_with: Mapping[str, int]) -> MainMetric | None:
-    """Of those that half as many jobs print as print the most frequent: of validation, one with a good direction."""
+def guess_main_metric(jobs_with: Mapping[str, int]) -> MainMetric | None:
+    """Choose a metric that many jobs print, preferably one from validation with a known direction."""
     most = max(jobs_with.values(), default=0)
     names = [name for name, count in jobs_with.items() if count > 0 and count * 2 >= most]
     if not names:
@@ -190,24 +199,27 @@ def guessed(jobs_with: Mapping[str, int]) -> MainMetric | None:
 
 
 def _rank(name: str) -> tuple[bool, int, int]:
-    words = set(words_of(name))
+    words = set(name_words(name))
     is_aim = direction_of(name) is not Direction.UNKNOWN and not _NO_AIM & words
     phase = 3 if _VALIDATION & words else 2 if "test" in words else 0 if _TRAINING & words else 1
     kind = 2 if "loss" in words or "loss" in name.lower() else 1
     return is_aim, phase, kind - len(words)
 
 
-# ---- What an attempt's readings add up to ----
+# Results of one attempt
 
 
 MOST_POINTS = 200
 MOST_METRICS = 32
-"""Of one attempt. One that was met only once gives its place to a new one."""
+"""Maximum number of metrics per attempt.
+
+Once it is reached, a metric that was printed only once makes room for a new one.
+"""
 TREND = 8
 
 
 class Series(Struct):
-    """One metric of one attempt, as it goes on."""
+    """The values of one metric of a running attempt so far."""
 
     name: str
     direction: Direction
@@ -218,16 +230,16 @@ class Series(Struct):
     high: float = -inf
     points: list[Point] = []
     every: int = 1
-    """One in so many readings stays on the curve; the newest always stands at its end."""
+    """Number of readings per point of the curve. The latest reading is always kept."""
     beside: dict[str, float] = {}
-    """The values of the other metrics where this one was best."""
+    """Values of the other metrics when this one was best."""
     is_open: bool = False
-    """No reading since the best one: what is printed with it may still follow."""
+    """Whether the best value is the latest one, so that other metrics of the same step may still follow."""
     unit: str = ""
     log: int = 0
 
     def take(self, point: Point) -> bool:
-        """Whether it is the best so far."""
+        """Add a reading and return whether it is the best so far."""
         self.last, self.count = point.value, self.count + 1
         if isfinite(point.value):
             self.low, self.high = min(self.low, point.value), max(self.high, point.value)
@@ -261,7 +273,7 @@ class Series(Struct):
         return Curve(self.name, tuple(points))
 
     def trend(self) -> tuple[float, ...]:
-        """The second half, smoothed."""
+        """Return smoothed values of the second half of the curve."""
         values = [point.value for point in self.points[len(self.points) // 2 :] if isfinite(point.value)]
         parts = min(TREND, len(values))
         edges = [round(number * len(values) / parts) for number in range(parts + 1)] if parts else []
@@ -277,40 +289,31 @@ class Series(Struct):
 
 
 class AttemptSeries(Struct):
-    """All metrics of one attempt; plain data, so that the next owner can go on with it."""
+    """All metrics of an attempt. This is plain data, so that the next scheduler can continue with it."""
 
     series: dict[str, Series] = {}
 
     def take(
         self, name: str, point: Point, direction: Direction | None = None, *, unit: str = "", log: int = 0
     ) -> None:
-        """`direction`: as the user said it; None: guess it from the name. `log`: the number of the file."""
+        """Add a reading. `direction` is the user's choice, or None to guess. `log` is the number of the log file."""
         series = self.series.get(name)
         if series is None:
-            if not self._has_room():
-                return
+            if len(self.series) >= MOST_METRICS:
+                once = next((series.name for series in self.series.values() if series.count == 1), None)
+                if once is None:
+                    return
+                del self.series[once]
             series = Series(name, direction or direction_of(name), point.value, point)
             self.series[name] = series
         series.unit, series.log = unit, log
-        self._beside_others(name, point)
+        for other in self.series.values():
+            # A value that is printed after the best one, but at the same step, belongs to the same checkpoint.
+            is_same_step = point.step == other.best.step and (point.step is not None or name not in other.beside)
+            if other.is_open and other.name != name and is_same_step:
+                other.beside[name] = point.value
         if series.take(point):
             series.beside = {other.name: other.last for other in self.series.values() if other is not series}
-
-    def _has_room(self) -> bool:
-        if len(self.series) >= MOST_METRICS:
-            once = next((series.name for series in self.series.values() if series.count == 1), None)
-            if once is None:
-                return False
-            del self.series[once]
-        return True
-
-    def _beside_others(self, name: str, point: Point) -> None:
-        """What is printed after a best value, but at the same step, belongs to it."""
-        for other in self.series.values():
-            if other.is_open and other.name != name:
-                value_beside = other.beside.get(name)
-                if point.step == other.best.step and (point.step is not None or value_beside is None):
-                    other.beside[name] = point.value
 
     def results(
         self, attempt: int, progress: float | None = None, note: str = "", progress_at: float | None = None

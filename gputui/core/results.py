@@ -1,19 +1,25 @@
-"""Results: numbers that jobs print under a name, and which metrics the user wants."""
+"""Results: the metrics that jobs print, their better directions, and the metric that the user wants."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from itertools import compress, count, starmap, zip_longest
+from operator import is_not
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-# ---- What jobs printed as numbers under a name ----
+from gputui.core.regex import lazy_regex
+
+# Results
 
 
 class Direction(StrEnum):
-    """Which way of a metric is the good one."""
+    """Whether lower or higher values of a metric are better."""
 
     DOWN = "min"
     UP = "max"
@@ -21,124 +27,189 @@ class Direction(StrEnum):
 
 
 class Point(Struct, frozen=True, array_like=True, gc=False):
-    """One value of a curve."""
+    """A point of a curve."""
 
     step: float | None
-    """The epoch, step or iteration that was printed with it, if any was."""
+    """The epoch, step or iteration printed with the value, or None."""
     at: float
-    """When it was read, in Unix seconds."""
+    """When the value was read, in Unix seconds."""
     value: float
 
 
 class Curve(Struct, frozen=True, array_like=True):
-    """How one metric of one attempt went."""
+    """The values of one metric of an attempt over time."""
 
     name: str
     points: tuple[Point, ...]
-    """At most 200 and its best one, in the order in which they were printed."""
+    """At most 200 points and the best one, in the order in which they were printed."""
 
 
 class MetricResult(Struct, frozen=True, array_like=True):
-    """One metric of one attempt."""
+    """The results of one metric of an attempt."""
 
     name: str
     last: float
     best: float
-    """By the metric's direction; the last one where that is not known."""
+    """The best value according to the metric's direction, or the last value if the direction is unknown."""
     best_step: float | None
     count: int
-    """How often it was printed."""
+    """Number of times that the metric was printed."""
     trend: tuple[float, ...] = ()
-    """At most 8 smoothed values of the second half of the run."""
+    """At most eight smoothed values from the second half of the run."""
     beside: tuple[float | None, ...] = ()
-    """Where this metric was best: the value of each metric of the attempt, in the order of `JobResults.metrics`."""
+    """The values of all metrics when this one was best, in the order of `JobResults.metrics`."""
     low: float | None = None
     high: float | None = None
     unit: str = ""
-    """`%`, where it was printed so."""
+    """`%` if the value was printed with a percent sign, else empty."""
     log: int = 0
-    """Which of the attempt's files it was read from last: 0 its output, 1 its errors, where those are apart."""
+    """The log file from which the metric was last read: 0 for stdout, 1 for stderr if it has its own file."""
 
     def by(self, direction: Direction) -> MetricResult:
-        """As it is where this direction is the good one, whatever its name says; where that was is not kept."""
+        """Return the result with the best value for this direction.
+
+        If that is a different value, its step is unknown.
+        """
         best = {Direction.DOWN: self.low, Direction.UP: self.high}.get(direction, self.last)
         return self if best is None or best == self.best else replace(self, best=best, best_step=None, beside=())
 
 
 class JobResults(Struct, frozen=True, array_like=True):
-    """What the newest attempt of a job that printed anything has come to."""
+    """The results of the latest attempt of a job that printed anything."""
 
     attempt: int
     metrics: tuple[MetricResult, ...] = ()
     progress: float | None = None
-    """Of the whole job, 0 to 1."""
+    """Progress of the whole job (0 to 1), or None if it is unknown."""
     note: str = ""
-    """What the job itself wants to be said of it."""
+    """A note that the job printed about itself."""
     progress_at: float | None = None
-    """When its progress came to that, in Unix seconds."""
+    """When `progress` was reached, in Unix seconds."""
     written_at: float | None = None
-    """When it last printed anything, in Unix seconds."""
+    """When the job last printed anything, in Unix seconds."""
     longest_pause: float = 0.0
-    """Seconds; of those between its start and its outputs until then."""
+    """The longest pause between two outputs in seconds, including the pause before the first output."""
     outputs: int = 0
-    """How often it was seen to have printed something, at most once a second."""
+    """Number of times that the job printed something, counted at most once a second."""
 
     def __getitem__(self, name: str) -> MetricResult:
-        """Raises KeyError."""
         for metric in self.metrics:
             if metric.name == name:
                 return metric
         raise KeyError(name)
 
     def get(self, name: str, direction: Direction | None = None) -> MetricResult | None:
-        """`direction`: which one is good, where that is known better than by the name."""
+        """Return the result of a metric, or None. `direction` is the better direction if the user chose it."""
         metric = next((metric for metric in self.metrics if metric.name == name), None)
         return metric.by(direction) if metric is not None and direction is not None else metric
 
     def at_best(self, name: str, main: MetricResult) -> float | None:
-        """The value of one metric at the checkpoint where the main one was best, so that a row is one checkpoint."""
+        """Return the value of a metric at the checkpoint where `main` was best.
+
+        All values of a row are thus from the same checkpoint.
+        """
         beside = main.beside
         return next((value for metric, value in zip(self.metrics, beside, strict=False) if metric.name == name), None)
 
 
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class PackedResults(Mapping[int, JobResults]):
+    """An immutable mapping of job ids to results. To save memory, results are unpacked only on access."""
+
+    __slots__ = ("_first", "_packed")
+
+    def __init__(self, first: int = 0, packed: list[bytes | None] | None = None) -> None:
+        self._first, self._packed = first, packed or []
+
+    def __getitem__(self, job: int) -> JobResults:
+        packed = self.packed(job)
+        if packed is None:
+            raise KeyError(job)
+        return msgspec.msgpack.decode(packed, type=JobResults)
+
+    def __contains__(self, job: object) -> bool:
+        return isinstance(job, int) and self.packed(job) is not None
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[int]:
+        return (job for job, packed in enumerate(self._packed, self._first) if packed is not None)
+
+    def packed(self, job: int) -> bytes | None:
+        """Return the packed results of a job, so that the caller can decode only a part of them."""
+        place = job - self._first
+        return self._packed[place] if 0 <= place < len(self._packed) else None
+
+    def changed_since(self, earlier: PackedResults) -> Iterator[int]:
+        """Yield the jobs that have other results than in an earlier mapping."""
+        old = earlier._packed if earlier._first == self._first else []
+        return compress(count(self._first), starmap(is_not, zip_longest(self._packed, old)))
+
+    def with_packed(self, values: Mapping[int, bytes | None]) -> PackedResults:
+        """Return a copy with these results replaced, or removed where the value is None.
+
+        All ids must be at least the first id of the mapping.
+        """
+        longest = max((job - self._first + 1 for job in values), default=0)
+        packed = self._packed + [None] * (longest - len(self._packed))
+        for job, value in values.items():
+            packed[job - self._first] = value
+        return PackedResults(self._first, packed)
+
+    def with_results(self, values: Mapping[int, JobResults | None]) -> PackedResults:
+        return self.with_packed({job: None if value is None else _pack(value) for job, value in values.items()})
+
+
+NO_RESULTS = PackedResults()
+
+
 class MainMetric(Struct, frozen=True):
-    """What jobs of a session are compared by."""
+    """The metric by which the jobs of a session are compared."""
 
     name: str
     direction: Direction
     is_chosen: bool = False
-    """By the user, not guessed."""
+    """Whether the user chose the metric. If not, it was guessed."""
 
 
-# ---- What a user wants to have read ----
+# The metric that the user wants
 
 
 LONGEST_PATTERN = 500
 UNNAMED = "metric"
-"""What is found by an expression that names nothing."""
+"""The name of a metric that is found by a pattern without a name."""
 _ENDS = {"max": Direction.UP, "up": Direction.UP, "min": Direction.DOWN, "down": Direction.DOWN}
-_FORM = re.compile(r"\s*(?P<name>[^/\s]\S*)?\s*(?:/(?P<pattern>.+)/)?\s*(?P<end>max|min|up|down)?\s*", re.DOTALL)
-_REPEATED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*[*+}|](?:[^()\\]|\\.)*\)[*+{]")
+_FORM = lazy_regex(r"\s*(?P<name>[^/\s]\S*)?\s*(?:/(?P<pattern>.+)/)?\s*(?P<end>max|min|up|down)?\s*", re.DOTALL)
+_REPEATED_GROUP = lazy_regex(r"\((?:[^()\\]|\\.)*[*+}|](?:[^()\\]|\\.)*\)[*+{]")
 
 
 class WantedMetric(Struct, frozen=True):
-    """The metric that matters to the user, and how it is found."""
+    """The metric that the user wants, and how to find it in the output."""
 
     name: str | None = None
     direction: Direction | None = None
-    """None: guess it from the name."""
+    """The better direction, or None to guess it from the name."""
     pattern: str | None = None
-    """Its group `value`, else its first one, is the number; a group `name` names it."""
+    """A regular expression that finds the metric.
+
+    Its group `value`, or else its first group, is the number. A group `name` is the metric's name.
+    """
 
 
-def wanted_of(text: str) -> WantedMetric:
-    """Of `val_acc`, `val_acc max`, `/best: ([0-9.]+)/` or `score /best: (.+)/ max`; ValueError says what is wrong."""
+def parse_wanted_metric(text: str) -> WantedMetric:
+    """Parse a setting such as `val_acc`, `val_acc max`, `/best: ([0-9.]+)/` or `score /best: (.+)/ max`.
+
+    Raise ValueError if it is invalid.
+    """
     match = _FORM.fullmatch(text)
     if match is None or not (match["name"] or match["pattern"]):
-        raise ValueError(f"{text!r} is no metric; write a name, or /regular expression/, and max or min after it")
+        raise ValueError(f"invalid metric {text!r}: use a name or /regex/, optionally followed by max or min")
     name, pattern, end = match["name"], match["pattern"], match["end"]
     if name in _ENDS and end is None and pattern is None:
-        raise ValueError(f"{text!r} names no metric; write its name before {name}")
+        raise ValueError(f"no metric name in {text!r}; write it before {name}")
     if pattern is not None:
         _check(pattern)
     return WantedMetric(name, _ENDS[end] if end else None, pattern)
@@ -146,18 +217,18 @@ def wanted_of(text: str) -> WantedMetric:
 
 def _check(pattern: str) -> None:
     if len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"the regular expression has {len(pattern)} characters; {LONGEST_PATTERN} are the most")
+        raise ValueError(f"regex has {len(pattern)} characters; the limit is {LONGEST_PATTERN}")
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"/{pattern}/ is no regular expression: {error}") from None
+        raise ValueError(f"invalid regex /{pattern}/: {error}") from None
     if _REPEATED_GROUP.search(pattern) is not None:
-        raise ValueError(f"/{pattern}/ repeats a group that repeats or chooses; on some lines that takes for ever")
+        raise ValueError(f"/{pattern}/ repeats a group that contains * + or |, which can take forever")
     if not compiled.groups:
-        raise ValueError(f"/{pattern}/ has no group; put round brackets around the number")
+        raise ValueError(f"/{pattern}/ has no group; put parentheses around the number")
 
 
-# ---- What is known of a result by its name alone ----
+# Names of metrics
 
 
 def _set(words: str) -> frozenset[str]:
@@ -185,40 +256,45 @@ _NEITHER = _set(
     temperature epoch step iter"""
 )
 _DECIDES_AT_THE_END = frozenset({"rate", "std", "epoch", "step", "iter", "weight", "weights"})
-"""They tell nothing beside a word that does: `error_rate`, `train_loss_step`."""
+"""Words that decide the direction only if the name contains no other known word: `error_rate`, `train_loss_step`."""
 _OPPOSITE = frozenset({"neg", "negative"})
 _GLUED = ("loss", "error", "accuracy", "reward", "score", "acc", "rmse", "precision", "recall", "entropy",
           "verlust", "fehler", "genauigkeit", "损失", "損失", "误差", "誤差", "精度", "准确率", "正确率", "正解率",
           "召回率", "奖励", "손실", "정확도")  # fmt: skip
 
-_LETTERS = re.compile(r"(?<=[a-z]{3})\d")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
-_APART = re.compile(r"[\W_]+")
+_LETTERS = lazy_regex(r"(?<=[a-z]{3})\d")
+_CAMEL = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+_APART = lazy_regex(r"[\W_]+")
 
 
 @lru_cache(maxsize=4096)
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case: `valLoss`, `val_loss` and `Val. Loss` have the same."""
+def name_words(name: str) -> tuple[str, ...]:
+    """Split a name into lowercase words. `valLoss`, `val_loss` and `Val. Loss` give the same words."""
     return tuple(word.lower() for word in _APART.split(_CAMEL.sub(" ", name)) if word)
 
 
 @lru_cache(maxsize=4096)
 def direction_of(name: str) -> Direction:
-    """The last telling word decides: `val_loss` falls, `loss_acc` rises, of `lr` nobody can say."""
+    """Guess the better direction from the last known word of a name.
+
+    It is down for `val_loss`, up for `loss_acc` and unknown for `lr`.
+    """
     if name.startswith("-"):
-        return _turned(direction_of(name[1:]))
-    words = words_of(name)
-    telling = [(number, direction) for number, word in enumerate(words) if (direction := _of_word(word)) is not None]
-    if not telling:
+        return _reversed(direction_of(name[1:]))
+    words = name_words(name)
+    known = [
+        (number, direction) for number, word in enumerate(words) if (direction := _direction_of_word(word)) is not None
+    ]
+    if not known:
         return Direction.UNKNOWN
-    sure = [each for each in telling if words[each[0]] not in _DECIDES_AT_THE_END]
-    number, direction = (sure or telling)[-1]
+    sure = [entry for entry in known if words[entry[0]] not in _DECIDES_AT_THE_END]
+    number, direction = (sure or known)[-1]
     if words[number] == "entropy" and "cross" in words[:number]:
         direction = Direction.DOWN
-    return _turned(direction) if _OPPOSITE.intersection(words[:number]) else direction
+    return _reversed(direction) if _OPPOSITE.intersection(words[:number]) else direction
 
 
-def _of_word(word: str) -> Direction | None:
+def _direction_of_word(word: str) -> Direction | None:
     for form in (
         word,
         word.rstrip("0123456789"),
@@ -234,5 +310,5 @@ def _of_word(word: str) -> Direction | None:
     return None
 
 
-def _turned(direction: Direction) -> Direction:
+def _reversed(direction: Direction) -> Direction:
     return {Direction.UP: Direction.DOWN, Direction.DOWN: Direction.UP}.get(direction, direction)

@@ -1,359 +1,331 @@
-"""The scheduler: a pure state machine. Events in, instructions out; no I/O, no clock."""
+"""The scheduler, a pure state machine: events in, instructions out. It uses no I/O and no clock.
+
+`TRANSITIONS` maps each pair of a job's state and an event to the function that handles it.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import breaker_rules, cluster, commands, eta, placement, rollback, transitions
-from .book import Book
-from .breaker import Breaker, Scope
-from .breaker_rules import Successes
-from .events import (
-    AddJobs,
-    Cause,
-    ClockStepped,
-    DevicesSeen,
-    Drain,
-    EngineTrouble,
-    Event,
-    Instruction,
-    JobCommand,
-    Mode,
-    NodesSeen,
-    Pause,
-    Refusal,
-    Resume,
-    SetLanes,
-    Settings,
-    Start,
-    Submitted,
-    Tick,
-    TryFirst,
-)
-from .job import (
-    Active,
-    Blocked,
-    Delayed,
-    End,
-    Job,
-    JobId,
-    LaneId,
-    Queued,
-    Request,
-    Running,
-    Skipped,
-    State,
-    Stopping,
-    Succeeded,
-    Suspended,
-    predicate,
-)
-from .lanes import Board, Lane
-from .policies import learn, with_learned
-from .queue_order import satisfied, waiting_state
-from .results import JobResults
-from .rollback import TakenBack
-from .snapshot import Snapshot, take_snapshot
+from . import attempts, breaker_rules, commands, events, placement, queue_order
+from . import job as states
+from .book import due
+from .breaker import Breaker, Scope, ScopeState
+from .events import Event, IllegalTransition, Instruction, Mode, Refusal
+from .job import Job, JobId, Purpose, State, predicate
+from .slots import Slot
+from .snapshot import PausedScope, Snapshot
+from .state import HistoryEntry, Record, SchedulerState
 
-# ---- What the store keeps of a scheduler besides its jobs ----
+__all__ = ["ADVICE", "TRANSITIONS", "HistoryEntry", "Record", "Savepoint", "Scheduler"]
 
+# Transitions
 
-class Moment(Struct, frozen=True):
-    """One line of a job's story."""
+Handler = Callable[[SchedulerState, Job, Any, float], list[Instruction] | None]
 
-    job: JobId
-    at: float
-    text: str
+WAITING = (states.Queued, states.Held, states.Blocked, states.Delayed)
+ACTIVE = (states.Starting, states.Running, states.Suspended, states.Stopping)
+ENDS: tuple[type, ...] = get_args(states.End)
 
+TRANSITIONS: dict[tuple[type, type], Handler] = {
+    **{(state, events.Hold): commands.hold for state in (states.Queued, states.Blocked, states.Delayed)},
+    (states.Starting, events.Hold): commands.hold_submitted,
+    (states.Held, events.Release): commands.release,
+    **{(state, events.Kill): commands.kill_waiting for state in WAITING},
+    **{(state, events.Kill): commands.kill_active for state in (states.Starting, states.Running, states.Suspended)},
+    (states.Stopping, events.Kill): commands.kill_stopping,
+    (states.Running, events.Suspend): commands.suspend,
+    (states.Suspended, events.Continue): commands.continue_,
+    **{(state, events.Requeue): commands.requeue for state in (states.Starting, states.Running, states.Suspended)},
+    **{(state, events.Rerun): commands.rerun for state in ENDS},
+    **{(state, events.SetPriority): commands.set_priority for state in (*WAITING, *ACTIVE, *ENDS)},
+    **{(state, events.Move): queue_order.move for state in WAITING},
+    **{(state, events.Edit): commands.edit for state in WAITING},
+    **{(state, events.Notify): commands.notify for state in (*WAITING, *ACTIVE)},
+    **{(state, events.Remove): commands.remove_waiting for state in WAITING},
+    **{(state, events.Remove): commands.remove_ended for state in ENDS},
+    **{(state, events.Submitted): attempts.submitted for state in (states.Starting, states.Stopping)},
+    **{(state, events.Submitted): attempts.ignore_outdated for state in (states.Running, states.Suspended)},
+    **{(state, events.Remark): attempts.remarked for state in ACTIVE},
+    (states.Starting, events.Spawned): attempts.spawned,
+    **{(state, events.Spawned): attempts.seen_alive for state in (states.Running, states.Suspended, states.Stopping)},
+    **{(state, events.AttemptEnded): attempts.ended for state in ACTIVE},
+    (states.Running, events.Silence): attempts.silent,
+    **{
+        (state, events.Silence): attempts.ignore_outdated
+        for state in (states.Starting, states.Suspended, states.Stopping)
+    },
+}
 
-class Record(Struct, frozen=True):
-    """All of the scheduler that is not in its jobs; what the store keeps besides them."""
-
-    first_id: JobId = 0
-    mode: Mode = Mode.RUNNING
-    """As people want it; crashes are the breaker's."""
-    cause: Cause | None = None
-    settings: Settings = Settings()
-    lanes: tuple[Lane, ...] = ()
-    next_position: float = 0.0
-    leaving: tuple[Lane, ...] = ()
-    clock: float | None = None
-    """The wall clock's lead over one that cannot be set, in this boot: by it the next owner knows of a step."""
-    learned: dict[str, int] = {}
-    """The memory that jobs of each group were seen to use on a device, and a little more."""
-    breaker: Breaker = Breaker()
+ADVICE: dict[type, str] = {
+    events.Hold: "only a waiting job can be held; suspend or requeue a running one",
+    events.Release: "only a held job can be released",
+    events.Kill: "it has already ended",
+    events.Suspend: "only a running job can be suspended",
+    events.Continue: "only a suspended job can be continued",
+    events.Requeue: "only a running job can be requeued; use rerun once it has ended",
+    events.Rerun: "only an ended job can be rerun",
+    events.Move: "only a waiting job can be moved",
+    events.Edit: "only a waiting job can be edited",
+    events.Notify: "it has already ended",
+    events.Remove: "a running job cannot be removed; kill it first",
+}
 
 
-# ---- What a step of the wall clock moves ----
+class Savepoint(Struct, frozen=True):
+    """The state before commands that could not be stored. Handling it as an event takes the commands back.
+
+    Like any other change, this never reuses job ids or attempt numbers. Attempts that are being stopped still end.
+    """
+
+    jobs: dict[JobId, Job]
+    """Jobs that have changed since the savepoint, in their earlier versions."""
+    next_id: JobId
+    mode: Mode
+    cause: events.Cause | None
+    settings: events.Settings
+    breaker: Breaker
+    slots: tuple[Slot, ...]
+    history: int
+    """Number of unsaved history entries at the savepoint."""
 
 
-def step_clock(scheduler: Scheduler, by: float) -> None:
-    """Every duration goes on as if the clock had not been touched."""
-    book = scheduler.book
-    living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
-    book.put_all([replace(job, state=state) for job in living if (state := _moved_by(job, by)) is not job.state])
-    scheduler.breaker = scheduler.breaker.moved(by)
-    if scheduler.wanted_cause is not None:
-        scheduler.wanted_cause = replace(scheduler.wanted_cause, since=scheduler.wanted_cause.since + by)
-    scheduler.starts_again_at += by
-    if scheduler.clock is not None:
-        scheduler.clock += by
+class Scheduler(SchedulerState):
+    """The queue of a session.
 
+    All changes go through `handle`, except that `place` decides starts and `preempt` stops jobs for urgent ones.
+    """
 
-def _moved_by(job: Job, by: float) -> State:
-    state = job.state
-    match state:
-        case Queued(since=since):
-            return Queued(since + by)
-        case Delayed(until=until) if until != job.spec.not_before:
-            return replace(state, until=until + by)
-    if not isinstance(state, Active):
-        return state
-    placed = replace(state.placed, since=state.placed.since + by)
-    match state:
-        case Stopping():
-            return replace(state, placed=placed, deadline=state.deadline + by)
-        case Suspended():
-            return replace(state, placed=placed, since=state.since + by)
-        case Running(silent_since=float(since)):
-            return replace(state, placed=placed, silent_since=since + by)
-    return replace(state, placed=placed)
+    _version = 0
 
-
-# ---- The scheduler ----
-
-
-class Scheduler:
-    """One session's queue. `handle` is the only door for events, `place` gives the free lanes away."""
-
-    def __init__(self, record: Record | None = None, jobs: Iterable[Job] = ()) -> None:
-        record = record or Record()
-        self.book = Book(jobs, record.first_id)
-        self.board = Board(record.lanes, record.leaving)
-        self.wanted_mode, self.wanted_cause = record.mode, record.cause
-        """What people want of it; crashes may keep it from starting more than they do."""
-        self.settings = record.settings
-        self.breaker: Breaker = record.breaker
-        self.successes = Successes()
-        self.next_probes: dict[str | None, tuple[object, Scope, JobId | None]] = {}
-        """What was last said of each scope: asked for every row, told once."""
-        self.learned = dict(record.learned)
-        self.next_position, self.clock = record.next_position, record.clock
-        self.cpu_jobs_running = 0
-        self.starts_again_at = float("-inf")
-        """The machine had no room for the last start; not kept, so that a new owner tries at once."""
-        self.stalled = ""
-        """What keeps the owner from starting anything, in words; not kept either."""
-        self.unavailable = ""
-        """What keeps the engine from starting anything, in words; not kept either, as all that a cluster tells."""
-        self.submitted: dict[JobId, Submitted] = {}
-        self.remarks: dict[JobId, str] = {}
-        """What waits in a cluster's own queue, and for what."""
-        self.durations = eta.Durations()
-        self.recent: deque[Moment] = deque(maxlen=1000)
-        """The last transitions of all jobs, for stories in error messages."""
-        self.unsaved_moments: list[Moment] = []
-        """What the user did, and what the attempts alone do not tell; the store keeps it."""
-        self._version = 0
-        for job in self.book:
-            self._restore(job)
-
-    def _restore(self, job: Job) -> None:
-        self.durations.note(job)
-        if isinstance(job.state, Succeeded):
-            self.successes.note(job)
-        if job.active is not None:
-            self.board.hold(job.id, job.active.lanes, job.active.gpus, self.asked(job))
-            self.cpu_jobs_running += not job.active.lanes
-
-    # Events
-
-    def handle(self, event: Event | TakenBack, now: float) -> list[Instruction]:
-        """Applies one event and returns what the world must do about it; raises Refusal, changing nothing."""
+    def handle(self, event: Event | Savepoint, now: float) -> list[Instruction]:
+        """Apply one event and return instructions for the engine. Raise Refusal without changing anything."""
         mode, scopes = self.wanted_mode, self.breaker.scopes
         instructions = self._apply(event, now)
         if self.wanted_mode is mode and self.breaker.scopes is scopes:
             return instructions
-        return [*instructions, *cluster.withdrawals(self)]
+        return [*instructions, *commands.withdrawals(self)]
 
-    def _apply(self, event: Event | TakenBack, now: float) -> list[Instruction]:
+    def _apply(self, event: Event | Savepoint, now: float) -> list[Instruction]:
         match event:
-            case AddJobs():
+            case events.JobCommand():
+                return self._command(event, now)
+            case events.EngineReport():
+                return self._report(event, now)
+            case events.Tick():
+                return self._tick(now)
+            case events.AddJobs():
                 commands.add_jobs(self, event, now)
-            case Pause(kind=kind):
-                commands.pause_as_asked(self, kind, now)
-            case Drain():
+            case events.Pause(kind=kind):
+                commands.pause(self, kind, now)
+            case events.Drain():
                 commands.drain(self, now)
-            case Resume():
+            case events.Resume():
                 breaker_rules.resume(self, now)
-            case SetLanes(lanes=lanes, these=these):
-                cluster.check_lanes(self, lanes)
-                self.board.replace(lanes, these=these)
-            case Settings():
-                self._set(event, now)
-            case TryFirst():
+            case events.SetSlots(slots=slots, these=these):
+                self.check_slots(slots)
+                self.board.replace(slots, these=these)
+            case events.Settings():
+                commands.set_settings(self, event, now)
+            case events.TryFirst():
                 breaker_rules.try_first(self, event, now)
-            case EngineTrouble(why=why):
+            case events.EngineTrouble(why=why):
                 self.unavailable = why
-            case NodesSeen(largest=largest):
+            case events.NodesSeen(largest=largest):
                 self.board.largest = largest
-            case DevicesSeen(devices=devices):
-                self.board.cards.see(devices)
-            case ClockStepped(by=by):
-                step_clock(self, by)
-            case TakenBack():
-                rollback.take_back(self, event, now)
-            case Tick():
-                return transitions.tick(self, now)
-            case _:
-                return transitions.apply(self, event, now)
+            case events.DevicesSeen(devices=devices):
+                self.board.devices.update(devices)
+            case events.ClockStepped(by=by):
+                self._step_clock(by)
+            case Savepoint():
+                self._roll_back(event, now)
         return []
 
-    def place(self, now: float) -> list[Start]:
+    def _command(self, event: events.JobCommand, now: float) -> list[Instruction]:
+        """Handle a command on a job.
+
+        Refuse it if `TRANSITIONS` has no entry for it or if the job has changed since the user saw it.
+        """
+        job, seen = self.job(event.job), event.seen
+        if job.archived:
+            raise Refusal(f"#{job.id} was removed")
+        if seen is not None and (seen.state != job.state.name or seen.attempt != job.issued):
+            raise Refusal(f"#{job.id} just changed: it {predicate(job.state.name)} now (attempt {job.issued})")
+        handler = TRANSITIONS.get((type(job.state), type(event)))
+        if handler is None:
+            raise Refusal(f"#{job.id} {predicate(job.state.name)}: {ADVICE[type(event)]}")
+        return handler(self, job, event, now) or []
+
+    def _report(self, event: events.EngineReport, now: float) -> list[Instruction]:
+        """Handle an engine's report. Late reports are ignored. Impossible reports raise IllegalTransition."""
+        if event.job not in self.book:
+            raise IllegalTransition(f"unexpected {event}: no job #{event.job}")
+        job = self.book[event.job]
+        if event.attempt < job.issued or job.active is None:
+            return []  # the attempt has ended
+        handler = TRANSITIONS.get((type(job.state), type(event)))
+        if handler is None or event.attempt > job.issued:
+            history = "; ".join(f"{moment.at:.3f} {moment.text}" for moment in self.history(job.id))
+            raise IllegalTransition(f"unexpected {event} for #{job.id} ({job.state.name}). History: {history}")
+        return handler(self, job, event, now) or []
+
+    def _tick(self, now: float) -> list[Instruction]:
+        """Handle everything that is due: ends of delays, time limits and grace periods, and probes."""
+        instructions: list[Instruction] = []
+        while (job_id := self.book.timers.pop(now)) is not None:
+            job = self.book[job_id]
+            when = due(job)
+            if when is None or when > now or job.archived:
+                continue
+            match job.state:
+                case states.Delayed():
+                    commands.settle(self, job, now, "delay over", keep=False)
+                case states.Running():
+                    instructions += commands.stop(self, job, now, Purpose.TIMEOUT)
+                case states.Stopping() as state:
+                    self.change(job, now, "grace period over", keep=True, state=replace(state, hard=True))
+                    instructions.append(events.KillTree(job.id, state.placed.attempt))
+        breaker_rules.tick(self, now)
+        return instructions
+
+    def place(self, now: float) -> list[events.Start]:
         return placement.place(self, now)
 
     def preempt(self, now: float) -> list[Instruction]:
-        """After placing: who goes back to the queue for an urgent job."""
+        """Stop running jobs in favor of urgent ones. Must be called after `place`."""
         return placement.preempt(self, now)
 
     def next_wakeup(self) -> float | None:
-        """When a Tick is due; may be early, never late."""
+        """Return when a Tick is due, or None. The time may be too early, but never too late."""
         moments = (self.book.timers.next(), breaker_rules.next_moment(self) if self.breaker.scopes else None)
         return min((moment for moment in moments if moment is not None), default=None)
 
-    # What transitions are made of
+    def snapshot(self) -> Snapshot:
+        """Return a new snapshot, and start collecting the changes for the next one."""
+        self._version += 1
+        book, board = self.book, self.board
+        changed, book.changed = frozenset(book.changed), set()
+        return Snapshot(
+            version=self._version,
+            changed=changed,
+            first_id=book.first_id,
+            jobs=book.picture(),
+            counts={name: count for name, count in book.counts.items() if count},
+            active=frozenset(book.active),
+            mode=self.mode,
+            cause=self.cause,
+            paused_scopes=tuple(map(self.paused_scope, self.breaker.paused_scopes)),
+            settings=self.settings,
+            slots=board.slots,
+            leaving=tuple(board.leaving()),
+            holders=dict(board.holders),
+            blocked=frozenset(slot.id for slot in board.slots if any(map(board.devices.blocked, slot.devices))),
+            submitted=dict(self.submitted),
+            unavailable=self.unavailable,
+        )
 
-    def change(self, job: Job, now: float, text: str, *, keep: bool = False, **changes: Any) -> Job:
-        """Puts a changed job into the book; `keep` makes the line part of the stored story."""
-        changed = replace(job, **changes)
-        self.book.put(changed)
-        self.tell(job.id, now, text, keep=keep)
-        return changed
+    def paused_scope(self, scope: Scope) -> PausedScope:
+        cached = self.next_probes.get(scope.group)
+        if cached is None or cached[0] != self.book.version or cached[1] is not scope:
+            next_job = breaker_rules.next_probe(self, scope)
+            cached = (self.book.version, scope, next_job.id if next_job is not None else None)
+            self.next_probes[scope.group] = cached
+        probing = scope.state is ScopeState.PROBING
+        assert scope.cause is not None
+        return PausedScope(
+            group=scope.group,
+            cause=scope.cause,
+            job=scope.probe.job if scope.probe is not None else cached[2],
+            probing=probing,
+            at=breaker_rules.outlives_at(self, scope) if probing else scope.probe_at,
+            due=scope.due,
+            life=scope.life,
+            wait=scope.wait,
+            common=scope.common,
+        )
 
-    def tell(self, job: JobId, now: float, text: str, *, keep: bool = False) -> None:
-        moment = Moment(job, now, text)
-        self.recent.append(moment)
-        if keep:
-            self.unsaved_moments.append(moment)
+    def _step_clock(self, by: float) -> None:
+        """Shift all times by the amount by which the wall clock was set, so that durations do not change."""
+        book = self.book
+        living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
+        book.put_all([replace(job, state=state) for job in living if (state := _moved_by(job, by)) is not job.state])
+        self.breaker = self.breaker.moved(by)
+        if self.wanted_cause is not None:
+            self.wanted_cause = replace(self.wanted_cause, since=self.wanted_cause.since + by)
+        self.starts_again_at += by
+        if self.clock is not None:
+            self.clock += by
 
-    def finish(self, job: Job, end: End, now: float, text: str, **changes: Any) -> None:
-        """The job's final end: whoever waited for it goes on or is skipped, which ends that one too."""
-        self._end(job, end, now, text, **changes)
-        to_tell = [job.id]
-        while to_tell:
-            earlier = to_tell.pop()
-            for dependent in self.book.dependents.get(earlier, ()):
-                if isinstance(self.book[dependent].state, Blocked) and not self._go_on(dependent, earlier, now):
-                    to_tell.append(dependent)
+    def savepoint(self) -> Savepoint:
+        """Return an event that takes back all commands handled from now on.
 
-    def _end(self, job: Job, end: End, now: float, text: str, **changes: Any) -> None:
-        finished = self.change(job, now, text, keep="attempts" not in changes, state=end, **changes)
-        self.durations.note(finished)
-        learn(self, finished, now)
-        breaker_rules.ended(self, finished, end, now)
-
-    def _go_on(self, dependent: JobId, earlier: JobId, now: float) -> bool:
-        """A job that a blocked one waits for has ended; False: the blocked one has ended too, skipped."""
-        job = self.book[dependent]
-        if not satisfied(self.book, job, earlier):
-            self._end(job, Skipped(earlier), now, f"skipped because #{earlier} did not succeed")
-            return False
-        unmet = self.book.unmet[dependent]
-        unmet.discard(earlier)
-        if not unmet:
-            state = waiting_state(self.book, job, now)
-            self.change(job, now, state.name, state=state)
-        return True
-
-    # Whether jobs start
-
-    @property
-    def mode(self) -> Mode:
-        return Mode.PAUSED if self.breaker.pause is not None else self.wanted_mode
-
-    @property
-    def cause(self) -> Cause | None:
-        """Crashes come first: leaving a session that is paused by them must not hide them."""
-        return self.wanted_cause if self.breaker.pause is None else self.breaker.pause.cause
-
-    def _set(self, settings: Settings, now: float) -> None:
-        commands.check_settings(settings)
-        before, self.settings = self.settings, settings
-        if settings.probe != before.probe:
-            breaker_rules.probe_setting_changed(self, now)
-
-    def fit(self, request: Request, reserved: Collection[LaneId] = ()) -> tuple[Lane, ...] | None:
-        """Lanes for the request that are free, fit, and within what we may use of a shared machine."""
-        return self.board.fit(request, reserved, self.most_devices())
-
-    def most_devices(self) -> int | None:
-        """How many devices we may use at once; None: all there are."""
-        return self.board.most_devices(self.settings.at_most, self.settings.keep_free)
-
-    def asked(self, job: Job) -> Request:
-        """What the job asks for, as far as anything is known of jobs like it."""
-        return self.asked_by(job.request, job.spec.group)
-
-    def asked_by(self, request: Request, group: str) -> Request:
-        return with_learned(request, self.learned.get(group))
-
-    def free(self, job: Job) -> None:
-        """Gives back what its attempt held."""
-        assert job.active is not None
-        self.board.release(job.active.lanes)
-        self.submitted.pop(job.id, None)
-        self.remarks.pop(job.id, None)
-        self.cpu_jobs_running -= not job.active.lanes
-
-    def delay(self, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:
-        self.change(job, now, f"waits: {why}", keep=True, state=Delayed(now + seconds, why), **changes)
-
-    # Questions
-
-    @property
-    def cannot_start(self) -> str:
-        """Why nothing can be started now, in words; empty: it can."""
-        return self.stalled or self.unavailable
-
-    def job(self, job_id: JobId) -> Job:
-        if job_id not in self.book:
-            raise Refusal(f"there is no job #{job_id}")
-        return self.book[job_id]
-
-    def check_seen(self, command: JobCommand) -> Job:
-        """The job, if it still is what the user saw."""
-        job = self.job(command.job)
-        if job.archived:
-            raise Refusal(f"#{job.id} was removed")
-        seen = command.seen
-        if seen is not None and (seen.state != job.state.name or seen.attempt != job.issued):
-            raise Refusal(f"#{job.id} just changed: it {predicate(job.state.name)} now (attempt {job.issued})")
-        return job
-
-    def story(self, job_id: JobId) -> list[Moment]:
-        """How a job came to where it is, as far as this owner has seen it."""
-        return [moment for moment in self.recent if moment.job == job_id]
-
-    def record(self) -> Record:
-        return Record(
-            self.book.first_id, self.wanted_mode, self.wanted_cause, self.settings, self.board.lanes,
-            self.next_position, tuple(self.board.leaving()), self.clock, dict(self.learned), self.breaker,
+        This is cheap. Only the latest savepoint may be handled.
+        """
+        return Savepoint(
+            self.book.mark(), self.book.next_id, self.wanted_mode, self.wanted_cause, self.settings, self.breaker,
+            self.board.slots, len(self.unsaved_history),
         )  # fmt: skip
 
-    def outlook(
-        self,
-        now: float,
-        results: Mapping[JobId, JobResults] = eta.NO_RESULTS,
-        paces: Mapping[str, float] = eta.NO_PACES,
-    ) -> eta.Outlook:
-        return eta.outlook(self, now, results, paces)
+    def _roll_back(self, event: Savepoint, now: float) -> None:
+        """Take back commands. Attempts that have not started yet must be reported as NeverRan first."""
+        book = self.book
+        changed = (_restored(event, book[id]) for id in (*sorted(event.jobs), *range(event.next_id, book.next_id)))
+        restored = [job for job in changed if job is not None]
+        # The book determines what a blocked job waits for when the job is put into it, so blocked jobs come last.
+        for job in sorted(restored, key=lambda job: isinstance(job.state, states.Blocked)):
+            book.put(job)
+        for dependent in {id for job in restored for id in book.dependents.get(job.id, ())}:
+            if isinstance(book[dependent].state, states.Blocked):
+                book.put(book[dependent])
+        self.settings = event.settings
+        if self.board.slots != event.slots:
+            self.board.replace(event.slots, these=True)
+        # Commands that only reduce starts stay in force: pauses, and commands that keep probes from starting.
+        stopped = [scope for scope in self.breaker.paused_scopes if scope.stopped]
+        left = any(scope.cause is not None and scope.cause.left for scope in stopped)
+        self.breaker = event.breaker
+        for scope in event.breaker.paused_scopes:
+            if not scope.stopped and any(other.group == scope.group for other in stopped):
+                self.breaker = self.breaker.put(scope.halted(left=left))
+        starts_less = (Mode.RUNNING, Mode.DRAINING, Mode.PAUSED)
+        if starts_less.index(self.wanted_mode) < starts_less.index(event.mode):
+            self.wanted_mode, self.wanted_cause = event.mode, event.cause
+        gone, moments = {job.id for job in restored}, self.unsaved_history
+        moments[event.history :] = [moment for moment in moments[event.history :] if moment.job not in gone]
+        commands.check_drained(self, now)
 
-    def snapshot(self) -> Snapshot:
-        """The newest picture; costs what changed since the last one, not what there is."""
-        self._version += 1
-        return take_snapshot(self, self._version)
+
+def _moved_by(job: Job, by: float) -> State:
+    """Return the job's state with all times shifted by `by` seconds."""
+    state = job.state
+    match state:
+        case states.Queued(since=since):
+            return states.Queued(since + by)
+        case states.Delayed(until=until) if until != job.spec.not_before:
+            return replace(state, until=until + by)
+    if not isinstance(state, states.Active):
+        return state
+    placed = replace(state.placed, since=state.placed.since + by)
+    match state:
+        case states.Stopping():
+            return replace(state, placed=placed, deadline=state.deadline + by)
+        case states.Suspended():
+            return replace(state, placed=placed, since=state.since + by)
+        case states.Running(silent_since=float(since)):
+            return replace(state, placed=placed, silent_since=since + by)
+    return replace(state, placed=placed)
+
+
+def _restored(event: Savepoint, job: Job) -> Job | None:
+    """Return the job as it is to be restored, or None if it stays unchanged."""
+    if job.id >= event.next_id:
+        # Remove the identity, so that loading the job again does not look like adding a removed job.
+        spec = replace(job.spec, occurrence=None, outfile=None)
+        return replace(job, spec=spec, state=states.Killed(), archived=True)
+    before = event.jobs[job.id]
+    is_being_ended = isinstance(job.state, states.Stopping) and before.active is not None
+    return None if job is before or is_being_ended else replace(before, issued=job.issued)

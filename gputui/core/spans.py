@@ -1,8 +1,4 @@
-"""Stretches of time in which something kept jobs from starting: what a session remembers of them, and how.
-
-Pure: whoever sees it says so, with the time; whoever has a store asks for what is unsaved. Jobs and their attempts are
-not here, for they are in the book.
-"""
+"""Recorded spans of time in which something kept jobs from starting: pauses, other users, broken devices."""
 
 from __future__ import annotations
 
@@ -16,19 +12,19 @@ from .events import Cause, Mode
 from .job import JobId
 
 MOST_SPANS = 5000
-"""That are kept; the oldest go."""
+"""Maximum number of stored spans. The oldest ones are dropped."""
 
 
 class SpanKind(StrEnum):
-    """What kept jobs from starting."""
+    """What keeps jobs from starting."""
 
     PAUSE = "pause"
     DRAIN = "drain"
-    STRANGER = "stranger"
+    EXTERNAL = "external_process"
     TROUBLE = "trouble"
-    """The device did not work."""
+    """The device does not work."""
     AWAY = "away"
-    """No gputui was there to start anything."""
+    """No scheduler was running."""
 
 
 class RecordedSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,13 +32,13 @@ class RecordedSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: SpanKind
     since: float
     until: float | None = None
-    """None: it goes on."""
+    """When the span ended, or None if it has not ended."""
     device: str = ""
-    """As lanes name it; empty: all of them."""
+    """The device's name as in slots, or empty for all devices."""
     text: str = ""
     """The cause in words."""
     user: str = ""
-    """Whose process it was, or who wanted it."""
+    """The user that the external process belongs to."""
     pid: int | None = None
     memory: int | None = None
     jobs: tuple[JobId, ...] = ()
@@ -52,7 +48,7 @@ class RecordedSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeviceUse(Struct, frozen=True):
-    """What one device is to us at one moment: a stranger's, in trouble, or neither."""
+    """Why no job may start on a device: an external process, or trouble with the device."""
 
     user: str = ""
     text: str = ""
@@ -62,7 +58,7 @@ class DeviceUse(Struct, frozen=True):
 
 
 class SpanRecord:
-    """What goes on now, and what the store does not know yet. Costs a comparison while nothing changes."""
+    """The open spans, and the spans that are not stored yet. Recording is cheap while nothing changes."""
 
     def __init__(self, open_spans: Iterable[RecordedSpan] = (), next_number: int = 1) -> None:
         self.unsaved: dict[int, RecordedSpan] = {}
@@ -71,23 +67,23 @@ class SpanRecord:
         self._mode: tuple[Mode, Cause | None] | None = None
 
     def away(self, since: float, until: float) -> None:
-        """Nobody had the session: what went on when it was last seen ended then, unless it still does."""
+        """Record that no scheduler was running. This ends the spans of devices, unless the cause is seen again."""
         for key, span in list(self._open.items()):
-            if span.kind in (SpanKind.STRANGER, SpanKind.TROUBLE):
+            if span.kind in (SpanKind.EXTERNAL, SpanKind.TROUBLE):
                 self._open[key] = replace(span, until=since)
         self._note(RecordedSpan(number=self._number(), kind=SpanKind.AWAY, since=since, until=until))
 
     def mode(self, mode: Mode, cause: Cause | None, now: float) -> None:
-        """The scheduler's, after each turn."""
+        """Record the scheduler's mode. Called after each turn."""
         if self._mode is not None and self._mode[0] is mode and self._mode[1] is cause:
             return
         self._mode = (mode, cause)
         self._pause(cause if mode is Mode.PAUSED else None, now)
-        draining = RecordedSpan(number=0, kind=SpanKind.DRAIN, since=now, text="draining: nothing new starts")
+        draining = RecordedSpan(number=0, kind=SpanKind.DRAIN, since=now, text="draining: no new jobs start")
         self._keep(SpanKind.DRAIN, "", draining if mode is Mode.DRAINING else None, now)
 
     def _pause(self, cause: Cause | None, now: float) -> None:
-        """A cause that comes to know more jobs is the same pause."""
+        """Record a pause. A cause with the same start time belongs to the same pause, even if it lists more jobs."""
         open_pause = self._open.get((SpanKind.PAUSE, ""))
         if cause is not None and open_pause is not None and open_pause.since == cause.since:
             self._replace(replace(open_pause, text=cause.message, jobs=cause.jobs))
@@ -99,26 +95,26 @@ class SpanRecord:
         self._keep(SpanKind.PAUSE, "", paused, now)
 
     def devices(self, uses: Mapping[str, DeviceUse | None], now: float) -> None:
-        """Of every device that lanes are over, by their word for it."""
+        """Record why jobs may not start on each device, by the device's name in slots. None means that they may."""
         for device, use in uses.items():
-            stranger = use if use is not None and not use.trouble else None
+            external_process = use if use is not None and not use.trouble else None
             trouble = use if use is not None and use.trouble else None
-            self._use(SpanKind.STRANGER, device, stranger, now)
+            self._use(SpanKind.EXTERNAL, device, external_process, now)
             self._use(SpanKind.TROUBLE, device, trouble, now)
 
     def _use(self, kind: SpanKind, device: str, use: DeviceUse | None, now: float) -> None:
         open_span = self._open.get((kind, device))
         if use is None:
             self._end(kind, device, now)
-        elif open_span is None or _differs(open_span, use):
+        elif open_span is None or (not use.trouble and (open_span.user, open_span.pid) != (use.user, use.pid)):
             self._end(kind, device, now)
             fresh = RecordedSpan(number=0, kind=kind, since=now, device=device, text=use.text, user=use.user,
                                  pid=use.pid, memory=use.memory)  # fmt: skip
             self._keep(kind, device, fresh, now)
         elif open_span.until is not None:
-            self._replace(replace(open_span, until=None))  # the same process is still there: nobody looked meanwhile
+            self._replace(replace(open_span, until=None))  # the same use continues after a time without a scheduler
         elif (use.memory or 0) > (open_span.memory or 0):
-            self._open[kind, device] = replace(open_span, memory=use.memory)  # stored when it ends
+            self._open[kind, device] = replace(open_span, memory=use.memory)  # stored when the span ends
 
     def _keep(self, kind: SpanKind, device: str, span: RecordedSpan | None, now: float) -> None:
         if span is None:
@@ -142,10 +138,3 @@ class SpanRecord:
     def _number(self) -> int:
         self._next += 1
         return self._next - 1
-
-
-def _differs(span: RecordedSpan, use: DeviceUse) -> bool:
-    """Somebody else's, or another process; the driver's words for a trouble may hold a number that grows."""
-    if use.trouble:
-        return False
-    return (span.user, span.pid) != (use.user, use.pid)

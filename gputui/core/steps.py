@@ -1,4 +1,4 @@
-"""The steps of the exactly-once protocol, by name, so that tests can end the process between any two of them."""
+"""Named steps of the exactly-once protocol, so that tests can kill the process between any two of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from enum import StrEnum
 
 
 class Step(StrEnum):
-    """Each is reached after what it names has happened; the order is the order of the protocol."""
+    """The steps in the order of the protocol. Each is reached after the event in its name has happened."""
 
     TURN_BEGUN = "turn begun"
     MARKERS_REMOVED = "markers removed"
     COMMITTED = "committed"
-    FOLDER_MADE = "folder made"
+    DIRECTORY_MADE = "directory made"
     SPAWNED = "spawned"
     WATCHED = "watched"
     END_SEEN = "end seen"
-    END_NOTED = "end noted in the job's folder"
+    END_NOTED = "end noted in the job's directory"
     CLAIM_REMOVED = "claim removed"
     RECOVERY_BEGUN = "recovery begun"
     REVOKED = "attempt revoked"
@@ -32,6 +32,6 @@ def reached(step: Step) -> None:
 
 
 def watch(witness: Callable[[Step], None] | None) -> None:
-    """For tests only: calls `witness` at every step."""
+    """Call `witness` at every step, or stop calling it if it is None. Only for tests."""
     global _witness
     _witness = witness

@@ -1,5 +1,4 @@
-"""`gputui demo`: pretend trainings on simulated GPUs, a tour through the keys, and a broom for what they leave.
+"""`gputui demo`: fake training runs on simulated GPUs, a tour of the keys, and a broom that cleans up afterwards.
 
-What may enter: what only the demo has; the app and the session that it shows are the real ones, unchanged.
-Called by `cli.verbs.demo` alone; `broom` and `train` are programs of their own.
+The app and the session are real. `broom` and `train` are separate programs.
 """

@@ -1,7 +1,7 @@
-"""Sweeps up after the demo, whatever ended it: waits until the demo's end of a pipe is closed, as the kernel does for
-every process that dies, then ends what still runs of its session and removes its folder.
+"""A process that cleans up after the demo, no matter how the demo ends.
 
-Started as a process of its own in a session of its own, so that neither a hang-up nor Ctrl-C reaches it.
+It waits until the demo's end of a pipe is closed, kills what is left of the session, and removes its directory. It runs
+in its own process session, so that it receives neither a hang-up nor Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ import sys
 import time
 from contextlib import suppress
 
-from gputui.session.lock import left_of
+from gputui.session.lock import find_leftover_processes
 
 PATIENCE = 10.0
 NAP = 0.02
 
 
 class Broom:
-    """The demo's hold on it."""
+    """Starts and controls the cleaning process from the demo."""
 
-    def __init__(self, folder: str, session: str) -> None:
-        self._folder = folder
-        words = [sys.executable, "-m", __name__, folder, session]
+    def __init__(self, directory: str, session: str) -> None:
+        self._directory = directory
+        words = [sys.executable, "-m", __name__, directory, session]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, cwd="/")
 
     def sweep(self) -> str | None:
-        """None when nothing is left, else the sentence that says what is."""
+        """Clean up. Return an error message if something is left."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
             done = self._process.wait(2 * PATIENCE) == 0
         except subprocess.TimeoutExpired:
             done = False
-        return None if done else f"the demo could not be cleared away; see {self._folder}"
+        return None if done else f"failed to clean up the demo; see {self._directory}"
 
 
-def main(folder: str, session: str) -> int:
+def main(directory: str, session: str) -> int:
     while os.read(0, 1):
         pass
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        pids = [pid for pid, _ in left_of(session)]
+        pids = [pid for pid, _ in find_leftover_processes(session)]
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if not pids:
-            shutil.rmtree(folder, ignore_errors=True)
-            if not os.path.exists(folder):
+            shutil.rmtree(directory, ignore_errors=True)
+            if not os.path.exists(directory):
                 return 0
         time.sleep(NAP)
     return 1

@@ -1,6 +1,4 @@
-"""Engines carry instructions out: they start attempts, see their ends, stop them, and take over those that live on.
+"""Engines execute the scheduler's instructions: they start, watch, stop and recover attempts.
 
-What may enter: `protocol`, which is all that an owner knows of an engine, and a package for each engine.
-An engine never decides what runs, and never writes the store: it reports, and the owner's turn makes it durable.
-Called by `session.owner`, which is handed its engine.
+`session.owner` uses engines only through `protocol`. An engine never decides what runs and never writes to the store.
 """

@@ -1,4 +1,4 @@
-"""Claim files: one per live attempt, created with O_EXCL by whoever is first."""
+"""Claim files. Each live attempt has one, created with O_EXCL by the process that decides whether the attempt runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from msgspec import Struct
 
 from gputui.core.job import JobId, Purpose
 
-# ---- The claim files ----
-
-
 REVOKED_LINE = b"revoked"
-FOLDER_GONE_LINE = b"nocwd"
+DIRECTORY_GONE_LINE = b"nocwd"
 LOG_FAILED_LINE = b"nolog"
 EXIT_WORD = b"exit"
 SIGNALLED_LINE = b"signalled"
@@ -26,35 +23,35 @@ _LONGEST = 1024
 
 
 class Absent(Struct, frozen=True):
-    """Nobody has decided about the attempt yet."""
+    """There is no claim. Nothing has been decided about the attempt yet."""
 
 
 class Missing(Struct, frozen=True):
-    """No wrapper's, although the attempt has written output: somebody took it away."""
+    """There is no claim although the attempt has written output, so the claim must have been deleted."""
 
 
 class Empty(Struct, frozen=True):
-    """Created, but its first line is not there yet: nothing runs before that line."""
+    """The claim was created but has no first line yet. The command starts only after the first line is written."""
 
 
 class Revoked(Struct, frozen=True):
-    """A recovering owner was first; the attempt will never run."""
+    """A recovering owner created the claim, so the attempt will never run."""
 
 
 class Claimed(Struct, frozen=True):
-    """A wrapper was first; how the command ended is not written."""
+    """A wrapper created the claim. It contains no exit record yet."""
 
     pid: int
 
 
-class BatchBegun(Struct, frozen=True):
-    """The supervisor of a batch job was first; how the command ended is not written."""
+class BatchStarted(Struct, frozen=True):
+    """The supervisor of a batch job created the claim. It contains no exit record yet."""
 
     slurm_job: int
     node: str
     started: float
     gpus: tuple[str, ...]
-    """As `node:index`."""
+    """The GPUs of the job, each as `node:index`."""
 
 
 class WrittenExit(Struct, frozen=True):
@@ -62,61 +59,60 @@ class WrittenExit(Struct, frozen=True):
 
     code: int
     at: float
-    """When it was written."""
     signalled: bool = False
-    """It had been told to end, by whomever."""
+    """Whether the command had received SIGTERM through its supervisor."""
 
 
-class FolderGone(Struct, frozen=True):
-    """The wrapper claimed, but could not enter the job's folder; the command did not run."""
+class DirectoryGone(Struct, frozen=True):
+    """The wrapper claimed the attempt, but the job's directory was gone, so the command did not run."""
 
     at: float
 
 
 class LogFailed(Struct, frozen=True):
-    """The supervisor claimed, but could not make the job's log; the command did not run."""
+    """The wrapper claimed the attempt but could not create the job's log, so the command did not run."""
 
     at: float
 
 
 class Garbled(Struct, frozen=True):
-    """There is something that no wrapper and no owner writes."""
+    """The content of the claim is invalid."""
 
 
 class Unreadable(Struct, frozen=True):
-    """The disk did not tell; it may later."""
+    """The claim cannot be read at the moment."""
 
     why: str
 
 
-_Ended = WrittenExit | FolderGone | LogFailed
-Claim = Absent | Missing | Empty | Revoked | Claimed | BatchBegun | _Ended | Garbled | Unreadable
+End = WrittenExit | DirectoryGone | LogFailed
+Claim = Absent | Missing | Empty | Revoked | Claimed | BatchStarted | End | Garbled | Unreadable
 
 
 class Claims:
-    """The folder of claims; knows files, decides nothing."""
+    """The directory that contains the claim files."""
 
     UNWANTED_AFTER: ClassVar[float] = 600.0
-    """Seconds in which an end is noted."""
+    """Minimum age in seconds before a claim is removed. The attempt's end may not have been stored earlier."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
 
     @classmethod
     def of(cls, private: int) -> Claims:
-        """In the session's private folder, by a descriptor: a folder put in its place has nothing to do with it."""
+        """Return the claims in an open session directory. This works even if the directory's path has been replaced."""
         return cls(f"/proc/self/fd/{private}/claims")
 
-    def make_folder(self) -> None:
-        """Also when somebody took it away: without it no attempt can begin."""
+    def make_directory(self) -> None:
+        """Create the directory again if it is missing, because no attempt can start without it."""
         with suppress(OSError):
-            os.mkdir(self.folder, 0o700)
+            os.mkdir(self.directory, 0o700)
 
     def path(self, job: JobId, attempt: int) -> str:
-        return f"{self.folder}/{job}.{attempt}"
+        return f"{self.directory}/{job}.{attempt}"
 
     def all(self) -> list[tuple[JobId, int]]:
-        names = (name.partition(".")[::2] for name in os.listdir(self.folder))
+        names = (name.partition(".")[::2] for name in os.listdir(self.directory))
         return [(int(job), int(attempt)) for job, attempt in names if job.isdecimal() and attempt.isdecimal()]
 
     def read(self, job: JobId, attempt: int) -> Claim:
@@ -127,39 +123,44 @@ class Claims:
         except OSError as error:
             return Unreadable(str(error))
         try:
-            return understand(os.read(fd, _LONGEST), lambda: os.fstat(fd).st_mtime)
+            return parse_claim(os.read(fd, _LONGEST), lambda: os.fstat(fd).st_mtime)
         except OSError as error:
             return Unreadable(str(error))
         finally:
             os.close(fd)
 
-    def read_beside(self, job: JobId, attempt: int, out: str | None) -> Claim:
-        """The same, but a claim that is gone while the attempt's output is there is not taken for none."""
+    def read_with_log(self, job: JobId, attempt: int, out: str) -> Claim:
+        """Read a claim. Return Missing if there is no claim by a wrapper but the log shows that the attempt ran."""
         claim = self.read(job, attempt)
-        return Missing() if isinstance(claim, Absent | Revoked) and _has_content(out) else claim
+        if isinstance(claim, Absent | Revoked):
+            with suppress(OSError):
+                if os.stat(out).st_size > 0:
+                    return Missing()
+        return claim
 
     def revoke(self, job: JobId, attempt: int) -> bool:
-        """Whether we were first. It is the creation that revokes: a full disk may leave the file empty."""
+        """Create the claim so that no wrapper can create it. Return False if it already exists.
+
+        An empty claim also counts as a revocation, so this works on a full disk.
+        """
         try:
             fd = os.open(self.path(job, attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             return False
-        try:
+        with suppress(OSError):
             os.write(fd, REVOKED_LINE + b"\n")
-        except OSError:
-            pass
-        finally:
-            os.close(fd)
+        os.close(fd)
         return True
 
     def asked(self, job: JobId, attempt: int) -> Purpose | None:
-        """What an owner ordered and could not write into its store; the newest counts."""
-        return _asked(self._content(job, attempt))
+        """Return the last order that an owner recorded with `ask`."""
+        words = [line.partition(b" ")[::2] for line in self._content(job, attempt).split(b"\n")[:-1]]
+        purposes = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
+        return Purpose(purposes[-1]) if purposes and purposes[-1] in list(Purpose) else None
 
-    def begun(self, job: JobId, attempt: int) -> BatchBegun | None:
-        """How it began in a cluster, also when its end is written too."""
-        lines = self._content(job, attempt).split(b"\n")[:-1]
-        return next((begun for line in lines if (begun := _begun(line)) is not None), None)
+    def begun(self, job: JobId, attempt: int) -> BatchStarted | None:
+        """Return the start record of a batch job, even if its end has been recorded too."""
+        return _first_begun(self._content(job, attempt).split(b"\n")[:-1])
 
     def _content(self, job: JobId, attempt: int) -> bytes:
         try:
@@ -169,13 +170,17 @@ class Claims:
             return b""
 
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
-        """Lands on a full disk too: the claim's block is there already. Only behind the pid: that line decides."""
-        was_claimed = isinstance(self.read(job, attempt), Claimed | BatchBegun | WrittenExit | FolderGone)
+        """Record an order that the store cannot save.
+
+        This works on a full disk because the claim's block is already allocated. The order is recorded only if the
+        claim already has its first line, because that line decides who owns the claim.
+        """
+        was_claimed = isinstance(self.read(job, attempt), Claimed | BatchStarted | WrittenExit | DirectoryGone)
         if was_claimed and self.asked(job, attempt) is not purpose:
             self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
 
     def restore(self, job: JobId, attempt: int, pid: int) -> None:
-        """The attempt was found running without its claim: the next owner shall find it at once."""
+        """Recreate the lost claim of a running attempt."""
         self._append(job, attempt, b"%d" % pid)
 
     def _append(self, job: JobId, attempt: int, line: bytes) -> None:
@@ -191,29 +196,25 @@ class Claims:
             os.unlink(self.path(job, attempt))
 
     def remove_unwanted(self, wanted: Callable[[JobId, int], bool], *, all_dead: bool) -> None:
-        """Removes old claims that nobody wants any more, but never one whose command may still run.
+        """Remove old claims that are not wanted, but never the claim of a command that may still be running.
 
-        `all_dead`: no process of the session's earlier owners lives. Otherwise revocations stay, however old: a
-        wrapper may come late, and without its revocation it would run.
+        `all_dead` means that no process of the session's earlier owners is alive. Otherwise revocations are kept
+        regardless of age, because a wrapper that starts late would run its command if its revocation were gone.
         """
-        for job, attempt in self.all():
-            if not wanted(job, attempt):
-                self._remove_if_old(job, attempt, all_dead)
-
-    def _remove_if_old(self, job: JobId, attempt: int, all_dead: bool) -> None:
-        still_needed = Claimed | BatchBegun | Garbled | Unreadable
+        still_needed = Claimed | BatchStarted | Garbled | Unreadable
         if not all_dead:
             still_needed |= Revoked | Empty
-        try:
-            age = time.time() - os.stat(self.path(job, attempt)).st_mtime
-        except FileNotFoundError:
-            return
-        if age > self.UNWANTED_AFTER and not isinstance(self.read(job, attempt), still_needed):
-            self.remove(job, attempt)
+        for job, attempt in self.all():
+            if wanted(job, attempt):
+                continue
+            with suppress(FileNotFoundError):
+                age = time.time() - os.stat(self.path(job, attempt)).st_mtime
+                if age > self.UNWANTED_AFTER and not isinstance(self.read(job, attempt), still_needed):
+                    self.remove(job, attempt)
 
 
-def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
-    """What whole lines say, in whatever order they came; `written_at` is asked only for an end."""
+def parse_claim(content: bytes, written_at: Callable[[], float]) -> Claim:
+    """Parse the complete lines of a claim, in any order. `written_at` is called only if the claim records an end."""
     lines = content.split(b"\n")[:-1]
     for line in lines:
         end = _end(line, written_at)
@@ -224,91 +225,75 @@ def understand(content: bytes, written_at: Callable[[], float]) -> Claim:
     pids = [int(line) for line in lines if line.isdigit()]
     if pids:
         return Claimed(pids[0])
-    begun = next((begun for line in lines if (begun := _begun(line)) is not None), None)
-    if begun is not None:
+    if (begun := _first_begun(lines)) is not None:
         return begun
     if not any(lines):
         return Empty()
     return Revoked() if REVOKED_LINE in lines else Garbled()
 
 
-def _begun(line: bytes) -> BatchBegun | None:
-    match line.decode("utf-8", "replace").split(" "):
-        case [word, job, node, _, started, gpus] if word == SLURM_WORD and job.isdecimal():
-            with suppress(ValueError):
-                places = tuple(f"{node}:{gpu}" for gpu in gpus.split(",") if gpu != "-")
-                return BatchBegun(int(job), node, float(started), places)
+def _first_begun(lines: list[bytes]) -> BatchStarted | None:
+    for line in lines:
+        match line.decode("utf-8", "replace").split(" "):
+            case [word, job, node, _, started, gpus] if word == SLURM_WORD and job.isdecimal():
+                with suppress(ValueError):
+                    places = tuple(f"{node}:{gpu}" for gpu in gpus.split(",") if gpu != "-")
+                    return BatchStarted(int(job), node, float(started), places)
     return None
 
 
-def _end(line: bytes, written_at: Callable[[], float]) -> WrittenExit | FolderGone | LogFailed | None:
+def _end(line: bytes, written_at: Callable[[], float]) -> End | None:
     word, _, value = line.partition(b" ")
     if word == EXIT_WORD and value.isdigit():
         return WrittenExit(int(value), written_at())
     if line == LOG_FAILED_LINE:
         return LogFailed(written_at())
-    return FolderGone(written_at()) if line == FOLDER_GONE_LINE else None
-
-
-def _asked(content: bytes) -> Purpose | None:
-    words = [line.partition(b" ")[::2] for line in content.split(b"\n")[:-1]]
-    purposes = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
-    return Purpose(purposes[-1]) if purposes and purposes[-1] in list(Purpose) else None
-
-
-def _has_content(log: str | None) -> bool:
-    try:
-        return log is not None and os.stat(log).st_size > 0
-    except OSError:
-        return False
-
-
-# ---- What all engines do alike whose attempts are claimed ----
+    return DirectoryGone(written_at()) if line == DIRECTORY_GONE_LINE else None
 
 
 class ClaimedAttempts:
-    """`private` is the descriptor of the session's private folder, which holds the claims; `session` names the session
-    for all its owners, now and later."""
+    """Base class of all engines, which manages the claims of their attempts.
+
+    `private` is the descriptor of the session's private directory, which holds the claims. `session` is the session's
+    permanent id.
+    """
 
     def __init__(self, private: int, session: str) -> None:
         self._session = session
         self._claims = Claims.of(private)
-        self._claims.make_folder()
+        self._claims.make_directory()
         self._revoked: set[tuple[JobId, int]] = set()
 
     def token(self, job: JobId, attempt: int) -> str:
         return f"{self._session}.{job}.{attempt}"
 
     def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
-        """Beside the attempt, for the next owner: an order that cannot be made durable in the store."""
         self._claims.ask(job, attempt, purpose)
 
     def claimed(self) -> list[tuple[JobId, int]]:
         return self._claims.all()
 
     def forget(self, job: JobId, attempt: int) -> None:
-        # A revocation stays: what was to run it may start late, and must find it.
+        # A revocation is kept because the wrapper may start late and must find it.
         if (job, attempt) not in self._revoked:
             self._claims.remove(job, attempt)
 
 
-# ---- The file that names attempts which were taken back and may still stand in a queue ----
-
-
 MARK = "news/withdrawn"
-"""In the session's private folder."""
+"""File in the session's private directory that lists withdrawn attempts whose jobs may still be in Slurm's queue."""
 
 
 def jobs_in_queue(private: str) -> list[JobId]:
+    """Return the ids of jobs with withdrawn attempts that may still be in Slurm's queue."""
     try:
         with open(f"{private}/{MARK}", encoding="ascii", errors="replace") as file:
-            keys = [key_of(line.strip()) for line in file]
+            keys = [parse_key(line.strip()) for line in file]
     except OSError:
         return []
     return sorted({key[0] for key in keys if key is not None})
 
 
-def key_of(words: str) -> tuple[JobId, int] | None:
-    """Of `JOB.ATTEMPT`."""
+def parse_key(words: str) -> tuple[JobId, int] | None:
+    """Parse `JOB.ATTEMPT`."""
     job, _, attempt = words.partition(".")
     return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None

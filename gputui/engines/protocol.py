@@ -1,4 +1,4 @@
-"""What every engine offers a session, and what the owner lends an engine: sessions know nothing else of engines."""
+"""The interface between a session and its engines."""
 
 from __future__ import annotations
 
@@ -15,83 +15,75 @@ from gputui.process.watch import EventLoop
 Report = Submitted | Remark | Spawned | AttemptEnded | EngineTrouble | NodesSeen
 
 
-class Abilities(Struct, frozen=True, kw_only=True):
-    """What an engine can do; whoever asks for what it cannot is told so."""
-
-    can_suspend: bool
-    can_pin_device: bool
-    """An attempt runs on the very devices that its lane names."""
-    telemetry: bool
-    """This machine's samples show the devices of its attempts."""
-    leaves_processes: bool = True
-    """What a command leaves running lives on; otherwise it is ended with the attempt."""
-
-
-class ClusterWishes(Struct, frozen=True, kw_only=True):
-    """What the session wants of a cluster for all its jobs; None: the cluster's own default."""
+class ClusterOptions(Struct, frozen=True, kw_only=True):
+    """Slurm options for all jobs of a session. None stands for the cluster's default."""
 
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
     time: float | None = None
-    """Seconds, for a job that says no timeout of its own."""
+    """Time limit in seconds for jobs without a timeout."""
     constraint: str | None = None
     sbatch_opt: tuple[str, ...] = ()
-    """Further options of sbatch, as they are."""
+    """Options passed to sbatch unchanged."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """All an engine must know to run one attempt; paths are absolute and their folders exist."""
+    """Everything that an engine needs to run one attempt. Paths are absolute, and their directories exist."""
 
     job: JobId
     attempt: int
     command: str
     shell: str
-    """A shell's path or name; empty: bash, or sh where there is none, and none at all for plain words."""
+    """Path or name of the shell.
+
+    If empty, bash is used, or sh if bash is missing. A command of plain words then runs without a shell.
+    """
     login_shell: bool
     cwd: str
     environment: Mapping[str, str]
-    """Complete, but for the engine's own GPUTUI_RUN."""
+    """The complete environment except for GPUTUI_RUN, which the engine adds."""
     out: str
     err: str | None
-    """None: both streams into `out`."""
-    folder: int | None = None
-    """The descriptor of the folder that `out` and `err` are in, where others could put another in its place. Whoever
-    starts it closes it."""
+    """Path of the error log. If None, both streams go to `out`."""
+    directory: int | None = None
+    """Descriptor of the directory of `out` and `err`, if other users could replace that directory.
+
+    The engine closes it.
+    """
     gpus: int | None = None
-    """How many devices it asked for; None: one lane, whatever that holds."""
+    """Number of devices that the job requested, or None for one slot."""
     timeout: float | None = None
-    """Seconds it may run; the scheduler ends it by itself, an engine may tell others."""
+    """Timeout in seconds. The scheduler enforces it, but an engine may also pass it on to the cluster."""
     engine: EngineName = EngineName.LOCAL
-    """Which engine is to run it, for whoever has several."""
-    wishes: ClusterWishes = ClusterWishes()
+    cluster_options: ClusterOptions = ClusterOptions()
     lease: int | None = None
-    """A descriptor for the wrapper to hold as long as the command runs; the command itself does not get it."""
+    """Descriptor that the wrapper, but not the command, keeps open while the command runs."""
 
 
 class Since(Enum):
-    """What has happened since an attempt was started."""
+    """What happened between the start of an attempt and its recovery."""
 
     NOTHING = auto()
-    """It is the same boot and pid namespace: pids mean what they meant."""
+    """The boot and the pid namespace are the same, so pids are still valid."""
     WORLD_ENDED = auto()
-    """Its container is gone and all its processes with it; what is on the disk is all there was."""
+    """The container and all its processes are gone, but the disk is complete."""
     REBOOT = auto()
-    """And the disk may have lost the last seconds before it."""
+    """The machine was restarted. Writes of the last seconds before may be lost."""
     COPY = auto()
-    """The session was copied: its attempts go on where it was copied from."""
+    """The session was copied. Its attempts continue in the original session."""
 
 
 LEFT_BEHIND = {
-    Since.WORLD_ENDED: "its container was stopped before its end was seen",
-    Since.REBOOT: "the machine went down before its end was seen",
-    Since.COPY: "this is a copy, and it went on where it was copied from",
+    Since.WORLD_ENDED: "its container stopped before its end was recorded",
+    Since.REBOOT: "the machine went down before its end was recorded",
+    Since.COPY: "this is a copy; the job continued in the original",
 }
-"""What became of an attempt of which only the disk tells, and does not tell its end."""
+"""Reasons reported for attempts that are lost because no end was recorded."""
 
 
 class Survivor(Struct, frozen=True, kw_only=True):
-    """An attempt that the store says is under way, when a new owner opens it."""
+    """An attempt that the store lists as running when a new owner opens the session."""
 
     job: JobId
     attempt: int
@@ -99,30 +91,30 @@ class Survivor(Struct, frozen=True, kw_only=True):
     out: str
     engine: EngineName = EngineName.LOCAL
     stopping: bool = False
-    """An earlier owner was stopping it, and may have signalled it."""
+    """Whether an earlier owner was stopping the attempt and may have signalled it."""
 
 
 class Engine(Protocol):
-    """Starts, stops and watches attempts; says what happened by calling `report` in the owner's thread.
+    """Starts, stops and watches attempts, and calls `report` in the owner's thread.
 
-    Orders about an attempt that is over do nothing. But for `forget` and `token` all is called in the owner's thread.
+    Orders for an attempt that has ended have no effect. All methods except `forget` and `token` are called in the
+    owner's thread.
     """
 
-    @property
-    def abilities(self) -> Abilities: ...
-
     def token(self, job: JobId, attempt: int) -> str:
-        """What every process of the attempt bears in GPUTUI_RUN, and nobody else."""
+        """Return the value of GPUTUI_RUN that identifies all processes of the attempt."""
 
     def start(self, launches: Iterable[Launch]) -> None:
-        """Starts them beside each other, each as soon as it is given. One that starts elsewhere may take its time:
-        this returns, and what becomes of it is reported."""
+        """Start attempts concurrently, each as soon as `launches` yields it.
+
+        A remote engine may return before the attempts have started and report the result later.
+        """
 
     def recover(self, survivors: list[Survivor]) -> None:
-        """Decides about each survivor before anything is started, and reports what it found."""
+        """Take over or end each survivor and report the result. Called before any attempt is started."""
 
     def withdraw(self, job: JobId, attempt: int) -> None:
-        """Takes it back, if it has not begun, and reports that it never ran."""
+        """Cancel an attempt that has not started, and report that it never ran."""
 
     def terminate(self, job: JobId, attempt: int) -> None: ...
 
@@ -133,29 +125,30 @@ class Engine(Protocol):
     def resume(self, job: JobId, attempt: int) -> None: ...
 
     def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
-        """Where the next owner finds it: an order that the store cannot take now. `recover` reports it."""
+        """Record an order that the store cannot save at the moment. The next owner's `recover` reports it."""
 
     def claimed(self) -> list[tuple[JobId, int]]:
-        """The attempts that have claims still."""
+        """Return the attempts that still have claims."""
 
     def forget(self, job: JobId, attempt: int) -> None:
-        """The attempt's end is durable: its claim may go."""
+        """Remove the claim of an attempt after its end has been stored."""
 
     def gc(self, *, all_dead: bool) -> None:
-        """After `recover`: removes claims that nobody needs any more; `all_dead`: none of their processes can live."""
+        """Remove unneeded claims after `recover`.
+
+        `all_dead` means that no process of the claimed attempts can still be alive.
+        """
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
-        """Ends what an attempt that has ended left behind."""
+        """Kill the processes that an ended attempt left behind."""
 
     def close(self) -> None:
-        """Lets go of everything without touching a running attempt."""
+        """Release all resources. Running attempts are not affected."""
 
 
-class EngineFactory(Protocol):
-    """Makes an owner's engine.
+EngineFactory = Callable[[EventLoop, int, str, Callable[[Report], None]], Engine]
+"""Function that creates the engine of an owner.
 
-    `private` is the descriptor of the session's private folder, `session` names the session for all its owners, now
-    and later, and `report` is to be called in the owner's thread.
-    """
-
-    def __call__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> Engine: ...
+Its arguments are the event loop, the descriptor of the session's private directory, the session's permanent id, and
+`report`, which must be called in the owner's thread.
+"""

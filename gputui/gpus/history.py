@@ -1,11 +1,9 @@
-"""What each device did before now, whose load it was, warnings, and the file that keeps it."""
+"""The history of each device: utilization, memory used by the session and by others, warnings, and the history file."""
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -14,10 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.amounts import moment
+from gputui.process.directories import atomic_write
 
 from .sample import DeviceSample, ProcessSample, Sample, Slowdown, Status
 
-# ---- Whose load and memory a device carries ----
+# Whose load and memory
 
 
 class LoadOwner(IntEnum):
@@ -27,7 +26,10 @@ class LoadOwner(IntEnum):
 
 
 class DeviceShare(Struct, frozen=True):
-    """Bytes of memory on either side, and whose the load is; what neither has is the driver's."""
+    """Who uses a device, and how many bytes of its memory each side uses.
+
+    The driver uses the rest of the memory in use.
+    """
 
     owner: LoadOwner = LoadOwner.NOBODY
     ours: int = 0
@@ -35,88 +37,78 @@ class DeviceShare(Struct, frozen=True):
 
 
 def share(device: DeviceSample, is_ours: Callable[[ProcessSample], bool], *, held: bool) -> DeviceShare:
-    """`held`: a job of ours has the device, whether processes of it are to be seen or not."""
-    on_it = [each for each in device.processes if each.compute]
-    mine = [each for each in on_it if is_ours(each)]
-    theirs = [each for each in on_it if not is_ours(each)]
+    """Return how a device's use is divided between this session and others.
+
+    `held` means that a job of the session has the device, even if the processes of the job are not visible.
+    """
+    computing = [process for process in device.processes if process.compute]
+    mine = [process for process in computing if is_ours(process)]
+    theirs = [process for process in computing if not is_ours(process)]
     if held and not mine:
         return DeviceShare(LoadOwner.OURS, max(0, (device.memory_used or 0) - _memory(theirs)), _memory(theirs))
     ours, others = _memory(mine), _memory(theirs)
-    if device.memory_used is not None and on_it and all(each.memory is None for each in on_it):
+    if device.memory_used is not None and computing and all(process.memory is None for process in computing):
         ours, others = (device.memory_used, 0) if mine else (0, device.memory_used)
-    return DeviceShare(_owner(mine, theirs), ours, others)
-
-
-def _owner(mine: list[ProcessSample], theirs: list[ProcessSample]) -> LoadOwner:
-    if not theirs:
-        return LoadOwner.OURS if mine else LoadOwner.NOBODY
-    if not mine:
-        return LoadOwner.OTHERS
-    return LoadOwner.OURS if _load(mine) >= _load(theirs) else LoadOwner.OTHERS
+    if not computing:
+        owner = LoadOwner.NOBODY
+    elif not theirs or (mine and _load(mine) >= _load(theirs)):
+        owner = LoadOwner.OURS
+    else:
+        owner = LoadOwner.OTHERS
+    return DeviceShare(owner, ours, others)
 
 
 def _load(processes: list[ProcessSample]) -> int:
-    return sum(each.utilization or 0 for each in processes)
+    return sum(process.utilization or 0 for process in processes)
 
 
 def _memory(processes: list[ProcessSample]) -> int:
-    return sum(each.memory or 0 for each in processes)
+    return sum(process.memory or 0 for process in processes)
 
 
-# ---- What each device did before now ----
+# Recording
 
 
 UNKNOWN = 255
 FULL = 250
-"""All of a device's memory, in the unit in which a slot has it."""
+"""Value in a bucket that stands for all of a device's memory."""
 HOST = "host"
-"""The key of the machine itself."""
+"""Key of the track for the machine itself."""
 
 
 class HistoryLevel(Struct, frozen=True):
     seconds: int
-    slots: int
-
-    @property
-    def reach(self) -> int:
-        return self.seconds * self.slots
+    """Length of a bucket in seconds."""
+    buckets: int
 
 
 LEVELS = (HistoryLevel(1, 1800), HistoryLevel(60, 1440), HistoryLevel(600, 2016))
 
 
-class Slot(IntEnum):
-    """The four figures of a slot, one byte each."""
-
-    LOAD = 0
-    OWNER = 1
-    OURS = 2
-    OTHERS = 3
-
-
 class Track(Struct, frozen=True, array_like=True):
-    """One device at one level, the newest slot last."""
+    """The history of one device at one level. The newest bucket is the last one."""
 
     last: int
-    """Number of the newest slot: Unix seconds by the level's."""
+    """Number of the newest bucket, which is the Unix time divided by the level's seconds."""
     figures: tuple[bytes, bytes, bytes, bytes]
+    """The load, the owner, the session's memory and the memory of others. Each is a series with one byte per bucket."""
 
 
 class DeviceHistories(Struct, frozen=True):
-    """Of all devices, by their keys; each has a track for every level."""
+    """The tracks of all devices by device key. Each device has one track per level."""
 
     tracks: Mapping[str, tuple[Track, ...]] = {}
     warned: Mapping[str, float] = {}
-    """Since when each warning holds, by device and kind."""
+    """Time when each warning began, by device and kind of warning."""
     labels: Mapping[str, str] = {}
-    """What people call each device: `GPU 0`."""
+    """Name of each device as shown to users, such as `GPU 0`."""
 
 
 EMPTY = DeviceHistories()
 
 
 class HistoryRecorder:
-    """Goes on where an earlier history ended."""
+    """Records samples as a continuation of an earlier history."""
 
     def __init__(self, earlier: DeviceHistories = EMPTY) -> None:
         self._tracks = {key: [_OpenTrack(*each) for each in zip(LEVELS, tracks, strict=False)]
@@ -126,13 +118,13 @@ class HistoryRecorder:
         self._labels = dict(earlier.labels)
 
     def observe(self, sample: Sample, shares: Mapping[str, DeviceShare]) -> None:
-        """A sample that was observed already adds nothing; a device that did not answer adds nothing either."""
+        """Add a sample unless it has already been added. Devices that did not answer are skipped."""
         if sample.taken == self._taken:
             return
         self._taken = sample.taken
         for device in sample.devices:
             if device.status is Status.OK and device.utilization is not None:
-                self._labels[device.key] = _label(device)
+                self._labels[device.key] = device.label
                 share = shares.get(device.key, DeviceShare())
                 total = device.memory_total or 0
                 figures = (device.utilization, share.owner, _part(share.ours, total), _part(share.others, total))
@@ -149,31 +141,24 @@ class HistoryRecorder:
             track.add(at, figures)
 
     def frozen(self) -> DeviceHistories:
-        """As it is now; any thread may have it."""
+        """Return an immutable copy of the histories."""
         tracks = {key: tuple(track.frozen() for track in tracks) for key, tracks in self._tracks.items()}
         return DeviceHistories(
             tracks, dict(self.warned), {key: self._labels[key] for key in tracks if key in self._labels}
         )
 
     def forget(self, before: float) -> None:
-        """Devices that were last seen before then."""
+        """Remove the devices that were last seen before the given time."""
         self._tracks = {key: tracks for key, tracks in self._tracks.items() if tracks[0].seen_at >= before}
 
 
-def _label(device: DeviceSample) -> str:
-    if device.uuid.startswith("CPU-"):
-        return f"lane {device.index}"
-    part = f" {device.mig.gpu_instance}/{device.mig.compute_instance}" if device.mig is not None else ""
-    return f"GPU {device.index}{part}"
-
-
 class _OpenTrack:
-    """A track that grows; its newest slot is the mean of what was added to it so far."""
+    """A track under construction. Its newest bucket contains the mean of the bucket's samples so far."""
 
     def __init__(self, level: HistoryLevel, earlier: Track | None = None) -> None:
         self._level = level
         self._last = earlier.last if earlier is not None else 0
-        self._figures = [bytearray(each) for each in earlier.figures] if earlier is not None else _no_figures()
+        self._figures = [bytearray(figure) for figure in (earlier.figures if earlier is not None else (b"",) * 4)]
         self._sums = [0.0, 0.0, 0.0]
         self._count = 0
         self._weights = [0.0, 0.0, 0.0]
@@ -183,9 +168,9 @@ class _OpenTrack:
         return self._last * self._level.seconds
 
     def add(self, at: float, figures: tuple[int, int, int, int]) -> None:
-        slot = int(at // self._level.seconds)
-        if slot != self._last or not self._count:
-            self._move_to(slot)
+        bucket = int(at // self._level.seconds)
+        if bucket != self._last or not self._count:
+            self._move_to(bucket)
         load, owner, ours, others = figures
         self._count += 1
         self._weights[owner] += max(1, load)
@@ -196,46 +181,51 @@ class _OpenTrack:
         for figure, value in zip(self._figures, (means[0], strongest, means[1], means[2]), strict=True):
             figure[-1] = value
 
-    def _move_to(self, slot: int) -> None:
-        """Slots that were skipped are unknown; a clock that was set back takes back what came after."""
-        if slot < self._last:
+    def _move_to(self, bucket: int) -> None:
+        """Start a new bucket. Skipped buckets are marked as unknown.
+
+        If the clock was set back, later buckets are removed.
+        """
+        if bucket < self._last:
             for figure in self._figures:
-                del figure[max(0, len(figure) - (self._last - slot)) :]
-        skipped = min(self._level.slots, max(0, slot - self._last))
+                del figure[max(0, len(figure) - (self._last - bucket)) :]
+        skipped = min(self._level.buckets, max(0, bucket - self._last))
         for figure in self._figures:
             figure.extend(bytes([UNKNOWN]) * (skipped if figure else 1))
-            del figure[: max(0, len(figure) - self._level.slots)]
-        self._last, self._count = slot, 0
+            del figure[: max(0, len(figure) - self._level.buckets)]
+        self._last, self._count = bucket, 0
         self._sums, self._weights = [0.0] * 3, [0.0] * 3
 
     def frozen(self) -> Track:
-        load, owner, ours, others = map(bytes, self._figures)
-        return Track(self._last, (load, owner, ours, others))
-
-
-def _no_figures() -> list[bytearray]:
-    return [bytearray() for _ in Slot]
+        return Track(self._last, _figures(map(bytes, self._figures)))
 
 
 def _part(used: int, total: int) -> int:
     return min(FULL, round(FULL * used / total)) if total else 0
 
 
-# ---- The newest part of a history, for whoever has the rest already ----
+# Differences between two histories, for transfer
 
 
-def newest_of(now: DeviceHistories, before: DeviceHistories) -> DeviceHistories | None:
-    """What `with_newest` makes `now` of; None: it is no continuation, as after a clock was set back."""
+def newest_part(now: DeviceHistories, before: DeviceHistories) -> DeviceHistories | None:
+    """Return the part of `now` that `merge_newest` has to add to `before`.
+
+    Return None if the clock was set back in between.
+    """
     tracks: dict[str, tuple[Track, ...]] = {}
     for key, several in now.tracks.items():
         had = before.tracks.get(key, ())
         if len(had) != len(several) or any(new.last < old.last for new, old in zip(several, had, strict=True)):
             return None
-        tracks[key] = tuple(_newest(new, old) for new, old in zip(several, had, strict=True))
+        # Starts with the newest bucket of `before`, because it may have changed.
+        tracks[key] = tuple(
+            Track(new.last, _figures(figure[-(new.last - old.last + 1) :] for figure in new.figures))
+            for new, old in zip(several, had, strict=True)
+        )
     return replace(now, tracks=tracks)
 
 
-def with_newest(before: DeviceHistories, newest: DeviceHistories) -> DeviceHistories:
+def merge_newest(before: DeviceHistories, newest: DeviceHistories) -> DeviceHistories:
     tracks = {
         key: tuple(_joined(*each) for each in zip(LEVELS, before.tracks[key], several, strict=False))
         for key, several in newest.tracks.items()
@@ -243,24 +233,21 @@ def with_newest(before: DeviceHistories, newest: DeviceHistories) -> DeviceHisto
     return replace(newest, tracks=tracks)
 
 
-def _newest(new: Track, old: Track) -> Track:
-    """From the slot that was the newest then, which may have changed since."""
-    count = new.last - old.last + 1
-    load, owner, ours, others = (figure[-count:] for figure in new.figures)
-    return Track(new.last, (load, owner, ours, others))
-
-
 def _joined(level: HistoryLevel, old: Track, newest: Track) -> Track:
     pairs = zip(old.figures, newest.figures, strict=True)
-    load, owner, ours, others = ((had[:-1] + came)[-level.slots :] for had, came in pairs)
-    return Track(newest.last, (load, owner, ours, others))
+    return Track(newest.last, _figures((had[:-1] + added)[-level.buckets :] for had, added in pairs))
 
 
-# ---- A history in columns of any length ----
+def _figures(figures: Iterable[bytes]) -> tuple[bytes, bytes, bytes, bytes]:
+    load, owner, ours, others = figures
+    return load, owner, ours, others
+
+
+# Columns of any length
 
 
 class HistoryColumn(NamedTuple):
-    """Parts of 1; no load: nobody can say."""
+    """Load and memory of one column of a chart, as fractions from 0 to 1. A load of None is unknown."""
 
     load: float | None = None
     owner: LoadOwner = LoadOwner.NOBODY
@@ -272,7 +259,7 @@ NOT_KNOWN = HistoryColumn()
 
 
 def columns(histories: DeviceHistories, key: str, seconds: float, count: int, now: float) -> list[HistoryColumn]:
-    """The last `count` columns of so many seconds each, the one that `now` falls into last."""
+    """Return `count` columns of equal length. The last column contains `now`."""
     newest = int(now // seconds)
     tracks = histories.tracks.get(key)
     if not tracks:
@@ -282,7 +269,7 @@ def columns(histories: DeviceHistories, key: str, seconds: float, count: int, no
 
 
 def between(histories: DeviceHistories, key: str, start: float, seconds: float, count: int) -> list[HistoryColumn]:
-    """Columns from any moment on; of what has not been yet nobody can say anything."""
+    """Return `count` columns that begin at a start time. Columns in the future are unknown."""
     tracks = histories.tracks.get(key)
     if not tracks:
         return [NOT_KNOWN] * count
@@ -292,19 +279,22 @@ def between(histories: DeviceHistories, key: str, start: float, seconds: float, 
 
 
 def _level(seconds: float, reach: float) -> int:
-    """The finest that goes back so far; a column finer than its slots would show steps that were not."""
-    fitting = (index for index, level in enumerate(LEVELS) if level.reach >= 0.99 * reach)
+    """Return the index of the finest level that covers the last `reach` seconds.
+
+    Return the index of the coarsest level if none does.
+    """
+    fitting = (index for index, level in enumerate(LEVELS) if level.seconds * level.buckets >= 0.99 * reach)
     return next(fitting, len(LEVELS) - 1)
 
 
 def _column(track: Track, level: int, number: int, seconds: float, start: float = 0.0) -> HistoryColumn:
-    slot = LEVELS[level].seconds
+    bucket = LEVELS[level].seconds
     first = track.last - len(track.figures[0]) + 1
     since, until = start + number * seconds, start + (number + 1) * seconds
-    low = max(0, int(since // slot) + (since % slot > 0) - first)
-    high = max(0, int(until // slot) + (until % slot > 0) - first)
-    if high <= low:  # finer than the slots: the one it falls into
-        low = int(since // slot) - first
+    low = max(0, int(since // bucket) + (since % bucket > 0) - first)
+    high = max(0, int(until // bucket) + (until % bucket > 0) - first)
+    if high <= low:  # a column shorter than a bucket
+        low = int(since // bucket) - first
         high = low + 1
     if low < 0 or low >= len(track.figures[0]):
         return NOT_KNOWN
@@ -320,28 +310,30 @@ def _mean(track: Track, low: int, high: int) -> HistoryColumn:
         load, owner, ours, others = (bytes(figure[at] for at in measured) for figure in (load, owner, ours, others))
     count = len(load)
     weights = [0, 0, 0]
-    for whose, value in zip(owner, load, strict=True):
-        weights[min(2, whose)] += value + 1
+    for owner_value, load_value in zip(owner, load, strict=True):
+        weights[min(2, owner_value)] += load_value + 1
     strongest = LoadOwner(max(range(3), key=weights.__getitem__))
     return HistoryColumn(sum(load) / count / 100, strongest, sum(ours) / count / FULL, sum(others) / count / FULL)
 
 
-# ---- The history on disk, so that the next owner goes on with it ----
+# The history file
 
 
 LARGEST = 8 << 20
-"""Bytes; what is larger was not written by us."""
+"""Maximum size in bytes of a history that is read. Files written by gputui are smaller."""
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(DeviceHistories).decode
 
 
 def read_history(path: str) -> DeviceHistories:
-    """Empty where there is none, or none that can be read: it is worth a picture, not a message."""
+    """Read a history file.
+
+    Return an empty history if the file is missing or damaged. This is not reported as an error.
+    """
     try:
         with open(path, "rb") as file:
             packed = file.read(LARGEST)
         unpacker = zlib.decompressobj()
-        history = _decode(unpacker.decompress(packed, LARGEST))
+        history = msgspec.msgpack.decode(unpacker.decompress(packed, LARGEST), type=DeviceHistories)
     except (OSError, zlib.error, msgspec.MsgspecError):
         return EMPTY
     return replace(history, tracks={key: tracks for key, tracks in history.tracks.items() if _is_whole(tracks)})
@@ -352,32 +344,25 @@ def _is_whole(tracks: tuple[Track, ...]) -> bool:
         return False
     for level, track in zip(LEVELS, tracks, strict=True):
         lengths = {len(figure) for figure in track.figures}
-        if len(lengths) != 1 or max(lengths) > level.slots:
+        if len(lengths) != 1 or max(lengths) > level.buckets:
             return False
     return True
 
 
 def write_history(path: str, history: DeviceHistories) -> None:
-    """OSError: it was not written, and the one before stays."""
-    fresh = f"{path}.new"
-    try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with open(fd, "wb") as file:
-            file.write(zlib.compress(_encode(history), 1))
-        os.replace(fresh, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise
+    atomic_write(path, zlib.compress(_encode(history), 1))
 
 
-# ---- What is wrong with a device, in words ----
+# Warnings
 
 
 HOT = 85
-"""Degrees from which a device is too hot."""
-_COSTS = 0.9
-"""Of its clock below which a power cap is worth a word: at full load most cards run into it a little."""
+"""Temperature in degrees Celsius from which a device is reported as too hot."""
+_SLOW_CLOCK = 0.9
+"""Fraction of the maximum clock below which a power cap is reported.
+
+At full load most GPUs reach their power cap, which lowers the clock a little.
+"""
 
 
 class WarningKind(StrEnum):
@@ -395,11 +380,11 @@ class DeviceWarning(Struct, frozen=True):
     words: str
     advice: str = ""
     grave: bool = True
-    """In the colour of failures; else in that of what one should know."""
+    """Whether the warning is displayed like a failure."""
 
 
-def noted(sample: Sample, since: dict[str, float]) -> dict[str, tuple[DeviceWarning, ...]]:
-    """Of every device, by its key; `since` is kept up to date."""
+def find_warnings(sample: Sample, since: dict[str, float]) -> dict[str, tuple[DeviceWarning, ...]]:
+    """Return the warnings for each device key, and update the start times in `since`."""
     by_device: dict[str, tuple[DeviceWarning, ...]] = {}
     holds: dict[str, float] = {}
     for device in sample.devices:
@@ -407,7 +392,7 @@ def noted(sample: Sample, since: dict[str, float]) -> dict[str, tuple[DeviceWarn
         begun = {kind: since.get(f"{device.key} {kind}", sample.taken) for kind in kinds}
         holds.update({f"{device.key} {kind}": at for kind, at in begun.items()})
         if kinds:
-            by_device[device.key] = tuple(_told(device, kind, begun, sample.taken) for kind in kinds)
+            by_device[device.key] = tuple(_warning(device, kind, begun[kind], sample.taken) for kind in kinds)
     since.clear()
     since.update(holds)
     return by_device
@@ -433,11 +418,11 @@ def _kinds(device: DeviceSample) -> Iterator[WarningKind]:
 
 
 def _slow(device: DeviceSample) -> bool:
-    return device.clock is not None and bool(device.clock_limit) and device.clock < _COSTS * (device.clock_limit or 0)
+    return device.clock is not None and device.clock < _SLOW_CLOCK * (device.clock_limit or 0)
 
 
-def _told(device: DeviceSample, kind: WarningKind, begun: Mapping[WarningKind, float], now: float) -> DeviceWarning:
-    since = moment(begun[kind], now)
+def _warning(device: DeviceSample, kind: WarningKind, begun: float, now: float) -> DeviceWarning:
+    since = moment(begun, now)
     match kind:
         case WarningKind.LOST:
             what, _, advice = device.message.partition("; ")
@@ -445,21 +430,21 @@ def _told(device: DeviceSample, kind: WarningKind, begun: Mapping[WarningKind, f
         case WarningKind.SILENT:
             return DeviceWarning(kind, f"{device.status.value} since {since}: {device.message}")
         case WarningKind.HEAT:
-            return DeviceWarning(kind, f"slowed by heat since {since}{_clocks(device)}")
+            return DeviceWarning(kind, f"thermal throttling since {since}{_clocks(device)}")
         case WarningKind.HOT:
             return DeviceWarning(kind, f"too hot since {since}: {device.temperature}°C{_clocks(device, '; ')}")
         case WarningKind.BRAKE:
-            return DeviceWarning(kind, f"braked by its power supply since {since}{_clocks(device)}")
+            return DeviceWarning(kind, f"power brake slowdown since {since}{_clocks(device)}")
         case WarningKind.POWER_CAP:
             limit = f" of {device.power_limit:.0f} W" if device.power_limit is not None else ""
-            words = f"held back by its power limit{limit} since {since}{_clocks(device)}"
+            words = f"throttled by its power limit{limit} since {since}{_clocks(device)}"
             return DeviceWarning(kind, words, grave=False)
     count = device.ecc_uncorrected or 0
-    return DeviceWarning(kind, f"{count:,} memory errors that could not be corrected, seen since {since}",
-                         "results may be wrong; reset the card")  # fmt: skip
+    return DeviceWarning(kind, f"{count:,} uncorrectable memory errors since {since}",
+                         "results may be wrong; reset the GPU")  # fmt: skip
 
 
 def _clocks(device: DeviceSample, before: str = ": ") -> str:
     if device.clock is None or device.clock_limit is None:
         return ""
-    return f"{before}{device.clock:,} of {device.clock_limit:,} MHz"
+    return f"{before}{device.clock}/{device.clock_limit} MHz"

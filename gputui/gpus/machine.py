@@ -1,4 +1,4 @@
-"""The machine's own memory, processors and load."""
+"""The machine's memory, processors, load and disk. They are read from /proc because importing psutil is slow."""
 
 from __future__ import annotations
 
@@ -6,86 +6,57 @@ import os
 
 from msgspec import Struct
 
-from .process_facts import read_bytes
-from .sample import HostSample
-
-# ---- The machine's own memory and processors, for samplers that must start quickly ----
-
-
-class Memory(Struct, frozen=True):
-    """In bytes; None where the kernel does not tell."""
-
-    used: int | None
-    total: int | None
-
-
-def memory(proc: str = "/proc") -> Memory:
-    """Used is what programs could not get, so caches do not count."""
-    sizes = {}
-    for line in (read_bytes(f"{proc}/meminfo") or b"").splitlines():
-        name, _, rest = line.partition(b":")
-        if name in (b"MemTotal", b"MemAvailable"):
-            sizes[name] = int(rest.split()[0]) * 1024
-    total, available = sizes.get(b"MemTotal"), sizes.get(b"MemAvailable")
-    used = None if total is None or available is None else total - available
-    return Memory(used, total)
-
-
-def usable_cores() -> int:
-    """The processors this process may run on: fewer than the machine's in a Slurm job or a container."""
-    return len(os.sched_getaffinity(0))
-
-
-# ---- The machine itself in a few figures ----
+from gputui.process.processes import read_bytes
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
-    """None: the kernel does not tell."""
+    """Figures about the machine. None means unknown."""
 
     cores: int
     busy: float | None = None
-    """Percent of all cores since the look before."""
+    """CPU use of all cores since the last reading, in percent."""
     memory_used: int | None = None
     memory_total: int | None = None
     swap_used: int | None = None
     load: float | None = None
-    """Processes that want to run, over the last minute."""
+    """Load average over the last minute."""
     up: float | None = None
-    """Seconds since it was started."""
+    """Uptime in seconds."""
     disk_used: int | None = None
     disk_total: int | None = None
-    disk_folder: str = ""
-    """The mount point that the folder is on."""
+    disk_directory: str = ""
+    """The mount point of the disk."""
 
 
 class MachineReader:
-    """Keeps what a share needs: the counters of the look before."""
+    """Reads the machine's figures, including the CPU use since the last reading."""
 
-    def __init__(self, folder: str, proc: str = "/proc") -> None:
-        self._folder, self._proc = folder, proc
-        self._mount = _mount_point(folder)
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
         self._before: tuple[int, int] | None = None
 
-    def look(self) -> MachineFacts:
-        sizes = _meminfo(self._proc)
-        total, available = sizes.get(b"MemTotal"), sizes.get(b"MemAvailable")
-        swap, free_swap = sizes.get(b"SwapTotal"), sizes.get(b"SwapFree")
-        used, whole = _disk(self._folder)
+    def read(self) -> MachineFacts:
+        sizes = _meminfo()
+        used, total = _disk(self._directory)
         return MachineFacts(
             cores=os.cpu_count() or 1,
-            busy=self._busy(),
-            memory_used=None if total is None or available is None else total - available,
-            memory_total=total,
-            swap_used=None if swap is None or free_swap is None else swap - free_swap,
-            load=_first_number(f"{self._proc}/loadavg"),
-            up=_first_number(f"{self._proc}/uptime"),
+            busy=self.busy(),
+            memory_used=_difference(sizes, b"MemTotal", b"MemAvailable"),
+            memory_total=sizes.get(b"MemTotal"),
+            swap_used=_difference(sizes, b"SwapTotal", b"SwapFree"),
+            load=_first_number("/proc/loadavg"),
+            up=_first_number("/proc/uptime"),
             disk_used=used,
-            disk_total=whole,
-            disk_folder=self._mount,
+            disk_total=total,
+            disk_directory=_mount_point(self._directory),
         )
 
-    def _busy(self) -> float | None:
-        fields = (read_bytes(f"{self._proc}/stat", 4096) or b"").partition(b"\n")[0].split()[1:9]
+    def busy(self) -> float | None:
+        """Return the CPU use since the last call in percent.
+
+        Guest time is not added because the kernel's user time includes it.
+        """
+        fields = read_bytes("/proc/stat", 4096).partition(b"\n")[0].split()[1:9]
         if len(fields) < 8:
             return None
         ticks = [int(field) for field in fields]
@@ -96,63 +67,38 @@ class MachineReader:
         return 100 * (1 - (now[1] - before[1]) / (now[0] - before[0]))
 
 
-def _meminfo(proc: str) -> dict[bytes, int]:
-    lines = (line.partition(b":") for line in (read_bytes(f"{proc}/meminfo") or b"").splitlines())
+def memory() -> tuple[int | None, int | None]:
+    """Return used and total memory in bytes. Caches do not count as used."""
+    sizes = _meminfo()
+    return _difference(sizes, b"MemTotal", b"MemAvailable"), sizes.get(b"MemTotal")
+
+
+def _meminfo() -> dict[bytes, int]:
+    lines = (line.partition(b":") for line in read_bytes("/proc/meminfo").splitlines())
     return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines if rest.split()}
 
 
+def _difference(sizes: dict[bytes, int], whole: bytes, part: bytes) -> int | None:
+    return sizes[whole] - sizes[part] if whole in sizes and part in sizes else None
+
+
 def _first_number(path: str) -> float | None:
-    words = (read_bytes(path, 256) or b"").split()
+    words = read_bytes(path, 256).split()
     return float(words[0]) if words else None
 
 
-def _disk(folder: str) -> tuple[int | None, int | None]:
-    """Used and all, as `df` has it: what is kept for root counts as used."""
+def _disk(directory: str) -> tuple[int | None, int | None]:
+    """Return used and total bytes of a disk. As in `df`, space reserved for root counts as used."""
     try:
-        status = os.statvfs(folder)
+        status = os.statvfs(directory)
     except OSError:
         return None, None
     total = status.f_blocks * status.f_frsize
     return total - status.f_bavail * status.f_frsize, total
 
 
-def _mount_point(folder: str) -> str:
-    path = os.path.abspath(folder)
+def _mount_point(directory: str) -> str:
+    path = os.path.abspath(directory)
     while path != "/" and not os.path.ismount(path):
         path = os.path.dirname(path)
     return path
-
-
-# ---- The machine's own figures, by psutil ----
-
-
-class MachineMeter:
-    """Memory as it is, and the share of all processors' time that was not idle since the last look."""
-
-    def __init__(self, cores: int, name: str) -> None:
-        self._cores, self._name = cores, name
-        self._before = _busy_and_all()
-
-    def look(self) -> HostSample:
-        import psutil
-
-        memory = psutil.virtual_memory()
-        used = memory.total - memory.available
-        return HostSample(self._cores, self._utilization(), used, memory.total, self._name)
-
-    def _utilization(self) -> float | None:
-        now = _busy_and_all()
-        busy, total = now[0] - self._before[0], now[1] - self._before[1]
-        if total <= 0:
-            return None
-        self._before = now
-        return round(100.0 * busy / total, 1)
-
-
-def _busy_and_all() -> tuple[float, float]:
-    """In seconds; guest time is left out, the kernel counts it in user time already."""
-    import psutil  # it takes longer than Python to start
-
-    times = psutil.cpu_times()
-    busy = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
-    return busy, busy + times.idle + times.iowait

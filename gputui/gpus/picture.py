@@ -1,4 +1,4 @@
-"""The devices at one moment as viewers see them, in words too."""
+"""The state of all devices as shown to viewers, and descriptions of it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from msgspec import Struct
 
 from gputui.core.amounts import duration_words, memory
 from gputui.core.job import JobId
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.slots import DeviceKind, Slot
 
+from .external_processes import ExternalProcess, Free, HeldByExternalProcesses, Resting, Unusable, Verdict
 from .history import EMPTY, DeviceHistories, DeviceShare, DeviceWarning
-from .sample import DeviceSample, HostSample, Sample
-from .strangers import Free, HeldByStrangers, Resting, Stranger, Unusable, Verdict
-
-# ---- What is to be seen of the devices at one moment, by whoever looks ----
+from .sample import ClusterSample, DeviceSample, HostSample, Sample
 
 
-class LaneState(StrEnum):
-    """What the session makes of a device."""
+class SlotState(StrEnum):
+    """How the session uses a device."""
 
     FREE = "free"
     BUSY = "busy"
     DRAINING = "draining"
-    """No longer wanted; its job goes on to its end."""
+    """No new jobs are started on the device. Its current job runs to its end."""
     OFF = "off"
 
 
 class Leftover(Struct, frozen=True):
-    """A process of an attempt that is over."""
+    """A remaining process of an attempt that has ended."""
 
     pid: int
     job: JobId
@@ -37,68 +35,71 @@ class Leftover(Struct, frozen=True):
 
 
 class DevicePicture(Struct, frozen=True, kw_only=True):
-    """One device: what it shows of itself, and who has it."""
+    """A device, with its sample and its users."""
 
     sample: DeviceSample
-    state: LaneState | None = None
-    """None: there is no session to make anything of it."""
+    state: SlotState | None = None
+    """How the session uses the device, or None if there is no session."""
     jobs: tuple[JobId, ...] = ()
-    """Those that hold a lane over it, whether anything of them is on it yet or not."""
-    lanes: tuple[Lane, ...] = ()
-    """The session's lanes over it, also those that leave when their job has ended."""
-    taken_off: tuple[Lane, ...] = ()
-    """The lanes it had before it was drained."""
+    """Jobs that hold a slot of the device, even if none of their processes uses it yet."""
+    slots: tuple[Slot, ...] = ()
+    """The session's slots on the device, including those that will be removed when their job ends."""
+    taken_off: tuple[Slot, ...] = ()
+    """The slots that the device had before it was drained."""
     elsewhere: bool = False
-    """On a node of a cluster, which decides by itself what runs there."""
+    """Whether the device is on a node of a cluster, where the cluster decides what runs."""
     blocked: str | None = None
-    """Why it takes no job of ours, in one sentence."""
-    strangers: tuple[Stranger, ...] = ()
+    """Reason why the session starts no job on the device, or None if it can."""
+    external_processes: tuple[ExternalProcess, ...] = ()
     free_at: float | None = None
-    """When its stranger has been away for long enough; Unix seconds."""
+    """Unix time when the waiting time after other users' processes ends."""
     leftovers: tuple[Leftover, ...] = ()
     share: DeviceShare = DeviceShare()
-    """Whose its load and memory are."""
     warnings: tuple[DeviceWarning, ...] = ()
 
     @property
     def drained(self) -> bool:
-        return self.state is LaneState.OFF and bool(self.taken_off)
+        return self.state is SlotState.OFF and bool(self.taken_off)
 
 
 class DevicesPicture(Struct, frozen=True, kw_only=True):
-    """The whole machine. Equal pictures look the same."""
+    """All devices of the machine."""
 
     kind: DeviceKind
     sample: Sample | None
-    """None: nobody measures, or nothing was heard yet."""
+    """The newest sample, or None if there is none yet."""
     devices: tuple[DevicePicture, ...] = ()
     pids: Mapping[int, JobId] = {}
-    """Which processes are our jobs'."""
+    """Pids of the processes of the session's jobs."""
     idle_since: Mapping[JobId, float] = {}
-    """Jobs that hold memory and have long done nothing, with the time since when."""
+    """Jobs that hold memory but have been idle for a long time, and the time since when they have been idle."""
     looking: bool = False
-    """A sampler is at work, so figures will come."""
+    """Whether a sampler is running, so that samples can be expected."""
     history: DeviceHistories = EMPTY
 
     @property
     def host(self) -> HostSample | None:
         return self.sample.host if self.sample is not None else None
 
+    @property
+    def cluster(self) -> ClusterSample | None:
+        return self.sample.cluster if self.sample is not None else None
+
     def device(self, key: str) -> DevicePicture | None:
         return next((device for device in self.devices if device.sample.key == key), None)
 
 
-# ---- Devices and verdicts on them in words ----
-
-
-def why_not(verdict: Verdict, now: float) -> str | None:
-    """Why a device takes no job of ours, in words that follow its name; None: it may."""
+def why_blocked(verdict: Verdict, now: float) -> str | None:
+    """Describe why no job of the session is started on a device. Return None if jobs can be started on it."""
     match verdict:
         case Free():
             return None
-        case HeldByStrangers(by=by):
+        case HeldByExternalProcesses(by=by):
+            process = by[0]
+            who = printable(process.user) if process.user else "another user"
             more = f" and {len(by) - 1} more" if len(by) > 1 else ""
-            return f"used by {_person(by[0], now)}{more}"
+            since = duration_words(now - process.since)
+            return f"used by {who} (pid {process.pid}, {memory(process.memory)}, {since}){more}"
         case Resting(until=until, after=after):
             who = printable(after.user or f"pid {after.pid}")
             return f"just left by {who}, free in {duration_words(until - now)}"
@@ -106,17 +107,6 @@ def why_not(verdict: Verdict, now: float) -> str | None:
             return f"unavailable: {why}"
 
 
-def label(device: DeviceSample) -> str:
-    if device.mig is not None:
-        return f"GPU {device.index} MIG {device.mig.gpu_instance}/{device.mig.compute_instance}"
-    return f"GPU {device.index}"
-
-
-def _person(stranger: Stranger, now: float) -> str:
-    who = printable(stranger.user) if stranger.user else "somebody"
-    return f"{who} (pid {stranger.pid}, {memory(stranger.memory)}, {duration_words(now - stranger.since)})"
-
-
 def printable(text: str) -> str:
-    """Without anything a terminal would act on: a process may be called what it likes."""
+    """Replace control characters, because the name of a process can contain any characters."""
     return "".join(char if char.isprintable() else "�" for char in text)

@@ -1,4 +1,4 @@
-"""Samples of the machine: frozen records of every device, a cluster's nodes, and frames on a pipe."""
+"""Samples: immutable records of all devices at one moment, and their encoding for a pipe."""
 
 from __future__ import annotations
 
@@ -9,54 +9,40 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.lanes import DeviceKind
+from gputui.core.slots import DeviceKind, NodeState
 
-# ---- The nodes of a cluster, as samples show them ----
-
-
-class NodeStanding(StrEnum):
-    """Whether a node takes jobs."""
-
-    UP = "up"
-    DRAINING = "draining"
-    """Closed, and jobs run there still."""
-    DRAINED = "drained"
-    DOWN = "down"
-
-    @property
-    def closed(self) -> bool:
-        return self is not NodeStanding.UP
+# The nodes of a cluster
 
 
 class NodeSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
-    standing: NodeStanding = NodeStanding.UP
+    standing: NodeState = NodeState.UP
     gpus: int = 0
     used: int = 0
-    """By whomever."""
+    """Number of GPUs that are used by any user."""
     unplaced: int = 0
-    """Those in use of which the cluster does not say which they are."""
+    """Number of used GPUs whose index is unknown."""
     reason: str | None = None
-    """The admin's words, where it is closed."""
+    """The admin's reason for closing the node."""
     closed_by: str | None = None
     closed_at: float | None = None
 
 
 class ClusterSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be known of the cluster besides its GPUs."""
+    """Facts about a cluster other than its GPUs."""
 
     name: str = ""
     partition: str | None = None
-    """The one that the session asks for; None: whichever is the cluster's default."""
+    """The session's partition, or None for the cluster's default partition."""
     nodes: tuple[NodeSample, ...] = ()
     asked: float | None = None
-    """When it answered last; Unix seconds."""
+    """Unix time when the cluster last answered."""
     silent: str | None = None
-    """Why it does not answer now."""
+    """Reason why the cluster currently does not answer."""
 
 
 def device_word(node: str, index: int) -> str:
-    """What a GPU of a cluster is called everywhere."""
+    """Return the name of a GPU in a cluster."""
     return f"{node}:{index}"
 
 
@@ -64,11 +50,11 @@ def node_of(word: str) -> str:
     return word.rpartition(":")[0]
 
 
-# ---- What samplers say of the machine ----
+# Devices
 
 
 class Status(StrEnum):
-    """How a device answers."""
+    """Whether a device answers."""
 
     OK = "ok"
     LOST = "lost"
@@ -78,7 +64,7 @@ class Status(StrEnum):
 
 
 class TroubleKind(StrEnum):
-    """Why no device at all can be read."""
+    """Why no device can be read."""
 
     NO_LIBRARY = "no_library"
     NOT_LOADED = "not_loaded"
@@ -93,7 +79,7 @@ class TroubleKind(StrEnum):
 
 
 class Trouble(Struct, frozen=True):
-    """A machine whose devices cannot be read: what is wrong, and what the user can do about it."""
+    """Why no device can be read, and what the user can do about it."""
 
     kind: TroubleKind
     message: str
@@ -101,173 +87,181 @@ class Trouble(Struct, frozen=True):
 
 
 class ProcessSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One process on one device."""
+    """A process on a device."""
 
     pid: int
     compute: bool
-    """In the compute (or MPS) list; False: graphics only."""
+    """Whether the driver lists the process as computing (compute or MPS list), not only as using graphics."""
     memory: int | None = None
     utilization: int | None = None
     alive: bool = True
-    """There is such a pid here; the driver also lists the dead for a moment, and pids of other namespaces."""
+    """Whether the pid exists here.
+
+    The driver also lists processes that have just ended and pids of other namespaces.
+    """
     born: int | None = None
-    """The kernel's start time in ticks: with the pid, the identity of a process."""
+    """Start time in the kernel's ticks. Together with the pid it identifies the process."""
     started: float | None = None
     user: str | None = None
     command: str | None = None
     session: int | None = None
-    """The kernel's session id: the pid of a wrapper, for what it started."""
+    """The kernel's session id. For processes of a job it is the pid of the wrapper."""
     run: str | None = None
-    """GPUTUI_RUN in its environment, where we may read that."""
+    """The value of GPUTUI_RUN in the environment of the process, if readable."""
     host_memory: int | None = None
-    """Bytes of the machine's own memory."""
+    """Main memory used by the process, in bytes."""
 
 
 class MigInstance(Struct, frozen=True):
-    """Which slice of its parent a MIG device is."""
-
     gpu_instance: int | None
     compute_instance: int | None
 
 
 class Slowdown(StrEnum):
-    """Why a device runs slower than it can."""
+    """Reason why a device runs slower than it could."""
 
     HEAT = "heat"
     POWER_CAP = "power_cap"
     BRAKE = "brake"
-    """The power supply asked for it."""
+    """The power supply requested a slowdown."""
 
 
 class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One device at one moment. A device that stopped answering keeps its last values, with their age."""
+    """A device at one moment.
+
+    A device that has stopped answering keeps its last values, and `age` tells how old they are.
+    """
 
     index: int
-    """Rank in PCI order over all GPUs of the machine; a MIG instance has its parent's."""
+    """Position of the GPU in PCI order. A MIG instance has the index of its GPU."""
     uuid: str
-    """Empty only for a device that never told."""
+    """UUID of the device, empty if the device has never answered."""
     name: str
     status: Status = Status.OK
     message: str = ""
     age: float = 0.0
-    """Seconds since it answered, when the sample was taken."""
+    """Seconds between the device's last answer and the sample."""
     utilization: int | None = None
     memory_used: int | None = None
     memory_total: int | None = None
     memory_shared: bool = False
-    """The memory is the machine's own, used by CPU and GPU alike."""
+    """Whether the CPU and the GPU share the machine's memory."""
     temperature: int | None = None
     power: float | None = None
     power_limit: float | None = None
     fan: int | None = None
     clock: int | None = None
-    """MHz of the processors, and what they can reach."""
+    """Clock frequency in MHz."""
     clock_limit: int | None = None
     slowed_by: tuple[Slowdown, ...] = ()
     ecc_corrected: int | None = None
-    """Errors of its memory since the driver was loaded."""
+    """Number of corrected memory errors since the driver was loaded."""
     ecc_uncorrected: int | None = None
     pcie_replays: int | None = None
-    """Packets that had to be sent again since the driver was loaded."""
+    """Number of repeated PCIe packets since the driver was loaded."""
     processes: tuple[ProcessSample, ...] = ()
     bus_id: str | None = None
     parent: str | None = None
-    """UUID of the GPU that a MIG instance is a part of."""
+    """UUID of the GPU to which a MIG instance belongs."""
     mig: MigInstance | None = None
     mig_enabled: bool = False
-    """It is cut into MIG instances, which are the devices that run jobs."""
+    """Whether the GPU is split into MIG instances. If it is, the instances run the jobs."""
     visible: bool = True
-    """Not left out by CUDA_VISIBLE_DEVICES of whoever started gputui."""
+    """Whether CUDA_VISIBLE_DEVICES leaves the device visible."""
 
     @property
     def key(self) -> str:
-        """What names the device in tables of ours: its UUID wherever it told one."""
         return self.uuid or f"index:{self.index}"
 
     @property
+    def label(self) -> str:
+        """The device's name as shown to users."""
+        if self.mig is not None:
+            return f"GPU {self.index} MIG {self.mig.gpu_instance}/{self.mig.compute_instance}"
+        return f"CPU slot {self.index}" if self.uuid.startswith("CPU-") else f"GPU {self.index}"
+
+    @property
     def schedulable(self) -> bool:
-        """Jobs may be given it, as far as its own nature goes."""
         return self.visible and not self.mig_enabled and bool(self.uuid)
 
 
 class HostSample(Struct, frozen=True):
-    """The machine itself."""
-
     cores: int
     utilization: float | None
     memory_used: int | None
     memory_total: int | None
     name: str = ""
-    """Of its processor."""
+    """Model name of the processor."""
 
 
 class Sample(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The whole machine at one moment."""
+    """All devices at one moment."""
 
     kind: DeviceKind
     taken: float
-    """Unix seconds."""
+    """Unix time of the sample."""
     devices: tuple[DeviceSample, ...] = ()
     complete: bool = True
-    """Every device has been given the time to answer; False only while the driver is being opened."""
+    """False while the driver is being opened."""
     trouble: Trouble | None = None
     driver: str | None = None
     notes: tuple[str, ...] = ()
-    """Sentences the user should see once."""
+    """Messages to show once."""
     foreign_pids: bool = False
-    """We live in a pid namespace of our own, so the driver's pids mean nothing here."""
+    """Whether this process runs in its own pid namespace, in which the driver's pids are not valid."""
     host: HostSample | None = None
     cluster: ClusterSample | None = None
-    """The devices are on its nodes."""
+    """The cluster to which the devices belong, or None if they are on this machine."""
 
     def device(self, key: str) -> DeviceSample | None:
         return next((device for device in self.devices if device.key == key), None)
 
 
 class Sampler(Protocol):
-    """Gives samples without ever blocking; call `read` when `fileno` is readable and every `patience` seconds."""
+    """Returns samples without blocking.
+
+    Call `read` when `fileno` is readable, and at least every `patience` seconds.
+    """
 
     def fileno(self) -> int | None:
-        """A descriptor that stays the same for the sampler's life; None: only time brings samples."""
+        """Return a descriptor that never changes, or None if `read` has to be called by time only."""
 
     def patience(self) -> float:
-        """Seconds after which `read` must be called although nothing became readable."""
+        """Return the seconds after which `read` must be called even if the descriptor has not become readable."""
 
     def read(self) -> Sample | None:
-        """The newest sample that was not given yet."""
+        """Return the newest sample, or None if it was already returned."""
 
     def close(self) -> None: ...
 
 
 def aged(sample: Sample, seconds: float) -> Sample:
-    """The same picture `seconds` later, when nothing was heard meanwhile."""
-    devices = tuple(_stale(device, device.age + seconds) for device in sample.devices)
+    """Return the sample as it looks `seconds` later if no device has answered in the meantime."""
+    devices = tuple(
+        silent(device, device.age + seconds)
+        if device.status in (Status.OK, Status.STALE)
+        else replace(device, age=device.age + seconds)
+        for device in sample.devices
+    )
     return replace(sample, devices=devices, taken=sample.taken + seconds)
 
 
-def _stale(device: DeviceSample, age: float) -> DeviceSample:
-    if device.status in (Status.OK, Status.STALE):
-        return replace(device, status=Status.STALE, message=no_answer(age), age=age)
-    return replace(device, age=age)
+def silent(device: DeviceSample, age: float) -> DeviceSample:
+    """Return the sample of a device that has not answered for `age` seconds."""
+    return replace(device, status=Status.STALE, message=f"no response for {age:.0f} s", age=age)
 
 
-def no_answer(seconds: float) -> str:
-    """The words for a device or driver that is silent."""
-    return f"no answer for {seconds:.0f} s"
-
-
-# ---- Samples on a pipe ----
+# Encoding
 
 
 _LENGTH = 4
 _LARGEST = 64 * 1024 * 1024
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Sample)
 
 
 class GarbledStream(Exception):
-    """What came through the pipe is no sample: the sender cannot be trusted any more."""
+    """The data on the pipe is invalid."""
 
 
 def encode(sample: Sample) -> bytes:
@@ -276,18 +270,21 @@ def encode(sample: Sample) -> bytes:
 
 
 class FrameReader:
-    """Puts the bytes of a pipe together again."""
+    """Decodes samples from chunks of data that were read from a pipe."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Sample | None:
-        """The newest complete sample in what has come, if there is one; older ones are skipped unread."""
+        """Add data and return the newest complete sample. Older samples are skipped."""
         self._buffer += data
         newest: bytes | None = None
         while (body := self._next_body()) is not None:
             newest = body
-        return _decode(newest) if newest is not None else None
+        try:
+            return msgspec.msgpack.decode(newest, type=Sample) if newest is not None else None
+        except msgspec.MsgspecError as error:
+            raise GarbledStream(str(error)) from error
 
     def _next_body(self) -> bytes | None:
         if len(self._buffer) < _LENGTH:
@@ -300,10 +297,3 @@ class FrameReader:
         body = bytes(self._buffer[_LENGTH:end])
         del self._buffer[:end]
         return body
-
-
-def _decode(body: bytes) -> Sample:
-    try:
-        return _decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        raise GarbledStream(str(error)) from error

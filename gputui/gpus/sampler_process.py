@@ -12,17 +12,17 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from gputui.core.lanes import DeviceKind
+from gputui.core.slots import DeviceKind
 from gputui.process.spawn import spawn
 from gputui.process.watch import EventLoop
 
 from .sample import FrameReader, GarbledStream, Sample, Sampler, Trouble, TroubleKind, aged
 
-# ---- One sampler process as its owner holds it ----
-
-
 SAMPLER = (sys.executable, "-P", "-m", "gputui.gpus.nvml")
-"""With -P, so that a file of the user's named like one of our modules is not imported."""
+"""Command line of the sampler process.
+
+It uses -P so that files in the current directory cannot shadow gputui's modules.
+"""
 
 _DATA_FD = 3
 _CHUNK = 1 << 16
@@ -30,11 +30,11 @@ _LONGEST_ERROR = 2000
 
 
 class SamplerGone(Exception):
-    """The process has closed its end."""
+    """The sampler process has closed its end of the pipe."""
 
 
 class Child:
-    """A running sampler. It ends by itself when this end of its pipes closes, whatever closes it."""
+    """A running sampler process. It exits when this process closes its end of the pipes."""
 
     def __init__(self, interval: float, command: Sequence[str], environment: Mapping[str, str]) -> None:
         control, self._control = os.pipe()
@@ -44,7 +44,7 @@ class Child:
         os.set_blocking(self.data, False)
         os.set_blocking(self._control, False)
         try:
-            # In a session of its own, so that Ctrl-C in the owner's terminal does not reach it.
+            # The process gets its own session so that Ctrl-C in the owner's terminal does not reach it.
             words = [*command, str(_DATA_FD), repr(interval)]
             self.pid = spawn(words, environment, {0: control, 2: self._errors, _DATA_FD: data})
         except OSError:
@@ -55,7 +55,7 @@ class Child:
             os.close(data)
 
     def read(self) -> Sample | None:
-        """The newest sample that has come; raises SamplerGone at its end, GarbledStream on nonsense."""
+        """Return the newest sample, if any. Raises SamplerGone or GarbledStream."""
         newest = None
         while True:
             try:
@@ -64,55 +64,55 @@ class Child:
                 return newest
             if not data:
                 if newest is None:
-                    raise SamplerGone(self._last_words())
+                    size = os.fstat(self._errors).st_size
+                    errors = os.pread(self._errors, _LONGEST_ERROR, max(0, size - _LONGEST_ERROR))
+                    raise SamplerGone(errors.decode("utf-8", "replace").strip().rpartition("\n")[2])
                 return newest
             newest = self._frames.feed(data) or newest
 
     def abandon(self) -> None:
-        """Never waits: a process whose call hangs in the kernel ends when the kernel lets it."""
+        """Kill the process without waiting for its end, because it may hang in the kernel."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._close_pipes()
 
     def reaped(self) -> bool:
-        """Its end has been collected, by us or by somebody else."""
+        """Return whether the process has ended and has been reaped."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] != 0
         except ChildProcessError:
             return True
 
     def wait(self, seconds: float) -> bool:
-        """Like `reaped`, with a little patience."""
+        """Wait up to `seconds` for the process to end."""
         deadline = time.monotonic() + seconds
         while not (reaped := self.reaped()) and time.monotonic() < deadline:
             time.sleep(0.002)
         return reaped
-
-    def _last_words(self) -> str:
-        size = os.fstat(self._errors).st_size
-        words = os.pread(self._errors, _LONGEST_ERROR, max(0, size - _LONGEST_ERROR)).decode("utf-8", "replace")
-        return words.strip().rpartition("\n")[2]
 
     def _close_pipes(self) -> None:
         for fd in (self._control, self.data, self._errors):
             os.close(fd)
 
 
-# ---- The owner's side of the sampler process ----
+# The sampler
 
 
 _SILENCE = 5.0
-"""Seconds (and intervals) without a word; a healthy process talks every interval, even when all devices hang."""
+"""Seconds of silence, or five intervals if that is longer, before the process is replaced.
+
+The process writes at every interval even if devices hang.
+"""
 _START_SILENCE = 15.0
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 60.0
 _STEADY = 30.0
-"""A process that did well for so long makes earlier failures forgotten."""
+"""Seconds that a process must have run before it failed for the failure to count as the first one again."""
 _MOST_UNKILLABLE = 3
 _PATIENCE_AT_CLOSE = 0.1
 
 
 class ProcessSampler:
-    """A Sampler whose `fileno` stays the same over all its processes."""
+    """A Sampler that runs the sampler process and restarts it after failures."""
 
     def __init__(
         self,
@@ -142,7 +142,6 @@ class ProcessSampler:
 
     @property
     def pid(self) -> int | None:
-        """Of the process at work, for `doctor` and tests."""
         return self._child.pid if self._child else None
 
     def read(self) -> Sample | None:
@@ -152,10 +151,11 @@ class ProcessSampler:
             if now >= self._retry_at and len(self._abandoned) < _MOST_UNKILLABLE:
                 self._start()
         else:
-            sample = self._listen(self._child, now)
+            sample = self._read_child(self._child, now)
             if sample is not None and not self._is_only_opening(sample):
-                return self._give(sample, now)
-        return self._older_picture(now)
+                self._newest, self._given_at = sample, now
+                return sample
+        return self._aged_sample(now)
 
     def close(self) -> None:
         child, self._child = self._child, None
@@ -170,74 +170,69 @@ class ProcessSampler:
         try:
             self._child = Child(self._interval, self._command, self._environment)
         except OSError as error:
-            self._failed(f"the GPU sampler cannot be started: {error}")
+            self._note_failure(f"cannot start the GPU sampler: {error.strerror or error}")
             return
         self._epoll.register(self._child.data, select.EPOLLIN)
 
-    def _listen(self, child: Child, now: float) -> Sample | None:
+    def _read_child(self, child: Child, now: float) -> Sample | None:
         try:
             sample = child.read()
         except SamplerGone as gone:
-            self._let_go(child, f"the GPU sampler ended{': ' if str(gone) else ''}{gone}")
+            self._drop_child(child, f"the GPU sampler exited{': ' if str(gone) else ''}{gone}")
             return None
         except GarbledStream as nonsense:
-            self._let_go(child, f"the GPU sampler talks nonsense: {nonsense}")
+            self._drop_child(child, f"invalid data from the GPU sampler: {nonsense}")
             return None
+        first = self._heard_at == self._started_at
+        longest_silence = _START_SILENCE if first else max(_SILENCE, 5 * self._interval)
         if sample is not None:
             self._heard_at = now
-        elif now - self._heard_at > self._longest_silence():
-            self._let_go(child, f"the GPU sampler said nothing for {now - self._heard_at:.0f} s")
+        elif now - self._heard_at > longest_silence:
+            self._drop_child(child, f"no data from the GPU sampler for {now - self._heard_at:.0f} s")
         return sample
 
-    def _longest_silence(self) -> float:
-        first = self._heard_at == self._started_at
-        return _START_SILENCE if first else max(_SILENCE, 5 * self._interval)
-
-    def _let_go(self, child: Child, why: str) -> None:
+    def _drop_child(self, child: Child, why: str) -> None:
         self._epoll.unregister(child.data)
         child.abandon()
         self._abandoned.append(child)
         self._child = None
-        self._failed(why)
+        self._note_failure(why)
 
-    def _failed(self, why: str) -> None:
+    def _note_failure(self, why: str) -> None:
         now = time.monotonic()
         self._failures = 1 if now - self._started_at > _STEADY else self._failures + 1
         self._retry_at = now + min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** (self._failures - 1))
         if self._newest is None or (self._failures > 1 and self._newest.trouble is None):
-            self._newest = _crashed(self._newest, why)
+            # The first failure is not reported because the next process usually works.
+            trouble = Trouble(TroubleKind.CRASHED, why, "gputui keeps retrying; see `gputui doctor`")
+            newest = self._newest or Sample(kind=DeviceKind.GPU, taken=time.time())
+            self._newest = replace(newest, trouble=trouble)
             self._given_at = 0.0
 
     def _is_only_opening(self, sample: Sample) -> bool:
-        """A new process that is not ready yet does not wipe out what the one before it saw."""
+        """Return whether to ignore a sample from a process that is still opening the driver.
+
+        Such a sample must not replace the last known devices.
+        """
         has_seen_devices = self._newest is not None and bool(self._newest.devices)
         return has_seen_devices and not sample.complete and sample.trouble is None
 
-    def _give(self, sample: Sample, now: float) -> Sample:
-        self._newest, self._given_at = sample, now
-        return sample
+    def _aged_sample(self, now: float) -> Sample | None:
+        """Return the last sample with its age updated.
 
-    def _older_picture(self, now: float) -> Sample | None:
-        """While nobody talks, the last picture once per interval, each time older."""
+        This is done once per interval while there is no newer sample.
+        """
         if self._newest is None or now - self._given_at < max(self._interval, 1.0) + 0.5:
             return None
         self._given_at = now
         return aged(self._newest, max(0.0, time.time() - self._newest.taken))
 
 
-def _crashed(newest: Sample | None, why: str) -> Sample:
-    """After one death the next process usually mends it; after two the user should know."""
-    trouble = Trouble(TroubleKind.CRASHED, why, "gputui keeps trying; `gputui doctor` tells more")
-    if newest is None:
-        return Sample(kind=DeviceKind.GPU, taken=time.time(), trouble=trouble)
-    return replace(newest, trouble=trouble)
-
-
-# ---- Two ways to use a sampler ----
+# Using a sampler
 
 
 class SamplerWatch:
-    """Delivers every new sample in the loop's thread until `close`, which closes the sampler too."""
+    """Delivers new samples in the loop's thread until `close` is called, which also closes the sampler."""
 
     def __init__(self, loop: EventLoop, sampler: Sampler, deliver: Callable[[Sample], None]) -> None:
         self._loop, self._sampler, self._deliver = loop, sampler, deliver
@@ -263,7 +258,7 @@ class SamplerWatch:
 
 
 def sample_once(sampler: Sampler, deadline: float = 10.0) -> Sample | None:
-    """The first sample in which every device had its chance, or the newest one at the deadline."""
+    """Return the first complete sample, or the newest sample if none is complete by the deadline."""
     newest: Sample | None = None
     ends = time.monotonic() + deadline
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""Simulated GPUs for demos and tests: the same seed and the same jobs give the same figures; no hardware."""
+"""Simulated GPUs for demos and tests. The same seed and jobs always produce the same samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Collection
 
-from gputui.core.lanes import DeviceKind
+from gputui.core.slots import DeviceKind
 
 from .sample import DeviceSample, Sample
 
@@ -15,12 +15,15 @@ _LIMIT = 350.0
 
 
 def device_key(index: int) -> str:
-    """The UUID of the simulated GPU of this number."""
+    """Return the UUID of a simulated GPU."""
     return f"SIM-{index}"
 
 
 def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceSample:
-    """A device at a step of time; `busy_for` counts the steps since its job began, 0 means idle."""
+    """Return a device's sample at a time step.
+
+    `busy_for` is the number of steps since its job began, or 0 if the device is idle.
+    """
     chance = random.Random(f"{seed}:{index}:{step}")
     load = _load(chance, busy_for, random.Random(f"{seed}:load:{index}")) if busy_for else 0
     filled = min(1.0, busy_for / 5) * (0.4 + 0.5 * random.Random(f"{seed}:{index}").random())
@@ -39,7 +42,10 @@ def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceS
 
 
 def _load(chance: random.Random, busy_for: int, device: random.Random) -> int:
-    """As in training: high, each device on a level of its own, with a dip at the end of each epoch."""
+    """Return a load that is typical of training.
+
+    It is high, different for each device, and lower at the end of each epoch.
+    """
     level, epoch = device.randint(72, 95), device.randint(5, 9)
     if busy_for % epoch == 0:
         return chance.randint(52, 66)
@@ -47,7 +53,7 @@ def _load(chance: random.Random, busy_for: int, device: random.Random) -> int:
 
 
 class SimulatedSampler:
-    """`busy` tells the keys of the devices that run a job; `now` is the monotonic clock."""
+    """Samples simulated GPUs. `busy` returns the keys of devices that run a job, and `now` is the monotonic clock."""
 
     def __init__(
         self,

@@ -1,43 +1,42 @@
-"""What a machine reports about itself."""
+"""The status that a machine reports about itself."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from contextlib import closing
 
 import msgspec
 from msgspec import Struct
 
 from gputui import __version__
 from gputui.core.job import ACTIVE, BAD_ENDS, WAITING
+from gputui.gpus.cpu import CpuSampler
+from gputui.gpus.external_processes import Rules
 from gputui.gpus.hardware import driver_present
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler, Status
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
-from gputui.gpus.strangers import Rules
-from gputui.session.control.connection import ClientError, Connection, NoOwner
-from gputui.session.messages import Lanes, LaneShown, StatusQuestion
-from gputui.session.registry import known_here
-
-# ---- What one machine tells of itself ----
-
+from gputui.session.control.connection import ask_owner
+from gputui.session.messages import Slots, SlotShown, StatusQuestion
+from gputui.session.registry import PRIVATE, known_here
 
 VERSION = 1
 
 
-class CardLook(Struct, frozen=True, kw_only=True):
-    """One GPU, or CPU stand-in."""
+class CardStatus(Struct, frozen=True, kw_only=True):
+    """One GPU, or one CPU stand-in."""
 
     index: int
     name: str
     trouble: str = ""
-    """Why it cannot be used; empty: it can."""
+    """Why the GPU cannot be used, or "" if it can be used."""
     utilization: int | None = None
     memory_used: int | None = None
     memory_total: int | None = None
     holders: tuple[str, ...] = ()
-    """Who is on it: `#12 sweep` for jobs of ours, else the user's name."""
+    """Users of the GPU: text such as `#12 sweep` for our jobs, otherwise the user's name."""
     taken: bool = False
-    """A job of ours was given it, whether or not it uses it yet."""
+    """Whether the GPU is assigned to one of our jobs, even if the job does not use it yet."""
 
     @property
     def free(self) -> bool:
@@ -45,19 +44,19 @@ class CardLook(Struct, frozen=True, kw_only=True):
 
     @property
     def memory_free(self) -> int:
-        """Without figures: nothing is known to be free."""
+        """Free memory in bytes, or 0 if unknown."""
         return 0 if self.memory_total is None else self.memory_total - (self.memory_used or 0)
 
 
-class SessionLook(Struct, frozen=True, kw_only=True):
-    folder: str
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    directory: str
     standing: str = ""
-    """Its scheduler in a word; empty: nobody owns it, and it was not opened."""
+    """State of the session's scheduler, or "" if the session has no owner."""
     counts: dict[str, int] = {}
 
     @property
-    def told(self) -> str:
-        """`4 run · 12 wait · 37 ok · 3 ✗`; empty where nothing is known."""
+    def counts_text(self) -> str:
+        """Counts in the form `4 run · 12 wait · 37 ok · 3 ✗`, or "" if nothing is known."""
         figures = (
             (sum(self.counts.get(state, 0) for state in ACTIVE), "run"),
             (sum(self.counts.get(state, 0) for state in WAITING), "wait"),
@@ -68,19 +67,19 @@ class SessionLook(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        folder, last = os.path.split(self.folder)
-        return os.path.basename(folder) if last in ("gputui_run", "hog_run") else last
+        directory, last = os.path.split(self.directory)
+        return os.path.basename(directory) if last in ("gputui_run", "hog_run") else last
 
 
-class MachineLook(Struct, frozen=True, kw_only=True):
+class MachineStatus(Struct, frozen=True, kw_only=True):
     host: str
     gputui: str
     gpus: bool
-    """False: there is no GPU, and the cards are its processors."""
-    cards: tuple[CardLook, ...] = ()
-    sessions: tuple[SessionLook, ...] = ()
+    """Whether the machine has GPUs. If not, the cards stand for CPUs."""
+    cards: tuple[CardStatus, ...] = ()
+    sessions: tuple[SessionSummary, ...] = ()
     load: float = 0.0
-    """Per processor."""
+    """Load average divided by the number of processors."""
     version: int = VERSION
 
     @property
@@ -88,30 +87,28 @@ class MachineLook(Struct, frozen=True, kw_only=True):
         return sum(card.free for card in self.cards)
 
 
-# ---- This machine's own answer to whoever asks several ----
-
-
 PATIENCE = 0.9
-"""A driver that hangs delays nobody: what has answered by then is told."""
+"""Seconds to wait for GPU figures, because a hanging driver never returns them."""
 SMALLEST = Rules().smallest
 
 
 class LiveSession(msgspec.Struct, frozen=True):
-    """A session with an owner, and what that says of its lanes."""
+    """A session with an owner, and what the owner reports about its slots."""
 
-    look: SessionLook
-    lanes: list[LaneShown]
+    summary: SessionSummary
+    slots: list[SlotShown]
     pids: dict[int, int]
     sample: Sample | None
 
 
-def look_here() -> MachineLook:
+def collect_status() -> MachineStatus:
+    """Return the status of this machine and of the user's sessions on it."""
     roots = known_here()
-    live = {root: session for root in roots if (session := _asked(root)) is not None}
+    live = {root: session for root in roots if (session := _live_session(root)) is not None}
     gpus = driver_present()
     sample = _sample(gpus, live.values())
-    sessions = tuple(live[root].look if root in live else SessionLook(folder=root) for root in roots)
-    return MachineLook(
+    sessions = tuple(live[root].summary if root in live else SessionSummary(directory=root) for root in roots)
+    return MachineStatus(
         host=os.uname().nodename.partition(".")[0],
         gputui=__version__,
         gpus=gpus,
@@ -121,45 +118,33 @@ def look_here() -> MachineLook:
     )
 
 
-def _asked(root: str) -> LiveSession | None:
-    try:
-        connection = Connection(os.path.join(root, ".gputui"))
-        try:
-            status, lanes = connection.ask(StatusQuestion()), connection.ask(Lanes())
-        finally:
-            connection.close()
-    except (NoOwner, ClientError, OSError):
+def _live_session(root: str) -> LiveSession | None:
+    private = os.path.join(root, PRIVATE)
+    status, slots = ask_owner(private, StatusQuestion()), ask_owner(private, Slots())
+    if status is None or slots is None:
         return None
     counts = {str(state): count for state, count in status.counts.items()}
-    look = SessionLook(folder=root, standing=status.scheduler.word, counts=counts)
-    sample = msgspec.convert(lanes.sample, Sample) if lanes.sample is not None else None
-    return LiveSession(look, lanes.lanes, lanes.pids, sample)
+    summary = SessionSummary(directory=root, standing=status.scheduler.word, counts=counts)
+    sample = msgspec.convert(slots.sample, Sample) if slots.sample is not None else None
+    return LiveSession(summary, slots.slots, slots.pids, sample)
 
 
 def _sample(gpus: bool, live: Iterable[LiveSession]) -> Sample | None:
-    """An owner's newest where one samples the GPUs, else one of our own."""
+    """Return the newest sample from an owner that already samples the GPUs. If there is none, take a sample."""
     if gpus:
         samples = [session.sample for session in live if session.sample is not None and session.sample.devices]
-        shown = next((sample for sample in samples if all(device.uuid for device in sample.devices)), None)
-        if shown is not None:
-            return shown
-    sampler: Sampler = ProcessSampler() if gpus else _processors()
-    try:
+        real = next((sample for sample in samples if all(device.uuid for device in sample.devices)), None)
+        if real is not None:
+            return real
+    own: Sampler = ProcessSampler() if gpus else CpuSampler(max(1, min(4, (os.cpu_count() or 2) // 2)))
+    with closing(own) as sampler:
         return sample_once(sampler, PATIENCE)
-    finally:
-        sampler.close()
 
 
-def _processors() -> Sampler:
-    from gputui.gpus.cpu import CpuSampler
-
-    return CpuSampler(max(1, min(4, (os.cpu_count() or 2) // 2)))
-
-
-def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> CardLook:
-    busy = [lane for session in live for lane in session.lanes if lane.job is not None]
+def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> CardStatus:
+    busy = [slot for session in live for slot in session.slots if slot.job is not None]
     names = {str(device.index), device.uuid}
-    return CardLook(
+    return CardStatus(
         index=device.index,
         name=device.name,
         trouble=_trouble(device),
@@ -167,7 +152,7 @@ def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> Ca
         memory_used=device.memory_used,
         memory_total=device.memory_total,
         holders=tuple(dict.fromkeys(_holder(process, live) for process in device.processes if _counts(process, live))),
-        taken=any(names.intersection(lane.devices) for lane in busy) if gpus else device.index < len(busy),
+        taken=any(names.intersection(slot.devices) for slot in busy) if gpus else device.index < len(busy),
     )
 
 
@@ -178,7 +163,10 @@ def _trouble(device: DeviceSample) -> str:
 
 
 def _counts(process: ProcessSample, live: Iterable[LiveSession]) -> bool:
-    """Jobs of ours always do; others as a session counts strangers."""
+    """Return whether a process occupies its GPU.
+
+    Our jobs always do. Other processes must meet the conditions for external processes.
+    """
     ours = any(process.pid in session.pids for session in live)
     return ours or (process.compute and process.alive and (process.memory is None or process.memory >= SMALLEST))
 
@@ -186,5 +174,5 @@ def _counts(process: ProcessSample, live: Iterable[LiveSession]) -> bool:
 def _holder(process: ProcessSample, live: Iterable[LiveSession]) -> str:
     for session in live:
         if process.pid in session.pids:
-            return f"#{session.pids[process.pid]} {session.look.name}"
+            return f"#{session.pids[process.pid]} {session.summary.name}"
     return process.user or f"pid {process.pid}"

@@ -1,4 +1,4 @@
-"""Asking several machines side by side, and choosing one for a job."""
+"""Ask several machines in parallel, and choose one of them for a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -15,31 +14,27 @@ from msgspec import Struct
 from gputui.core.amounts import counted, memory
 from gputui.logs.plain import plain
 
-from .machine import CardLook, MachineLook
-from .ssh import FAILED, NOT_THERE, HostPlace, how_to_install, ssh_words
-
-# ---- Asking several machines side by side ----
-
+from .machine import MachineStatus
+from .ssh import FAILED, NOT_THERE, HostPlace, how_to_install, ssh_missing, ssh_words
 
 PATIENCE = 5.0
-"""Seconds after which a machine that has said nothing is shown as slow."""
+"""Seconds to wait before a machine that has not answered is reported."""
 LONGEST_PAUSE = 30.0
-_LONGEST_COMPLAINT = 300
+_LONGEST_ERROR = 300
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is known of one machine now: what it said, or why it says nothing."""
+    """One machine's answer, or the reason why there is none."""
 
     place: HostPlace
-    look: MachineLook | None = None
+    status: MachineStatus | None = None
     trouble: str = ""
-    """Empty while all is well, or while it has not been asked for long."""
     at: float = 0.0
-    """When it said so."""
+    """Time of the answer."""
 
 
 class Survey:
-    """Watches machines until `close`; `on_answer` is called in the threads that ask."""
+    """Watches machines until `close` is called. `on_answer` is called in one thread per machine."""
 
     def __init__(
         self, places: Iterable[HostPlace], ssh: str, every: float, on_answer: Callable[[Answer], None]
@@ -48,54 +43,47 @@ class Survey:
         self._every = every
         self._on_answer = on_answer
         self._closed = threading.Event()
-        self._asked: dict[str, subprocess.Popen[str]] = {}
+        self._processes: dict[str, subprocess.Popen[str]] = {}
         for place in places:
             threading.Thread(target=self._watch, args=[place], name=f"gputui-{place.alias}", daemon=True).start()
 
     def close(self) -> None:
-        """Lets go at once: a machine that does not answer keeps nobody."""
         self._closed.set()
-        for process in list(self._asked.values()):
+        for process in list(self._processes.values()):
             process.kill()
 
     def _watch(self, place: HostPlace) -> None:
+        def on_line(line: str) -> None:
+            self._on_answer(_parse(place, line))
+
         pause = 2.0
         while not self._closed.is_set():
             began = time.monotonic()
-            self._on_answer(Answer(place, trouble=self._listen(place), at=time.time()))
+            trouble = _ask(place, self._ssh, ("--every", f"{self._every:g}"), self._processes, on_line)
+            self._on_answer(Answer(place, trouble=trouble, at=time.time()))
             pause = 2.0 if time.monotonic() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
             self._closed.wait(pause)
 
-    def _listen(self, place: HostPlace) -> str:
-        """A line for each look, until that ends; why it did."""
-        words = _question(place, self._ssh, ("--every", f"{self._every:g}"))
-        with tempfile.TemporaryFile("w+", errors="replace") as complaints:
-            try:
-                process = _begun(words, complaints.fileno())
-            except OSError as error:
-                return _no_ssh(self._ssh, error)
-            self._asked[place.alias] = process
-            assert process.stdout is not None
-            with process.stdout as lines:
-                for line in lines:
-                    self._on_answer(_read(place, line))
-            return _why(place, process.wait(), _all_of(complaints))
-
 
 def ask_all(places: Iterable[HostPlace], ssh: str, patience: float = PATIENCE) -> list[Answer]:
-    """One answer of each, in the order asked; whoever has not answered by then is told as slow."""
+    """Return one answer for each place, in order.
+
+    A place that takes longer than `patience` seconds gets an answer that says so.
+    """
     answers = {place.alias: Answer(place, trouble=f"no answer within {patience:g} s") for place in places}
     processes: dict[str, subprocess.Popen[str]] = {}
 
     def ask(place: HostPlace) -> None:
-        answers[place.alias] = _asked_once(place, ssh, processes)
+        lines: list[str] = []
+        trouble = _ask(place, ssh, (), processes, lines.append)
+        answers[place.alias] = _parse(place, lines[0]) if lines else Answer(place, trouble=trouble)
 
     threads = [threading.Thread(target=ask, args=[answer.place], daemon=True) for answer in answers.values()]
     for thread in threads:
         thread.start()
-    ends = time.monotonic() + patience
+    deadline = time.monotonic() + patience
     for thread in threads:
-        thread.join(max(0.0, ends - time.monotonic()))
+        thread.join(max(0.0, deadline - time.monotonic()))
     answers_in_time = list(answers.values())
     for process in list(processes.values()):
         if process.poll() is None:
@@ -103,106 +91,95 @@ def ask_all(places: Iterable[HostPlace], ssh: str, patience: float = PATIENCE) -
     return answers_in_time
 
 
-def _asked_once(place: HostPlace, ssh: str, processes: dict[str, subprocess.Popen[str]]) -> Answer:
-    # A connection that lasts keeps ssh's stderr open: a pipe would never end.
-    with tempfile.TemporaryFile("w+", errors="replace") as complaints:
+def _ask(
+    place: HostPlace,
+    ssh: str,
+    flags: tuple[str, ...],
+    processes: dict[str, subprocess.Popen[str]],
+    on_line: Callable[[str], None],
+) -> str:
+    """Run `gputui hosts --here` on a machine and wait until it ends. Return why it ended."""
+    here = place._replace(directory="")
+    words = ssh_words(here, ("hosts", "--here", "--json", *flags), ssh, terminal=False, ask=False)
+    # A file, not a pipe: a shared connection keeps ssh's stderr open, so a pipe would never end.
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
-            process = processes[place.alias] = _begun(_question(place, ssh), complaints.fileno())
+            process = processes[place.alias] = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors.fileno(),
+                text=True,
+                errors="replace",
+                start_new_session=True,  # so that Ctrl-C reaches only us
+            )
         except OSError as error:
-            return Answer(place, trouble=_no_ssh(ssh, error))
+            return ssh_missing(ssh, error)
         assert process.stdout is not None
         with process.stdout as lines:
-            line = lines.readline()
+            for line in lines:
+                on_line(line)
         status = process.wait()
-        return _read(place, line) if line else Answer(place, trouble=_why(place, status, _all_of(complaints)))
+        errors.seek(0)
+        return _explain(place, status, errors.read())
 
 
-def _all_of(complaints: IO[str]) -> str:
-    complaints.seek(0)
-    return complaints.read()
-
-
-def _question(place: HostPlace, ssh: str, more: tuple[str, ...] = ()) -> list[str]:
-    return ssh_words(place._replace(folder=""), ("hosts", "--here", "--json", *more), ssh, terminal=False, ask=False)
-
-
-def _begun(words: list[str], complaints: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=complaints,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # a Ctrl-C is for the screen
-    )
-
-
-def _read(place: HostPlace, line: str) -> Answer:
+def _parse(place: HostPlace, line: str) -> Answer:
     try:
-        look = msgspec.json.decode(line, type=MachineLook)
+        status = msgspec.json.decode(line, type=MachineStatus)
     except msgspec.DecodeError:
-        return Answer(place, trouble=f"it does not answer as gputui does: {plain(line.strip())[:80]}", at=time.time())
-    return Answer(place, look, at=time.time())
-
-
-def _no_ssh(ssh: str, error: OSError) -> str:
-    return f"{ssh.partition(' ')[0]} cannot be started: {error.strerror}; install an ssh client, or set GPUTUI_SSH"
+        return Answer(place, trouble=f"unexpected reply: {plain(line.strip())[:80]}", at=time.time())
+    return Answer(place, status, at=time.time())
 
 
 _ADVICE = (
-    ("Permission denied", "log in by hand once, or give it your key: ssh-copy-id {alias}"),
-    ("Host key verification failed", "log in by hand once and compare its key: ssh {alias}"),
+    ("Permission denied", "log in once manually, or copy your key: ssh-copy-id {alias}"),
+    ("Host key verification failed", "log in once manually and check its key: ssh {alias}"),
     ("Could not resolve hostname", "is it in ~/.ssh/config?"),
     ("there is no verb and no file 'hosts'", "gputui there is older than 0.2.0: upgrade it"),
 )
 
 
-def _why(place: HostPlace, status: int, complaints: str) -> str:
-    """ssh's own last words, and what helps."""
-    said = [plain(line.strip()) for line in complaints.splitlines() if line.strip()]
-    last = said[-1].removeprefix("gputui: ")[:_LONGEST_COMPLAINT] if said else ""
+def _explain(place: HostPlace, status: int, errors: str) -> str:
+    """Return the last line that ssh printed, with advice for known errors."""
+    lines = [plain(line.strip()) for line in errors.splitlines() if line.strip()]
+    last = lines[-1].removeprefix("gputui: ")[:_LONGEST_ERROR] if lines else ""
     if status == NOT_THERE:
-        there = f"{place.gputui} is not there" if place.gputui else "gputui is not found there"
-        return f'{there}: {how_to_install()}; or set where it is: [host."{place.alias}"] gputui = "PATH"'
-    advice = next((words for sign, words in _ADVICE if sign in complaints), "")
-    what = last or (f"ssh failed ({status})" if status == FAILED else f"it ended with {status} and said nothing")
-    return f"{what}; {advice.format(alias=place.alias)}" if advice else what
+        there = f"{place.gputui} not found" if place.gputui else "gputui not found there"
+        return f'{there}: {how_to_install()}; or set its path: [host."{place.alias}"] gputui = "PATH"'
+    advice = next((words for pattern, words in _ADVICE if pattern in errors), "")
+    reason = last or (f"ssh failed ({status})" if status == FAILED else f"exited with {status} and no message")
+    return f"{reason}; {advice.format(alias=place.alias)}" if advice else reason
 
 
-# ---- Which machine gets a job that may run on any of them ----
+# Choosing a machine for a job
 
 
-class RoomWanted(Struct, frozen=True):
-    """What the job asks for."""
+class JobNeeds(Struct, frozen=True):
+    """The number of GPUs that a job needs, and the free memory in bytes that they must have."""
 
     gpus: int = 1
     memory: int | None = None
 
-    @property
-    def told(self) -> str:
+    def __str__(self) -> str:
         cards = counted(self.gpus, "free GPU", "free GPUs")
         return cards if self.memory is None else f"{cards} with {memory(self.memory)}"
 
-
-def chosen_host(answers: Iterable[Answer], wanted: RoomWanted) -> Answer | None:
-    """The one with most cards to spare, then the least loaded. Processors count only where no machine has a GPU."""
-    answered = [answer for answer in answers if answer.look is not None]
-    with_gpus = [answer for answer in answered if answer.look is not None and answer.look.gpus]
-    fitting = [answer for answer in (with_gpus or answered) if _room(answer, wanted) >= wanted.gpus]
-    return max(fitting, key=lambda answer: _rank(answer, wanted), default=None)
+    def count_fitting(self, status: MachineStatus) -> int:
+        needed = self.memory if self.memory is not None and status.gpus else 0
+        return sum(card.free and (not needed or card.memory_free >= needed) for card in status.cards)
 
 
-def _rank(answer: Answer, wanted: RoomWanted) -> tuple[int, float]:
-    assert answer.look is not None
-    return (_room(answer, wanted) if wanted.gpus else 0, -answer.look.load)
+def choose_host(answers: Iterable[Answer], needs: JobNeeds) -> Answer | None:
+    """Return the machine with the most suitable GPUs and, among equals, the lowest load.
 
-
-def _room(answer: Answer, wanted: RoomWanted) -> int:
-    return sum(_fits(card, answer.look, wanted) for card in answer.look.cards) if answer.look is not None else 0
-
-
-def _fits(card: CardLook, look: MachineLook | None, wanted: RoomWanted) -> bool:
-    if not card.free or look is None:
-        return False
-    return wanted.memory is None or not look.gpus or card.memory_free >= wanted.memory
+    A machine without GPUs is chosen only if no machine has any.
+    """
+    answered = [(answer, answer.status) for answer in answers if answer.status is not None]
+    with_gpus = [(answer, status) for answer, status in answered if status.gpus]
+    ranked = [
+        (count if needs.gpus else 0, -status.load, answer)
+        for answer, status in with_gpus or answered
+        if (count := needs.count_fitting(status)) >= needs.gpus
+    ]
+    return max(ranked, key=lambda row: row[:2])[2] if ranked else None

@@ -1,6 +1,4 @@
-"""What jobs printed: lines of files of any size, colours as data, progress, crash signatures, and the gate `plain`.
+"""The output of jobs: lines of files of any size, styles, metrics, error signatures, and sanitized text (`plain`).
 
-What may enter: reading and understanding output, without Textual and without a session: paths and bytes come in.
-Text from outside becomes harmless here, before anybody shows it.
-Called by every room above it; `session.owner` takes crash signatures from here.
+Independent of Textual and of sessions. The input consists of paths and bytes.
 """

@@ -1,25 +1,23 @@
-"""The bytes of a log line as styled text."""
+"""Convert the bytes of a log line to styled text."""
 
 from __future__ import annotations
 
 import codecs
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gputui.core.regex import lazy_regex
+
 from .plain import plain
 
-# ---- How text looks that a program coloured ----
-
-
 Colour = int | tuple[int, int, int]
-"""A number of the 256 colour palette, or red, green and blue."""
+"""A color, given as an index into the 256-color palette or as red, green and blue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """None: the colour that the screen gives to plain text."""
+    """The style of a piece of text. None stands for the default color."""
 
     foreground: Colour | None = None
     background: Colour | None = None
@@ -33,9 +31,9 @@ class Look:
 
 PLAIN = Look()
 MOST_CODES = 32
-"""In one sequence; nobody means more, and a hostile line may have thousands."""
+"""Maximum number of codes that are read from one escape sequence. A malicious line may contain thousands."""
 
-# Blinking and hidden text are left out on purpose: a log is there to be read.
+# Blinking and hidden text are not supported on purpose, because a log must be readable.
 _SWITCHES: dict[int, dict[str, Any]] = {
     1: {"bold": True},
     2: {"dim": True},
@@ -61,8 +59,10 @@ for _number in range(8):
 
 @lru_cache(maxsize=1024)
 def after_sgr(look: Look, parameters: str) -> Look:
-    """The look after a sequence `ESC [ parameters m`."""
-    codes = _codes(parameters)
+    """Return the style after an escape sequence `ESC [ parameters m`."""
+    # With colons an empty field may stand for the color space: 38:2::1:2:3.
+    fields = parameters.replace("38:2::", "38;2;").replace("48:2::", "48;2;").replace(":", ";").split(";")
+    codes = [min(int(field[:4]), 255) if field else 0 for field in fields[:MOST_CODES]]
     while codes:
         code = codes.pop(0)
         if code == 0:
@@ -76,14 +76,8 @@ def after_sgr(look: Look, parameters: str) -> Look:
     return look
 
 
-def _codes(parameters: str) -> list[int]:
-    # With colons an empty field may stand for the colour space: 38:2::1:2:3.
-    fields = parameters.replace("38:2::", "38;2;").replace("48:2::", "48;2;").replace(":", ";").split(";")
-    return [min(int(field[:4]), 255) if field else 0 for field in fields[:MOST_CODES]]
-
-
 def _extended(codes: list[int]) -> Colour | None:
-    """Takes a colour off the front: `5;N` or `2;R;G;B`."""
+    """Remove a color from the front of the codes. It has the form `5;N` or `2;R;G;B`."""
     if codes[:1] == [5] and len(codes) >= 2:
         del codes[0]
         return codes.pop(0)
@@ -91,24 +85,21 @@ def _extended(codes: list[int]) -> Colour | None:
         red, green, blue = codes[1:4]
         del codes[:4]
         return red, green, blue
-    codes.clear()  # a colour of an unknown kind: what follows may be its parts
+    codes.clear()  # an unknown kind of color, of which the other codes may be parts
     return None
 
 
-# ---- The bytes of one log line as styled text ----
-
-
 LONGEST = 1 << 14
-"""Bytes of one line that are decoded; the rest is told as a number."""
+"""Maximum number of bytes of a line that are decoded."""
 TAB = 8
 MOST_STATES = 64
 
-_SGR = re.compile("\x1b\\[([0-9;:]*+)m")
-_CUT_ESCAPE = re.compile("\x1b(?:\\[[0-?]*+[ -/]*+)?$")
+_SGR = lazy_regex("\x1b\\[([0-9;:]*+)m")
+_CUT_ESCAPE = lazy_regex("\x1b(?:\\[[0-?]*+[ -/]*+)?$")
 
 
 class Run(NamedTuple):
-    """Characters that look alike."""
+    """Consecutive characters with the same style."""
 
     text: str
     look: Look
@@ -116,11 +107,11 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What can be shown of one line."""
+    """A line as styled text."""
 
     runs: tuple[Run, ...]
     hidden: int = 0
-    """Bytes of the line's end that are not in `runs`."""
+    """Number of bytes at the end of the line that are not included in `runs`."""
 
     @property
     def text(self) -> str:
@@ -128,21 +119,16 @@ class Line:
 
 
 def decoded(raw: bytes, size: int | None = None) -> Line:
-    """A line without its newline; `size` is that of the whole line when only its beginning was read."""
+    """Decode a line without its newline. `size` is the size of the whole line if only its beginning was read."""
     size = len(raw) if size is None else size
     raw = raw.removesuffix(b"\r")
-    text = _unicode(raw)
-    if "\r" in text:
-        return Line(_runs(_last_state(text)))
-    return Line(_runs(text), max(0, size - min(len(raw), LONGEST)))
-
-
-def _unicode(raw: bytes) -> str:
-    if b"\r" in raw or len(raw) <= LONGEST:
-        return raw.decode("utf-8", "replace")
-    # A character or an escape sequence cut in two would read as rubbish.
+    if b"\r" in raw:
+        return Line(_runs(_last_state(raw.decode("utf-8", "replace"))))
+    if len(raw) <= LONGEST:
+        return Line(_runs(raw.decode("utf-8", "replace")), max(0, size - len(raw)))
+    # Remove an incomplete character or escape sequence at the end.
     text, _ = codecs.utf_8_decode(raw[:LONGEST], "replace", False)
-    return _CUT_ESCAPE.sub("", text)
+    return Line(_runs(_CUT_ESCAPE.sub("", text)), max(0, size - LONGEST))
 
 
 def _runs(text: str) -> tuple[Run, ...]:
@@ -158,7 +144,7 @@ def _runs(text: str) -> tuple[Run, ...]:
 
 
 def _append(runs: list[Run], piece: str, look: Look, column: int) -> int:
-    """Adds what can be shown of the piece; how many columns it takes."""
+    """Append a piece of plain text and return the number of columns that it takes."""
     if "\t" in piece:
         indent = column % TAB
         piece = (" " * indent + piece).expandtabs(TAB)[indent:]
@@ -171,7 +157,7 @@ def _append(runs: list[Run], piece: str, look: Look, column: int) -> int:
 
 
 def _last_state(text: str) -> str:
-    """What a terminal shows of a line that returned to its beginning: each state overwrites those before it."""
+    """Return what a terminal shows of a line with carriage returns. Each state overwrites the previous ones."""
     states = [state for state in text.split("\r") if state][-MOST_STATES:]
     if not states:
         return ""
@@ -179,6 +165,6 @@ def _last_state(text: str) -> str:
     while states and "\x1b" not in shown:
         earlier = states.pop()
         if "\x1b" in earlier:
-            break  # it may have erased the line or moved: where its characters stand is not known
+            break  # it may have erased the line or moved the cursor
         shown += earlier[len(shown) :]
     return shown[:LONGEST].rstrip(" ")

@@ -1,4 +1,4 @@
-"""A log as a sequence of lines: which of them are on the screen, and searching in them."""
+"""A log as a sequence of lines, with the layout of the lines on the screen and with text search."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NamedTuple
 from .ansi import Line, decoded
 from .line_index import FileChange, LineIndex
 
-# ---- One stream of an attempt, or both with ERR below OUT, as one sequence of lines to scroll through ----
-
-
 SPAN = 1 << 42
-"""Keys of one section; lines are numbered to both sides of its middle, its heading comes first."""
+"""Number of keys reserved for each section.
+
+The first key is that of the heading, and the lines are numbered around the middle of the range.
+"""
 TOO_FAR_BEHIND = 1 << 26
 
 
 @dataclass(frozen=True)
 class Section:
-    """One file; `heading` is the name of its stream when there is another one to tell it from."""
+    """One file of a document. `heading` is the name of its stream if the document has two."""
 
     index: LineIndex
     heading: str | None = None
@@ -35,7 +35,10 @@ class Section:
 
 
 class Document:
-    """Rows `0 … rows - 1`."""
+    """The output of an attempt as rows `0 … rows - 1`. It consists of one stream, or of OUT followed by ERR.
+
+    Row numbers may change, but the key of a line is permanent.
+    """
 
     def __init__(self, streams: list[tuple[str, Path]]) -> None:
         several = len(streams) > 1
@@ -47,7 +50,7 @@ class Document:
 
     @property
     def empty(self) -> bool:
-        """Has nothing been written to any of its files?"""
+        """Whether nothing has been written to any of the files."""
         return all(section.index.end == section.index.first for section in self.sections)
 
     @property
@@ -55,7 +58,10 @@ class Document:
         return all(section.index.complete for section in self.sections)
 
     def look(self, *, at_end: bool) -> FileChange:
-        """Takes in what was written; whoever watches the end must not wait for what lies before it."""
+        """Read what was written since the last look.
+
+        If `at_end` is set, output that would take too long to count is skipped.
+        """
         changes = [section.index.look() for section in self.sections]
         for section in self.sections:
             if at_end and section.index.unread > TOO_FAR_BEHIND:
@@ -64,7 +70,7 @@ class Document:
         return max(changes, key=lambda change: change.value, default=FileChange.NOTHING)
 
     def extend(self, seconds: float) -> bool:
-        """Makes more lines known towards the beginning, those at the end first; True when all are."""
+        """Count more lines towards the beginning of the files. Return whether all lines are known."""
         return all(section.index.extend(seconds) for section in reversed(self.sections))
 
     def key(self, row: int) -> int:
@@ -76,7 +82,7 @@ class Document:
         return len(self.sections) * SPAN
 
     def row(self, key: int) -> int:
-        """Of a line that is not known (any more), the nearest that is."""
+        """Return the row of a line. If the line is not known, return the row of the nearest known line."""
         place, line = self._place(key)
         above = sum(section.rows for section in self.sections[:place])
         if line is None or place == len(self.sections):
@@ -96,7 +102,7 @@ class Document:
         return decoded(raw.shown, raw.size)
 
     def unsettled(self) -> set[int]:
-        """Keys of the lines in which the next look, or knowing more of the beginning, may find other text."""
+        """Return the keys of lines whose text may still change."""
         last = {self._key(place, max(0, section.index.end - 1)) for place, section in enumerate(self.sections)}
         cut = {
             self._key(place, section.index.first)
@@ -106,7 +112,7 @@ class Document:
         return last | cut
 
     def offset(self, key: int) -> tuple[int, int]:
-        """The section of a line and where in its file it begins."""
+        """Return the section of a line and the line's offset in the file."""
         place, line = self._place(key)
         if place == len(self.sections):
             return place - 1, self.sections[-1].index.size
@@ -114,7 +120,7 @@ class Document:
         return place, 0 if line is None else index.start(line)
 
     def key_at(self, place: int, offset: int) -> int:
-        """Of the line that has this byte, which must be known."""
+        """Return the key of the line that contains the byte at an offset. The line must be known."""
         return self._key(place, self.sections[place].index.line_at(offset))
 
     def close(self) -> None:
@@ -125,23 +131,29 @@ class Document:
         return place * SPAN + SPAN // 2 + line
 
     def _place(self, key: int) -> tuple[int, int | None]:
-        """Section and number of a line; None for a heading and for the end of all."""
+        """Return the section and the number of a line.
+
+        The number is None for a heading and for the end of the document.
+        """
         place, rest = divmod(key, SPAN)
         return place, rest - SPAN // 2 if rest else None
 
 
-# ---- Which lines stand on a screen of some height, and where a movement leads ----
+# Layout
 
 
 class Top(NamedTuple):
-    """What stands in the first row of the screen: a part (0, when it is not wrapped) of a line."""
+    """The first row on the screen, given by a line and, if the line is wrapped, a part of the line."""
 
     row: int
     part: int = 0
 
 
 class LineLayout:
-    """`rows` lines on a screen that is `height` high; `parts` tells how many rows a line takes there."""
+    """The layout of `rows` lines on a screen with `height` rows.
+
+    `parts` returns how many screen rows a line needs.
+    """
 
     def __init__(self, rows: int, height: int, parts: Callable[[int], int]) -> None:
         self._rows = rows
@@ -149,7 +161,10 @@ class LineLayout:
         self._parts = parts
 
     def last_top(self) -> Top:
-        """The last line stands at the bottom, or everything fits."""
+        """Return the top at which the last line is at the bottom of the screen.
+
+        Return the first line if all lines fit.
+        """
         rows_left = self._height
         for row in range(self._rows - 1, -1, -1):
             rows_left -= self._parts(row)
@@ -158,7 +173,7 @@ class LineLayout:
         return Top(0)
 
     def visible(self, top: Top) -> Iterator[Top]:
-        """What stands in each row of the screen from `top` on; it ends early when the lines do."""
+        """Yield the line and part shown in each row of the screen, starting at `top`."""
         rows_left = self._height
         row, part = top
         while rows_left > 0 and row < self._rows:
@@ -170,7 +185,7 @@ class LineLayout:
             row, part = row + 1, 0
 
     def moved(self, top: Top, by: int) -> Top:
-        """Down by so many rows of the screen, or up, but not past either end."""
+        """Return the top after scrolling down (`by` > 0) or up, but not past either end."""
         place = self._down(top, by) if by > 0 else self._up(top, -by)
         return max(Top(0), min(place, self.last_top()))
 
@@ -190,20 +205,23 @@ class LineLayout:
         return Top(row, max(0, part - by))
 
 
-# ---- search ----
+# Search
 
 
 PIECE = 1 << 17
-"""Larger ones cost twice the time: their memory is given back and taken anew for each."""
+"""Number of bytes read in one step of a search.
+
+Larger pieces take twice as long because each needs a new memory allocation.
+"""
 Read = Callable[[int, int], bytes]
-"""From an offset and a length to the bytes there."""
+"""A function that reads a number of bytes at an offset."""
 Search = Generator[None, None, int | None]
-"""Yields after each piece; returns the offset of the match, None when there is none."""
+"""A search, which yields after each piece and returns the offset of the match, or None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """What is looked for."""
+    """The text to search for. The search is case-sensitive if the text contains an upper-case letter."""
 
     text: str
 
@@ -213,7 +231,7 @@ class Needle:
 
     @property
     def raw(self) -> bytes:
-        # A surrogate cannot be typed in a terminal, but may be pasted.
+        # Pasted text may contain a surrogate.
         return self.text.encode("utf-8", "replace")
 
     def same_case(self, data: bytes) -> bytes:
@@ -223,10 +241,10 @@ class Needle:
         return self.text in (text if self.exact else text.lower())
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where it is in a line that can be seen."""
+        """Return the positions of the needle in a line."""
         lowered = text if self.exact else text.lower()
         if not self.text or len(lowered) != len(text):
-            return []  # a few letters change their length with their case: no places can be given
+            return []  # a few letters change their length with their case
         hits = []
         start = lowered.find(self.text)
         while start >= 0:
@@ -236,7 +254,7 @@ class Needle:
 
 
 def forward(needle: Needle, read: Read, start: int, stop: int) -> Search:
-    """The first match that begins at `start` or after it, and ends before `stop`."""
+    """Search for the first match between `start` and `stop`."""
     wanted = needle.raw
     overlap = len(wanted) - 1
     while start + len(wanted) <= stop:
@@ -250,7 +268,7 @@ def forward(needle: Needle, read: Read, start: int, stop: int) -> Search:
 
 
 def backward(needle: Needle, read: Read, start: int, stop: int) -> Search:
-    """The last match that begins at `start` or after it, and ends before `stop`."""
+    """Search for the last match between `start` and `stop`."""
     wanted = needle.raw
     overlap = len(wanted) - 1
     while stop - start >= len(wanted):
@@ -263,18 +281,15 @@ def backward(needle: Needle, read: Read, start: int, stop: int) -> Search:
     return None
 
 
-# ---- The next line that shows a text, in a document of one or two files ----
-
-
 COUNTING = 0.01
-"""Seconds of counting lines between two turns."""
+"""Seconds for which lines are counted before the search yields."""
 
 Finding = Generator[None, None, int | None]
-"""Yields between short turns of work; returns the key of the line, None when there is none."""
+"""A search that yields between short steps and returns the key of the line that was found, or None if there is none."""
 
 
 def find_below(document: Document, needle: Needle, key: int) -> Finding:
-    """The first line with the needle, from the line `key` on."""
+    """Search for the first line that contains the needle, starting at the line `key`."""
     first, offset = document.offset(key)
     for place in range(first, len(document.sections)):
         index = document.sections[place].index
@@ -289,12 +304,12 @@ def find_below(document: Document, needle: Needle, key: int) -> Finding:
 
 
 def find_above(document: Document, needle: Needle, key: int) -> Finding:
-    """The last line with the needle, above the line `key`."""
+    """Search for the last line that contains the needle above the line `key`."""
     last, offset = document.offset(key)
     for place in range(last, -1, -1):
         index = document.sections[place].index
         stop = offset if place == last else index.size - index.unread
-        while (hit := (yield from _last(needle, document, place, stop))) is not None:
+        while (hit := (yield from backward(needle, index.read, 0, stop))) is not None:
             at_line = yield from _line_at(document, place, hit)
             if _shows(document, needle, at_line):
                 return at_line
@@ -303,13 +318,13 @@ def find_above(document: Document, needle: Needle, key: int) -> Finding:
 
 
 def find_nearest(document: Document, needle: Needle, key: int) -> Finding:
-    """From the line `key` on, else above it."""
+    """Search from the line `key` down to the end, then in the lines above it."""
     below = yield from find_below(document, needle, key)
     return below if below is not None else (yield from find_above(document, needle, key))
 
 
 def all_matches(document: Document, needle: Needle, most: int) -> Generator[None, None, list[int]]:
-    """The keys of the lines with the needle from the first on, at most so many; lines that come later have none."""
+    """Return the keys of the first `most` lines that contain the needle."""
     yield from all_known(document)
     keys: list[int] = []
     key = document.key(0) if document.rows else None
@@ -322,17 +337,13 @@ def all_matches(document: Document, needle: Needle, most: int) -> Generator[None
 
 
 def all_known(document: Document) -> Generator[None, None, None]:
-    """Until all lines have been counted."""
+    """Count lines until all are known."""
     while not document.extend(COUNTING):
         yield
 
 
-def _last(needle: Needle, document: Document, place: int, stop: int) -> Search:
-    return backward(needle, document.sections[place].index.read, 0, stop)
-
-
 def _line_at(document: Document, place: int, offset: int) -> Generator[None, None, int]:
-    """Lines have numbers only where they have been counted."""
+    """Return the key of the line at an offset. The lines up to it are counted first."""
     index = document.sections[place].index
     yield
     while index.begin > offset:

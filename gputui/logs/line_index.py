@@ -1,9 +1,8 @@
-"""Any line of a log file of any size, by number, and the end of a file."""
+"""Access to the lines of a log file of any size by number, and to the end of a file."""
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from array import array
@@ -14,25 +13,27 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-# ---- Where the newlines of a block of a file are, for the few blocks that are on the screen ----
-
+from gputui.core.regex import lazy_regex
 
 BLOCK = 1 << 18
 KEPT_BLOCKS = 4
-"""A block of nothing but newlines takes 2 MB here, so only what a screen shows is kept."""
+"""Number of blocks whose newline offsets are kept.
 
-_NEWLINE = re.compile(b"\n")
+The offsets of a block that contains only newlines take 2 MB, so only the blocks on the screen are kept.
+"""
+
+_NEWLINE = lazy_regex(b"\n")
 
 
 class Newlines:
-    """Absolute offsets of newlines, block by block."""
+    """A cache of newline offsets, by block."""
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         self._read = read
         self._kept: OrderedDict[int, tuple[int, array[int]]] = OrderedDict()
 
     def of(self, block: int, counted: int) -> array[int]:
-        """Those before the offset `counted`, up to which the file is known."""
+        """Return the offsets of a block's newlines that lie before the offset `counted`."""
         start = block * BLOCK
         length = min(BLOCK, counted - start)
         kept_block = self._kept.get(block)
@@ -48,33 +49,31 @@ class Newlines:
         return offsets
 
 
-# ---- Any line of a log file of any size, by number, without ever holding the file ----
-
-
 LONGEST_READ = 1 << 16
 FIRST_LOOK = 4 * BLOCK
 
 
 class FileChange(Enum):
-    """What a look at the file found."""
-
     NOTHING = auto()
     GREW = auto()
     ANEW = auto()
-    """It was truncated, replaced or is there for the first time: line numbers of before mean nothing now."""
+    """The file was truncated, replaced or created, so earlier line numbers are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """The bytes of a line that are worth decoding, without its newline."""
+    """The bytes of a line that are shown, without its newline."""
 
     shown: bytes
     size: int
-    """Of the whole line, in bytes."""
+    """Size of the whole line in bytes."""
 
 
 class LineIndex:
-    """A growing file as numbered lines `first … end - 1`; a file that is not there yet has none."""
+    """A growing file as numbered lines `first … end - 1`.
+
+    The contents are not kept in memory, and the file need not exist yet.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,21 +83,21 @@ class LineIndex:
 
     def _restart(self, size: int) -> None:
         self.size = size
-        """As of the last look."""
+        """Size of the file in bytes at the last look."""
         self._pivot = max(0, size - 1) // BLOCK
         self._begin = self._counted = self._pivot * BLOCK
         self._before = array("Q", [0])
-        """Newlines in the k blocks before the pivot."""
+        """Element k is the number of newlines in the k blocks before the pivot."""
         self._after = array("Q", [0])
-        """Newlines in the k full blocks from the pivot on."""
+        """Element k is the number of newlines in the first k full blocks from the pivot on."""
         self._newest = 0
-        """Newlines from the pivot on, the block that still grows included."""
+        """Number of newlines from the pivot on, including the block that is still growing."""
         self._ends_open = False
         self._newlines = Newlines(self.read)
 
     @property
     def first(self) -> int:
-        """Until the index is complete, this line may begin in the middle."""
+        """Number of the first known line. Until the index is complete, the beginning of that line may be missing."""
         return -self._before[-1]
 
     @property
@@ -107,21 +106,21 @@ class LineIndex:
 
     @property
     def complete(self) -> bool:
-        """Are there numbers for all lines up to the beginning of the file?"""
+        """Whether all lines from the beginning of the file on have numbers."""
         return self._begin == 0
 
     @property
     def begin(self) -> int:
-        """The offset from which on lines have numbers."""
+        """The offset from which lines have numbers."""
         return self._begin
 
     @property
     def unread(self) -> int:
-        """Bytes at the file's end that have not been counted yet."""
+        """Number of bytes at the end of the file that have not been searched for newlines yet."""
         return self.size - self._counted
 
     def look(self, seconds: float = 0.02) -> FileChange:
-        """Takes in what was written since the last look, for at most about this long."""
+        """Count the lines written since the last look, for at most about `seconds`."""
         change = self._find_file()
         if self._file is None:
             return change
@@ -130,19 +129,19 @@ class LineIndex:
             self._restart(size)
             change = FileChange.ANEW
         self.size = size
-        if self._count_on(seconds) and change is FileChange.NOTHING:
+        if self._count_new(seconds) and change is FileChange.NOTHING:
             change = FileChange.GREW
         while self._begin > 0 and self._counted - self._begin < FIRST_LOOK:
             self._count_block_before()
         return change
 
     def jump_to_end(self) -> None:
-        """Begins anew at the end of a file that grows faster than it can be counted."""
+        """Restart at the end of the file, because it grows faster than its lines can be counted."""
         self._restart(self.size)
         self.look()
 
     def extend(self, seconds: float) -> bool:
-        """Counts further towards the beginning of the file; True when it is reached."""
+        """Count lines towards the beginning of the file. Return whether the beginning has been reached."""
         deadline = time.monotonic() + seconds
         while self._begin > 0 and time.monotonic() < deadline:
             self._count_block_before()
@@ -156,27 +155,27 @@ class LineIndex:
         head = self.read(start, LONGEST_READ // 2)
         if b"\r" not in head:
             return RawLine(head, size)
-        # A progress bar redrawn for hours is one line: only its last states say anything.
+        # A progress bar redrawn for hours is one line, of which only the last states matter.
         states = self.read(stop - LONGEST_READ // 2, LONGEST_READ // 2).partition(b"\r")[2]
         return RawLine(states, len(states))
 
     def start(self, number: int) -> int:
-        """The offset of a line's first byte."""
+        """Return the offset of the first byte of a line."""
         if number <= self.first:
             return self._begin
         return self._newline(number - 1) + 1 if number <= self._newest else self._counted
 
     def line_at(self, offset: int) -> int:
-        """The number of the line that has this byte, which must not lie before `begin`."""
+        """Return the number of the line that contains the byte at an offset, which must not be before `begin`."""
         block = min(offset, max(0, self._counted - 1)) // BLOCK
         if block >= self._pivot:
             newlines_before = self._after[block - self._pivot]
         else:
             newlines_before = -self._before[self._pivot - block]
-        return newlines_before + bisect_left(self._newlines_of(block), offset)
+        return newlines_before + bisect_left(self._newlines.of(block, self._counted), offset)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Empty where there is nothing to read (any more)."""
+        """Return bytes of the file. The result is empty if the file has no bytes there or no longer has them."""
         if self._file is None or length <= 0:
             return b""
         try:
@@ -193,22 +192,22 @@ class LineIndex:
         return self._newline(number) if number < self._newest else self._counted
 
     def _newline(self, number: int) -> int:
-        """The offset of a newline; those from the pivot on are numbered 0, 1 …, those before it -1, -2 …"""
+        """Return the offset of a newline.
+
+        Newlines are numbered 0, 1 … from the pivot on and -1, -2 … before it.
+        """
         if number >= 0:
             k = bisect_right(self._after, number) - 1
             block, place = self._pivot + k, number - self._after[k]
         else:
             k = bisect_left(self._before, -number)
             block, place = self._pivot - k, self._before[k] + number
-        offsets = self._newlines_of(block)
-        # A file truncated since the last look has fewer than were counted; the next look will tell.
+        offsets = self._newlines.of(block, self._counted)
+        # A file truncated since the last look has fewer lines than were counted. The next look notices this.
         return offsets[place] if place < len(offsets) else self._counted
 
-    def _newlines_of(self, block: int) -> array[int]:
-        return self._newlines.of(block, self._counted)
-
-    def _count_on(self, seconds: float) -> bool:
-        """Counts what is new at the end; True when there was something."""
+    def _count_new(self, seconds: float) -> bool:
+        """Count new lines at the end of the file. Return whether there were any."""
         deadline = time.monotonic() + seconds
         before = self._counted
         while self._counted < self.size:
@@ -229,7 +228,7 @@ class LineIndex:
         self._before.append(self._before[-1] + self.read(self._begin, BLOCK).count(b"\n"))
 
     def _find_file(self) -> FileChange:
-        """Opens what the path names now; a file that was removed is shown on from its descriptor."""
+        """Open the file that the path currently names. A removed file stays readable through its descriptor."""
         try:
             status = os.stat(self._path)
         except (OSError, ValueError):
@@ -238,7 +237,7 @@ class LineIndex:
         if identity == self._identity or not stat.S_ISREG(status.st_mode):
             return FileChange.NOTHING
         try:
-            # Between the two calls the job may put a FIFO there: opening must not wait for a writer.
+            # The job may have put a FIFO there in the meantime, and opening it must not wait for a writer.
             file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return FileChange.NOTHING
@@ -247,18 +246,15 @@ class LineIndex:
         return FileChange.ANEW
 
 
-# ---- The end of a log file, however long the file is ----
-
-
 TAIL_BYTES = 16384
 FAR_TAIL_BYTES = 4 * TAIL_BYTES
-"""For the few logs whose end does not hold the cause, such as those of eight ranks."""
+"""Number of bytes that are read if the last TAIL_BYTES do not contain the cause, as in a log of eight ranks."""
 
 
 def read_tail(path: str, limit: int = TAIL_BYTES) -> bytes:
-    """The last `limit` bytes of a regular file; empty when there is none to read."""
+    """Return the last `limit` bytes of a regular file, or empty bytes if it cannot be read."""
     try:
-        # A job may have put a FIFO in its log's place: opening it must not wait for a writer.
+        # A job may have replaced its log by a FIFO, and opening it must not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return b""

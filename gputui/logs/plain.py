@@ -1,4 +1,4 @@
-"""The one gate for text from outside."""
+"""Make text from outside safe to display by removing escape sequences and control characters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import re
 import stat
 from collections.abc import Iterator
 
-# ---- The one gate for text from outside ----
-
+from gputui.core.regex import lazy_regex
 
 NEWLINE_SIGN = "␤"
 
-# Each body ends at the next escape, so the search stays linear however many sequences are left open.
+# Each body ends at the next escape, so that the search is linear even for many unterminated sequences.
 _ESCAPES = r"""
     (?: \x1b\[ | \x9b ) [0-?]*+ [\ -/]*+ [@-~]                                      # CSI: colours, cursor
   | (?: \x1b[\]PX^_] | [\x9d\x90\x98\x9e\x9f] ) [^\x07\x1b\x9c\n]*+ (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS …
@@ -30,11 +29,11 @@ _NEWLINES = dict.fromkeys(map(ord, "\n\x85\u2028\u2029"), NEWLINE_SIGN)
 _TABLE: dict[int, str | None] = {**_CONTROLS, **_DIRECTIONS, **_BLANKS, **_NEWLINES}
 
 FORBIDDEN = frozenset(_TABLE)
-"""The characters that `plain` never lets pass; lone surrogates are the others."""
+"""The characters that `plain` removes or replaces, in addition to lone surrogates."""
 
 
 def plain(text: str) -> str:
-    """The text on one line, without anything that a terminal would obey."""
+    """Return text as a single line without anything that a terminal would interpret."""
     if text.isprintable():
         return text
     one_line = without_escapes(text).replace("\r\n", "\n").translate(_TABLE)
@@ -42,50 +41,48 @@ def plain(text: str) -> str:
 
 
 def without_escapes(text: str) -> str:
-    """The text without escape sequences; other control characters stay."""
+    """Remove escape sequences but no other control characters."""
     return _patterns()[0].sub("", text)
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Made when first needed: most text is printable, and verbs must start at once."""
+    # Compiled on first use, because most text is printable and commands must start fast.
     global _compiled
     if _compiled is None:
-        import re
-
         _compiled = (re.compile(_ESCAPES, re.VERBOSE), re.compile(_SURROGATES))
     return _compiled
 
 
-# ---- A log as a pager may have it ----
+# Logs for a pager
 
 
 LONGEST_LINE = 1 << 20
-"""A line without end comes in pieces."""
-_SGR = re.compile("(\x1b\\[[0-9;:]{0,64}m)")
-_RESET = "\x1b[0m"
+"""Maximum length of a line that is yielded at once. A longer line is yielded in pieces."""
+_SGR = lazy_regex("(\x1b\\[[0-9;:]{0,64}m)")
 
 
 def paged_lines(path: str) -> Iterator[bytes]:
-    """From the file as it is now; OSError if there is no plain file."""
+    """Yield the current lines of a file. Raise OSError if it is not a regular file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is no plain file")
+            raise OSError(f"{path} is not a regular file")
         while line := file.readline(LONGEST_LINE):
             yield paged(line)
 
 
 def paged(line: bytes) -> bytes:
-    """One line; redrawn with carriage returns it reads as its last state."""
+    """Make one line safe except for its colors.
+
+    Of a line that was redrawn with carriage returns, only the last state is kept.
+    """
     text = line.decode("utf-8", "replace")
     if text.removesuffix("\n").isprintable():
         return text.encode("utf-8", "replace")
     whole = text.removesuffix("\n").rstrip("\r").rpartition("\r")[2]
     end = "\n" if text.endswith("\n") else ""
-    # Every other piece is a colour.
-    pieces = [piece if at % 2 else _harmless(piece) for at, piece in enumerate(_SGR.split(whole))]
-    return ("".join(pieces) + (_RESET if len(pieces) > 1 else "") + end).encode("utf-8", "replace")
-
-
-def _harmless(piece: str) -> str:
-    return "\t".join(map(plain, piece.split("\t")))
+    # Every other piece is a color.
+    pieces = [
+        piece if at % 2 else "\t".join(map(plain, piece.split("\t"))) for at, piece in enumerate(_SGR.split(whole))
+    ]
+    return ("".join(pieces) + ("\x1b[0m" if len(pieces) > 1 else "") + end).encode("utf-8", "replace")

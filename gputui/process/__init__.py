@@ -1,6 +1,6 @@
-"""Linux: starting processes, seeing them end, /proc, memory, mounts, which machine and boot this is.
+"""Linux features: starting and watching processes, /proc, directories and mounts, and the identity of the machine.
 
-What may enter: one thing of the kernel or the C library each, with its fallback for kernels and Pythons that lack it.
-Nothing here knows jobs, sessions or GPUs. `spawn` is the one way to start a process that may outlive what we do.
-Called by engines, session, sources, gpus and cli.
+Each module wraps a feature of the kernel or the C library and falls back to another method where the feature is
+missing. Nothing here knows about jobs, sessions or GPUs. `spawn` is the only way to start a process that may outlive
+us.
 """

@@ -1,4 +1,4 @@
-"""The identity of a directory, and the kind of file system it is on."""
+"""Directories: their file system and identity, and atomic writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-# ---- Which kind of file system a folder is on ----
-
-
 LOCAL = frozenset(
     (
         "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "nilfs2", "ntfs3", "overlay", "ramfs",
@@ -21,47 +18,43 @@ LOCAL = frozenset(
 MOUNTS = "/proc/self/mounts"
 
 
-def file_system(folder: str) -> str | None:
-    """Its kind by name; None: it cannot be known."""
-    return _kind(os.path.realpath(folder))
-
-
-def is_local(folder: str) -> bool:
-    """Whether nobody can be working there on another machine; False: they can, or it cannot be known."""
-    return _kind(os.path.realpath(folder)) in LOCAL
-
-
-def _kind(path: str) -> str | None:
-    """Of the innermost mount; of several at one place the last is seen."""
+def file_system(directory: str) -> str | None:
+    """Return the type of the file system that contains a directory, such as `ext4`, or None if it is unknown."""
+    path = os.path.realpath(directory)
     innermost, kind = "", None
     try:
         with open(MOUNTS, errors="surrogateescape") as file:
             for line in file:
-                _, place, file_system, *_ = line.split(" ")
+                _, place, kind_there, *_ = line.split(" ")
                 place = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), place)
                 if len(place) >= len(innermost) and os.path.commonpath((place, path)) == place:
-                    innermost, kind = place, file_system
+                    innermost, kind = place, kind_there  # if several are mounted at one place, the last one counts
     except (OSError, ValueError):
         return None
     return kind
 
 
-# ---- Which folder it is, whatever it is called now, and which one a process holds open ----
+def is_local(directory: str) -> bool:
+    """Return whether the directory is certainly not shared with other machines."""
+    return file_system(directory) in LOCAL
 
 
-class FolderId(Struct, frozen=True):
-    """Names a folder within one boot, as long as somebody holds it open or it is not deleted."""
+class DirectoryId(Struct, frozen=True):
+    """The identity of a directory within one boot.
+
+    It does not depend on the name, and is valid while the directory exists or is open.
+    """
 
     device: int
     inode: int
 
     @classmethod
-    def of(cls, folder: int | str) -> FolderId:
-        about = os.stat(folder)
+    def of(cls, directory: int | str) -> DirectoryId:
+        about = os.stat(directory)
         return cls(about.st_dev, about.st_ino)
 
     @classmethod
-    def parse(cls, text: str) -> FolderId:
+    def parse(cls, text: str) -> DirectoryId:
         device, _, inode = text.partition(":")
         return cls(int(device), int(inode))
 
@@ -69,19 +62,45 @@ class FolderId(Struct, frozen=True):
         return f"{self.device}:{self.inode}"
 
 
-def lives_elsewhere(wrapper: int, folder: FolderId) -> bool:
-    """Whether a wrapper holds another session's folder; those of gputui 0.1.0 hold none and count as ours."""
-    held = folders_held(wrapper)
-    return bool(held) and folder not in held
+def lives_elsewhere(wrapper: int, directory: DirectoryId) -> bool:
+    """Return whether a wrapper belongs to another session, that is, whether it has directories open, but not this one.
+
+    If its open directories are unknown, return False.
+    """
+    held = directories_held(wrapper)
+    return bool(held) and directory not in held
 
 
-def folders_held(pid: int) -> set[FolderId]:
-    """The folders that a process has open; empty also if we cannot see. A shell keeps them under numbers of its own."""
+def directories_held(pid: int) -> set[DirectoryId]:
+    """Return the directories that a process has open, without those that we are not permitted to see."""
     held = set()
     with suppress(OSError):
         for number in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):
                 about = os.stat(f"/proc/{pid}/fd/{number}")
                 if stat.S_ISDIR(about.st_mode):
-                    held.add(FolderId(about.st_dev, about.st_ino))
+                    held.add(DirectoryId(about.st_dev, about.st_ino))
     return held
+
+
+def atomic_write(path: str, data: bytes, *, durable: bool = False) -> None:
+    """Replace a file in one step, readable only by its owner. With `durable`, also flush it to the disk."""
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(fd)
+        os.replace(fresh, path)
+        if durable:
+            directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise

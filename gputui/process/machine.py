@@ -1,4 +1,4 @@
-"""The machine's identity (boot and pid namespace), and how Python's memory is kept."""
+"""The identity of the machine, boot and pid namespace, and the garbage collector's settings."""
 
 from __future__ import annotations
 
@@ -7,71 +7,56 @@ import os
 
 from msgspec import Struct
 
-# ---- Which machine this is, and in which boot and pid namespace pids mean something ----
+from .processes import parse_stat, read_bytes
 
 
-class World(Struct, frozen=True):
-    """Where an owner lives."""
+class HostIdentity(Struct, frozen=True):
+    """Where a scheduler runs: the machine, its boot and the pid namespace."""
 
     machine: str
     hostname: str
     boot: str
     pid_namespace: str
     init_started: int | None = None
-    """When the namespace's first process began, in clock ticks since boot: namespaces' numbers are given out anew.
-    None: it cannot be seen, or an older gputui did not look."""
+    """Start time of the namespace's first process, in clock ticks since boot, or None if that process is not visible.
 
-    def same_processes(self, other: World) -> bool:
-        """Whether a pid means the same process here and there."""
+    It is needed because ids of namespaces are reused.
+    """
+
+    def same_processes(self, other: HostIdentity) -> bool:
+        """Return whether a pid means the same process on both hosts."""
         both_known = None not in (self.init_started, other.init_started)
         same_namespace = (self.boot, self.pid_namespace) == (other.boot, other.pid_namespace)
         return same_namespace and not (both_known and self.init_started != other.init_started)
 
-    def same_machine(self, other: World) -> bool:
-        """A boot's id is one machine's alone, whatever a container calls itself; cloned images share machine ids."""
+    def same_machine(self, other: HostIdentity) -> bool:
+        """Return whether both are the same machine. Boot ids are unique, but cloned images share machine ids."""
         same_boot = bool(self.boot) and self.boot == other.boot
         return same_boot or (self.machine == other.machine and self.hostname == other.hostname)
 
 
-def this_world() -> World:
-    return World(
-        machine=_line("/etc/machine-id"),
+def this_host() -> HostIdentity:
+    try:
+        pid_namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        pid_namespace = ""
+    init = parse_stat(read_bytes("/proc/1/stat"))  # /proc may hide other users' processes
+    return HostIdentity(
+        machine=_first_line("/etc/machine-id"),
         hostname=os.uname().nodename,
-        boot=_line("/proc/sys/kernel/random/boot_id"),
-        pid_namespace=_link("/proc/self/ns/pid"),
-        init_started=_init_started(),
+        boot=_first_line("/proc/sys/kernel/random/boot_id"),
+        pid_namespace=pid_namespace,
+        init_started=init.started if init is not None else None,
     )
 
 
-def _line(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
-
-
-def _init_started() -> int | None:
-    """Where /proc hides the processes of others it hides this one too."""
-    try:
-        return int(_line("/proc/1/stat").rpartition(")")[2].split()[19])
-    except (ValueError, IndexError):
-        return None
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
-
-
-# ---- How Python's memory is kept by programs that hold a whole queue ----
-
-
-THRESHOLD = 100_000
+def _first_line(path: str) -> str:
+    return read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").strip()
 
 
 def collect_rarely() -> None:
-    """A long queue is many objects and no cycles: looking for some took a third of the time of opening it."""
-    gc.set_threshold(THRESHOLD)
+    """Let Python collect garbage rarely.
+
+    A long queue consists of many objects without reference cycles, so that collections are slow and find nothing.
+    """
+    gc.set_threshold(100_000)

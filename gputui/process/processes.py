@@ -1,4 +1,4 @@
-"""What /proc says about processes, which of them belong to an attempt, and pidfd handles on them."""
+"""Processes: reading /proc, finding the processes of an attempt, and sending them signals through pidfds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
-# ---- Handles on processes that a later process of the same number can never be confused with ----
+# Pidfds, which never refer to a later process with the same pid
 
 
 OPEN_SYSCALL, SEND_SYSCALL = 434, 424
@@ -20,18 +20,26 @@ P_PIDFD: int = getattr(os, "P_PIDFD", 3)
 native_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
 native_send: Callable[[int, int], None] | None = getattr(signal, "pidfd_send_signal", None)
 kernel_has_them: bool | None = None
-"""None: not asked yet."""
+"""Whether the kernel supports pidfds, or None if this has not been checked yet."""
 
 
 def available() -> bool:
+    """Return whether the kernel supports pidfds."""
     global kernel_has_them
     if kernel_has_them is None:
-        kernel_has_them = _works()
+        try:
+            os.close(open_process(os.getpid()))
+            kernel_has_them = True
+        except (OSError, ImportError):  # ImportError: Python without ctypes
+            kernel_has_them = False
     return kernel_has_them
 
 
 def open_process(pid: int) -> int:
-    """A descriptor that becomes readable when the process ends; ProcessLookupError: there is none."""
+    """Return a descriptor that becomes readable when the process ends.
+
+    Raise ProcessLookupError if there is no such process.
+    """
     if native_open is not None:
         return native_open(pid)
     return _syscall(OPEN_SYSCALL, pid, 0)
@@ -45,33 +53,20 @@ def send_signal(fd: int, signum: int) -> None:
 
 
 def reap(pid: int, fd: int | None) -> os.waitid_result | None:
-    """The end of a child of ours; None: not ours, or not ended. Never takes any other child's end."""
+    """Return how a child ended, or None if it has not ended or is not a child. Other children are not reaped."""
     try:
-        if fd is not None:
-            return _waitid(P_PIDFD, fd)
-        return _waitid(os.P_PID, pid)
+        kind, which = (P_PIDFD, fd) if fd is not None else (os.P_PID, pid)
+        return os.waitid(kind, which, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
         return None
     except OSError:
-        # Linux 5.3 opens pidfds but cannot wait for them yet.
+        # Linux 5.3 can open pidfds, but cannot wait for them.
         return reap(pid, None) if fd is not None else None
-
-
-def _waitid(kind: int, which: int) -> os.waitid_result | None:
-    return os.waitid(kind, which, os.WEXITED | os.WNOHANG)
-
-
-def _works() -> bool:
-    try:
-        os.close(open_process(os.getpid()))
-    except (OSError, ImportError):  # ImportError: a Python without ctypes
-        return False
-    return True
 
 
 @cache
 def _libc() -> Any:
-    import ctypes  # costs every process that imports it; most never come here
+    import ctypes  # slow, and rarely needed
 
     return ctypes.CDLL(None, use_errno=True)
 
@@ -86,15 +81,16 @@ def _syscall(number: int, *arguments: int | None) -> int:
     return result
 
 
-# ---- What /proc tells about processes, and which of them belong to one attempt ----
+# /proc
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 TOKEN_VARIABLE = "GPUTUI_RUN"
 _DEAD = (b"Z", b"X", b"x")
 _STOPPED = (b"T", b"t")
 _EXITING = 0x4
-"""PF_EXITING among the flags in /proc/PID/stat."""
+"""The flag PF_EXITING in /proc/PID/stat."""
 _SHOWN = 100
 _PIECE = 1 << 16
 
@@ -107,15 +103,17 @@ class Stat(NamedTuple):
     group: int
     session: int
     started: int
-    """In clock ticks since boot; with the pid it names a process of this boot."""
+    """Start time in clock ticks since boot. Together with the pid, it identifies a process of this boot."""
     worked: int = 0
-    """Ticks of processor time, with those of its ended children."""
+    """CPU time in clock ticks, including that of children that have ended."""
     exiting: bool = False
-    """The kernel is tearing it down: no signal changes how it ends any more."""
+    """Whether the process is exiting, so that signals no longer have an effect."""
+    resident: int = 0
+    """Resident memory in bytes."""
 
     @property
     def alive(self) -> bool:
-        """A zombie is dead: where PID 1 does not reap, it stays for ever."""
+        """Whether the process is not a zombie. If PID 1 does not reap its children, zombies remain forever."""
         return self.state not in _DEAD
 
     @property
@@ -126,24 +124,28 @@ class Stat(NamedTuple):
 Members = dict[int, Stat]
 
 
-class Marks(NamedTuple):
-    """By what the processes of an attempt are known."""
+class AttemptMarks(NamedTuple):
+    """The properties by which the processes of an attempt are recognized."""
 
     token: str
     wrapper: int | None = None
     pinned: bool = False
-    """The wrapper was watched by its pidfd until its end, so its number has not passed to anybody else."""
+    """Whether the wrapper was watched through its pidfd, so that its pid cannot have been reused."""
     logs: tuple[str, ...] = ()
-    """The attempt's own: a daemon that left everything else behind may still write to them."""
+    """The attempt's log files. Even a daemonized process may still write to them."""
     known: dict[int, int] | None = None
-    """When whom started that was met before: a parent may be gone since, and with it the way to its child."""
+    """Start times, by pid, of processes that were found before. Their parents may have ended since then."""
 
 
 def stat_of(pid: int) -> Stat | None:
-    content = _content(f"/proc/{pid}/stat")
+    """Return the status of a process, or None if it does not exist. Raise OSError if descriptors or memory run out."""
+    return parse_stat(_content(f"/proc/{pid}/stat"))
+
+
+def parse_stat(content: bytes) -> Stat | None:
     if b")" not in content:
         return None
-    # The name in parentheses may itself hold spaces and parentheses.
+    # The name in parentheses may contain spaces and parentheses.
     fields = content[content.rindex(b")") + 2 :].split()
     return Stat(
         state=fields[0],
@@ -153,6 +155,7 @@ def stat_of(pid: int) -> Stat | None:
         started=int(fields[19]),
         worked=sum(map(int, fields[11:15])),
         exiting=bool(int(fields[6]) & _EXITING),
+        resident=int(fields[21]) * PAGE,
     )
 
 
@@ -162,19 +165,20 @@ def bears_token(pid: int, token: str) -> bool:
 
 
 def leads_attempt(pid: int, token: str) -> bool:
-    """Whether this is the live wrapper of the attempt: bears its token and leads a session."""
+    """Return whether the process is the live wrapper of the attempt: it has the attempt's token and leads a session."""
     stat = stat_of(pid)
     return stat is not None and stat.alive and stat.session == pid and bears_token(pid, token)
 
 
-def tree(marks: Marks, met: Callable[[int, Stat], None] | None = None) -> Members:
-    """The live processes of an attempt, parents first; without a wrapper only bearers of the token and descendants.
+def tree(marks: AttemptMarks, met: Callable[[int, Stat], None] | None = None) -> Members:
+    """Return the live processes of an attempt, parents first, so that parents are signaled before their children die.
 
-    Whoever is signalled in this order hears of it before it sees its children die.
-    `met` is called for each bearer as soon as it is seen: one that forks and exits all the time is gone later.
+    `met` is called for each process with the token as soon as it is found, because it may end soon after.
     """
-    living, bearers, writers = _look(marks, met)
-    members = bearers | writers | _met_before(marks, living) | _session_of(marks, living, bearers)
+    living, bearers, writers = _scan(marks, met)
+    known = (marks.known or {}).items()
+    found_before = {pid for pid, started in known if pid in living and living[pid].started == started}
+    members = bearers | writers | found_before | _session_of(marks, living, bearers)
     _add_kin(members, living)
     members.discard(os.getpid())
     members_now = {pid: living[pid] for pid in sorted(members, key=lambda pid: _depth(pid, members, living))}
@@ -185,19 +189,22 @@ def tree(marks: Marks, met: Callable[[int, Stat], None] | None = None) -> Member
 
 
 def _depth(pid: int, members: set[int], living: Members) -> int:
-    """How many of its ancestors are members; bounded, for pids are reused while one looks."""
+    """Return the number of ancestors that are members.
+
+    The loop is bounded because pids may be reused during the scan.
+    """
     depth = 0
     while (pid := living[pid].parent) in members and depth < len(members):
         depth += 1
     return depth
 
 
-def _look(marks: Marks, met: Callable[[int, Stat], None] | None) -> tuple[Members, set[int], set[int]]:
-    """All that live, those that bear the token, and those that only write to the logs."""
+def _scan(marks: AttemptMarks, met: Callable[[int, Stat], None] | None) -> tuple[Members, set[int], set[int]]:
+    """Return all live processes, the pids with the token, and the pids without the token that write to the logs."""
     living: Members = {}
     bearers: set[int] = set()
     writers: set[int] = set()
-    logs = {_identity(log) for log in marks.logs} - {None}
+    logs = {_file_id(log) for log in marks.logs} - {None}
     for pid, stat in _processes():
         living[pid] = stat
         if not _may_be_read(pid):
@@ -212,7 +219,10 @@ def _look(marks: Marks, met: Callable[[int, Stat], None] | None) -> tuple[Member
 
 
 def cpu_seconds(wrappers: Iterable[int]) -> dict[int, float]:
-    """What the attempts of these wrappers have used of processors; one that is gone has no figure."""
+    """Return the CPU time in seconds used by the attempt of each of these wrappers.
+
+    Leave out attempts without live processes.
+    """
     living = dict(_processes())
     used: dict[int, float] = {}
     for wrapper in wrappers:
@@ -223,24 +233,22 @@ def cpu_seconds(wrappers: Iterable[int]) -> dict[int, float]:
     return used
 
 
-def descendants(wrapper: int) -> list[int]:
-    """The processes of an attempt below its wrapper, oldest first."""
-    living, members = dict(_processes()), {wrapper}
-    _add_kin(members, living)
-    return sorted((pid for pid in members if pid != wrapper and pid in living), key=lambda pid: living[pid].started)
-
-
 def signal_member(pid: int, started: int, signum: int, reached: Callable[[], None] | None = None) -> bool:
-    """Signals the process only if it is still the one that started then; one that is gone is no error.
+    """Send a signal to a process that may have ended, but never to a later process with the same pid.
 
-    False: it is another user's now, and we may not. `reached` is called just before the signal is sent, and only if
-    the process has not begun to exit.
+    Return False if the process now belongs to another user. `started` is the start time of the process. `reached` is
+    called just before the signal is sent, and only if the process has not begun to exit.
     """
     with suppress(ProcessLookupError):
         try:
             if available():
-                _signal_pinned(pid, started, signum, reached)
-            elif _still(pid, started, reached):
+                fd = open_process(pid)
+                try:
+                    if _is_same(pid, started, reached):
+                        send_signal(fd, signum)
+                finally:
+                    os.close(fd)
+            elif _is_same(pid, started, reached):
                 os.kill(pid, signum)
         except PermissionError:
             return False
@@ -253,16 +261,7 @@ def signal_members(members: Mapping[int, Stat], signals: Iterable[signal.Signals
             signal_member(pid, stat.started, signum)
 
 
-def _signal_pinned(pid: int, started: int, signum: int, reached: Callable[[], None] | None) -> None:
-    fd = open_process(pid)
-    try:
-        if _still(pid, started, reached):
-            send_signal(fd, signum)
-    finally:
-        os.close(fd)
-
-
-def _still(pid: int, started: int, reached: Callable[[], None] | None) -> bool:
+def _is_same(pid: int, started: int, reached: Callable[[], None] | None) -> bool:
     stat = stat_of(pid)
     if stat is None or stat.started != started:
         return False
@@ -272,7 +271,7 @@ def _still(pid: int, started: int, reached: Callable[[], None] | None) -> bool:
 
 
 def command_of(wrapper: int) -> int | None:
-    """The process that the wrapper's command is; None: it is not there yet, or not any more."""
+    """Return the pid of the wrapper's command, or None if the command has not started or has ended."""
     children = _content(f"/proc/{wrapper}/task/{wrapper}/children").split()
     if not children and not os.path.exists(f"/proc/{wrapper}/task/{wrapper}/children"):
         children = [b"%d" % pid for pid, stat in _processes() if stat.parent == wrapper]
@@ -281,26 +280,30 @@ def command_of(wrapper: int) -> int | None:
 
 
 def command_line(pid: int) -> str:
-    """Its beginning, on one line; what a process calls itself may act on a terminal and is passed on as it is."""
+    """Return the start of a process's command line. It is not escaped, so it may contain control characters."""
     written = _content(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip() or _content(f"/proc/{pid}/comm").strip()
     return written.decode("utf-8", "replace")[:_SHOWN]
 
 
 def user_of(pid: int) -> str:
-    import pwd  # only the names of others' processes need it
-
     try:
-        uid = os.stat(f"/proc/{pid}").st_uid
+        return user_name(os.stat(f"/proc/{pid}").st_uid)
     except OSError:
-        return "nobody known"
+        return "unknown user"
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the uid if the user has no name."""
+    import pwd  # rarely needed
+
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"user {uid}"
+        return str(uid)
 
 
 def _processes() -> Iterator[tuple[int, Stat]]:
-    """All that live, newest first because they are the first to be gone."""
+    """Yield all live processes, newest first, because the newest ones are likely to end soonest."""
     for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):
         stat = stat_of(pid)
         if stat is not None and stat.alive:
@@ -308,7 +311,10 @@ def _processes() -> Iterator[tuple[int, Stat]]:
 
 
 def _may_be_read(pid: int) -> bool:
-    """The kernel would refuse to tell us of others; asking once for all is cheaper."""
+    """Return whether this user may read the details of a process.
+
+    This one check is cheaper than several refused reads.
+    """
     me = os.getuid()
     try:
         return me == 0 or os.stat(f"/proc/{pid}").st_uid == me
@@ -316,7 +322,7 @@ def _may_be_read(pid: int) -> bool:
         return False
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _file_id(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
@@ -325,22 +331,20 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _writes_to(pid: int, logs: Container[tuple[int, int] | None]) -> bool:
-    """As the command did whose standard output or error it has inherited."""
+    """Return whether the standard output or standard error of a process is one of the logs."""
     for number in (1, 2):
         link = f"/proc/{pid}/fd/{number}"
-        if _identity(link) in logs:
+        if _file_id(link) in logs:
             with suppress(OSError):
                 return bool(os.lstat(link).st_mode & modes.S_IWUSR)
     return False
 
 
-def _met_before(marks: Marks, living: Members) -> set[int]:
-    known_starts = marks.known or {}
-    return {pid for pid, started in known_starts.items() if pid in living and living[pid].started == started}
+def _session_of(marks: AttemptMarks, living: Members, bearers: set[int]) -> set[int]:
+    """Return the processes in the wrapper's session.
 
-
-def _session_of(marks: Marks, living: Members, bearers: set[int]) -> set[int]:
-    """A number that was only read may be a stranger's by now: then somebody there must bear the token."""
+    Unless its pid is pinned, one of them must have the token, because the pid may have been reused.
+    """
     wrapper = marks.wrapper
     if wrapper is None or (wrapper in living and wrapper not in bearers):
         return set()
@@ -349,7 +353,7 @@ def _session_of(marks: Marks, living: Members, bearers: set[int]) -> set[int]:
 
 
 def _add_kin(members: set[int], living: Members) -> None:
-    """Descendants, and who is in a session that a member leads."""
+    """Add all descendants of the members, and all processes in sessions that a member leads."""
     kin: dict[int, list[int]] = {}
     for pid, stat in living.items():
         kin.setdefault(stat.parent, []).append(pid)
@@ -363,19 +367,30 @@ def _add_kin(members: set[int], living: Members) -> None:
 
 
 def _content(path: str) -> bytes:
-    """Empty when the process is gone or hides it."""
+    """Read a file in /proc. Return empty bytes if the process is gone or the file is not readable."""
     try:
-        # Read a thousand times in one look: open() would cost twice as much.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            content = piece = os.read(fd, _PIECE)
-            while piece:
-                piece = os.read(fd, _PIECE)
-                content += piece
-            return content
-        finally:
-            os.close(fd)
+        return _read(path)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
             raise
         return b""
+
+
+def read_bytes(path: str, limit: int = 1 << 20) -> bytes:
+    """Read a file. Return empty bytes if that fails for any reason."""
+    try:
+        return _read(path, limit)
+    except OSError:
+        return b""
+
+
+def _read(path: str, limit: int = 1 << 30) -> bytes:
+    """Read a file with system calls. A scan reads thousands of files, and `open()` takes twice as long."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while len(content) < limit and (piece := os.read(fd, min(_PIECE, limit - len(content)))):
+            content += piece
+        return content
+    finally:
+        os.close(fd)

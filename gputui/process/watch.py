@@ -1,4 +1,4 @@
-"""Seeing processes end, waking the main thread, and the part of the event loop that others use."""
+"""Watching processes, waking up the main thread, starting threads, and the interface of the event loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from typing import Protocol, TypeVar
 
 from . import processes
 
-# ---- What the main thread waits on ----
-
-
-MOST_AT_ONCE = 4096
-
 
 class Wakeup:
+    """A pipe on which the main thread waits, and to which other threads and signals write."""
+
     def __init__(self) -> None:
         self._reads, self._writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
@@ -29,27 +26,24 @@ class Wakeup:
         os.close(self._writes)
 
     def set(self) -> None:
-        with suppress(BlockingIOError):  # it is full: whoever waits is awake
+        with suppress(BlockingIOError):  # the pipe is full, so the waiter is awake
             os.write(self._writes, b"\0")
 
     def clear(self) -> None:
         with suppress(BlockingIOError):
-            while len(os.read(self._reads, MOST_AT_ONCE)) == MOST_AT_ONCE:
+            while len(os.read(self._reads, 4096)) == 4096:
                 pass
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether it was woken; signals' handlers have run by then."""
+        """Wait, and return whether the thread was woken up. Signal handlers have run before this returns."""
         return bool(self._poll.poll(None if seconds is None else seconds * 1000))
 
     def listen_to_signals(self) -> None:
-        """From now on every signal that has a handler wakes it too; only in the main thread."""
+        """Let every handled signal wake up the thread as well. May only be called in the main thread."""
         signal.set_wakeup_fd(self._writes, warn_on_full_buffer=False)
 
     def forget_signals(self) -> None:
         signal.set_wakeup_fd(-1)
-
-
-# ---- The part of the owner's loop that others are lent ----
 
 
 T = TypeVar("T")
@@ -60,28 +54,25 @@ class Cancel(Protocol):
 
 
 class EventLoop(Protocol):
-    """The part of the owner's loop that engines use. All callbacks run in the owner's thread."""
+    """The part of the scheduler's event loop that engines use. All callbacks run in the loop's thread."""
 
     def add_reader(self, fd: int, callback: Callable[[], None]) -> None: ...
 
     def remove_reader(self, fd: int) -> None: ...
 
     def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
-        """From any thread."""
+        """Run a callback soon. This may be called from any thread."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Cancel: ...
 
     def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None: ...
 
 
-# ---- Seeing processes end ----
-
-
 POLL_INTERVAL = 0.05
 
 
 class Watch:
-    """One process, pinned from the creation of this on; `begin` calls back once when it has ended."""
+    """A watch for the end of one process. It uses a pidfd if possible, and otherwise polls."""
 
     __slots__ = ("_fd", "_listening", "_started", "_timer", "pid")
 
@@ -97,10 +88,10 @@ class Watch:
         if self._fd is not None:
             loop.add_reader(self._fd, ended)
         else:
-            self._timer = loop.call_later(POLL_INTERVAL, self._look)
+            self._timer = loop.call_later(POLL_INTERVAL, self._poll)
 
     def finish(self) -> os.waitid_result | None:
-        """After its end: lets go of it, and says how it ended if it was our child."""
+        """Stop watching a process that has ended. Return how it ended, or None if it was not a child."""
         self._stop_listening()
         result = processes.reap(self.pid, self._fd)
         self.close()
@@ -113,7 +104,7 @@ class Watch:
             self._fd = None
 
     def signal(self, signum: int) -> None:
-        """Never reaches a later process of the same number."""
+        """Send a signal to the process, but never to a later process with the same pid."""
         with suppress(OSError):
             if self._fd is not None:
                 processes.send_signal(self._fd, signum)
@@ -129,32 +120,31 @@ class Watch:
         elif self._fd is not None:
             loop.remove_reader(self._fd)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self._listening is None:
             return
         loop, ended = self._listening
         if self._has_ended():
             ended()
         else:
-            self._timer = loop.call_later(POLL_INTERVAL, self._look)
+            self._timer = loop.call_later(POLL_INTERVAL, self._poll)
 
     def _has_ended(self) -> bool:
         try:
-            # A child keeps its number until it is reaped, and asking for it needs no descriptor.
+            # A child keeps its pid until it is reaped.
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            return self._stranger_has_ended()
-
-    def _stranger_has_ended(self) -> bool:
-        try:
-            now = processes.stat_of(self.pid)
-        except OSError:
+            with suppress(OSError):
+                now = processes.stat_of(self.pid)
+                return now is None or not now.alive or self._started not in (None, now.started)
             return False
-        return now is None or not now.alive or self._started not in (None, now.started)
 
 
 def _pinned(pid: int) -> int | None:
-    """None: to be polled, because there are no pidfds, none left for us, or the process is gone."""
+    """Return a pidfd, or None if the process must be polled.
+
+    The reason can be that pidfds are not supported, that no descriptor is left, or that the process is gone.
+    """
     if not processes.available():
         return None
     try:
@@ -164,7 +154,7 @@ def _pinned(pid: int) -> int | None:
 
 
 def _start_of(pid: int) -> int | None:
-    """None: gone, or it could not be seen."""
+    """Return the start time of a process, or None if it is gone or not visible."""
     try:
         stat = processes.stat_of(pid)
     except OSError:
@@ -172,21 +162,32 @@ def _start_of(pid: int) -> int | None:
     return stat.started if stat is not None else None
 
 
-# ---- Threads on a machine that may have none left ----
-
-
 class NoThread(Exception):
-    """The message is the sentence the user reads."""
+    """Raised when no thread can be started. The message is shown to the user."""
 
 
-def begin(work: Callable[[], None], name: str) -> threading.Thread:
-    """A thread that works already, and that no process waits for at its end. Raises NoThread."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
+def start_thread(
+    work: Callable[[], None], name: str, failed: Callable[[BaseException], None] | None = None
+) -> threading.Thread:
+    """Start a daemon thread. Raise NoThread if the machine cannot start any more threads.
+
+    `failed` is called in the thread with an exception that `work` raises.
+    """
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            if failed is None:
+                raise
+            failed(error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
     try:
         thread.start()
     except (RuntimeError, MemoryError) as error:
         raise NoThread(
-            "this machine gives gputui no further thread: too many processes (ulimit -u, a container's pids.max) or "
-            "too little memory (ulimit -v); end some and try again"
+            "cannot start another thread: too many processes (ulimit -u, a container's pids.max) or too little "
+            "memory (ulimit -v); end some and try again"
         ) from error
     return thread

@@ -1,1 +1,3 @@
-"""Python: `api` is what users' programs import, `user_code` runs in users' Pythons. `gputui.tasks` points here."""
+"""The Python API (`api`, re-exported by `gputui`), and the code that runs in users' Python interpreters
+(`user_code`).
+"""

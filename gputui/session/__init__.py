@@ -1,5 +1,5 @@
-"""Sessions: a directory with one queue, the process that owns it, and everybody who talks to that process.
+"""Sessions. A session is a directory with one queue, the process that owns it, and the clients of that process.
 
-`store/` is durable, `owner/` decides turn by turn, `devices/` watches GPUs, `control/` is the socket, `ownership/`
-decides who owns. `client` and `creation` are on top of them: what commands and programs use.
+`store/` is the database, `owner/` runs the scheduler, `devices/` watches GPUs, `control/` is the socket, and
+`ownership/` decides which process is the owner. Commands and other programs use `client` and `creation`.
 """

@@ -1,4 +1,7 @@
-"""A session as commands and programs see it: which one is meant, and asking whoever can answer."""
+"""The client side of a session: find the session that a command refers to, and send requests to it.
+
+Every command loads this module, so modules that only some commands need are imported inside functions.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +15,37 @@ from gputui.session.control.connection import PATIENCE, ClientError, Connection,
 from gputui.session.messages import OwnerRequest
 
 T = TypeVar("T")
+PRIVATE = ".gputui"
+PRIVATE_MODE = 0o040000
+"""Type and permission bits of a directory that others may not access."""
 SILENT = 5.0
-"""Seconds after which whoever only looks does not wait for a silent owner any more."""
-PRIVATE_FOLDER = 0o040000
-"""The mode of a folder without any right for others."""
+"""Seconds to wait for a silent owner before a read-only request is answered without it."""
 
 
 class Client:
-    """A session as verbs see it. `ask` finds whoever can answer."""
+    """A client of a session. It sends requests to the session's owner, or answers them from the store if there is no
+    owner.
+    """
 
     def __init__(self, root: str, tell: Callable[[str], None] | None = None) -> None:
-        """`tell` gets what the user must know, such as that the queue was rebuilt; None: somebody else tells it."""
+        """Open the session in `root`. `tell` is called with messages for the user, for example that the queue was
+        rebuilt. If it is None, the messages are kept for another client.
+        """
         self.root = os.path.abspath(root)
-        self.private = os.path.join(self.root, ".gputui")
+        self.private = os.path.join(self.root, PRIVATE)
         self._tell = tell
-        self._check()
-
-    def _check(self) -> None:
         try:
             status = os.lstat(self.private)
         except (FileNotFoundError, NotADirectoryError):
             raise NoSession(no_session_in(self.root)) from None
         except OSError as error:
-            raise ClientError(f"cannot look into {self.root}: {error.strerror}") from None
+            raise ClientError(f"cannot read {self.root}: {error.strerror}") from None
         if status.st_uid != os.getuid():
-            raise ClientError(foreign_sentence(self.root, status.st_uid))
-        if status.st_mode & 0o170077 != PRIVATE_FOLDER or not self.root.isprintable():
-            self._mend()
+            raise ClientError(describe_foreign(self.root, status.st_uid))
+        if status.st_mode & 0o170077 != PRIVATE_MODE or not self.root.isprintable():
+            self._check_thoroughly()
 
-    def _mend(self) -> None:
-        """Its folder is not quite as it was made, or has an odd name."""
+    def _check_thoroughly(self) -> None:
         from gputui.session.errors import SessionError
         from gputui.session.session_dir import Paths, refuse_unwritable_name
 
@@ -53,40 +57,44 @@ class Client:
             raise ClientError(str(error)) from None
         self._tell_all(paths.notices)
 
-    def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
-        """Asks the owner; `work`: an engine is needed, so a keeper is started where there is no owner.
-
-        Without an owner the answer comes from the store; where that cannot be opened, and the request only looks, from
-        a copy of it in memory.
-        """
-        answer = self._answer(request, work=work)
-        if self._tell is not None and os.path.exists(os.path.join(self.private, "notices")):
-            from gputui.session.saved_state import take_notices
-
-            self._tell_all(take_notices(self.private))
-        return answer
-
     def _tell_all(self, notices: list[str]) -> None:
         for notice in notices:
             if self._tell is not None:
                 self._tell(notice)
 
-    def _answer(self, request: OwnerRequest[T], *, work: bool) -> T:
-        request_id = fresh_id()
-        deadline = time.monotonic() + PATIENCE
+    def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
+        """Return the owner's reply. If `work` is set, start a daemon if there is no owner, because jobs are to run.
+
+        Without `work`, if there is no owner, the request is answered from the store. If the store cannot be opened, a
+        read-only request is answered from a copy of it in memory.
+        """
+        reply = self._ask_repeatedly(request, work=work)
+        if self._tell is not None and os.path.exists(os.path.join(self.private, "notices")):
+            from gputui.session.saved_state import take_notices
+
+            self._tell_all(take_notices(self.private))
+        return reply
+
+    def _ask_repeatedly(self, request: OwnerRequest[T], *, work: bool) -> T:
+        request_id, started = fresh_id(), time.monotonic()
         while True:
             try:
                 return self._ask_owner(request, request_id)
             except NoOwner:
                 pass
+            waited = time.monotonic() - started
             if work:
-                self._start_keeper()
+                from gputui.session.ownership.daemon import start_daemon_and_wait
+
+                start_daemon_and_wait(self.root)
             else:
-                answer = self._ask_store(request, request_id, silent=time.monotonic() > deadline - PATIENCE + SILENT)
-                if answer is not None:
-                    return answer[0]
-            if time.monotonic() > deadline:
-                raise ClientError(self._who_holds_it())
+                from gputui.session.ownership.acquisition import ask_store
+
+                reply = ask_store(self.root, request, request_id, silent=waited > SILENT)
+                if reply is not None:
+                    return reply[0]
+            if waited > PATIENCE:
+                raise self._not_answering()
             time.sleep(0.01)
 
     def _ask_owner(self, request: OwnerRequest[T], request_id: str) -> T:
@@ -97,124 +105,105 @@ class Client:
             finally:
                 connection.close()
         except TimeoutError:
-            raise ClientError(self._who_holds_it()) from None
+            raise self._not_answering() from None
 
-    def _ask_store(self, request: OwnerRequest[T], request_id: str, *, silent: bool) -> list[T] | None:
-        """Takes the lock, recovers and answers from the store; None: somebody else is just taking it.
+    def _not_answering(self) -> ClientError:
+        from gputui.session.ownership.acquisition import describe_holder
 
-        `silent`: whoever holds it does not answer, so who only looks need not wait longer.
-        """
-        from gputui.session.ownership.acquisition import ask_store
-
-        return ask_store(self.root, request, request_id, silent=silent)
-
-    def _start_keeper(self) -> None:
-        from gputui.session.ownership.keeper import start_keeper_and_wait
-
-        start_keeper_and_wait(self.root)
-
-    def _who_holds_it(self) -> str:
-        from gputui.session.ownership.acquisition import holder_sentence
-
-        return holder_sentence(self.root)
+        return ClientError(describe_holder(self.root))
 
 
 def no_session_in(root: str) -> str:
-    return f"there is no session in {root}; begin one with: gputui run --output-dir {shlex.quote(root)} FILE"
+    return f"no session in {root}; start one with: gputui run --output-dir {shlex.quote(root)} FILE"
 
 
-# ---- Which session a verb means ----
+# Which session a command means
 
 
 NAMES = ("gputui_run", "hog_run")
-PRIVATE = ".gputui"
 JOINING = ("add", "ls", "show")
-"""The verbs that join the session of the job they are called in."""
+"""Commands that use the job's own session when they run inside a job."""
 
 
 class NeedsSession(ClientError):
-    """Inside a job this verb must be told which session it means."""
+    """Raised when a command that needs --session inside a job is run without it."""
 
 
-def chosen(verb: str, named: str | None = None) -> str:
-    """The session's folder; NoSession says how to begin one."""
+def chosen(subcommand: str, named: str | None = None) -> str:
+    """Return the session directory that a command refers to. Raise NoSession if there is none."""
     if named:
         return _named(named)
     joined = os.environ.get("GPUTUI_SESSION")
-    if "GPUTUI_RUN" in os.environ and verb not in JOINING:
+    if "GPUTUI_RUN" in os.environ and subcommand not in JOINING:
         here = f" (this job's is {joined})" if joined else ""
-        raise NeedsSession(f"inside a job, gputui {verb} acts only on the session named by --session{here}")
+        raise NeedsSession(f"inside a job, gputui {subcommand} needs an explicit --session{here}")
     if joined:
         return _named(joined)
     session = nearest(os.getcwd(), os.path.expanduser("~")) or _configured()
-    if session is None:
-        raise NoSession(_foreign_here() or NOTHING_HERE)
-    return session
-
-
-NOTHING_HERE = "there is no session here; begin one with: gputui run FILE, or: gputui add -- COMMAND"
-
-
-def _foreign_here() -> str | None:
-    """Somebody else's session, where one of ours would have been found."""
+    if session is not None:
+        return session
     here = os.getcwd()
-    for folder in (here, *(os.path.join(here, name) for name in NAMES)):
-        user = session_user(folder)
+    for directory in (here, *(os.path.join(here, name) for name in NAMES)):
+        user = session_user(directory)
         if user is not None:
-            return foreign_sentence(folder, user)
-    return None
+            raise NoSession(describe_foreign(directory, user))
+    raise NoSession("no session here; start one with: gputui run FILE, or: gputui add -- COMMAND")
 
 
-def _named(folder: str) -> str:
-    """The session's folder, or the folder it is in."""
-    root = os.path.abspath(folder)
-    return root if os.path.lexists(os.path.join(root, PRIVATE)) else (_in(root, NAMES) or root)
+def _named(directory: str) -> str:
+    """Return the directory if it is a session. Otherwise return the session inside it, or the directory unchanged if
+    there is none.
+    """
+    root = os.path.abspath(directory)
+    return root if os.path.lexists(os.path.join(root, PRIVATE)) else (_session_in(root) or root)
 
 
 def nearest(start: str, home: str) -> str | None:
-    """Upward to the git root. A session in the home folder is meant only by whoever stands right there."""
-    folder = os.path.realpath(start)
+    """Return the nearest session, searching upwards from `start` to the git root. A session in the home directory is
+    found only if `start` is the home directory.
+    """
+    directory = os.path.realpath(start)
     ends = (os.path.realpath(home), os.sep)
-    session = _in(folder, NAMES)
-    while session is None and folder not in ends:
-        session = folder if is_session(folder) else _in(folder, NAMES)
-        if os.path.lexists(os.path.join(folder, ".git")):
+    session = _session_in(directory)
+    while session is None and directory not in ends:
+        session = directory if is_session(directory) else _session_in(directory)
+        if os.path.lexists(os.path.join(directory, ".git")):
             break
-        folder = os.path.dirname(folder)
+        directory = os.path.dirname(directory)
     return session
 
 
-def _in(folder: str, names: tuple[str, ...]) -> str | None:
-    paths = (os.path.join(folder, name) for name in names)
+def _session_in(directory: str) -> str | None:
+    paths = (os.path.join(directory, name) for name in NAMES)
     return next((path for path in paths if is_session(path)), None)
 
 
-def is_session(folder: str) -> bool:
-    """A session of this user."""
+def is_session(directory: str) -> bool:
+    """Return whether the directory is a session of this user."""
     me = os.getuid()
     try:
-        return os.stat(folder).st_uid == me and session_user(folder) == me
+        return os.stat(directory).st_uid == me and session_user(directory) == me
     except OSError:
         return False
 
 
-def session_user(folder: str) -> int | None:
-    """The uid of the user whose session is in the folder; None: there is none."""
+def session_user(directory: str) -> int | None:
+    """Return the uid of the user who owns the session, or None if there is no session."""
     try:
-        return os.lstat(os.path.join(folder, PRIVATE)).st_uid
+        return os.lstat(os.path.join(directory, PRIVATE)).st_uid
     except OSError:
         return None
 
 
-def foreign_sentence(root: str, uid: int) -> str:
+def describe_foreign(root: str, uid: int) -> str:
     from gputui.session.session_dir import user_name
 
-    return f"{root} is a session of {user_name(uid)}; gputui opens only your own: begin one with --output-dir"
+    return f"{root} is a session of {user_name(uid)}; gputui opens only your own; start one with --output-dir DIR"
 
 
 def _configured() -> str | None:
-    """The folder that the settings give new sessions, when it is another one."""
+    """Return the session in the configured output directory, or None if there is none."""
     from gputui.session.config import load
 
-    folder = os.path.abspath(os.path.expanduser(str(load().get("output_dir")[0])))
-    return folder if is_session(folder) else None
+    directory = os.path.abspath(os.path.expanduser(str(load().get("output_dir")[0])))
+    return directory if is_session(directory) else None

@@ -1,4 +1,4 @@
-"""The cluster as a session is opened on it: whether it is there, has what is named, and how many jobs it takes."""
+"""Checks of a Slurm cluster before a session that uses it is opened."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from typing import Any
 
 from msgspec import Struct
 
-from gputui.core.lanes import NodeSize
+from gputui.core.slots import NodeSize
 from gputui.engines.slurm.client import NoSlurm, SlurmCommands, SlurmError, SlurmRefused, SlurmSilent
-from gputui.engines.slurm.messages import LATER, OURS, wished
+from gputui.engines.slurm.messages import LATER, OURS, sbatch_options
 from gputui.engines.slurm.parse import largest
-from gputui.gpus.lanes import MOST_IN_SLURM
+from gputui.gpus.slots import MOST_IN_SLURM
 
 PATIENCE = 12.0
-"""Seconds that somebody at a terminal waits for a controller."""
+"""Seconds to wait for the Slurm controller."""
 
 
 class ClusterError(Exception):
-    """The message is the sentence the user reads."""
+    """Raised when the cluster cannot be used. The message is shown to the user."""
 
 
-class ClusterAsFound(Struct, frozen=True):
+class ClusterLimits(Struct, frozen=True):
     most_jobs: int = MOST_IN_SLURM
-    """At once, for one user."""
+    """Maximum number of jobs that one user may have in the cluster at the same time."""
     largest: NodeSize | None = None
     trouble: str = ""
-    """Why nothing could be asked, in words."""
+    """Reason why the cluster did not answer, or an empty string if it did."""
 
 
-def inspected(options: Mapping[str, Any]) -> ClusterAsFound:
-    """Raises ClusterError where the cluster is not there, or does not have what the options name."""
+def inspect_cluster(options: Mapping[str, Any]) -> ClusterLimits:
+    """Return the cluster's limits. Raise ClusterError if there is no cluster or if it lacks something that the options
+    name, such as a partition.
+    """
     _check_options(options.get("sbatch_opt") or ())
     commands = SlurmCommands(patience=PATIENCE)
     try:
         partitions = commands.run("sinfo", "-h", "-o", "%R").split()
-        _check_partition(options.get("partition"), partitions)
+        for name in (options.get("partition") or "").split(","):
+            if name and name not in partitions:
+                known = ", ".join(dict.fromkeys(partitions))
+                raise ClusterError(f"no partition {name}; available: {known}")
         most = largest(commands.nodes())
         _try_out(commands, options)
-        return ClusterAsFound(_most_jobs(commands), NodeSize(most.name, most.gpus) if most is not None else None)
+        return ClusterLimits(_most_jobs(commands), NodeSize(most.name, most.gpus) if most is not None else None)
     except NoSlurm as error:
         raise ClusterError(f"--gpus slurm: {error}") from None
     except SlurmSilent as error:
-        return ClusterAsFound(trouble=f"{error}: jobs wait until it does")
+        return ClusterLimits(trouble=f"{error}: jobs wait until it responds")
     except SlurmRefused as error:
-        raise ClusterError(f"Slurm refuses: {error}") from None
+        raise ClusterError(f"rejected by Slurm: {error}") from None
 
 
 def _check_options(written: tuple[str, ...]) -> None:
     for option in written:
         name = option.partition("=")[0]
         if not option.startswith("-") or name in OURS:
-            why = "gputui sets it itself" if name in OURS else "it is no option: write --sbatch-opt=--mem=16G"
+            why = "set by gputui" if name in OURS else "not an option: use --sbatch-opt=--mem=16G"
             raise ClusterError(f"--sbatch-opt {option}: {why}")
 
 
-def _check_partition(named: str | None, partitions: list[str]) -> None:
-    for name in (named or "").split(","):
-        if name and name not in partitions:
-            raise ClusterError(f"the cluster has no partition {name}; it has {', '.join(dict.fromkeys(partitions))}")
-
-
 def _try_out(commands: SlurmCommands, options: Mapping[str, Any]) -> None:
-    """Slurm itself says whether it takes such jobs, without one being submitted."""
+    """Ask Slurm whether it would accept a job with these options. Raise SlurmRefused if it would not, unless it may
+    accept the same job later.
+    """
     try:
-        commands.run("sbatch", "--test-only", *wished(options), "--output=/dev/null", "--wrap", "true")
+        commands.run("sbatch", "--test-only", *sbatch_options(options), "--output=/dev/null", "--wrap", "true")
     except SlurmRefused as error:
         if not any(words in error.words.lower() for words in LATER):
             raise
@@ -78,7 +79,7 @@ def _most_jobs(commands: SlurmCommands) -> int:
     limits += _numbers(commands.settings().get("MaxJobCount", ""))
     user = pwd.getpwuid(os.geteuid()).pw_name
     question = ("show", "assoc", f"user={user}", "format=MaxSubmitJobs")
-    with suppress(SlurmError):  # without accounting there is no such limit
+    with suppress(SlurmError):  # without accounting there is no limit
         limits += _numbers(commands.run("sacctmgr", "-n", "-P", *question))
     return max(1, min(limits))
 

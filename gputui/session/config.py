@@ -1,202 +1,244 @@
-"""The settings of gputui.toml and GPUTUI_* variables: the table of keys and their effective values."""
+"""The settings of gputui.toml, config.toml and GPUTUI_* variables, and the table of session options."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from gputui.core.events import Settings
 from gputui.core.job import JobSpec
 from gputui.sources import values
 from gputui.sources.settings import SETTINGS, JobSettings
 
 from .errors import ConfigError as ConfigError
 
-# ---- The table of settings ----
+# Parsing values
+
+
+T = TypeVar("T")
 
 
 def _listed(written: Any) -> str:
-    if isinstance(written, list):
-        return ",".join(map(str, written))
-    return str(written)
+    return ",".join(map(str, written)) if isinstance(written, list) else str(written)
 
 
 def _names(written: Any) -> list[str]:
     names = written.split(",") if isinstance(written, str) else written
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f'{written!r} is no list of names; write ["lab7", "lab8"]')
+        raise ValueError(f'invalid list {written!r}: use ["lab7", "lab8"]')
     return [name.strip() for name in names if name.strip()]
 
 
-def _seconds(written: Any) -> float:
-    return values.duration(str(written))
+def _of(parse: Callable[[str], T]) -> Callable[[Any], T]:
+    """Return a parser for TOML values that also accepts numbers and booleans."""
+    return lambda written: parse(str(written))
 
 
-def _some_seconds(written: Any) -> float:
-    seconds = _seconds(written)
+def _positive_seconds(written: Any) -> float:
+    seconds = values.duration(str(written))
     if seconds <= 0:
-        raise ValueError("must be more than 0; leave it out for no limit")
+        raise ValueError("must be above 0; omit it for no limit")
     return seconds
 
 
 def _probe(written: Any) -> float | str:
-    """Seconds, or `off`."""
     return values.probe_wait("off" if written is False else str(written))
-
-
-def _whole(written: Any) -> int:
-    return values.count(str(written))
-
-
-def _bool(written: Any) -> bool:
-    return values.boolean(str(written))
 
 
 def text_value(written: Any) -> str:
     if not isinstance(written, str):
-        raise ValueError(f"{written!r} is no text; put it in quotes")
+        raise ValueError(f"{written!r} is not a string: put it in quotes")
     return values.text(written)
 
 
 def _engine(written: Any) -> str:
     if written not in ("local", "slurm"):
-        raise ValueError(f"{written!r} is no engine; write local or slurm")
+        raise ValueError(f"invalid engine {written!r}: use local or slurm")
     return str(written)
 
 
-def _time_limit(written: Any) -> float:
-    return values.time_limit(str(written))
-
-
-def _options(written: Any) -> tuple[str, ...]:
-    """A list, or words as on a command line."""
+def _words(written: Any) -> tuple[str, ...]:
+    """Parse a list, or a string that is split like a command line."""
     return tuple(map(str, written)) if isinstance(written, list) else tuple(shlex.split(text_value(written)))
 
 
+# The tables of settings
+
+
+class SessionOption(Struct, frozen=True):
+    """An option of a session. It is a flag of `run` and the app, a field of `Begin` and `Settings`, and usually also a
+    setting.
+    """
+
+    name: str
+    read: Callable[[Any], Any]
+    metavar: str
+    """Placeholder for the value in the help; empty for a flag without a value."""
+    help: str
+    in_cluster: bool = False
+    """Whether the option applies only to jobs in Slurm."""
+    in_settings: bool = True
+    """Whether the option is also a setting; if not, it is only a flag."""
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def key(self) -> str:
+        """The name of the setting in configuration files."""
+        return f"engine.{self.name}" if self.in_cluster else self.name
+
+    @property
+    def field(self) -> str:
+        """The name of the field in `Begin` and `Settings`."""
+        return "ignored" if self.name == "ignore_processes" else self.name
+
+
+_in_slurm = partial(SessionOption, in_cluster=True)
+SESSION_OPTIONS = (
+    SessionOption("pause_after", _of(values.count), "N", "pause after N identical failures in a row (3)"),
+    SessionOption(
+        "probe", _probe, "TIME", "when paused after errors, probe with one job after this time (90, 5m …), or off"
+    ),
+    SessionOption("grace", _of(values.duration), "TIME", "time between SIGTERM and SIGKILL (30 s)"),
+    SessionOption(
+        "gpu_file", text_value, "FILE", "read the list of GPUs from this file, also when it changes", in_settings=False
+    ),
+    SessionOption("keep_free", _of(values.count), "K", "leave K GPUs free"),
+    SessionOption("max_gpus", _of(values.count), "M", "use at most M GPUs at a time"),
+    SessionOption("share_gpus", _of(values.boolean), "", "also use GPUs with external processes"),
+    SessionOption("ignore_processes", _listed, "WHO", "users, programs or pids to ignore on GPUs"),
+    _in_slurm("partition", text_value, "NAME", "Slurm partition, for --gpus slurm:N"),
+    _in_slurm("account", text_value, "NAME", "Slurm account to charge"),
+    _in_slurm("qos", text_value, "NAME", "Slurm QOS"),
+    _in_slurm("time", _of(values.time_limit), "TIME", "Slurm time limit of a job: 90m, 2h, 1-12:00:00"),
+    _in_slurm("constraint", text_value, "FEATURES", "use only Slurm nodes with these features"),
+    _in_slurm("sbatch_opt", _words, "OPTION", "any other sbatch option: --mem=16G"),
+)
+CLUSTER_OPTIONS = tuple(option.name for option in SESSION_OPTIONS if option.in_cluster)
 JOB_SETTINGS = {key: setting for key, setting in SETTINGS.items() if setting.in_config}
-"""Those of a job that may be said for all of them, as the table of job settings has it."""
-Reader = tuple[Callable[[Any], Any], Any]
-KEYS: dict[str, Reader] = {
+"""Job settings that can be set for all jobs in a configuration file or variable."""
+
+
+KEYS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "gpus": (_listed, None),
     "output_dir": (text_value, "gputui_run"),
     "prefix": (text_value, "job_"),
     "job_dir": (text_value, ""),
-    "pause_after": (_whole, None),
-    "probe": (_probe, None),
-    "grace": (_seconds, None),
+    **{option.key: (option.read, None) for option in SESSION_OPTIONS if option.in_settings and not option.in_cluster},
     **{key: (setting.of, None) for key, setting in JOB_SETTINGS.items()},
-    "keep_free": (_whole, None),
-    "at_most": (_whole, None),
-    "ignore_strangers": (_bool, None),
-    "ignore": (_listed, None),
-    "keeper": (_bool, True),
+    "daemon": (_of(values.boolean), True),
     "theme": (text_value, None),
-    "bell": (_bool, True),
-    "mouse": (_bool, True),
+    "bell": (_of(values.boolean), True),
+    "mouse": (_of(values.boolean), True),
     "notify": (text_value, None),
     "hosts": (_names, None),
     "ssh": (text_value, "ssh"),
     "engine.kind": (_engine, None),
-    "engine.lanes": (_listed, None),
-    "engine.partition": (text_value, None),
-    "engine.account": (text_value, None),
-    "engine.qos": (text_value, None),
-    "engine.time": (_time_limit, None),
-    "engine.constraint": (text_value, None),
-    "engine.sbatch_opt": (_options, None),
+    "engine.jobs": (_listed, None),
+    **{option.key: (option.read, None) for option in SESSION_OPTIONS if option.in_cluster},
     "hooks.on_job_start": (text_value, None),
     "hooks.on_job_end": (text_value, None),
     "hooks.on_hang": (text_value, None),
     "hooks.on_pause": (text_value, None),
     "hooks.on_drained": (text_value, None),
-    "hooks.timeout": (_some_seconds, 60.0),
+    "hooks.timeout": (_positive_seconds, 60.0),
 }
-"""Each key, how its value is read, and what it is when nobody says."""
+"""The parser and the default value of each setting."""
 
-
-def _job_defaults() -> dict[str, Any]:
-    """What a job is that says nothing; where that is nothing, there is nothing to tell."""
-    spec = JobSpec(command="", cwd="", environment="")
-    defaults = {key: getattr(spec, setting.field) for key, setting in JOB_SETTINGS.items()}
-    return {key: default for key, default in defaults.items() if default not in ("", (), None)}
-
-
-WITHOUT_WORD = {
-    "gpus": "all",
-    "pause_after": 3,
-    "probe": "600 (10 min); run: 0",
-    "grace": 30.0,
-    **_job_defaults(),
-    "shell": "bash",
-    "keep_free": 0,
-    "ignore_strangers": False,
-    "theme": "dark",
-}
-"""What a new session takes where nobody says anything; one that is there keeps what it has."""
 
 OWN_KEYS = ("hooks", "host", "hosts", "ssh", "keys", "notify")
-"""Read from the user's own file alone: what a colleague's file says there would be run."""
-HOST_KEYS = ("gputui", "folder")
-"""In a part `[host."lab7"]`: how `--host lab7` finds its way. What else stands there counts on that machine."""
+"""Settings that are read only from the user's own file. They are refused in a project file, because a colleague could
+use them to run commands.
+"""
+HOST_KEYS = ("gputui", "directory")
+"""Keys in a `[host."lab7"]` table that tell `--host lab7` how to find gputui on that machine. All other keys in the
+table are settings that apply on that machine.
+"""
 
 VARIABLES = {
     key: "GPUTUI_" + ("JOB_DIR_PATTERN" if key == "job_dir" else key.upper().replace(".", "_"))
     for key in KEYS
     if not key.startswith("hooks.") and key != "notify"
 }
-"""GPUTUI_JOB_DIR is taken: it tells a job its own folder."""
+"""Environment variable for each setting. The variable for `job_dir` has another name because GPUTUI_JOB_DIR is set for
+jobs already.
+"""
 
 
-# ---- The effective settings and where each comes from ----
+# The effective settings and their origins
 
 
 PROJECT_FILE = "gputui.toml"
 KEYMAP = "keys."
 DEFAULT = "default"
-LANES_IN_SLURM = 8
-"""Jobs in flight where only the engine is named."""
+SLOTS_IN_SLURM = 8
+"""Number of Slurm jobs in flight at the same time if the settings choose Slurm but give no number."""
 
-Found = dict[str, tuple[Any, str]]
+ValuesWithOrigin = dict[str, tuple[Any, str]]
 
 
 class Config:
-    """Every setting with its origin."""
+    """The values of all settings with their origins: a file, a variable or `default`."""
 
-    def __init__(self, said: Found, hosts: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        self._found = said
+    def __init__(self, found: ValuesWithOrigin, hosts: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self._found = found
         self._hosts = hosts or {}
 
     def job_settings(self) -> JobSettings:
-        """What it says for all jobs."""
         return JobSettings(**{setting.field: self.get(key)[0] for key, setting in JOB_SETTINGS.items()})
 
+    def session_options(self, *, in_cluster: bool) -> dict[str, Any]:
+        """Return the session options, keyed by their field names in `Begin`."""
+        options = [option for option in SESSION_OPTIONS if option.in_settings and (in_cluster or not option.in_cluster)]
+        fields = {option.field: self.get(option.key)[0] for option in options}
+        return {**fields, "ignored": tuple(fields["ignored"].split(",")) if fields["ignored"] else None}
+
     def host(self, alias: str) -> Mapping[str, str]:
-        """Which gputui and which folder, where it was said for this machine."""
+        """Return the HOST_KEYS settings for this host alias."""
         return self._hosts.get(alias, {})
 
     def get(self, key: str) -> tuple[Any, str]:
-        """The value and where it was said; None: nobody said anything, and what the value is for decides."""
+        """Return the value and its origin. The value is None if the setting is not set and its default depends on how
+        it is used.
+        """
         return self._found[key] if key in self._found else (KEYS[key][1], DEFAULT)
 
     def effective(self, key: str) -> tuple[Any, str]:
-        """The value that a new session would take, and where it was said."""
+        """Return the value that a new session would use, and its origin."""
         value, origin = self.get(key)
-        return (WITHOUT_WORD.get(key), origin) if value is None else (value, origin)
+        if value is not None:
+            return value, origin
+        spec, settings = JobSpec(command="", cwd="", environment=""), Settings()
+        defaults = {option.key: getattr(settings, option.field) for option in SESSION_OPTIONS}
+        defaults |= {key: getattr(spec, setting.field) for key, setting in JOB_SETTINGS.items()}
+        defaults |= {"gpus": "all", "probe": "600 (10 min); run: 0", "shell": "bash", "theme": "dark"}
+        default = defaults.get(key)
+        return (default if default not in ("", ()) else None), origin
 
     def gpus(self) -> tuple[str | None, str]:
-        """The lanes in the words of `--gpus`, and where they were said: `gpus`, or those of another engine."""
+        """Return the value for `--gpus` and its origin. The value is the `gpus` setting, or `slurm:N` if the engine is
+        set to Slurm.
+        """
         written, origin = self.get("gpus")
-        kind, said = self.get("engine.kind")
+        kind, kind_origin = self.get("engine.kind")
         in_slurm = str(written).lower().startswith("slurm")
         if kind == "slurm" and written is not None and not in_slurm:
-            raise ConfigError(f"{said}: engine.kind is slurm, but gpus is {written} ({origin}); leave one of them out")
+            conflict = f"engine.kind is slurm, but gpus is {written} ({origin}); omit one of them"
+            raise ConfigError(f"{kind_origin}: {conflict}")
         if kind == "slurm" and written is None:
-            return f"slurm:{self.get('engine.lanes')[0] or LANES_IN_SLURM}", said
+            return f"slurm:{self.get('engine.jobs')[0] or SLOTS_IN_SLURM}", kind_origin
         return written, origin
 
     def keymap(self) -> dict[str, str]:
-        """The user's own keys for the screen, by action."""
+        """Return the user's key bindings, keyed by action."""
         mine = {key: self._found[key] for key in self._found if key.startswith(KEYMAP)}
         return {key.removeprefix(KEYMAP): str(value) for key, (value, _) in mine.items()}
 
@@ -205,105 +247,99 @@ class Config:
 
 
 def load(job_files: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Config:
-    """What counts for these job files; ConfigError names the file and the key that is wrong."""
-    said, hosts = _from_user_file(user_file(environment))
+    """Load the settings that apply to these job files. Raise ConfigError, naming the file and the key, if a setting is
+    invalid.
+    """
+    found, hosts = _from_user_file(user_file(environment))
     project = project_file(job_files)
     if project is not None:
-        said |= _from_project_file(project)
-    return Config(said | _from_environment(environment), hosts)
+        found |= _from_project_file(project)
+    for key, name in VARIABLES.items():
+        if environment.get(name):
+            found[key] = (_parse(name, key, environment[name]), name)
+    return Config(found, hosts)
 
 
 def user_file(environment: Mapping[str, str] = os.environ) -> str:
-    folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(folder, "gputui", "config.toml")
+    directory = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(directory, "gputui", "config.toml")
 
 
 def project_file(job_files: Iterable[str] = ()) -> str | None:
-    """Beside the first job file that has one, else in the current folder."""
-    folders = [os.path.dirname(os.path.abspath(file)) for file in job_files if file != "-"]
-    files = (os.path.join(folder, PROJECT_FILE) for folder in [*folders, _here()] if folder)
+    """Return the gputui.toml next to the first job file that has one. If none has one, return the gputui.toml in the
+    current directory, or None.
+    """
+    directories = [os.path.dirname(os.path.abspath(file)) for file in job_files if file != "-"]
+    with suppress(OSError):  # the current directory was removed
+        directories.append(os.getcwd())
+    files = (os.path.join(directory, PROJECT_FILE) for directory in directories)
     return next((file for file in files if os.path.isfile(file)), None)
 
 
-def _here() -> str:
-    """Empty: the folder was taken away under us."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def _from_user_file(file: str) -> tuple[Found, dict[str, dict[str, str]]]:
+def _from_user_file(file: str) -> tuple[ValuesWithOrigin, dict[str, dict[str, str]]]:
     if not os.path.isfile(file):
         return {}, {}
-    table = _table(file)
-    hosts = table.pop("host", {})
-    if not isinstance(hosts, dict) or not all(isinstance(part, dict) for part in hosts.values()):
-        raise ConfigError(f'{file}: host must be written as [host."NAME"]')
-    said = _settings(file, table)
-    ways = {name: _way(file, name, part) for name, part in hosts.items()}
-    parts = {name: _settings(file, part, f'host."{name}".') for name, part in hosts.items()}
+    table = _load_toml(file)
+    parts = table.pop("host", {})
+    if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+        raise ConfigError(f'{file}: host must be a table: [host."NAME"]')
+    found = _settings(file, table)
+    hosts: dict[str, dict[str, str]] = {}
+    by_host: dict[str, ValuesWithOrigin] = {}
+    for name, part in parts.items():
+        where = f'host."{name}".'
+        hosts[name] = {
+            key: _checked(f"{file}: {where}{key}", text_value, part.pop(key)) for key in HOST_KEYS if key in part
+        }
+        by_host[name] = _settings(file, part, where)
     here = os.uname().nodename
     for name in (here.partition(".")[0], here):
-        said |= parts.get(name, {})
-    return said, ways
+        found |= by_host.get(name, {})
+    return found, hosts
 
 
-def _way(file: str, name: str, part: dict[str, Any]) -> dict[str, str]:
-    """Takes out of the part what tells how to get there."""
-    return {
-        key: _checked(f'{file}: host."{name}".{key}', text_value, part.pop(key)) for key in HOST_KEYS if key in part
-    }
-
-
-def _from_project_file(file: str) -> Found:
-    table = _table(file)
+def _from_project_file(file: str) -> ValuesWithOrigin:
+    table = _load_toml(file)
     for key in OWN_KEYS:
         if key in table:
-            raise ConfigError(f"{file}: {key} is read only from your own {user_file()}")
+            raise ConfigError(f"{file}: {key} is only allowed in your own {user_file()}")
     if "shell" in table and os.stat(file).st_uid not in (os.getuid(), 0):
-        raise ConfigError(f"{file} is another user's: shell is not taken from it; give --shell yourself")
+        raise ConfigError(f"{file} belongs to another user; ignoring its shell setting; use --shell")
     return _settings(file, table)
 
 
-def _from_environment(environment: Mapping[str, str]) -> Found:
-    set_variables = {key: environment[name] for key, name in VARIABLES.items() if environment.get(name)}
-    return {key: (_value(VARIABLES[key], key, written), VARIABLES[key]) for key, written in set_variables.items()}
-
-
-def _table(file: str) -> dict[str, Any]:
+def _load_toml(file: str) -> dict[str, Any]:
     import tomllib
 
     try:
         with open(file, "rb") as opened:
             return tomllib.load(opened)
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is no TOML: {error}") from None
+        raise ConfigError(f"invalid TOML in {file}: {error}") from None
 
 
-def _settings(file: str, table: Mapping[str, Any], where: str = "") -> Found:
-    said: Found = {}
-    for key, value in _flat(table).items():
-        if key not in KEYS and not key.startswith(KEYMAP):
-            raise ConfigError(f"{file}: {where}{key} is not a setting{_hint(key)}")
-        said[key] = (_value(f"{file}: {where}{key}", key, value), file)
-    return said
-
-
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables within the table are told as `hooks.on_pause` and `keys.kill`."""
+def _settings(file: str, table: Mapping[str, Any], where: str = "") -> ValuesWithOrigin:
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        within = value if key in ("engine", "hooks", "keys") and isinstance(value, dict) else None
-        flat |= {key: value} if within is None else {f"{key}.{inner}": setting for inner, setting in within.items()}
-    return flat
+        if key in ("engine", "hooks", "keys") and isinstance(value, dict):
+            flat |= {f"{key}.{inner}": setting for inner, setting in value.items()}
+        else:
+            flat[key] = value
+    for key in flat:
+        if key not in KEYS and not key.startswith(KEYMAP):
+            from difflib import get_close_matches
+
+            near = get_close_matches(key.replace("-", "_"), KEYS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(KEYS)}"
+            raise ConfigError(f"{file}: {where}{key} is not a setting{hint}")
+    return {key: (_parse(f"{file}: {where}{key}", key, value), file) for key, value in flat.items()}
 
 
-def _value(origin: str, key: str, written: Any) -> Any:
+def _parse(origin: str, key: str, written: Any) -> Any:
     if isinstance(written, dict):
-        raise ConfigError(f"{origin} is a table; write a value instead: {key} = …")
+        raise ConfigError(f"{origin} is a table; use a value instead: {key} = …")
     return _checked(origin, KEYS[key][0] if key in KEYS else text_value, written)
 
 
@@ -312,10 +348,3 @@ def _checked(origin: str, read: Callable[[Any], Any], written: Any) -> Any:
         return read(written)
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from None
-
-
-def _hint(key: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key.replace("-", "_"), KEYS, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}"

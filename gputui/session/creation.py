@@ -1,75 +1,71 @@
-"""Creating a session without owning it, and giving it lanes."""
+"""Creation of a session, and changes to its GPUs, by a process that does not own it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.slots import DeviceKind, Slot
 from gputui.gpus.hardware import find_hardware
-from gputui.gpus.lanes import All, BadGpus, GivenLanes, lanes, parse_gpus
+from gputui.gpus.slots import All, BadGpus, GivenSlots, parse_gpus, slots
 from gputui.session import lock as locks
 from gputui.session.client import Client
 from gputui.session.config import Config
 from gputui.session.control.connection import ClientError
 from gputui.session.errors import ConfigError, SessionError
-from gputui.session.layouts import Layout, trouble
+from gputui.session.job_directories import layout_error
 from gputui.session.lock import OwnerKind
-from gputui.session.messages import Lanes, StatusQuestion
-from gputui.session.owner.requests import CLUSTER_OPTIONS, Begin, devices_of
+from gputui.session.messages import Layout, Slots, StatusQuestion
+from gputui.session.owner.requests import Begin, devices_of
 from gputui.session.saved_state import leave_notices
 from gputui.session.session_dir import Paths
 from gputui.session.store.opening import open_session
 
-# ---- Lists of lanes from outside the owner ----
+HANDED_OVER_BY = (None, OwnerKind.DAEMON)
+"""Kinds of owner that allow a client to replace the GPUs, because no user works with the session interactively. None
+stands for no owner.
+"""
 
 
-HANDED_OVER_BY = (None, OwnerKind.KEEPER)
-"""Owners whose lanes are nobody's wish of this moment."""
+def format_slots(slots: Sequence[Slot]) -> str:
+    """Format slots in the syntax of `--gpus`."""
+    if slots and not any(slot.devices for slot in slots):
+        return f"{slots[0].kind}:{len(slots)}"
+    return " ".join(",".join(slot.devices) for slot in slots) or "none"
 
 
-def lane_words(lanes: Sequence[Lane]) -> str:
-    """As `--gpus` takes them."""
-    if lanes and not any(lane.devices for lane in lanes):
-        return f"{lanes[0].kind}:{len(lanes)}"
-    return " ".join(",".join(lane.devices) for lane in lanes) or "none"
+def slots_of(client: Client) -> tuple[Slot, ...]:
+    """Return the session's slots, except those that are being drained."""
+    staying = (slot for slot in client.ask(Slots()).slots if slot.state != "draining")
+    return tuple(Slot(slot.id, slot.devices, DeviceKind(slot.kind)) for slot in staying)
 
 
-def lanes_of(client: Client) -> tuple[Lane, ...]:
-    """Those the session goes on with."""
-    staying = (lane for lane in client.ask(Lanes()).lanes if lane.state != "draining")
-    return tuple(Lane(lane.id, lane.devices, DeviceKind(lane.kind)) for lane in staying)
-
-
-def give_lanes(client: Client, wanted: tuple[Lane, ...]) -> list[str]:
-    """What to tell the user. ClientError: an app or a run has the session with other lanes."""
-    before = lanes_of(client)
+def give_slots(client: Client, wanted: tuple[Slot, ...]) -> list[str]:
+    """Give the session these slots and return messages for the user. Raise ClientError if an app or a run owns the
+    session with different slots.
+    """
+    before = slots_of(client)
     if devices_of(before) == devices_of(wanted):
         return []
-    owner = client.ask(StatusQuestion()).owner
+    owner = client.ask(StatusQuestion()).process
     if owner is not None and owner.kind not in HANDED_OVER_BY:
         who = f"gputui {owner.kind} (pid {owner.pid})"
         raise ClientError(
-            f"{client.root} is open in {who} with the lanes {lane_words(before)}: change them with gputui gpus, take "
-            "another folder, or name no GPUs"
+            f"{client.root} is open in {who} with slots {format_slots(before)}: change them with gputui gpus, use "
+            "another directory, or omit --gpus"
         )
-    cpu_jobs = max(1, len(os.sched_getaffinity(0)) // 2)
-    client.ask(Begin(lanes=wanted, given=True, change_lanes=True, cpu_jobs=cpu_jobs, resume=False))
-    return [f"the lanes are {lane_words(wanted)} now; they were {lane_words(before)}"]
-
-
-# ---- Beginning a session without owning it ----
+    client.ask(Begin(slots=wanted, given=True, change_slots=True, cpu_jobs=_cpu_jobs(), resume=False))
+    return [f"slots changed to {format_slots(wanted)}; they were {format_slots(before)}"]
 
 
 def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
-    """Makes the session and gives it lanes, those of the settings unless `gpus` says others; what to tell the user.
+    """Create a session with `gpus` or, if that is None, with the configured GPUs. Return messages for the user.
 
-    ConfigError: the settings are wrong; ClientError: it could not be made.
+    Raise ConfigError for invalid settings and ClientError if the session cannot be created.
     """
-    wanted_lanes = _lanes(config, gpus)
+    given = _parse_gpus(gpus, "gpus") if gpus is not None else _parse_gpus(*config.gpus())
     layout = Layout(config.get("prefix")[0], config.get("job_dir")[0])
-    sentence = trouble(layout)
+    sentence = layout_error(layout)
     if sentence is not None:
         raise ConfigError(sentence)
     try:
@@ -77,52 +73,43 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
     except SessionError as error:
         raise ClientError(str(error)) from error
     wanted = Begin(
-        lanes=wanted_lanes.lanes,
+        slots=given.slots,
         given=gpus is not None or config.get("gpus")[0] is not None,
-        change_lanes=False,
-        cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
-        pause_after=config.get("pause_after")[0],
-        grace=config.get("grace")[0],
-        probe=config.get("probe")[0],
-        **_of_a_cluster(config, wanted_lanes),
+        change_slots=False,
+        cpu_jobs=_cpu_jobs(),
+        **config.session_options(in_cluster=any(slot.kind is DeviceKind.SLURM for slot in given.slots)),
     )
     Client(root).ask(wanted)
-    sentences = [f"a session was begun in {root}", *([wanted_lanes.notice] if wanted_lanes.notice else [])]
-    # Somebody else may have begun it at the same moment, with other lanes.
-    return sentences + (give_lanes(Client(root), wanted_lanes.lanes) if gpus is not None else [])
+    sentences = [f"started a session in {root}", *([given.notice] if given.notice else [])]
+    # Another process may have created the session at the same time with other GPUs.
+    return sentences + (give_slots(Client(root), given.slots) if gpus is not None else [])
 
 
-def name_lanes(client: Client, gpus: str) -> list[str]:
-    """Gives the lanes that a program names to a session that is there; what to tell the user."""
-    return give_lanes(client, _named(gpus, "gpus").lanes)
+def change_slots(client: Client, gpus: str) -> list[str]:
+    """Change the GPUs of an existing session to those that `gpus` describes. Return messages for the user."""
+    return give_slots(client, _parse_gpus(gpus, "gpus").slots)
 
 
 def _create(paths: Paths, layout: Layout) -> None:
-    made_folder = paths.create()
+    made_directory = paths.create()
     lock = locks.take(paths)
     if lock is None:
-        return  # somebody else is just beginning it
+        return  # another process is creating it
     try:
         lock.sign(OwnerKind.CLIENT)
-        opened = open_session(paths, layout, made_folder=made_folder)
+        opened = open_session(paths, layout, made_directory=made_directory)
         opened.store.close()
         leave_notices(paths.private, opened.notices)
     finally:
         lock.release()
 
 
-def _of_a_cluster(config: Config, given_lanes: GivenLanes) -> dict[str, Any]:
-    if not any(lane.kind is DeviceKind.SLURM for lane in given_lanes.lanes):
-        return {}
-    return {name: config.get(f"engine.{name}")[0] for name in CLUSTER_OPTIONS}
+def _cpu_jobs() -> int:
+    return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
-def _lanes(config: Config, gpus: str | None) -> GivenLanes:
-    return _named(gpus, "gpus") if gpus is not None else _named(*config.gpus())
-
-
-def _named(written: str | None, origin: str) -> GivenLanes:
+def _parse_gpus(written: str | None, origin: str) -> GivenSlots:
     try:
-        return lanes(parse_gpus(written) if written is not None else All(), find_hardware())
+        return slots(parse_gpus(written) if written is not None else All(), find_hardware())
     except BadGpus as error:
         raise ConfigError(f"{origin}: {error}") from None

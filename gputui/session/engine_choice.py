@@ -1,75 +1,82 @@
-"""Which engine runs a session's attempts: the one place in `session` that knows engines by their names.
+"""The engine of a session, which passes each attempt either to the local engine or to the Slurm engine.
 
-A session has attempts of one engine at a time; which one, its lanes say, and each attempt remembers it.
+A session uses one engine at a time, depending on its slots. Each attempt records the engine that runs it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from itertools import chain
 
 from gputui.core.job import EngineName, JobId, Purpose
 from gputui.engines.claims import MARK
 from gputui.engines.local.engine import LocalEngine
-from gputui.engines.protocol import Abilities, Engine, Launch, Report, Survivor
+from gputui.engines.protocol import Engine, Launch, Report, Survivor
 from gputui.process.watch import EventLoop
 
-_TRACE_OF_SLURM = "news"
-"""A folder of the private one that only the engine of a cluster makes."""
-
-
-def engines(loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> Engine:
-    return ChosenEngine(loop, private, session, report)
+SLURM_QUEUE_FILE = "news"
+"""Name of a file that the Slurm engine leaves in the private directory. If it exists, claims must be kept, because
+Slurm's queue outlives this machine.
+"""
 
 
 class ChosenEngine:
-    """This machine's engine; another one is made when an attempt is to run there, or has run there before."""
+    """An engine that passes each attempt to the engine responsible for it. The Slurm engine is only created when it is
+    needed.
+    """
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
         self._private = private
-        self._local = LocalEngine(loop, private, session, report)
+        self._arguments = (loop, private, session, report)
+        self._local = LocalEngine(*self._arguments)
         self._slurm: Engine | None = None
-        self._make_slurm: Callable[[], Engine] = partial(_slurm_engine, loop, private, session, report)
-        self._there: set[tuple[JobId, int]] = set()
-        """The attempts that are not this machine's."""
+        self._elsewhere: dict[tuple[JobId, int], Engine] = {}
+        """Attempts that the local engine does not run, with the engine of each."""
 
-    def _other(self) -> Engine:
+    def _named(self, name: EngineName) -> Engine:
+        if name is EngineName.LOCAL:
+            return self._local
         if self._slurm is None:
-            self._slurm = self._make_slurm()
+            from gputui.engines.slurm.engine import SlurmEngine  # not loaded by sessions without Slurm
+
+            self._slurm = SlurmEngine(*self._arguments)
         return self._slurm
 
     def _of(self, job: JobId, attempt: int) -> Engine:
-        return self._other() if (job, attempt) in self._there else self._local
+        return self._elsewhere.get((job, attempt), self._local)
 
     @property
-    def abilities(self) -> Abilities:
-        return self._slurm.abilities if self._slurm is not None and self._there else self._local.abilities
+    def _current(self) -> Engine:
+        engines = list(self._elsewhere.values())  # copied in one step, as `forget` may be called in another thread
+        return engines[0] if engines else self._local
 
     def token(self, job: JobId, attempt: int) -> str:
         return self._local.token(job, attempt)
 
     def start(self, launches: Iterable[Launch]) -> None:
-        """All are of one engine, which gets each as soon as it is there."""
+        """Start the attempts, which must all have the same engine. It receives each launch as soon as that is ready."""
         remaining = iter(launches)
         first = next(remaining, None)
         if first is None:
             return
-        engine = self._local if first.engine is EngineName.LOCAL else self._other()
-        engine.start(self._noted(first, remaining))
+        engine = self._named(first.engine)
 
-    def _noted(self, first: Launch, others: Iterator[Launch]) -> Iterator[Launch]:
-        for launch in _chained(first, others):
-            if launch.engine is not EngineName.LOCAL:
-                self._there.add((launch.job, launch.attempt))
-            yield launch
+        def record() -> Iterator[Launch]:
+            for launch in chain((first,), remaining):
+                if engine is not self._local:
+                    self._elsewhere[launch.job, launch.attempt] = engine
+                yield launch
+
+        engine.start(record())
 
     def recover(self, survivors: list[Survivor]) -> None:
-        there = [survivor for survivor in survivors if survivor.engine is not EngineName.LOCAL]
-        self._there |= {(survivor.job, survivor.attempt) for survivor in there}
         self._local.recover([survivor for survivor in survivors if survivor.engine is EngineName.LOCAL])
-        if there or self._has(MARK):
-            self._other().recover(there)
+        in_slurm = [survivor for survivor in survivors if survivor.engine is EngineName.SLURM]
+        if in_slurm or self._has(MARK):  # the queue may have jobs that the store does not know
+            engine = self._named(EngineName.SLURM)
+            self._elsewhere |= {(survivor.job, survivor.attempt): engine for survivor in in_slurm}
+            engine.recover(in_slurm)
 
     def withdraw(self, job: JobId, attempt: int) -> None:
         self._of(job, attempt).withdraw(job, attempt)
@@ -94,13 +101,10 @@ class ChosenEngine:
 
     def forget(self, job: JobId, attempt: int) -> None:
         self._of(job, attempt).forget(job, attempt)
-        self._there.discard((job, attempt))
+        self._elsewhere.pop((job, attempt), None)
 
     def gc(self, *, all_dead: bool) -> None:
-        """A cluster's queue outlives this machine: where it was used, revocations stay."""
-        used = self._has(_TRACE_OF_SLURM)
-        engine = self._slurm if self._there and self._slurm is not None else self._local
-        engine.gc(all_dead=all_dead and not used)
+        self._current.gc(all_dead=all_dead and not self._has(SLURM_QUEUE_FILE))
 
     def _has(self, name: str) -> bool:
         return os.path.exists(f"/proc/self/fd/{self._private}/{name}")
@@ -112,14 +116,3 @@ class ChosenEngine:
         self._local.close()
         if self._slurm is not None:
             self._slurm.close()
-
-
-def _chained(first: Launch, others: Iterator[Launch]) -> Iterator[Launch]:
-    yield first
-    yield from others
-
-
-def _slurm_engine(loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> Engine:
-    from gputui.engines.slurm.engine import SlurmEngine  # nobody else pays for it
-
-    return SlurmEngine(loop, private, session, report)

@@ -1,4 +1,4 @@
-"""Why a session cannot be opened or worked with; each message is the sentence the user reads."""
+"""Errors of sessions. Their messages are shown to the user."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from gputui.core.events import Refusal
 
 
 class SessionError(Exception):
-    """The session cannot be used as asked."""
+    """Raised when the session cannot be used."""
 
 
 class SessionBusy(SessionError):
-    """Another process owns it."""
+    """Raised when another process owns the session."""
 
 
 class ForeignSession(SessionError):
-    """It lives on another machine or in another container, where its jobs may be running.
+    """Raised when the session belongs to another machine or container, where its jobs may still be running.
 
-    `in_cluster`: what is under way runs in a cluster, and goes on when it is opened elsewhere.
+    `in_cluster`: all its running jobs are in a cluster, and continue when the session is opened elsewhere.
     """
 
     def __init__(self, sentence: str, *, in_cluster: bool = False) -> None:
@@ -25,24 +25,26 @@ class ForeignSession(SessionError):
 
 
 class NotOurs(SessionError):
-    """Its folder belongs to somebody else, or others could write to it."""
+    """Raised when the directory belongs to another user or others can write to it."""
 
 
 class StoreTrouble(Exception):
-    """The store could not take a change now; it is offered again later and nothing is started meanwhile."""
+    """Raised when the store could not write a change. The write is retried, and no job is started until it succeeds."""
 
 
 class StoreDamaged(Exception):
-    """The store's file is not what was written to it."""
+    """Raised when the store's file is damaged."""
 
 
 class NewerStore(SessionError):
-    """Written by a newer gputui, which this one must not touch."""
+    """Raised when another version of gputui wrote the store and this one cannot read it."""
 
 
 class ConfigError(SessionError):
-    """A setting in a file or a variable means nothing."""
+    """Raised when a setting in a file or a variable is invalid."""
 
 
 class CommitFailed(Refusal):
-    """The queue cannot be written now, so nothing came of the request; it can be made again later."""
+    """Raised when a request was not carried out because the queue cannot be written now. The request can be
+    repeated.
+    """

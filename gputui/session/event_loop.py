@@ -11,27 +11,31 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from gputui.core.events import Event
-from gputui.core.scheduler import Scheduler
-from gputui.process.watch import NoThread, begin
+from gputui.process.watch import NoThread, start_thread
 
-from .layouts import Layout
-from .loading import SourceRecord
+if TYPE_CHECKING:
+    from gputui.core.events import Event
+    from gputui.core.scheduler import Scheduler
 
-# ---- The owner's event loop ----
+    from .loading import SourceRecord
+    from .messages import Layout
+
+# The event loop
 
 
 T = TypeVar("T")
 Callback = Callable[[], None]
 CLOSED = -1
 LONGEST_SLEEP = 86_400.0
-"""Seconds: epoll counts milliseconds in 32 bits, and a time limit of months is more than that."""
+"""Maximum number of seconds that the loop sleeps. epoll counts milliseconds in 32 bits, which is too short for time
+limits of months.
+"""
 
 
 class Timer:
-    """A call that will be made once; `cancel` takes it back."""
+    """A scheduled call that can be canceled."""
 
     __slots__ = ("callback",)
 
@@ -43,7 +47,9 @@ class Timer:
 
 
 class Loop:
-    """Runs callbacks in the thread that called `run`; only `call_soon_threadsafe` may be called from others."""
+    """An event loop that runs callbacks in the thread that called `run`. Of its methods, only `call_soon_threadsafe` is
+    thread-safe.
+    """
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -52,14 +58,14 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._ties = itertools.count()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        # A handler of signals may call while the loop's own thread, if that is the main one, is calling.
+        # Reentrant, because a signal handler may interrupt the main thread in `call_soon_threadsafe`.
         self._wake_lock = threading.RLock()
         self._watch(self._wake_fd, select.EPOLLIN, self._woken)
         self._running = False
         self._worker: _Worker | None = None
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Run until `stop` is called."""
         self._running = True
         while self._running:
             self._run_due()
@@ -67,7 +73,7 @@ class Loop:
                 self._run_ready()
 
     def stop(self) -> None:
-        """From within the loop: `run` returns when the callback under way has."""
+        """Make `run` return once the current callback has finished. Call this only in the loop's thread."""
         self._running = False
 
     def close(self) -> None:
@@ -82,7 +88,7 @@ class Loop:
         self._watch(fd, select.EPOLLIN, callback)
 
     def add_writer(self, fd: int, callback: Callback) -> None:
-        """For a descriptor that is not read at the same time."""
+        """Call `callback` when the descriptor is writable. The descriptor must not have a reader."""
         self._watch(fd, select.EPOLLOUT, callback)
 
     def remove_reader(self, fd: int) -> None:
@@ -95,7 +101,7 @@ class Loop:
         self._soon.append(callback)
 
     def call_soon_threadsafe(self, callback: Callback) -> None:
-        """After `close` it does nothing: the descriptor's number may be somebody else's by then."""
+        """Run the callback in the loop's thread. Any thread may call this. After `close`, the callback is dropped."""
         self._soon.append(callback)
         with self._wake_lock:
             if self._wake_fd != CLOSED:
@@ -107,9 +113,11 @@ class Loop:
         return timer
 
     def run_in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Does slow work elsewhere, one piece at a time, and hands its result back to this thread.
+        """Run `work` in the worker thread, which does one task at a time, and pass its result to `then` in the loop's
+        thread.
 
-        Where the machine gives no thread it is done here and now. What it raises, this thread raises.
+        If no thread can be started, `work` runs at once in the calling thread. An exception of `work` is raised in the
+        loop's thread.
         """
         if self._worker is None:
             try:
@@ -135,7 +143,7 @@ class Loop:
     def _run_ready(self) -> None:
         ready = [(fd, self._watched[fd]) for fd, _ in self._poll.poll(self._patience())]
         for fd, callback in ready:
-            # One callback may have removed another's descriptor, whose number may have a new owner already.
+            # An earlier callback may have removed the descriptor, and its number may be reused already.
             if self._watched.get(fd) is callback:
                 callback()
 
@@ -162,18 +170,18 @@ class Loop:
 
 
 class _Worker:
-    """One thread for the work that must not hold up a turn."""
+    """A thread for work that would delay a turn."""
 
     def __init__(self) -> None:
-        """Raises NoThread."""
+        """Start the thread. Raise NoThread if it cannot be started."""
         self._tasks: queue.SimpleQueue[Callback | None] = queue.SimpleQueue()
-        self._thread = begin(self._work, "gputui-worker")
+        self._thread = start_thread(self._work, "gputui-worker")
 
     def take(self, task: Callback) -> None:
         self._tasks.put(task)
 
     def close(self) -> None:
-        """Finishes what was taken."""
+        """Finish the queued tasks and end the thread."""
         self._tasks.put(None)
         self._thread.join()
 
@@ -186,42 +194,58 @@ def _raise(defect: BaseException) -> None:
     raise defect
 
 
-# ---- A request to the owner from another thread, and its answer, which is given only when it is durable ----
+# Requests from other threads
 
 
-class Act(Protocol):
-    """What a request may do in the owner's thread: look at the scheduler and hand it events."""
+class TurnContext(Protocol):
+    """What a request may use while it is carried out in the owner's thread: the scheduler, and methods to change the
+    session.
+    """
 
     scheduler: Scheduler
     now: float
     sources: dict[str, SourceRecord]
-    """Those the session remembers, by their keys; a change of it is stored with the rest of the turn's."""
+    """The session's sources by their keys. Changes to the dictionary are stored with the rest of the turn."""
 
     def handle(self, event: Event) -> None: ...
 
     def lay_out(self, layout: Layout) -> None:
-        """Jobs that have not begun get folders with these names; Refusal: such folders are there already."""
+        """Set how the directories of jobs that have not started are named. Raise Refusal if such a directory already
+        exists.
+        """
 
     def keep_environment(self, environment: dict[str, str]) -> str:
-        """Stores an environment with this change; returns its digest."""
+        """Store an environment at the end of the turn and return its digest."""
 
 
-Work = Callable[[Act], T]
+Work = Callable[[TurnContext], T]
 
 
 class OwnerGone(Exception):
-    """The owner ended before it could answer; whether the request was carried out must be looked up."""
+    """Raised when the owner ended before it could answer. The request may have been carried out."""
+
+
+LOOK_AT_OWNER = 1.0
+"""Seconds between two checks whether the owner that should answer is still running."""
 
 
 class Ticket(Generic[T]):
-    def __init__(self, work: Work[T], uuid: str | None = None) -> None:
+    """A request to the owner and its answer. The answer is given once it is durable."""
+
+    def __init__(
+        self, work: Work[T], uuid: str | None = None, *, owner_gone: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Create a ticket for a request. `owner_gone` returns whether the owner has ended without answering, which can
+        happen if it runs out of memory.
+        """
         self.work = work
+        self._owner_gone = owner_gone
         self.uuid = uuid
-        """Names the request for ever: repeated, it is answered as before and not carried out again."""
+        """The id of the request. A repeated request gets the same answer and is not carried out again."""
         self.reply: Callable[[Ticket[T]], bytes] | None = None
-        """How its answer looks on the wire, for the store to remember."""
+        """Function that encodes the answer for the socket and for the store."""
         self.changes = False
-        """It changed something, which must be durable before it is answered."""
+        """Whether the request changed something that must be durable before it is answered."""
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._value: T | None = None
@@ -229,26 +253,36 @@ class Ticket(Generic[T]):
         self._then: Callable[[Ticket[T]], None] | None = None
 
     def outcome(self) -> T:
-        """What came of it, durable or not; for the owner's thread."""
+        """Return the answer or raise the error, even if it is not durable yet. Only for the owner's thread."""
         if self._error is not None:
             raise self._error
-        return self._value  # type: ignore[return-value]  # carried out by now
+        return self._value  # type: ignore[return-value]  # set by now
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits for the answer; raises what the request raised, a Refusal above all."""
-        if not self._done.wait(timeout):
-            raise TimeoutError("the owner did not answer in time")
-        return self.outcome()
+        """Wait for the answer and return it. If the request raised an exception, usually a Refusal, raise that. Raise
+        OwnerGone if the owner has ended.
+        """
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        while True:
+            gone = self._owner_gone()  # checked before the wait, because the owner may answer and then end at once
+            if self._done.wait(max(0.0, min(LOOK_AT_OWNER, deadline - time.monotonic()))):
+                return self.outcome()
+            if gone:
+                raise OwnerGone("the scheduler has died")
+            if time.monotonic() >= deadline:
+                raise TimeoutError("the scheduler did not answer in time")
 
     def when_done(self, then: Callable[[Ticket[T]], None]) -> None:
-        """Called when the answer is there: in the owner's thread, or at once if it is there already."""
+        """Call `then` in the owner's thread once there is an answer. If there is one already, call `then` at once in
+        this thread.
+        """
         with self._lock:
             self._then = then
             late = self._done.is_set()
         if late:
             then(self)
 
-    def carry_out(self, act: Act) -> None:
+    def carry_out(self, act: TurnContext) -> None:
         try:
             self._value = self.work(act)
         except Exception as error:
@@ -259,7 +293,7 @@ class Ticket(Generic[T]):
         return self._error is not None
 
     def answer(self, value: T) -> None:
-        """Another one than it had, before it is given."""
+        """Replace the answer before it is given."""
         self._value = value
 
     def fail(self, error: BaseException) -> None:

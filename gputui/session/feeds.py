@@ -1,4 +1,4 @@
-"""Sources that go on while jobs run: followed files and yielders."""
+"""Sources that deliver jobs while the session runs: followed files and yielders."""
 
 from __future__ import annotations
 
@@ -19,47 +19,43 @@ from gputui.sources.source import BadInput, Draft, Occurrences, specs
 from gputui.sources.yielder import Yielder, python_of
 
 from .errors import CommitFailed
-from .event_loop import Act, OwnerGone
-from .layouts import check_outfiles
-from .loading import SourceKind, SourceRecord, plan
+from .event_loop import OwnerGone, TurnContext
+from .loading import SourceKind, SourceRecord, check_outfiles, plan
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
 
 
-# ---- What a source gave, taken in ----
-
-
-class Given(msgspec.Struct, frozen=True):
-    """What became of it."""
-
+class IngestResult(msgspec.Struct, frozen=True):
     source: SourceRecord
-    """As it is remembered now."""
+    """The updated record of the source."""
     jobs: list[JobId]
     refused: list[str]
 
 
-class Fed(msgspec.Struct, frozen=True):
-    """Jobs of a source and how far it was read, in one turn. A job that is refused does not cost its neighbours."""
+class IngestJobs(msgspec.Struct, frozen=True):
+    """Add jobs of a source and record how far the source was read, both in one turn. If a job is refused, the others
+    are still added.
+    """
 
     before: SourceRecord
     specs: tuple[JobSpec, ...]
     changes: dict[str, Any]
-    """Of what is remembered of the source."""
+    """New values of fields of the source's record."""
 
-    def __call__(self, act: Act) -> Given:
+    def __call__(self, act: TurnContext) -> IngestResult:
         source = act.sources.get(self.before.key)
         if source is None or source.reading != self.before.reading:
-            raise OwnerGone("the source was forgotten, or is read by another")
+            raise OwnerGone("source was removed, or is read by another")
         first = act.scheduler.book.next_id
-        known_jobs, refused = self._taken(act)
+        known_jobs, refused = self._add_all(act)
         source = act.sources[source.key] = replace(source, **self.changes)
-        return Given(source, [*known_jobs, *range(first, act.scheduler.book.next_id)], refused)
+        return IngestResult(source, [*known_jobs, *range(first, act.scheduler.book.next_id)], refused)
 
-    def _taken(self, act: Act) -> tuple[list[JobId], list[str]]:
-        """An add is refused before it changes anything; then each job is taken for itself."""
+    def _add_all(self, act: TurnContext) -> tuple[list[JobId], list[str]]:
+        """Add all jobs at once. If that is refused, nothing has changed, and each job is added on its own."""
         try:
-            return self._take(act, self.specs), []
+            return self._add(act, self.specs), []
         except CommitFailed:
             raise
         except Refusal:
@@ -68,58 +64,47 @@ class Fed(msgspec.Struct, frozen=True):
         refused: list[str] = []
         for spec in self.specs:
             try:
-                job_ids += self._take(act, (spec,))
+                job_ids += self._add(act, (spec,))
             except Refusal as refusal:
                 refused.append(f"{spec.command}: {refusal}")
         return job_ids, refused
 
-    def _take(self, act: Act, wanted: tuple[JobSpec, ...]) -> list[JobId]:
-        planned = plan(act.scheduler.book, wanted, self.before.again, now=act.now)
+    def _add(self, act: TurnContext, added: tuple[JobSpec, ...]) -> list[JobId]:
+        planned = plan(act.scheduler.book, added, self.before.again, now=act.now)
         check_outfiles(act.scheduler.book, planned.new)
         for event in planned.events():
             act.handle(event)
         return list(planned.jobs)
 
 
-# ---- One source that goes on, read in a thread of its own ----
-
-
 OnFed = Callable[[SourceRecord, list[JobId], list[str]], None]
-"""Told what became durable: the source, its jobs, and complaints."""
+"""Callback for additions that are durable. Its arguments are the source, its jobs, and error messages."""
 
 LOOK_EVERY = 0.25
+LAST_LINES = 1.0
+"""Seconds that a leaving owner may spend on adding what its sources have just read."""
 MOST_WAITING = 10_000
-"""A followed file is not read further while so many jobs wait."""
+"""Number of waiting jobs above which a followed file is not read further."""
 AHEAD = 100
-"""A yielder is not asked for more while so many jobs wait: it may want to see how the first ones ended."""
+"""Number of waiting jobs at which a yielder is not asked for more. The limit is low because a yielder may depend on
+results of earlier jobs.
+"""
 
 
 class Feed(threading.Thread):
-    """Reads one source until it ends or is told to stop."""
+    """A thread that reads one source until it ends or `stop` is called."""
 
     def __init__(self, owner: Owner, source: SourceRecord, on_fed: OnFed) -> None:
         super().__init__(name=f"gputui-{source.kind}", daemon=True)
         self._owner = owner
         self._source = source
-        self._begun_by = source.load
+        self.load = source.load
+        """The id of the load that started this thread."""
         self._on_fed = on_fed
         self._stopped = threading.Event()
-        self._hands = threading.Lock()
-        """Held while something was read that is not durable yet."""
+        self._uncommitted = threading.Lock()
+        """A lock that is held while something that has been read is not durable yet."""
         self._yielder: Yielder | None = None
-
-    def begun(self) -> bool:
-        """False: the machine gives no thread now."""
-        try:
-            self.start()
-        except (RuntimeError, MemoryError):
-            return False
-        return True
-
-    @property
-    def load(self) -> str:
-        """Which load began it."""
-        return self._begun_by
 
     def stop(self) -> None:
         self._stopped.set()
@@ -127,8 +112,8 @@ class Feed(threading.Thread):
             self._yielder.kill()
 
     @property
-    def has_hands_full(self) -> bool:
-        return self.is_alive() and self._hands.locked()
+    def has_uncommitted(self) -> bool:
+        return self.is_alive() and self._uncommitted.locked()
 
     def run(self) -> None:
         try:
@@ -136,8 +121,8 @@ class Feed(threading.Thread):
         except OwnerGone:
             pass
         except Exception as error:
-            # Whatever it is, the session goes on without this source, and says so.
-            self._complain(f"{self._source.path} is read no further: {error!r}")
+            # The session reports any error and continues without this source.
+            self._complain(f"stopped reading {self._source.path}: {error!r}")
             with suppress(OwnerGone):
                 self._give((), ended=True, trouble=repr(error))
 
@@ -146,10 +131,10 @@ class Feed(threading.Thread):
         self._on_fed(self._source, [], [sentence])
 
     def _give(self, drafts: tuple[Draft, ...], occurrences: Occurrences | None = None, **changes: object) -> None:
-        """Returns when it is durable."""
+        """Have the owner add these jobs and update the source's record. Return when both are durable."""
         remembered = self._owner.sources.get(self._source.key)
         if remembered is not None and remembered.reading == self._source.reading:
-            self._source = remembered  # perhaps with other settings by now
+            self._source = remembered  # its settings may have changed
         source = self._source
         wanted = specs(
             drafts,
@@ -159,20 +144,17 @@ class Feed(threading.Thread):
             defaults=source.settings,
             occurrences=occurrences,
         )
-        taken_in = self._taken(Fed(source, wanted, changes))
-        self._source = taken_in.source
-        for sentence in taken_in.refused:
-            self._owner.journal.write(sentence)
-        self._on_fed(taken_in.source, taken_in.jobs, taken_in.refused)
-
-    def _taken(self, fed: Fed) -> Given:
-        """Offered again while the queue cannot be written: what was read is not given twice."""
-        while True:
+        while True:  # retried until the store can be written, because the source does not deliver these jobs twice
             try:
-                return self._owner.do(fed).result()
+                result = self._owner.do(IngestJobs(source, wanted, changes)).result()
+                break
             except CommitFailed:
                 if self._stopped.wait(LOOK_EVERY):
-                    raise OwnerGone("told to stop") from None
+                    raise OwnerGone("stop requested") from None
+        self._source = result.source
+        for sentence in result.refused:
+            self._owner.journal.write(sentence)
+        self._on_fed(result.source, result.jobs, result.refused)
 
     # Followed files
 
@@ -182,7 +164,7 @@ class Feed(threading.Thread):
         try:
             while not self._stopped.is_set():
                 full = self._owner.snapshot.waiting > MOST_WAITING
-                with self._hands:
+                with self._uncommitted:
                     came = not full and not self._stopped.is_set() and self._read(follower)
                 if not came and (full or not follower.wait(LOOK_EVERY)):
                     self._stopped.wait(LOOK_EVERY)
@@ -204,12 +186,12 @@ class Feed(threading.Thread):
 
     def _yield(self) -> None:
         source = self._source
-        environment = self._owner.environment_of(source.environment)
+        environment = self._owner.do(lambda act: self._owner.environment(source.environment)).result()
         log = self._owner.paths.yielder_log
         python = python_of(environment)
         self._yielder = Yielder(source.path, python=python, cwd=source.cwd, environment=environment, log=log)
         try:
-            self._take_all(self._yielder)
+            self._read_items(self._yielder)
             if not self._stopped.is_set():
                 self._give((), ended=True)
         except BadInput as bad:
@@ -219,8 +201,8 @@ class Feed(threading.Thread):
         finally:
             self._yielder.close()
 
-    def _take_all(self, yielder: Yielder) -> None:
-        """Items that were taken before only count: they are numbered, not added again."""
+    def _read_items(self, yielder: Yielder) -> None:
+        """Read the items of the yielder. Items that an earlier owner has added are counted, but not added again."""
         occurrences = Occurrences()
         before = self._source.position
         allowed = came = 0
@@ -245,7 +227,9 @@ class Feed(threading.Thread):
                 self._give(tuple(batch[known_before:]), occurrences, position=came)
 
     def _room(self, given_back: int) -> int:
-        """How many more items are wanted; waits until there is room. 0: told to stop."""
+        """Wait until more jobs may be added. Return how many items the yielder may yield, or 0 if the thread was
+        stopped.
+        """
         while not self._stopped.is_set():
             room = AHEAD - self._owner.snapshot.waiting
             if room > 0 or given_back > 0:
@@ -254,23 +238,18 @@ class Feed(threading.Thread):
         return 0
 
 
-# ---- The sources that go on while jobs run ----
-
-
-LAST_LINES = 1.0
-"""Seconds that an owner who leaves may spend on what was just read."""
-
-
 class Feeds:
-    """Starts a thread for each source that can go on; told every snapshot, in the owner's thread."""
+    """The threads that read the session's sources, one for each source that may deliver more jobs. `look` is called
+    with every snapshot in the owner's thread.
+    """
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._feeds: dict[str, Feed] = {}
         self._ending: dict[str, Feed] = {}
-        """Told to stop; another reader of the same source waits until they have."""
+        """Threads that are stopping. A new reader of the same source waits until the old one has ended."""
         self.on_fed: OnFed = lambda source, jobs, complaints: None
-        """Called in a feed's thread with what became durable."""
+        """Callback for additions that are durable. It is called in the thread of the source."""
         owner.on_turn.append(self.look)
         owner.on_leaving.append(self.close)
 
@@ -278,34 +257,37 @@ class Feeds:
         if not self._owner.sources and not self._feeds:
             return
         wanted = {
-            key: source for key, source in self._owner.sources.items() if source.goes_on(snapshot.mode, snapshot.cause)
+            key: source
+            for key, source in self._owner.sources.items()
+            if source.may_yield(snapshot.mode, snapshot.cause)
         }
-        for key in [key for key, feed in self._feeds.items() if not _still_meant(feed, wanted.get(key))]:
+        for key in [key for key, feed in self._feeds.items() if not _is_wanted(feed, wanted.get(key))]:
             self._ending[key] = self._feeds.pop(key)
             self._ending[key].stop()
         for key in wanted.keys() - self._feeds.keys():
-            self._begin(key, wanted[key])
+            self._start(key, wanted[key])
 
-    def _begin(self, key: str, source: SourceRecord) -> None:
-        feed = Feed(self._owner, source, self._tell)
-        if (key in self._ending and self._ending[key].is_alive()) or not feed.begun():
-            self._owner.loop.call_later(LOOK_EVERY, lambda: self.look(self._owner.snapshot))
-            return
-        self._feeds[key] = feed
-
-    def _tell(self, source: SourceRecord, jobs: list[JobId], complaints: list[str]) -> None:
-        self.on_fed(source, jobs, complaints)
+    def _start(self, key: str, source: SourceRecord) -> None:
+        feed = Feed(self._owner, source, lambda *fed: self.on_fed(*fed))
+        if key not in self._ending or not self._ending[key].is_alive():
+            with suppress(RuntimeError, MemoryError):  # no thread could be started
+                feed.start()
+                self._feeds[key] = feed
+                return
+        self._owner.loop.call_later(LOOK_EVERY, lambda: self.look(self._owner.snapshot))
 
     def close(self) -> None:
-        """What was read already is still taken in: a FIFO does not give it twice."""
+        """Stop reading, and commit what was already read, because a FIFO does not deliver it twice."""
         for feed in self._feeds.values():
             feed.stop()
         deadline = time.monotonic() + LAST_LINES
-        while any(feed.has_hands_full for feed in self._feeds.values()) and time.monotonic() < deadline:
-            self._owner.take_in()
+        while any(feed.has_uncommitted for feed in self._feeds.values()) and time.monotonic() < deadline:
+            self._owner.ingest_pending()
             time.sleep(0.001)
 
 
-def _still_meant(feed: Feed, source: SourceRecord | None) -> bool:
-    """A yielder that is given again begins anew; a followed file is just followed on."""
+def _is_wanted(feed: Feed, source: SourceRecord | None) -> bool:
+    """Return whether this thread still reads the right source. A yielder that is loaded again is started again; a
+    followed file is not.
+    """
     return source is not None and (source.kind is SourceKind.FOLLOWED or source.load == feed.load)

@@ -1,4 +1,6 @@
-"""Hooks: the user's commands for starts, ends and pauses of jobs."""
+"""Hooks: commands of the user that run when a job starts, ends or hangs, when the session pauses, and when all work is
+done.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +12,28 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gputui.core.amounts import counted
 from gputui.core.events import Cause
-from gputui.core.job import FAILURES, Crashed, Ended, Job, JobId, Running
+from gputui.core.job import FAILURES, Ended, Failed, Job, JobId, Running
 from gputui.core.snapshot import Snapshot
-from gputui.process.descriptors import OpenedPath, Same
-from gputui.process.spawn import spawn
+from gputui.process.spawn import CopyOf, OpenedPath, spawn
 from gputui.process.watch import Cancel, EventLoop, Watch
 from gputui.views.format import silence
-from gputui.views.status import Alerts, goes_on
+from gputui.views.status import Alerts, has_pending_work
 
 from .config import Config
 from .environment import inherited
-from .job_folders import Folders
+from .job_directories import Directories
 from .session_dir import session_name
-
-# ---- Runs hooks ----
-
 
 MOST_AT_ONCE = 8
 MOST_WAITING = 1000
 MOST_AT_CLOSE = 64
-"""So many of those still waiting when the owner leaves are started, the newest."""
+"""Maximum number of waiting hooks that are started when the owner leaves. The newest ones are chosen."""
 LOG_LIMIT = 1 << 20
-"""Bytes of hooks.log; then it is kept once as hooks.log.1 and begun anew."""
+"""Size in bytes above which hooks.log is renamed to hooks.log.1."""
 RUNAWAY = 16 * LOG_LIMIT
 LOOK_EVERY = 1.0
 
@@ -48,25 +46,24 @@ class Hook(Struct, frozen=True):
     variables: Variables
 
 
-class HookRunner:
-    """Some at a time, in the order they came; too many waiting are dropped, and that is said once."""
+class HookRunner(Struct, eq=False):
+    """A queue that runs hooks in order, a few at the same time. If too many are waiting, further hooks are dropped."""
 
-    def __init__(self, loop: EventLoop, log: str, timeout: float, complain: Callable[[str], None]) -> None:
-        self._loop = loop
-        self._log = log
-        self._timeout = timeout
-        self._complain = complain
-        self._waiting: deque[Hook] = deque()
-        self._starting = 0
-        self._watched: set[_Run] = set()
-        self._dropped = 0
-        self._closed = False
+    loop: EventLoop
+    log: str
+    timeout: float
+    complain: Callable[[str], None]
+    _waiting: deque[Hook] = field(default_factory=deque)
+    _starting: int = 0
+    _watched: set[_Run] = set()
+    _dropped: int = 0
+    _closed: bool = False
 
     def take(self, hook: Hook) -> None:
         if len(self._waiting) >= MOST_WAITING:
             self._dropped += 1
             if self._dropped == 1:
-                self._complain(f"{MOST_WAITING} hooks wait already; further ones are left out")
+                self.complain(f"{MOST_WAITING} hooks are already queued; dropping further ones")
             return
         self._waiting.append(hook)
         self._start_more()
@@ -75,50 +72,54 @@ class HookRunner:
         while self._waiting and self._starting + len(self._watched) < MOST_AT_ONCE:
             self._starting += 1
             hook = self._waiting.popleft()
-            self._loop.run_in_thread(partial(spawned, hook, self._log), partial(self._started, hook))
+            self.loop.run_in_thread(partial(spawn_hook, hook, self.log), partial(self._started, hook))
 
     def _started(self, hook: Hook, result: int | str) -> None:
         self._starting -= 1
         if isinstance(result, str):
-            self._complain(f"hook on_{hook.event}: {result}")
+            self._report(hook, result)
         elif not self._closed:
-            run = _Run(hook, result, self._timeout, self._log)
+            run = _Run(hook, result, self.timeout, self.log)
             self._watched.add(run)
-            run.begin(self._loop, partial(self._ended, run))
-        self._go_on()
+            run.begin(self.loop, partial(self._ended, run))
+        self._continue()
 
     def _ended(self, run: _Run) -> None:
         self._watched.discard(run)
         trouble = run.finish()
         if trouble is not None:
-            self._complain(f"hook on_{run.hook.event}: {trouble}")
-        self._go_on()
+            self._report(run.hook, trouble)
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _report(self, hook: Hook, trouble: str) -> None:
+        self.complain(f"hook on_{hook.event}: {trouble}")
+
+    def _report_dropped(self, count: int, why: str = "") -> None:
+        if count > 0:
+            self.complain(f"{counted(count, 'hook was', 'hooks were')} dropped{why}")
+
+    def _continue(self) -> None:
         if self._closed:
             return
         self._start_more()
-        if self._dropped and not self._waiting:
-            self._complain(f"{counted(self._dropped, 'hook was', 'hooks were')} left out")
+        if not self._waiting:
+            self._report_dropped(self._dropped)
             self._dropped = 0
 
     def close(self) -> None:
         self._closed = True
         for run in self._watched:
-            run.let_go()
-        if len(self._waiting) > MOST_AT_CLOSE:
-            self._complain(
-                f"{counted(len(self._waiting) - MOST_AT_CLOSE, 'hook was', 'hooks were')} left out: the owner leaves"
-            )
+            run.abandon()
+        self._report_dropped(len(self._waiting) - MOST_AT_CLOSE, ": the scheduler is exiting")
         for hook in list(self._waiting)[-MOST_AT_CLOSE:]:
-            result = spawned(hook, self._log)
+            result = spawn_hook(hook, self.log)
             if isinstance(result, str):
-                self._complain(f"hook on_{hook.event}: {result}")
+                self._report(hook, result)
         self._waiting.clear()
 
 
 class _Run:
-    """One hook under way."""
+    """A running hook."""
 
     def __init__(self, hook: Hook, pid: int, timeout: float, log: str) -> None:
         self.hook = hook
@@ -141,7 +142,7 @@ class _Run:
         if self._left <= 0:
             self._kill(f"killed after {self._limit:g} s (hooks.timeout)")
         elif _size(self._log) > RUNAWAY:
-            self._kill("killed: it printed without end")
+            self._kill("killed: too much output")
         else:
             self._later(loop)
 
@@ -151,7 +152,7 @@ class _Run:
             os.killpg(self._watch.pid, signal.SIGKILL)
 
     def finish(self) -> str | None:
-        """After its end: what went wrong, if anything did."""
+        """Return what went wrong, or None. Call this after the hook has ended."""
         if self._timer is not None:
             self._timer.cancel()
         result = self._watch.finish()
@@ -161,25 +162,21 @@ class _Run:
             return None
         return f"{'exit' if result.si_code == os.CLD_EXITED else 'signal'} {result.si_status}; see {self._log}"
 
-    def let_go(self) -> None:
+    def abandon(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._watch.close()
 
 
-def spawned(hook: Hook, log: str) -> int | str:
-    """The pid of a new session's leader, or the sentence why there is none."""
+def spawn_hook(hook: Hook, log: str) -> int | str:
+    """Start the hook in a kernel session of its own. Return its pid or an error message."""
     try:
-        _make_room(log)
+        if _size(log) > LOG_LIMIT:
+            os.replace(log, log + ".1")
         output = OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return spawn(["/bin/sh", "-c", hook.command], {**inherited(), **hook.variables}, {1: output, 2: Same(1)})
+        return spawn(["/bin/sh", "-c", hook.command], {**inherited(), **hook.variables}, {1: output, 2: CopyOf(1)})
     except (OSError, ValueError) as error:
-        return f"could not be started: {error}"
-
-
-def _make_room(log: str) -> None:
-    if _size(log) > LOG_LIMIT:
-        os.replace(log, log + ".1")
+        return f"failed to start: {error}"
 
 
 def _size(path: str) -> int:
@@ -189,24 +186,11 @@ def _size(path: str) -> int:
         return 0
 
 
-# ---- What the user wants run when a job starts, ends or hangs, at a pause, when all is done ----
-
-
-class Facts(Struct, frozen=True, kw_only=True):
-    """What of the session a hook is told beside its job."""
-
-    out: str | None = None
-    err: str | None = None
-    running: int = 0
-    waiting: int = 0
-    failed: int = 0
-
-
 EVENTS = ("on_job_start", "on_job_end", "on_hang", "on_pause", "on_drained")
 
 
 class Hooks:
-    """The five events. Without a command for one, it costs nothing."""
+    """The commands that the user configured for events and for messages."""
 
     def __init__(self, loop: EventLoop, config: Config, root: str, complain: Callable[[str], None]) -> None:
         self._root = root
@@ -223,74 +207,63 @@ class Hooks:
     def wanted(self) -> bool:
         return any(self._commands.values()) or self._notify is not None
 
-    def told(self, message: str) -> None:
-        """Something that the user is called for; their command gets it on its standard input."""
+    def notify(self, message: str) -> None:
+        """Run the `notify` command with the message on its standard input."""
         if self._notify is not None:
-            # A newline first, so that a comment in the command hides nothing of ours.
+            # The user's command is on lines of its own, so that a comment in it does not hide the closing parenthesis.
             command = f'printf "%s\\n" "$GPUTUI_MESSAGE" | (\n{self._notify}\n)'
-            self._run(command, "notify", {"GPUTUI_MESSAGE": message.replace("\0", "")})
+            self._take(command, "notify", {"GPUTUI_MESSAGE": message.replace("\0", "")})
 
-    def job_started(self, job: Job, facts: Facts) -> None:
-        """Beside the job, which does not wait for it; once for each attempt."""
-        command = self._commands["on_job_start"]
+    def job_started(self, job: Job, facts: Variables) -> None:
+        """Run the hook for the start of an attempt. The hook and the job run at the same time."""
+        self._run_for_attempt("job_start", job, facts | {"GPUTUI_JOB_STATE": "running"}, "")
+
+    def job_ended(self, job: Job, facts: Variables) -> None:
+        """Run the hook for the end of a job. Called once the end is durable, but not if the job is retried
+        automatically.
+        """
+        self._run("job_end", _describe_job(job) | facts)
+
+    def job_hangs(self, job: Job, words: str, facts: Variables) -> None:
+        """Run the hook for a job that hangs, once each time that an attempt becomes silent. `words` describes the
+        silence, such as `silent 34 m`.
+        """
+        self._run_for_attempt("hang", job, facts, words)
+
+    def _run_for_attempt(self, event: str, job: Job, facts: Variables, cause: str) -> None:
+        gpus = job.active.gpus if job.active is not None else job.attempts[-1].gpus
+        about = {"GPUTUI_ATTEMPT": str(job.issued), "GPUTUI_JOB_GPUS": ",".join(gpus), "GPUTUI_CAUSE": cause}
+        unknown = dict.fromkeys(("GPUTUI_EXIT_CODE", "GPUTUI_SIGNAL", "GPUTUI_SECONDS"), "")
+        self._run(event, _describe_job(job) | unknown | about | facts)
+
+    def paused(self, cause: Cause, facts: Variables) -> None:
+        variables = {
+            "GPUTUI_CAUSE": cause.message,
+            "GPUTUI_CAUSE_KIND": str(cause.kind),
+            "GPUTUI_JOBS": " ".join(map(str, cause.jobs)),
+            "GPUTUI_SIGNATURE": cause.signature or "",
+        }
+        self._run("pause", variables | facts)
+
+    def drained(self, facts: Variables) -> None:
+        """Run the hook for the end of all work: no job is running, and none will start without the user."""
+        self._run("drained", facts)
+
+    def _run(self, event: str, facts: Variables) -> None:
+        command = self._commands[f"on_{event}"]
         if command is not None:
-            gpus = job.active.gpus if job.active is not None else job.attempts[-1].gpus
-            about = {
-                "GPUTUI_ATTEMPT": str(job.issued),
-                "GPUTUI_JOB_GPUS": ",".join(gpus),
-                "GPUTUI_JOB_STATE": "running",
-            }
-            unknown = dict.fromkeys(("GPUTUI_EXIT_CODE", "GPUTUI_SIGNAL", "GPUTUI_SECONDS", "GPUTUI_CAUSE"), "")
-            self._run(command, "job_start", _of_job(job) | unknown | about | _of_facts(facts))
+            self._take(command, event, facts)
 
-    def job_ended(self, job: Job, facts: Facts) -> None:
-        """After the end is durable, once per job: retries to come are no end."""
-        command = self._commands["on_job_end"]
-        if command is not None:
-            self._run(command, "job_end", _of_job(job) | _of_facts(facts))
-
-    def job_hangs(self, job: Job, words: str, facts: Facts) -> None:
-        """`words`: such as `silent 34 m`; once for each attempt and silence."""
-        command = self._commands["on_hang"]
-        if command is not None:
-            gpus = job.active.gpus if job.active is not None else ()
-            about = {
-                "GPUTUI_ATTEMPT": str(job.issued),
-                "GPUTUI_JOB_GPUS": ",".join(gpus),
-                "GPUTUI_CAUSE": words,
-                "GPUTUI_EXIT_CODE": "",
-                "GPUTUI_SIGNAL": "",
-                "GPUTUI_SECONDS": "",
-            }
-            self._run(command, "hang", _of_job(job) | about | _of_facts(facts))
-
-    def paused(self, cause: Cause, facts: Facts) -> None:
-        command = self._commands["on_pause"]
-        if command is not None:
-            variables = {
-                "GPUTUI_CAUSE": cause.message,
-                "GPUTUI_CAUSE_KIND": str(cause.kind),
-                "GPUTUI_JOBS": " ".join(map(str, cause.jobs)),
-                "GPUTUI_SIGNATURE": cause.signature or "",
-            }
-            self._run(command, "pause", variables | _of_facts(facts))
-
-    def drained(self, facts: Facts) -> None:
-        """Nothing runs and nothing will start by itself."""
-        command = self._commands["on_drained"]
-        if command is not None:
-            self._run(command, "drained", _of_facts(facts))
-
-    def _run(self, command: str, event: str, facts: Variables) -> None:
+    def _take(self, command: str, event: str, facts: Variables) -> None:
         about = {"GPUTUI_EVENT": event, "GPUTUI_SESSION": self._root}
         self._runner.take(Hook(command, event, about | facts))
 
     def close(self) -> None:
-        """Lets go of those under way; they end by themselves. Those that wait are started, without being watched."""
+        """Stop watching running hooks, which continue, and start the waiting ones without watching them."""
         self._runner.close()
 
 
-def _of_job(job: Job) -> Variables:
+def _describe_job(job: Job) -> Variables:
     last = job.attempts[-1] if job.attempts else None
     end = job.state if isinstance(job.state, Ended) else None
     facts: dict[str, str | int | None] = {
@@ -301,44 +274,35 @@ def _of_job(job: Job) -> Variables:
         "GPUTUI_JOB_GROUP": job.spec.group,
         "GPUTUI_ATTEMPT": last.number if last is not None else 0,
         "GPUTUI_EXIT_CODE": last.exit_code if last is not None else None,
-        "GPUTUI_SIGNAL": end.signal if isinstance(end, Crashed) else None,
+        "GPUTUI_SIGNAL": end.signal if isinstance(end, Failed) else None,
         "GPUTUI_JOB_GPUS": ",".join(last.gpus) if last is not None else "",
         "GPUTUI_SECONDS": f"{last.ended - last.started:.1f}" if last is not None else "",
-        "GPUTUI_CAUSE": last.said if last is not None else None,
+        "GPUTUI_CAUSE": last.reason if last is not None else None,
     }
     return {name: "" if value is None else str(value).replace("\0", "") for name, value in facts.items()}
 
 
-def _of_facts(facts: Facts) -> Variables:
-    return {
-        "GPUTUI_OUT": facts.out or "",
-        "GPUTUI_ERR": facts.err or facts.out or "",
-        "GPUTUI_RUNNING": str(facts.running),
-        "GPUTUI_WAITING": str(facts.waiting),
-        "GPUTUI_FAILED": str(facts.failed),
-    }
-
-
-# ---- When hooks are due ----
-
-
 class Reactions:
-    """Told every snapshot, in the owner's thread; a job's end counts once for each of its attempts."""
+    """The hooks and notifications that follow from changes. `look` is called with every snapshot in the owner's
+    thread.
+    """
 
-    def __init__(self, hooks: Hooks, folders: Folders, snapshot: Snapshot) -> None:
+    def __init__(self, hooks: Hooks, directories: Directories, snapshot: Snapshot) -> None:
         self._hooks = hooks
-        self._folders = folders
-        self._told: set[tuple[JobId, int]] = {
+        self._directories = directories
+        self._ended: set[tuple[JobId, int]] = {
             (job.id, job.issued) for job in snapshot.jobs if isinstance(job.state, Ended)
         }
-        self._begun: dict[JobId, int] = {job: snapshot[job].issued for job in snapshot.active}
+        self._started: dict[JobId, int] = {job: snapshot[job].issued for job in snapshot.active}
         running = (snapshot[job].state for job in snapshot.active)
         self._silent: dict[JobId, float] = {
             job: state.silent_since
             for job, state in zip(snapshot.active, running, strict=True)
             if isinstance(state, Running) and state.silent_since is not None
         }
-        """What the owner before told of already is not told again."""
+        """Silent jobs, each with the time when its silence began. For jobs that are silent when this object is created,
+        an earlier owner has already run the hook.
+        """
         self._alerts = Alerts(snapshot, hooks.session_name)
         self._paused = _cause(snapshot) is not None
         self._worked = False
@@ -350,51 +314,56 @@ class Reactions:
             return
         changed, self._unseen = self._unseen, set()
         for job_id in sorted(changed):
-            self._job(snapshot, snapshot[job_id])
+            self._check_job(snapshot, snapshot[job_id])
         cause = _cause(snapshot)
         if cause is not None and not self._paused:
             self._hooks.paused(cause, _facts(snapshot))
         self._paused = cause is not None
-        works = goes_on(snapshot) if self._worked or snapshot.active else False
+        works = has_pending_work(snapshot) if self._worked or snapshot.active else False
         if self._worked and not works:
             self._hooks.drained(_facts(snapshot))
         self._worked = works
-        for message in self._alerts.look(snapshot, changed, time.time()):
-            self._hooks.told(message)
+        for message in self._alerts.update(snapshot, changed, time.time()):
+            self._hooks.notify(message)
 
-    def _job(self, snapshot: Snapshot, job: Job) -> None:
+    def _check_job(self, snapshot: Snapshot, job: Job) -> None:
         key = (job.id, job.issued)
-        ended = isinstance(job.state, Ended) and key not in self._told
+        ended = isinstance(job.state, Ended) and key not in self._ended
         ran = bool(job.attempts) and job.attempts[-1].number == job.issued
-        # A quick one has ended before anybody saw it run.
-        if (isinstance(job.state, Running) or (ended and ran)) and self._begun.get(job.id) != job.issued:
-            self._begun[job.id] = job.issued
-            now = self._folders.files(job, job.issued)
+        # A short job may have ended before any snapshot showed it running.
+        if (isinstance(job.state, Running) or (ended and ran)) and self._started.get(job.id) != job.issued:
+            self._started[job.id] = job.issued
+            now = self._directories.files(job, job.issued)
             self._hooks.job_started(job, _facts(snapshot, now.out, now.err))
-        self._hang(snapshot, job)
+        self._check_hang(snapshot, job)
         if ended:
-            self._told.add(key)
-            files = self._folders.written(job, job.issued) if job.issued else None
+            self._ended.add(key)
+            files = self._directories.current_files(job, job.issued) if job.issued else None
             out, err = (files.out, files.err) if files is not None else (None, None)
             self._hooks.job_ended(job, _facts(snapshot, out, err))
 
-    def _hang(self, snapshot: Snapshot, job: Job) -> None:
+    def _check_hang(self, snapshot: Snapshot, job: Job) -> None:
         since = job.state.silent_since if isinstance(job.state, Running) else None
         before = self._silent.pop(job.id, None)
         if since is None:
             return
         self._silent[job.id] = since
         if before is None:
-            files = self._folders.files(job, job.issued)
+            files = self._directories.files(job, job.issued)
             self._hooks.job_hangs(job, silence(snapshot, job, time.time()), _facts(snapshot, files.out, files.err))
 
 
-def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Facts:
-    failed = snapshot.count(*FAILURES)
-    return Facts(out=out, err=err, running=snapshot.running, waiting=snapshot.not_begun, failed=failed)
+def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Variables:
+    return {
+        "GPUTUI_OUT": out or "",
+        "GPUTUI_ERR": err or out or "",
+        "GPUTUI_RUNNING": str(snapshot.running),
+        "GPUTUI_WAITING": str(snapshot.not_begun),
+        "GPUTUI_FAILED": str(snapshot.count(*FAILURES)),
+    }
 
 
 def _cause(snapshot: Snapshot) -> Cause | None:
-    """Of a pause of all jobs, or of one group."""
-    paused = (caution.cause for caution in snapshot.cautions)
+    """Return the cause of a pause of all jobs or of one group, or None."""
+    paused = (paused.cause for paused in snapshot.paused_scopes)
     return snapshot.cause or next(paused, None)

@@ -1,4 +1,4 @@
-"""Loading job files and reading them again: which of their jobs are new, changed or gone."""
+"""Loading and reloading of job files: which of their jobs are new, changed or gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.book import Book
-from gputui.core.events import AddJobs, Cause, Edit, Mode, Remove, Rerun, Seen, UserCommand
+from gputui.core.events import AddJobs, Cause, Edit, Mode, Refusal, Remove, Rerun, Seen, UserCommand
 from gputui.core.job import (
     WORDS,
     Active,
@@ -30,54 +30,53 @@ from gputui.core.job import (
 )
 from gputui.core.queue_order import satisfied
 from gputui.logs.plain import plain
-from gputui.sources.mark import Mark
+from gputui.sources.follow import Mark
 from gputui.sources.settings import NO_SETTINGS, JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
-
-# ---- Loading a job file again ----
-
 
 Key = tuple[str, str, int]
 
 
-class Again(msgspec.Struct, frozen=True):
-    """What the user wants of jobs that have ended before."""
+class RerunRules(msgspec.Struct, frozen=True):
+    """Which jobs that have already ended are rerun by a load."""
 
     rerun_failed: bool = True
     rerun_lost: bool = False
     force_rerun: bool = False
     ended_before: float | None = None
-    """Only those that had ended by then: what runs and fails while a load is on its way has had its run."""
+    """Rerun only jobs that ended before this time. This excludes jobs that fail while the load is under way."""
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What a source knows of the results of its specs, by their numbers in the load; other sources know nothing."""
+    """What a source knows about the result files of its specs. Each spec is identified by its number in the load."""
 
     gone: tuple[int, ...] = ()
-    """They would be there if it had succeeded: one that succeeded is run again."""
+    """Specs whose results are missing. Their jobs are rerun even if they succeeded."""
     there: tuple[int, ...] = ()
-    """They are there already: one that the session does not know is not added."""
+    """Specs whose results exist. A job that the session does not know yet is not added."""
 
 
 NO_RESULTS = Results()
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
-    """What a load will do, and the counts that the user is told."""
+    """What a load will do, and the counts for the message to the user."""
 
     new: tuple[JobSpec, ...]
     edits: tuple[UserCommand, ...]
     reruns: tuple[UserCommand, ...]
     jobs: tuple[JobId, ...]
-    """Known jobs that the load names."""
+    """Existing jobs that the load contains."""
     kept: Counter[StateName]
     rerun: Counter[StateName]
     removed: int
     there_before: int = 0
-    """Left out because their results are there, though not by this session."""
+    """Number of specs that are left out because their results exist, although the session has no job for them."""
 
     def events(self) -> list[UserCommand]:
-        """Adds first, for they may be refused; reruns before edits, for only a waiting job can be edited."""
+        """Return the commands of the plan in order. Additions come first because they may be refused. Reruns come
+        before edits because only waiting jobs can be edited.
+        """
         adds: list[UserCommand] = [AddJobs(self.new)] if self.new else []
         return [*adds, *self.reruns, *self.edits]
 
@@ -89,11 +88,15 @@ class LoadPlan(msgspec.Struct, frozen=True):
         others = self.kept - Counter({StateName.SUCCEEDED: done})
         parts += [f"{count} {word} (kept)" for word, count in by_word(others).items()]
         parts += [f"{count} {word} (rerun)" for word, count in by_word(self.rerun).items()]
-        parts += [f"{self.removed} removed (left out)"] if self.removed else []
-        parts += [f"{self.there_before} there before (skipped)"] if self.there_before else []
+        parts += [f"{self.removed} removed (skipped)"] if self.removed else []
+        parts += [f"{self.there_before} existing (skipped)"] if self.there_before else []
+        return f"{total} in {origin}: {', '.join(parts)}."
+
+    @property
+    def advice(self) -> str:
+        """Advice on how to run known jobs again; empty if all jobs are new."""
         some_are_known = self.jobs or self.removed or self.there_before
-        advice = " All again: --force-rerun. Fresh session: --new" if some_are_known else ""
-        return f"{total} in {origin}: {', '.join(parts)}.{advice}"
+        return "Rerun all: --force-rerun. New session: --new" if some_are_known else ""
 
 
 def key_of(spec: JobSpec) -> Key | None:
@@ -101,13 +104,14 @@ def key_of(spec: JobSpec) -> Key | None:
 
 
 def plan(
-    book: Book, specs: Iterable[JobSpec], again: Again, results: Results = NO_RESULTS, now: float = float("inf")
+    book: Book, specs: Iterable[JobSpec], again: RerunRules, results: Results = NO_RESULTS, now: float = float("inf")
 ) -> LoadPlan:
-    """Pure: compares a load with the book."""
+    """Compare the specs of a load with the jobs in the book, and return what the load will do."""
     wanted = list(specs)
-    # Lines of a pipe are all new, and the queue may be long.
-    some_known = any(spec.occurrence is not None for spec in wanted)
-    known_jobs = {key: job for job in book if (key := key_of(job.spec)) is not None} if some_known else {}
+    has_keys = any(
+        spec.occurrence is not None for spec in wanted
+    )  # lines of a pipe have none, and the book may be long
+    known_jobs = {key: job for job in book if (key := key_of(job.spec)) is not None} if has_keys else {}
     new: list[JobSpec] = []
     matched: list[tuple[Job, JobSpec]] = []
     there, results_gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
@@ -126,12 +130,15 @@ def plan(
     here = [(job, spec) for job, spec in matched if not job.archived]
     rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again, now, gone=job.id in gone_ids)})
     environments = {job.id: spec.environment for job, spec in here}
-    # A skipped job comes back by itself with the one it was skipped for.
-    asked_again = [job_id for job_id in rerun_ids if not isinstance(book[job_id].state, Skipped)]
     return LoadPlan(
         new=tuple(new),
         edits=tuple(_edits(here, rerun_ids)),
-        reruns=tuple(Rerun(job=job_id, environment=environments[job_id]) for job_id in asked_again),
+        # A skipped job needs no rerun: it waits again as soon as the job that it depends on is rerun.
+        reruns=tuple(
+            Rerun(job=job_id, environment=environments[job_id])
+            for job_id in rerun_ids
+            if not isinstance(book[job_id].state, Skipped)
+        ),
         jobs=tuple(job.id for job, _ in here),
         kept=Counter(job.state.name for job, _ in here if job.id not in rerun_ids),
         rerun=Counter(job.state.name for job, _ in here if job.id in rerun_ids),
@@ -141,10 +148,11 @@ def plan(
 
 
 def _possible(book: Book, wanted: set[JobId]) -> dict[JobId, None]:
-    """In the order in which they can be rerun, without those that would only be skipped again."""
+    """Return the jobs that can be rerun, dependencies first. Jobs that would be skipped again are left out."""
     possible: dict[JobId, None] = {}
     for job_id in _dependencies_first(book, wanted):
-        if not any(_in_the_way(book, job_id, earlier) for earlier in book[job_id].after if earlier not in possible):
+        others = (earlier for earlier in book[job_id].after if earlier not in possible)
+        if all(not isinstance(book[id].state, Ended) or satisfied(book, book[job_id], id) for id in others):
             possible[job_id] = None
     return possible
 
@@ -161,12 +169,8 @@ def _dependencies_first(book: Book, jobs: set[JobId]) -> dict[JobId, None]:
     return ordered
 
 
-def _in_the_way(book: Book, job_id: JobId, earlier: JobId) -> bool:
-    return isinstance(book[earlier].state, Ended) and not satisfied(book, book[job_id], earlier)
-
-
-def _to_rerun(job: Job, again: Again, now: float, *, gone: bool) -> bool:
-    # An end that lies ahead was seen before the clock was set back.
+def _to_rerun(job: Job, again: RerunRules, now: float, *, gone: bool) -> bool:
+    # An end in the future was recorded before the clock was set back, so it is ignored.
     if again.ended_before is not None and job.attempts and again.ended_before <= job.attempts[-1].ended <= now:
         return False
     match job.state:
@@ -182,52 +186,74 @@ def _to_rerun(job: Job, again: Again, now: float, *, gone: bool) -> bool:
 
 
 def _edits(here: list[tuple[Job, JobSpec]], rerun_ids: Container[JobId]) -> Iterable[UserCommand]:
-    """A changed setting updates a job that waits; one that runs or is done keeps what it ran with."""
+    """Yield edits for waiting and rerun jobs whose settings have changed. Other jobs keep the settings that they ran
+    with.
+    """
     for job, spec in here:
         if spec == job.spec or isinstance(job.state, Active):
             continue
         if not (isinstance(job.state, Waiting) or job.id in rerun_ids):
             continue
         wanted = replace(spec, hold=job.spec.hold)
-        told_by_rerun = job.id in rerun_ids and not isinstance(job.state, Skipped)
-        current = replace(job.spec, environment=spec.environment) if told_by_rerun else job.spec
+        set_by_rerun = job.id in rerun_ids and not isinstance(job.state, Skipped)
+        current = replace(job.spec, environment=spec.environment) if set_by_rerun else job.spec
         if wanted != current:
             yield Edit(job=job.id, spec=wanted)
 
 
-# ---- The sources a session remembers ----
+def check_outfiles(present: Iterable[Job], new: Iterable[JobSpec]) -> None:
+    """Raise Refusal if an outfile exists or is used by another job. Call this before anything is added."""
+    wanted = [path for spec in new if (path := _path(spec)) is not None]
+    if not wanted:
+        return
+    owners = {path: f"#{job.id}" for job in present if (path := _path(job.spec)) is not None}
+    for path in wanted:
+        if path in owners:
+            raise Refusal(f"outfile {path} is already used by {owners[path]}; nothing was added")
+        if os.path.lexists(path):
+            raise Refusal(f"outfile {path} already exists; nothing was added")
+        if not os.path.isdir(os.path.dirname(path)):
+            raise Refusal(f"directory of outfile {path} is missing; create it first; nothing was added")
+        owners[path] = "another job"
+
+
+def _path(spec: JobSpec) -> str | None:
+    return os.path.join(spec.cwd, spec.outfile) if spec.outfile is not None else None
+
+
+# Sources
 
 
 class SourceKind(StrEnum):
     FILE = "file"
-    """Read whole; remembered so that it can be loaded again."""
+    """A file that is read once and remembered, so that it can be reloaded."""
     FOLLOWED = "followed"
     YIELDER = "yielder"
 
 
 class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One source, with all that turns its drafts into specs."""
+    """A remembered source, with everything needed to turn its drafts into specs."""
 
     kind: SourceKind
     path: str
     cwd: str
     environment: str = ""
-    """Digest; empty: that of the request that brings it."""
+    """Digest of the environment; empty for the environment of the request."""
     group: str = ""
     settings: JobSettings = NO_SETTINGS
-    again: Again = Again()
+    again: RerunRules = RerunRules()
     load: str = ""
-    """Which load brought it: files that were loaded together count equal commands together."""
+    """The id of the load. If files were loaded together, identical commands are counted across all of them."""
     place: int = 0
-    """Among the files of that load."""
+    """Position of the file among the files of the load."""
     position: int = 0
-    """Bytes of a followed file, items of a yielder."""
+    """Number of bytes read from a followed file, or of items read from a yielder."""
     mark: Mark | None = None
     rest: bytes = b""
-    """Of a FIFO: half a command, for it cannot be read again."""
+    """The incomplete command at the end of a FIFO, which cannot be read again."""
     ended: bool = False
     trouble: str | None = None
-    """Why it ended, when it did so badly."""
+    """Why reading failed, or None."""
 
     @property
     def key(self) -> str:
@@ -235,16 +261,18 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """By what a reader knows that nobody else has read on; a yielder that is given again is another one."""
+        """The state of reading, from which a reader notices that another one has taken over. A reloaded yielder counts
+        as a different reader.
+        """
         return (self.position, self.mark, self.rest, self.load if self.kind is SourceKind.YIELDER else "")
 
     @property
     def lasts(self) -> bool:
-        """It may give jobs still, now or later."""
+        """Whether the source may yield jobs now or later."""
         return self.kind is not SourceKind.FILE and not self.ended
 
-    def goes_on(self, mode: Mode, cause: Cause | None) -> bool:
-        """It may give jobs now: nobody left on purpose."""
+    def may_yield(self, mode: Mode, cause: Cause | None) -> bool:
+        """Return whether the source may yield jobs now, in this mode and with this cause of a pause."""
         if not self.lasts or mode is Mode.DRAINING:
             return False
         if self.kind is SourceKind.YIELDER:
@@ -252,23 +280,23 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cause is None or not cause.on_purpose
 
 
-# ---- Reloading job files ----
+# Reloading
 
 
 _NOT_SHOWN = ("command", "cwd", "environment", "hold", "occurrence", "params")
-"""Part of a job's identity, or not the file's to say."""
+"""Fields that are not compared in a reload, because they identify the job or do not come from the file."""
 
 
 class Changed(msgspec.Struct, frozen=True):
     job: JobId
     spec: JobSpec
-    """As the file has it now."""
+    """The current spec in the file."""
     differences: tuple[str, ...]
-    """Such as `priority 30 → 50`."""
+    """Descriptions of the changes, such as `priority 30 → 50`."""
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """A job that is no longer in any file; one that runs or has ended is only told of."""
+    """A job that is no longer in the files. It can be removed only while it is waiting."""
 
     job: JobId
     command: str
@@ -281,32 +309,33 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class ReloadPlan(msgspec.Struct, frozen=True):
-    """What the files say beyond what the session knows; `load` and `removes` carry out what the user agrees to."""
+    """The differences between the files and the session. `load` and `removes` return what the user can apply."""
 
     new: tuple[JobSpec, ...]
     changed: tuple[Changed, ...]
     gone: tuple[Gone, ...]
     kept: dict[StateName, int]
-    """Jobs that stay as they are, by their state."""
+    """Number of unchanged jobs by state."""
 
     @property
     def nothing(self) -> bool:
         return not (self.new or self.changed or any(job.removable for job in self.gone))
 
     def load(self) -> tuple[JobSpec, ...]:
-        """To be loaded without rerunning anything: adds what is new, edits what changed."""
+        """Return the specs to load. New jobs are added and changed ones are edited, but none is rerun."""
         return (*self.new, *(change.spec for change in self.changed))
 
     def removes(self) -> list[UserCommand]:
-        """Each is refused if its job has begun meanwhile."""
-        return [
-            Remove(job=job.job, seen=Seen(job.attempt, job.state)) for job in self.gone if job.removable
-        ]  # fmt: skip
+        """Return the commands that remove jobs. Each is refused if its job has started in the meantime."""
+        return [Remove(job=job.job, seen=Seen(job.attempt, job.state)) for job in self.gone if job.removable]
 
 
 def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collection[str]) -> ReloadPlan:
-    """`jobs`: all there are, removed ones too, so that they are not added again. `groups`: those the files have filled,
-    for only their jobs can be missing."""
+    """Compare the files with the session.
+
+    `jobs` includes removed jobs, so that they are not added again. `groups` are the groups of the files. Only jobs in
+    these groups can be gone.
+    """
     known_jobs = {key: job for job in jobs if (key := key_of(job.spec)) is not None}
     new: list[JobSpec] = []
     changed: list[Changed] = []
@@ -334,7 +363,7 @@ def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collecti
 
 
 def differences(job: Job, spec: JobSpec) -> tuple[str, ...]:
-    """What another load would change of a waiting job, in words."""
+    """Describe what a reload would change in a waiting job."""
     words: list[str] = []
     for field in spec.__struct_fields__:
         if field not in _NOT_SHOWN:
@@ -358,37 +387,36 @@ def _shown(value: object) -> str:
     return str(value) if value not in (None, "") else "none"
 
 
-def told(plan: ReloadPlan, most: int, *, keep_gone: bool = False) -> list[str]:
-    """The plan as a user reads it; of each kind at most so many jobs are named, the rest is counted."""
-    lines = _some([f"+ {spec.command}" for spec in plan.new], "new", most)
+def describe_reload(plan: ReloadPlan, limit: int, *, keep_gone: bool = False) -> list[str]:
+    """Format the plan for the user, with at most `limit` jobs of each kind."""
+
+    def limited(lines: list[str], word: str) -> list[str]:
+        return lines if len(lines) <= limit else [*lines[:limit], f"  … and {len(lines) - limit} more {word}"]
+
+    lines = limited([f"+ {spec.command}" for spec in plan.new], "new")
     changed = [f"~ #{change.job} {change.spec.command}: {', '.join(change.differences)}" for change in plan.changed]
-    lines += _some(changed, "changed", most)
+    lines += limited(changed, "changed")
     waiting = [job for job in plan.gone if job.removable]
     fate = "stays" if keep_gone else "will be removed"
-    lines += _some([f"- #{job.job} {job.command}: gone, {WORDS[job.state]}, {fate}" for job in waiting], "gone", most)
+    lines += limited([f"- #{job.job} {job.command}: gone, {WORDS[job.state]}, {fate}" for job in waiting], "gone")
     over = len(plan.gone) - len(waiting)
-    ran = "job is gone from the files but ran" if over == 1 else "jobs are gone from the files but ran"
-    lines += [f"= {over} {ran} already (kept)"] if over else []
+    ran = "job no longer in the files has" if over == 1 else "jobs no longer in the files have"
+    lines += [f"= {over} {ran} already run (kept)"] if over else []
     kept_words = ", ".join(f"{count} {word}" for word, count in by_word(plan.kept).items())
     lines += [f"= {kept_words} (kept)"] if kept_words else []
     return [plain(line) for line in lines]
 
 
-def _some(lines: list[str], word: str, most: int) -> list[str]:
-    return lines if len(lines) <= most else [*lines[:most], f"  … and {len(lines) - most} more {word}"]
-
-
-# ---- Reads the files that a session was loaded from once more, just as they were read the first time ----
-
-
 class Reread(Struct, frozen=True):
     specs: tuple[JobSpec, ...]
     groups: frozenset[str]
-    """Those that the files fill now or filled when they were loaded."""
+    """Groups of the files, both now and when they were loaded."""
 
 
 def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
-    """BadInput if one of them cannot be read: without it nobody can say what is gone."""
+    """Read the session's files again. Raise BadInput if a file cannot be read, because its jobs would otherwise appear
+    to be gone.
+    """
     files = sorted(
         (record for record in records if record.kind is SourceKind.FILE), key=lambda record: (record.load, record.place)
     )
@@ -396,22 +424,24 @@ def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:
     job_specs: list[JobSpec] = []
     for record in files:
         job_specs += specs(
-            _drafts(record.path),
+            _read_again(record.path),
             cwd=record.cwd,
             environment=environment,
             group=record.group,
             defaults=record.settings,
-            # Files that were loaded together were counted together.
+            # Identical commands are counted across all files of a load.
             occurrences=counts.setdefault(record.load or record.path, Occurrences()),
         )
     named = {record.settings.group or record.group for record in files}
     return Reread(tuple(job_specs), frozenset(named | {spec.group for spec in job_specs}))
 
 
-def _drafts(path: str) -> list[Draft]:
-    """What came in the file's place may never end: only a regular file was remembered."""
+def _read_again(path: str) -> list[Draft]:
+    """Read the drafts of a file again. It must be a regular file: only regular files are remembered, and anything else
+    could be endless.
+    """
     if os.path.exists(path) and not has_identity(path):
-        raise BadInput(f"{shown(path)} is no regular file any more; put it back, or forget it with reload --forget")
+        raise BadInput(f"{shown(path)} is no longer a regular file; restore it, or run: gputui reload --forget")
     from gputui.sources.kinds import kind_of, read_drafts
 
     return read_drafts(path, kind_of(path))

@@ -1,9 +1,9 @@
-"""Messages between an owner and whoever talks to it: requests and replies."""
+"""Requests to the owner of a session, and its replies. Every client loads this module, so it imports little."""
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from gputui.core.events import Edit, JobCommand, Mode, PauseKind, Refusal, Rerun, Settings, UserCommand
 from gputui.core.job import EngineName, Job, JobId, JobSpec, StateName
-from gputui.core.parameters import following
+from gputui.core.parameters import with_updated_params
 
 if TYPE_CHECKING:
-    from .event_loop import Act
+    from .event_loop import TurnContext
 
 
-# ---- What an owner answers, in the shapes that `--json` promises ----
+# Replies; `--json` prints them as they are
 
 
 class CauseShown(Struct, frozen=True):
@@ -29,32 +29,36 @@ class CauseShown(Struct, frozen=True):
     signature: str | None = None
     since: float | None = None
     count: int = 0
-    """How many jobs crashed; of very many, only the newest are named."""
+    """Number of failed jobs. If there are very many, `jobs` names only the newest."""
 
 
 class PausedShown(Struct, frozen=True):
-    """Where crashes keep jobs from starting, and which job is tried next."""
+    """A group that is paused after errors, and the job that probes whether the error is gone."""
 
     group: str | None
-    """None: all jobs."""
+    """The paused group, or None if all jobs are paused."""
     message: str
     jobs: tuple[JobId, ...]
     count: int
     signature: str | None
     since: float
     common: dict[str, str]
-    """Parameters that all crashed jobs share, and no job of their group has succeeded with."""
+    """Parameters that all failed jobs have in common and no succeeded job of the group has."""
     job: JobId | None
-    """The one that is tried, or will be."""
-    trying: bool
+    """The job that is probing now or will probe next."""
+    probing: bool
     at: float | None
-    """When it is tried; while it is, when it will have outlived the crashes. None: not by itself."""
+    """Time when the probe starts or, while it runs, when it counts as working. None if this will not happen
+    automatically.
+    """
     alive_after: float
-    """Seconds after which it will have."""
+    """Seconds of run time after which a probe counts as working."""
 
 
 class SchedulerShown(Struct, frozen=True):
-    """`state` is what the scheduler may do, `standing` what comes of it: running, waiting, idle, done …"""
+    """The state of the scheduler. `state` is its mode, and `standing` is the resulting status, such as running,
+    waiting, idle or done.
+    """
 
     state: Mode
     standing: str = ""
@@ -73,20 +77,20 @@ class OwnerShown(Struct, frozen=True):
     since: float = 0.0
     version: str = ""
     terminal: str | None = None
-    """Of an app."""
+    """The terminal of an app, or None for other owners."""
     silent_for: float | None = None
-    """Seconds in which that terminal has taken nothing."""
+    """Seconds since the terminal last accepted output."""
 
 
-class LayoutShown(Struct, frozen=True):
-    """How the folders of jobs are called."""
+class Layout(Struct, frozen=True):
+    """How job directories are named: by a prefix and the job's number, or by a pattern."""
 
     prefix: str = "job_"
     job_dir: str = ""
 
 
 class MainMetricShown(Struct, frozen=True):
-    """What jobs are compared by."""
+    """The metric by which jobs are compared."""
 
     name: str
     direction: str
@@ -94,7 +98,7 @@ class MainMetricShown(Struct, frozen=True):
 
 
 class MetricShown(Struct, frozen=True, gc=False):
-    """What a metric of an attempt has come to; None: it is no number."""
+    """The values of one metric in one attempt. None stands for NaN and infinity."""
 
     last: float | None
     best: float | None
@@ -111,38 +115,40 @@ class CurvePoint(Struct, frozen=True, array_like=True, gc=False):
 
 
 class NeverShown(Struct, frozen=True):
-    """A waiting job that no lane of the session can ever run."""
+    """A waiting job that no slot of the session can run."""
 
     job: JobId
     needs: str
 
 
 class OutlookShown(Struct, frozen=True):
-    """When jobs will have ended, as far as it can be told."""
+    """When jobs are expected to end, and which will never start."""
 
     at: float | None = None
     jobs: int = 0
-    """Of so many."""
+    """Number of jobs that are expected to end by `at`."""
     unknown: tuple[JobId, ...] = ()
-    """They run, and are silent, suspended or far later than expected."""
+    """Running jobs whose end cannot be predicted, because they are silent, suspended or far later than expected."""
     never: tuple[NeverShown, ...] = ()
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
-    """Base of what tells of a session as a whole."""
+    """Base class of replies about the whole session."""
 
     scheduler: SchedulerShown
-    owner: OwnerShown | None
-    """None: nobody owns it, and whoever asks looks into its store."""
+    process: OwnerShown | None
+    """The process that schedules the session. It is None if there is no such process and the client read the store
+    itself.
+    """
     counts: dict[StateName, int]
     engine: EngineName = EngineName.LOCAL
     eta: float | None = None
-    """When all jobs will have ended; None: of some it cannot be told."""
+    """Time when all jobs are expected to have ended, or None if unknown."""
     outlook: OutlookShown = OutlookShown()
     trouble: str | None = None
     metric: MainMetricShown | None = None
     best: JobId | None = None
-    """The job that is best by it."""
+    """The job with the best value of `metric`."""
 
 
 class SessionStatus(SessionHead, frozen=True, kw_only=True):
@@ -150,19 +156,19 @@ class SessionStatus(SessionHead, frozen=True, kw_only=True):
     waiting: int
     notices: list[str] = []
     settings: Settings = Settings()
-    layout: LayoutShown = LayoutShown()
+    layout: Layout = Layout()
     cluster: str = ""
-    """Its name, where the session's jobs run on one and it has told."""
+    """Name of the Slurm cluster; empty if unknown."""
 
 
 class Followed(SessionStatus, frozen=True, kw_only=True):
     jobs: list[Job]
-    goes_on: bool
-    """Something runs, or one of them can start by itself."""
+    has_work: bool
+    """Whether a job of the session is running, or one of the followed jobs can start automatically."""
 
 
 class RunShown(Struct, frozen=True, kw_only=True, gc=False):
-    """Base of what tells how an attempt went or goes."""
+    """Base class of replies about one attempt."""
 
     state: StateName
     exit_code: int | None = None
@@ -173,7 +179,7 @@ class RunShown(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a table shows of a job; there may be very many of them."""
+    """One row of a job table."""
 
     id: JobId
     name: str
@@ -182,19 +188,19 @@ class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     priority: int
     why: str | None = None
     end: str | None = None
-    """How it ended, where that is worth a word."""
+    """Why the job failed or was skipped."""
     silent_since: float | None = None
-    """It runs and has printed nothing since then, which is long for it or its group."""
+    """Time since which a running job has printed nothing, or None if that is not unusually long."""
     progress: float | None = None
-    """Of the whole job, 0 to 1."""
+    """Progress of the whole job, from 0 to 1."""
     note: str = ""
-    """What the job itself wants to be said of it."""
+    """A status message printed by the job."""
     eta: float | None = None
     results: dict[str, MetricShown] = {}
 
 
 class LeftShown(Struct, frozen=True):
-    """A process that could not be ended."""
+    """A process left by an ended attempt that could not be killed."""
 
     pid: int
     started: int
@@ -206,10 +212,10 @@ class ListedJob(JobRow, frozen=True, kw_only=True, omit_defaults=False, gc=False
     cwd: str
     attempt: int
     pid: int | None = None
-    """The command's own, by which it can be signalled."""
+    """The pid of the command itself."""
     wrapper: int | None = None
     kill_at: float | None = None
-    """When its grace is over."""
+    """Time when the grace period ends and the job is killed."""
     added: float
     out: str | None = None
     err: str | None = None
@@ -243,7 +249,7 @@ class ShownAttempt(RunShown, frozen=True, kw_only=True, gc=False):
     results: dict[str, MetricShown] = {}
 
 
-class StoryLine(Struct, frozen=True):
+class HistoryLine(Struct, frozen=True):
     time: float
     text: str
 
@@ -251,14 +257,14 @@ class StoryLine(Struct, frozen=True):
 class ShownJob(ListedJob, frozen=True, kw_only=True, gc=False):
     spec: JobSpec
     archived: bool = False
-    folder: str = ""
+    directory: str = ""
     environment: dict[str, str] | None = None
     attempts: list[ShownAttempt] = []
-    story: list[StoryLine] = []
+    history: list[HistoryLine] = []
 
 
 class PickedJob(Struct, frozen=True):
-    """What was seen of a job when it was asked for."""
+    """The state of a job when it was picked."""
 
     id: JobId
     name: str
@@ -270,147 +276,134 @@ class PickedJob(Struct, frozen=True):
 class PickedJobs(Struct, frozen=True):
     jobs: list[PickedJob]
     missing: list[str]
-    """Words that mean no job."""
+    """Arguments that matched no job."""
 
 
-class LaneShown(Struct, frozen=True):
+class SlotShown(Struct, frozen=True):
     id: int
     devices: tuple[str, ...]
     kind: str
     job: JobId | None
     state: str
-    """free, busy, blocked (somebody else is on its GPU) or draining."""
+    """The state of the slot: free, busy, blocked (its GPU cannot be used now) or draining."""
 
 
-class LanesShown(Struct, frozen=True):
-    lanes: list[LaneShown]
+class SlotsShown(Struct, frozen=True):
+    slots: list[SlotShown]
     sample: Any = None
-    """A Sample of `gpus/sample.py` as it travels; None: nobody samples."""
+    """A Sample as in `gpus/sample.py`, or None if nothing is sampled."""
     pids: dict[int, JobId] = {}
     leftovers: dict[int, JobId] = {}
     held: dict[str, JobId] = {}
-    """The GPUs of a cluster that jobs of ours have, as `node:index`."""
+    """Cluster GPUs that our jobs hold, as `node:index`."""
     partition: str | None = None
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one command; `refused` is the sentence why not."""
+    """The result of one command. `refused` is the error message if the command was refused, otherwise None."""
 
     job: JobId | None
     refused: str | None
     warning: str = ""
-    """It was carried out, and the user should know this."""
+    """A warning if the command succeeded, but possibly not with the effect that the user expects."""
 
 
-class Departure(Struct, frozen=True):
-    leaving: bool
-
-
-# ---- What can be asked of an owner, and of which kind the answer is ----
+# Requests
 
 
 T = TypeVar("T")
 VERSION = 1
+"""Version of the protocol and the store. An owner refuses clients of another version, even if they ask for a hand-over.
+"""
 LARGEST_FRAME = 256 << 20
 HEADER = struct.Struct(">I")
-TOO_OLD = "too_old"
-"""The kind of a refusal: whoever asks could not open the session's store."""
 
 
-def framed(body: bytes) -> bytes:
+def frame(body: bytes) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
 class OwnerRequest(msgspec.Struct, Generic[T], frozen=True, omit_defaults=True):
-    """Base of all of them; `T` is what an owner answers."""
+    """Base class of all requests. `T` is the type of the reply."""
 
 
 def reply_type(request: OwnerRequest[T]) -> type[T]:
-    """What stands in the brackets after its base."""
-    (kind,) = get_args(type(request).__orig_bases__[0])  # type: ignore[attr-defined]  # whatever has a generic base has
-    answer: type[T] = kind
-    return answer
+    """Return the type of the reply, which is the `T` of the request's class."""
+    (reply,) = get_args(type(request).__orig_bases__[0])  # type: ignore[attr-defined]  # set for generic bases
+    return cast("type[T]", reply)
 
 
 class SentRequest(msgspec.Struct, frozen=True):
-    """One as it travels."""
+    """The envelope in which a request is sent."""
 
     v: int
     uuid: str
-    """Repeated with the same one, it is answered again and not carried out again."""
+    """The id of the request. A request that is repeated with the same id gets the same reply and is not carried out
+    again.
+    """
     ask: OwnerRequest[Any]
 
 
 class ReceivedReply(msgspec.Struct, frozen=True):
     ok: bool
     value: msgspec.Raw = msgspec.Raw(b"null")
-    """Of the request's own kind."""
     kind: str = ""
-    """Of a refusal."""
+    """Kind of the error; empty if there is none."""
     message: str = ""
 
 
 class Commands(OwnerRequest[list[Outcome]], frozen=True, tag="commands"):
-    """Any number of commands, each carried out or refused on its own.
+    """Carry out or refuse each of these commands.
 
-    When one about a job is refused, so are the later ones about that job: an edit that was meant for a rerun.
+    If a command for a job is refused, the later commands for that job are refused too, because an edit may depend on an
+    earlier rerun.
     """
 
     events: tuple[UserCommand, ...]
     environment: dict[str, str] | None = None
 
-    def __call__(self, act: Act) -> list[Outcome]:
+    def __call__(self, act: TurnContext) -> list[Outcome]:
         digest = act.keep_environment(self.environment) if self.environment is not None else None
         outcomes: list[Outcome] = []
-        refused: dict[JobId, Outcome] = {}
+        refused: dict[JobId | None, Outcome] = {}
         for event in self.events:
             job = event.job if isinstance(event, JobCommand) else None
-            known = refused.get(job) if job is not None else None
-            outcome = known or self._one(act, _following(act, _with_environment(event, digest)), job)
+            outcome = refused.get(job) or _carry_out(act, event, job, digest)
             if job is not None and outcome.refused is not None:
                 refused[job] = outcome
             outcomes.append(outcome)
         return outcomes
 
-    def _one(self, act: Act, event: UserCommand, job: JobId | None) -> Outcome:
-        try:
-            act.handle(event)
-        except Refusal as refusal:
-            return Outcome(job, str(refusal))
-        return Outcome(job, None, _edit_warning(act, event) if isinstance(event, Edit) else "")
 
-
-def _edit_warning(act: Act, event: Edit) -> str:
-    from gputui.views.waiting import never_starts  # only an owner comes here, and clients load this module too
-
-    return never_starts(act.scheduler, (event.job,))
-
-
-def _with_environment(event: UserCommand, digest: str | None) -> UserCommand:
-    """A rerun in the caller's environment says so with an empty digest: a light client cannot make one."""
+def _carry_out(act: TurnContext, event: UserCommand, job: JobId | None, digest: str | None) -> Outcome:
     if isinstance(event, Rerun) and event.environment == "":
-        return replace(event, environment=digest)
-    return event
+        # An empty digest stands for the caller's environment, whose digest a client with few imports cannot compute.
+        event = replace(event, environment=digest)
+    if isinstance(event, Edit) and event.job in act.scheduler.book:
+        # Adapt the parameters to the edited command here, so that it happens for every client.
+        event = replace(event, spec=with_updated_params(event.spec, act.scheduler.book[event.job].spec))
+    try:
+        act.handle(event)
+    except Refusal as refusal:
+        return Outcome(job, str(refusal))
+    if not isinstance(event, Edit):
+        return Outcome(job, None)
+    from gputui.views.waiting import never_starts  # not needed by clients
 
-
-def _following(act: Act, event: UserCommand) -> UserCommand:
-    """What is shown of an edited job follows its command, whichever client wrote it."""
-    if not isinstance(event, Edit) or event.job not in act.scheduler.book:
-        return event
-    return replace(event, spec=following(event.spec, act.scheduler.book[event.job].spec))
+    return Outcome(job, None, never_starts(act.scheduler, (event.job,)))
 
 
 class Listing(OwnerRequest[Listed], frozen=True, tag="listing"):
-    """`ls --json`: all jobs that were not removed, or these."""
+    """List these jobs or, if `jobs` is None, all jobs that are not removed."""
 
     jobs: list[JobId] | None = None
     states: list[StateName] | None = None
     rows: bool = False
-    """Only what a table shows: a RowListing."""
+    """Whether to send rows only. Clients request this with a RowListing."""
 
 
 class RowListing(OwnerRequest[ListedRows], frozen=True, tag="listing", omit_defaults=False):
-    """The same for a table, as clients send it."""
+    """The same request as a Listing, for a table that needs rows only."""
 
     jobs: list[JobId] | None = None
     states: list[StateName] | None = None
@@ -423,12 +416,12 @@ class Show(OwnerRequest[ShownJob], frozen=True, tag="show"):
 
 
 class PickJobs(OwnerRequest[PickedJobs], frozen=True, tag="pick"):
-    """Which jobs a user's words mean."""
+    """Resolve the job arguments of a command line."""
 
     ids: list[tuple[JobId, JobId]] = []
     names: list[str] = []
     failed: bool = False
-    """Those that the current pause names; when crashes have not paused it, all that failed."""
+    """Whether to pick the jobs that caused the current pause. If no jobs caused it, all failed jobs are picked."""
     all_failed: bool = False
     succeeded: bool = False
     all: bool = False
@@ -438,70 +431,70 @@ class StatusQuestion(OwnerRequest[SessionStatus], frozen=True, tag="status"):
     pass
 
 
-class Lanes(OwnerRequest[LanesShown], frozen=True, tag="lanes"):
+class Slots(OwnerRequest[SlotsShown], frozen=True, tag="slots"):
     pass
 
 
 class Follow(OwnerRequest[Followed], frozen=True, tag="follow"):
-    """These jobs whole, for a client that reports on them."""
+    """Get these jobs in full, for a client that reports on their progress."""
 
     jobs: list[JobId]
 
 
 class Curves(OwnerRequest[dict[JobId, dict[str, list[CurvePoint]]]], frozen=True, tag="curves"):
-    """How the metrics of these jobs went; of the attempt, or of the newest that printed any."""
+    """Get the curves of these jobs in attempt `attempt`. If it is None, take the newest attempt of each job that
+    printed results.
+    """
 
     jobs: list[JobId]
     attempt: int | None = None
     metric: str | None = None
-    """Only this one."""
+    """Name of a metric, or None for all metrics."""
 
 
-class Leave(OwnerRequest[Departure | None], frozen=True, tag="leave"):
-    """To an owning keeper: go, if there is nothing left to do."""
+class Leave(OwnerRequest[None], frozen=True, tag="leave"):
+    """Ask a daemon that owns the session to exit. It refuses if there are unfinished jobs."""
 
     stop: bool = False
-    """To every owner: the user wants nothing of the session to run."""
+    """Whether to ask other owners too, because the user is stopping the whole session."""
 
 
 class HandOver(OwnerRequest[Any], frozen=True, tag="hand_over"):
-    """Pass the locked descriptor and go; an app or a run only does so when forced."""
+    """Ask the owner to pass on the locked descriptor and exit. An app or a run does so only if `force` is set."""
 
     force: bool = False
-    schema: int = 1
-    """The newest store that the taker can open: 0.1.0, which did not say so, knew the first."""
 
 
-# ---- What a screen that only looks asks of the owner ----
+# Requests of a read-only screen; the replies are msgpack
 
 
-class LookRequest(OwnerRequest[bytes], frozen=True):
-    """Base of all of them."""
+class ScreenRequest(OwnerRequest[bytes], frozen=True):
+    """Base class of the requests of a read-only screen."""
 
 
-class WatchRequest(LookRequest, frozen=True, tag="watch"):
-    """What changed since it was asked last: a part of it, as `control/watch_parts.py` has them."""
+class WatchRequest(ScreenRequest, frozen=True, tag="watch"):
+    """Get the next part of what has changed. See `control/watch.py`."""
 
     watcher: str
-    """Made up by whoever looks; one that the owner does not know is sent everything."""
+    """A random name for the screen. The owner sends everything to a screen with an unknown name."""
     number: int
-    """How many parts it has got."""
+    """Number of parts that the screen has received so far."""
     program: str
-    """Its version."""
+    """The screen's version of gputui."""
 
 
-class WhyJobsWait(LookRequest, frozen=True, tag="why_jobs_wait"):
+class WhyJobsWait(ScreenRequest, frozen=True, tag="why_jobs_wait"):
     jobs: tuple[JobId, ...]
 
 
-class JobInFull(LookRequest, frozen=True, tag="job_in_full"):
+class JobInFull(ScreenRequest, frozen=True, tag="job_in_full"):
     job: JobId
 
 
-class CurvesToDraw(LookRequest, frozen=True, tag="curves_to_draw"):
+class CurvesToDraw(ScreenRequest, frozen=True, tag="curves_to_draw"):
     job: JobId
     attempt: int | None = None
 
 
-class SpansToShow(LookRequest, frozen=True, tag="spans_to_show"):
-    """What kept jobs from starting."""
+class SpansToShow(ScreenRequest, frozen=True, tag="spans_to_show"):
+    """Get the time spans in which something kept jobs from starting."""

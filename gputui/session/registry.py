@@ -1,4 +1,4 @@
-"""This user's sessions on all machines that share the home: one line each, in a file that any of them may write."""
+"""The list of this user's sessions on all machines that share the home directory."""
 
 from __future__ import annotations
 
@@ -6,48 +6,41 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 PRIVATE = ".gputui"
 TRIES = 50
 Place = tuple[str, str]
-"""A host and the session's folder there."""
+"""A host and the path of a session directory on it."""
 
 
 def remember(root: str) -> None:
-    """Called when a session is begun. Never fails: a list that cannot be kept is no reason not to work."""
+    """Add a session to the list. Never raises, because the list is only a convenience."""
     place = (os.uname().nodename, os.path.abspath(root))
-    try:
-        with _opened() as fd:
-            if place not in _places(fd):
-                _replace(fd, [*_places(fd), place])
-    except OSError:
-        pass
+    with suppress(OSError), _locked() as fd:
+        places = _read(fd)
+        if place not in places:
+            _write(fd, [*places, place])
 
 
 def remembered() -> list[Place]:
-    """Those of other machines as they were written; those of this one without the ones that are gone."""
+    """Return the sessions on the list. Sessions of this machine that no longer exist are removed from it."""
     try:
-        with _opened() as fd:
-            places = _places(fd)
-            remaining = [place for place in places if not _vanished(place)]
-            if remaining != places:
-                _replace(fd, remaining)
-            return remaining
+        with open(path(), "rb") as file:
+            places = _read(file.fileno())
     except OSError:
         return []
+    remaining = [place for place in places if not _vanished(place)]
+    if remaining != places:
+        with suppress(OSError), _locked() as fd:
+            _write(fd, [place for place in _read(fd) if not _vanished(place)])
+    return remaining
 
 
 def known_here() -> list[str]:
-    """Those of this machine, by a look that changes nothing."""
-    try:
-        fd = os.open(path(), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        return [root for host, root in _places(fd) if host == os.uname().nodename and not _vanished((host, root))]
-    finally:
-        os.close(fd)
+    """Return the paths of the sessions on this machine."""
+    return [root for host, root in remembered() if host == os.uname().nodename]
 
 
 def _vanished(place: Place) -> bool:
@@ -60,34 +53,25 @@ def path() -> str:
     return os.path.join(state, "gputui", "sessions")
 
 
-class _opened:
-    """The list's descriptor, locked against other writers."""
-
-    def __enter__(self) -> int:
-        os.makedirs(os.path.dirname(path()), mode=0o700, exist_ok=True)
-        self._fd = os.open(path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            _lock(self._fd)
-        except OSError:
-            os.close(self._fd)
-            raise
-        return self._fd
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
-
-
-def _lock(fd: int) -> None:
-    """Somebody who holds it for long is in trouble, and we shall not join them."""
-    for _ in range(TRIES):
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.01)
-    raise TimeoutError
+@contextmanager
+def _locked() -> Iterator[int]:
+    os.makedirs(os.path.dirname(path()), mode=0o700, exist_ok=True)
+    fd = os.open(path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for _ in range(TRIES):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
+        else:
+            raise TimeoutError  # a process that holds the lock for so long must be hanging
+        yield fd
+    finally:
+        os.close(fd)
 
 
-def _places(fd: int) -> list[Place]:
+def _read(fd: int) -> list[Place]:
     text = os.pread(fd, os.fstat(fd).st_size, 0).decode("utf-8", "replace")
     places: dict[Place, None] = {}
     for line in text.splitlines():
@@ -99,7 +83,7 @@ def _places(fd: int) -> list[Place]:
     return list(places)
 
 
-def _replace(fd: int, places: Iterable[Place]) -> None:
+def _write(fd: int, places: list[Place]) -> None:
     data = "".join(json.dumps(place) + "\n" for place in places).encode()
     os.pwrite(fd, data, 0)
     os.ftruncate(fd, len(data))

@@ -1,4 +1,4 @@
-"""The thread that reads results of attempts from their growing logs."""
+"""A thread that reads the results of attempts from their logs while the logs grow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,39 +19,50 @@ from msgspec.structs import replace
 
 from gputui.core.job import Job, JobId
 from gputui.core.result_book import AttemptSeries
-from gputui.core.results import UNNAMED, Curve, JobResults, Point, WantedMetric, wanted_of
-from gputui.logs.metrics import MetricReader, MetricReading
-from gputui.process.watch import NoThread, begin
+from gputui.core.results import UNNAMED, Curve, JobResults, Point, WantedMetric, parse_wanted_metric
+from gputui.process.watch import NoThread, start_thread
 from gputui.session.store.store import ResultRow
 
-from .job_folders import Folders
+from .job_directories import Directories
 from .session_dir import Journal
 
-# ---- An attempt's log as it is read ----
+if TYPE_CHECKING:
+    from gputui.logs.metrics import MetricReader, MetricReading
+
+T = TypeVar("T")
+
+# Files
 
 
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def streams(folders: Folders, job: Job, attempt: int) -> list[tuple[str, ...]]:
-    """For each file of the attempt: the places where it may be; a first attempt's move when a second begins."""
-    named = folders.files(job, attempt)
+def streams(directories: Directories, job: Job, attempt: int) -> list[tuple[str, ...]]:
+    """Return the possible paths of each log of the attempt. The logs of a first attempt are moved when a second one
+    starts.
+    """
+    named = directories.files(job, attempt)
     paths = [named.out] if named.err is None else [named.out, named.err]
     if attempt > 1 or job.spec.outfile is not None:
-        return [(folders.reached(path),) for path in paths]
-    moved = folders.moved(job)
-    # The name comes last again: between the two looks it may have become a link to another attempt's file.
+        return [(directories.stable_path(path),) for path in paths]
+    moved = directories.moved(job)
+    # After the move, the first path is a symlink, which is not followed.
     return [
-        (folders.reached(own), folders.reached(path), folders.reached(own))
+        (directories.stable_path(path), directories.stable_path(own))
         for path, own in zip(paths, (moved.out, moved.err or ""), strict=False)
     ]
 
 
 @contextmanager
 def opened(places: tuple[str, ...]) -> Iterator[tuple[int, os.stat_result] | None]:
-    """None: it is not there, or is no file. Never waits for anybody, as a FIFO would."""
-    descriptor = _open(places)
-    if descriptor is None:
+    """Open the first path that exists. Yield the descriptor and status, or None if there is no regular file. Never
+    blocks on a FIFO.
+    """
+    for place in places:
+        with suppress(OSError, ValueError):
+            descriptor = os.open(place, FLAGS)
+            break
+    else:
         yield None
         return
     try:
@@ -59,68 +72,83 @@ def opened(places: tuple[str, ...]) -> Iterator[tuple[int, os.stat_result] | Non
         os.close(descriptor)
 
 
-def _open(places: tuple[str, ...]) -> int | None:
-    for place in places:
-        with suppress(OSError, ValueError):
-            return os.open(place, FLAGS)
-    return None
-
-
-# ---- One attempt's results while its log grows ----
+# One attempt
 
 
 AT_ONCE = 1 << 18
-"""Bytes of a file that are looked at in one pass."""
+"""Maximum number of bytes of a file that are read in one piece."""
 FURTHEST_BEHIND = 1 << 26
-"""Bytes; what is further back in a log that grows faster than it is read is passed over."""
+"""Maximum number of bytes by which the reader may fall behind a log that grows faster than it is read. What lies
+further back is skipped.
+"""
 LAST_BEHIND = 1 << 22
-"""The same for an owner that leaves and has spent CLOSING_TIME on it."""
+"""The same limit as FURTHEST_BEHIND, for a leaving owner that has already spent CLOSING_TIME seconds on reading."""
 HEAD = TAIL = 1 << 16
-"""Bytes of a log that is read late: its beginning says what it is about, and its end where the job is now."""
+"""Number of bytes read first from each end of a long log. The start names the metrics, and the end shows the current
+progress.
+"""
 MOST_AHEAD = 500
-"""Readings of the end of a log that are kept until the reader arrives there."""
+"""Maximum number of readings from the end of a log that are kept until the reader gets there."""
 
 
 class _LogState(Struct):
+    """How far a log was read. It is stored, so that the next owner reads nothing twice."""
+
     offset: int = 0
     reader: bytes = b""
 
 
-class _State(Struct):
-    """All that the next owner needs to go on, without reading anything twice."""
+class _LogTail:
+    """The end of a log that is still being read from its start. It is shown early, and read again when its
+    turn comes.
+    """
 
-    logs: list[_LogState]
-    series: AttemptSeries
-
-
-class _Ahead:
-    """The end of a log whose past is still being read: shown on top of it, and read again in its order."""
-
-    def __init__(self, start: int, state: bytes) -> None:
+    def __init__(self, start: int, reader: MetricReader) -> None:
         self.start = self.offset = start
-        self.reader = MetricReader.resume(state)
+        self.reader = reader
         self.reader.gap()
         self.readings: deque[tuple[MetricReading, float]] = deque(maxlen=MOST_AHEAD)
 
 
-class _LogReading:
-    """One file of an attempt."""
+class _LogReader:
+    """The reading of one log file of an attempt."""
 
     def __init__(self, places: tuple[str, ...], state: _LogState | None, wanted: WantedMetric | None) -> None:
         self.places = places
         self.offset = state.offset if state is not None else 0
-        self.reader = _reader(state, wanted)
+        self._stored, self._wanted = state, wanted
         self.written = 0.0
         self.is_behind = False
-        self.ahead: _Ahead | None = None
+        self.ahead: _LogTail | None = None
+
+    @cached_property
+    def reader(self) -> MetricReader:
+        """The reader of the log. It is created with the first output, because many jobs print nothing and its module is
+        slow to import.
+        """
+        from gputui.logs.metrics import MetricReader
+
+        stored = self._stored.reader if self._stored is not None else b""
+        with suppress(ValueError):  # written by another version
+            return MetricReader.resume(stored) if stored else MetricReader(self._wanted)
+        reader = MetricReader(self._wanted)
+        reader.gap()
+        return reader
 
     @property
-    def newest(self) -> MetricReader:
-        """Knows where the job is now."""
-        return self.ahead.reader if self.ahead is not None else self.reader
+    def newest(self) -> MetricReader | None:
+        """The reader that knows the job's current progress, or None if there was no output yet."""
+        if self.ahead is not None:
+            return self.ahead.reader
+        return self.reader if self.offset else None
 
     def read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> list[MetricReading]:
-        """At most `times` pieces, passing over what is further behind; `now` is the time of its newest readings."""
+        """Read at most `times` pieces. Skip what lies more than `furthest` bytes before the end.
+
+        `most` is the number of lines per piece. `now` is the time of the newest readings.
+        """
+        if not self.offset and _is_empty(self.places[0]):
+            return []
         with opened(self.places) as log:
             if log is None:
                 return []
@@ -129,7 +157,12 @@ class _LogReading:
             self.is_behind, self.written = False, facts.st_mtime
             readings: list[MetricReading] = []
             for _ in range(times if size != self.offset else 0):
-                self._keep_up(size, furthest)
+                if size < self.offset:  # it was truncated
+                    self.offset = 0
+                    self.reader.gap()
+                elif self.offset and size - self.offset > furthest:
+                    self.offset = size - furthest
+                    self.reader.gap()
                 data = os.pread(descriptor, AT_ONCE if self.offset else min(AT_ONCE, HEAD), self.offset)
                 self.offset += len(data)
                 self.is_behind = self.offset < size and bool(data)
@@ -139,85 +172,69 @@ class _LogReading:
             self._look_ahead(descriptor, size, most, min(now, self.written))
             return readings
 
-    def _keep_up(self, size: int, furthest: int) -> None:
-        if size < self.offset:  # somebody emptied it
-            self.offset = 0
-            self.reader.gap()
-        elif self.offset and size - self.offset > furthest:
-            self.offset = size - furthest
-            self.reader.gap()
-
     def _look_ahead(self, descriptor: int, size: int, most: int, at: float) -> None:
         if not self.is_behind:
             self.ahead = None
             return
         ahead = self.ahead
         if ahead is None or ahead.start < self.offset or not 0 <= size - ahead.offset <= TAIL:
-            ahead = self.ahead = _Ahead(max(self.offset, size - TAIL), self.reader.state())
+            ahead = self.ahead = _LogTail(max(self.offset, size - TAIL), type(self.reader).resume(self.reader.state()))
         data = os.pread(descriptor, size - ahead.offset, ahead.offset)
         ahead.offset += len(data)
         ahead.readings.extend((reading, at) for reading in ahead.reader.feed(data, most))
 
     def state(self) -> _LogState:
-        return _LogState(self.offset, self.reader.state())
+        return _LogState(self.offset, self.reader.state() if self.offset else b"")
 
 
-class _Pauses:
-    """When an attempt printed something, and how long it printed nothing."""
+class AttemptReader:
+    """The reading of all logs of one attempt. Only one thread may use it at a time."""
 
-    def __init__(self, since: float | None, stored: ResultRow | None) -> None:
-        """`since`: its start, where nobody has read it before."""
-        self._since = since
-        before = _results_of(stored)
-        self._at = before.written_at if before is not None else None
-        self._longest, self._outputs = (before.longest_pause, before.outputs) if before is not None else (0.0, 0)
-
-    def heard(self, now: float, written: float) -> None:
-        """What was written before the first look is as old as its file; file servers have clocks of their own."""
-        at = now if self._outputs else min(now, written or now)
-        if self._since is not None:
-            self._longest = max(self._longest, at - self._since)
-        self._since = self._at = at
-        self._outputs += 1
-
-    def over(self, results: JobResults) -> JobResults:
-        return replace(results, written_at=self._at, longest_pause=self._longest, outputs=self._outputs)
-
-
-class AttemptReading:
-    """Used by one thread at a time."""
-
-    def __init__(self, job: Job, attempt: int, folders: Folders, stored: ResultRow | None = None) -> None:
+    def __init__(self, job: Job, attempt: int, directories: Directories, stored: ResultRow | None = None) -> None:
         self.job, self.attempt = job.id, attempt
         self.is_dirty = False
-        """Something was read that is not stored yet."""
+        """Whether something was read that is not stored yet."""
         self.failed = False
-        """It could not be read, and that was said."""
+        """Whether the attempt could not be read. The error has been logged."""
         self.kept_at = time.monotonic()
-        wanted = wanted_by(job)
-        state = _state_of(stored)
+        wanted = parsed_metric(job.spec.metric)
         self._direction = (wanted.name or UNNAMED, wanted.direction) if wanted is not None else (None, None)
-        self._progress_told: tuple[float | None, float | None] = (None, None)
-        self._pauses = _Pauses(job.active.since if job.active is not None and stored is None else None, stored)
-        self._series = state.series if state is not None else AttemptSeries()
-        logs = state.logs if state is not None else []
-        self._logs = [
-            _LogReading(places, logs[number] if number < len(logs) else None, wanted)
-            for number, places in enumerate(streams(folders, job, attempt))
+        self._last_progress: tuple[float | None, float | None] = (None, None)
+        """The last progress and the time when it was printed."""
+        before = decoded(stored.results, JobResults) if stored is not None else None
+        self._written_at = before.written_at if before is not None else None
+        self._longest_pause, self._outputs = (before.longest_pause, before.outputs) if before is not None else (0.0, 0)
+        self._silent_since = job.active.since if job.active is not None and stored is None else None
+        series = decoded(stored.series, AttemptSeries) if stored is not None else None
+        logs = decoded(stored.state, list[_LogState]) if stored is not None and stored.state else []
+        if series is None or logs is None:  # unreadable: read everything again
+            series, logs = AttemptSeries(), []
+        self._series = series
+        self._open: Callable[[], list[_LogReader]] = lambda: [
+            _LogReader(places, logs[number] if number < len(logs) else None, wanted)
+            for number, places in enumerate(streams(directories, job, attempt))
         ]
 
-    def read(self, most: int, now: float) -> bool:
-        """Takes what was written since; whether there was anything."""
-        return self._read(most, now)
+    @cached_property
+    def _logs(self) -> list[_LogReader]:
+        """Made by the thread that reads, as the owner's thread has no time for it."""
+        return self._open()
 
-    def _read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> bool:
+    def read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> bool:
+        """Read what was written since the last call. Return whether there was anything."""
         before = [log.offset for log in self._logs]
         for number, log in enumerate(self._logs):
             readings = log.read(most, now, times, furthest)
             self._take(self._series, readings, min(now, log.written) if log.written else now, number)
         changed = [log.offset for log in self._logs] != before
         if changed:
-            self._pauses.heard(now, max(log.written for log in self._logs))
+            # Output from before the first read is as old as its file. A file server's clock may be ahead, hence `min`.
+            written = max(log.written for log in self._logs)
+            at = now if self._outputs else min(now, written or now)
+            if self._silent_since is not None:
+                self._longest_pause = max(self._longest_pause, at - self._silent_since)
+            self._silent_since = self._written_at = at
+            self._outputs += 1
         self.is_dirty = self.is_dirty or changed
         return changed
 
@@ -226,9 +243,13 @@ class AttemptReading:
         return any(log.is_behind for log in self._logs)
 
     def finish(self, most: int, now: float, furthest: int = FURTHEST_BEHIND) -> bool:
-        """The attempt has ended: more of the rest, and its last lines, which may have no end, unless it is behind."""
-        changed = self._read(most, now, AT_THE_END, furthest)
+        """Continue reading after the attempt has ended. At the end of the log, also read a last line without a newline.
+        Return whether the attempt has results to be stored.
+        """
+        changed = self.read(most, now, AT_THE_END, furthest)
         for number, log in enumerate(self._logs if not self.is_behind else ()):
+            if not log.offset:
+                continue
             self._take(self._series, log.reader.finish(), min(now, log.written) if log.written else now, number)
         return changed or self.is_dirty or bool(self._series.series)
 
@@ -241,26 +262,24 @@ class AttemptReading:
     @property
     def results(self) -> JobResults:
         progress = self._progress()
-        if progress != self._progress_told[0]:
-            self._progress_told = (progress, max(log.written for log in self._logs) or time.time())
-        results = self.series.results(self.attempt, progress, self._note(), self._progress_told[1])
-        return self._pauses.over(results)
+        if progress != self._last_progress[0]:
+            self._last_progress = (progress, max(log.written for log in self._logs) or time.time())
+        note = next((newest.note for log in reversed(self._logs) if (newest := log.newest) and newest.note), "")
+        results = self.series.results(self.attempt, progress, note, self._last_progress[1])
+        return replace(results, written_at=self._written_at, longest_pause=self._longest_pause, outputs=self._outputs)
 
     def _progress(self) -> float | None:
-        """Whoever counts epochs tells of the whole job; otherwise the file that was written last knows best."""
+        # Epochs measure the progress of the whole job. Without them, the log that was written last is the most current.
         reported = [
-            (log.newest.tells_whole, log.written, log.newest.progress)
+            (newest.tells_whole, log.written, newest.progress)
             for log in self._logs
-            if log.newest.progress is not None
+            if (newest := log.newest) is not None and newest.progress is not None
         ]
         return max(reported)[2] if reported else None
 
-    def _note(self) -> str:
-        return next((log.newest.note for log in reversed(self._logs) if log.newest.note), "")
-
     @property
     def series(self) -> AttemptSeries:
-        """What was read so far, and the end of what was printed."""
+        """What was read so far, including the end of the log if it was read ahead."""
         if not self.is_behind:
             return self._series
         series = msgspec.msgpack.decode(msgspec.msgpack.encode(self._series), type=AttemptSeries)
@@ -277,81 +296,68 @@ class AttemptReading:
         )
 
 
-def wanted_by(job: Job) -> WantedMetric | None:
-    """What the job's own setting names; one that is none says nothing."""
+def parsed_metric(written: str) -> WantedMetric | None:
+    """Parse a metric such as `val_acc max`. Return None if the text is empty or invalid."""
+    with suppress(ValueError):
+        return parse_wanted_metric(written) if written else None
+    return None
+
+
+def decoded(data: bytes, kind: type[T]) -> T | None:
+    """Decode what an owner, perhaps of another version, has stored. Return None if it is unreadable."""
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        return msgspec.msgpack.decode(data, type=kind)
+    return None
+
+
+def _is_empty(path: str) -> bool:
     try:
-        return wanted_of(job.spec.metric) if job.spec.metric else None
-    except ValueError:
-        return None
+        facts = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(facts.st_mode) and not facts.st_size
 
 
-def _reader(state: _LogState | None, wanted: WantedMetric | None) -> MetricReader:
-    if state is None or not state.reader:
-        return MetricReader(wanted)
-    try:
-        return MetricReader.resume(state.reader)
-    except ValueError:  # another version wrote it: what it had under way is lost, what it had read is not
-        reader = MetricReader(wanted)
-        reader.gap()
-        return reader
-
-
-def _results_of(stored: ResultRow | None) -> JobResults | None:
-    try:
-        return msgspec.msgpack.decode(stored.results, type=JobResults) if stored is not None else None
-    except msgspec.MsgspecError:
-        return None
-
-
-def _state_of(stored: ResultRow | None) -> _State | None:
-    if stored is None:
-        return None
-    try:
-        series = msgspec.msgpack.decode(stored.series, type=AttemptSeries)
-        return _State(msgspec.msgpack.decode(stored.state, type=list[_LogState]) if stored.state else [], series)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-# ---- The thread that reads results ----
+# The thread
 
 
 EVERY = 1.0
-"""Seconds between two looks at a log."""
+"""Seconds between two passes over the logs of running attempts."""
 GATHER = 0.1
-"""Seconds in which ends gather: many short jobs wake the thread once."""
+"""Seconds to wait for more attempts to end, so that many short jobs wake the thread only once."""
 SHARE = 0.03
-"""Of one processor."""
+"""Maximum share of one CPU that the thread should use."""
 MOST_LINES, FEWEST_LINES = 200, 6
-"""Of one file in one pass."""
+"""Limits of the number of lines of one file that are read in one pass."""
 AT_THE_END = 4
-"""Pieces of the log of an attempt that has ended that are read in one pass."""
+"""Number of pieces that one pass reads of a log whose attempt has ended."""
 CLOSING_TIME = 3.0
-"""Seconds for all logs that are far behind when their owner leaves."""
+"""Seconds that a leaving owner may spend on unread logs."""
 KEEP_EVERY = 30.0
-"""Seconds; an owner that dies before reads them again."""
+"""Seconds between two stored results of a running attempt. If the owner is killed, it loses what came after the last
+one.
+"""
 
 Key = tuple[JobId, int]
 
 
 class ReadResults(Struct, frozen=True):
-    """What one pass gave."""
+    """The results of one pass over the logs."""
 
     news: dict[JobId, JobResults]
     rows: list[ResultRow]
-    """To be stored."""
+    """Results to be stored."""
 
 
 class ResultsReader:
-    """Told by the owner's thread what to read; hands on what it read."""
+    """The thread that reads the logs. `on_read` is called in it when there are new results."""
 
-    def __init__(self, folders: Folders, journal: Journal, on_read: Callable[[], None]) -> None:
-        """`on_read` is called in the reader's thread."""
-        self._folders, self._journal, self._on_read = folders, journal, on_read
-        self._readings: dict[Key, AttemptReading] = {}
-        self._ended: deque[AttemptReading] = deque()
-        self._past: deque[tuple[Job, int]] = deque()
-        """Attempts that ended under another version, which read no results."""
+    def __init__(self, directories: Directories, journal: Journal, on_read: Callable[[], None]) -> None:
+        self._directories, self._journal, self._on_read = directories, journal, on_read
+        self._readings: dict[Key, AttemptReader] = {}
+        self._ended: deque[AttemptReader] = deque()
+        self._unread: deque[tuple[Job, int]] = deque()
+        """Ended attempts whose results were never stored. They are read when there is nothing else to do."""
         self._read: deque[ReadResults] = deque()
         self._wake = threading.Condition()
         self._at_work = threading.Lock()
@@ -365,7 +371,7 @@ class ResultsReader:
         with self._wake:
             if (job.id, attempt) in self._readings:
                 return
-            self._readings[job.id, attempt] = AttemptReading(job, attempt, self._folders, stored)
+            self._readings[job.id, attempt] = AttemptReader(job, attempt, self._directories, stored)
             if len(self._readings) == 1:
                 self._wake.notify()
         self._begin()
@@ -378,56 +384,49 @@ class ResultsReader:
                 if len(self._ended) == 1:
                     self._wake.notify()
 
-    def read_past(self, attempts: list[tuple[Job, int]]) -> None:
-        """When there is nothing else to do."""
+    def read_later(self, attempts: list[tuple[Job, int]]) -> None:
         with self._wake:
-            self._past.extend(attempts)
+            self._unread.extend(attempts)
             self._wake.notify()
         if attempts:
             self._begin()
 
     def take(self) -> list[ReadResults]:
-        """What was read since it was asked last."""
-        results: list[ReadResults] = []
-        while self._read:
-            results.append(self._read.popleft())
-        return results
+        """Return what was read since the last call."""
+        return [self._read.popleft() for _ in range(len(self._read))]
 
     def curves(self, job: JobId, attempt: int) -> tuple[Curve, ...] | None:
-        """Of an attempt that is being read; None: it is not."""
+        """Return the curves of an attempt that is being read, or None if it is not."""
         with self._wake:
             ended = (reading for reading in self._ended if (reading.job, reading.attempt) == (job, attempt))
             reading = self._readings.get((job, attempt)) or next(ended, None)
         if reading is None:
             return None
-        with self._at_work:  # what is read meanwhile would change them under the hands of whoever draws them
+        with self._at_work:  # the reader's thread must not change the curves in the meantime
             return reading.series.curves()
 
     def catch_up(self) -> None:
-        """Here and now, for an owner that has no thread for it."""
+        """Make one pass over the logs in the caller's thread."""
         with self._at_work:
             self._pass(time.time(), final=False)
 
     def close(self, patience: float = 2.0) -> None:
-        """Reads what has ended; what runs is left to the next owner."""
+        """Read the logs of ended attempts to the end. Logs of running attempts are left to the next owner."""
         with self._wake:
             self._closing = True
-            self._past.clear()
+            self._unread.clear()
             self._wake.notify()
         if self._thread is not None:
             self._thread.join(patience)
-            if self._thread.is_alive():  # a file system that hangs; the next owner reads it
+            if self._thread.is_alive():  # the file system hangs; the next owner reads it
                 return
         with self._at_work:
             self._pass(time.time(), final=True)
 
     def _begin(self) -> None:
-        """Where the machine gives no thread, logs are read when their jobs have ended and the owner leaves."""
         if self._thread is None:
-            try:
-                self._thread = begin(self._work, "gputui-results")
-            except NoThread:
-                return
+            with suppress(NoThread):  # without the thread, `close` reads the logs
+                self._thread = start_thread(self._work, "gputui-results")
 
     # The thread
 
@@ -436,21 +435,23 @@ class ResultsReader:
         while self._await_work():
             with self._at_work:
                 self._pass(time.time(), final=False)
-            used, began = self._weigh(used, began)
+            used, began = self._adapt_line_limit(used, began)
 
     def _await_work(self) -> bool:
         with self._wake:
-            while not (self._readings or self._ended or self._past or self._closing):
+            while not (self._readings or self._ended or self._unread or self._closing):
                 self._wake.wait()
             if not self._closing:
-                busy = self._ended or self._past
+                busy = self._ended or self._unread
                 self._wake.wait(GATHER if busy else EVERY)
                 if self._ended and not busy:
                     self._wake.wait(GATHER)
             return not self._closing
 
-    def _weigh(self, used: float, began: float) -> tuple[float, float]:
-        """Fewer lines next time, if these took more than our share."""
+    def _adapt_line_limit(self, used: float, began: float) -> tuple[float, float]:
+        """Adapt the number of lines per pass to the share of the CPU that the last pass used. Return the new
+        measurements.
+        """
         now_used, now = time.thread_time(), time.monotonic()
         share = (now_used - used) / max(now - began, GATHER)
         wanted = self._lines * (SHARE / share if share > SHARE else 1.25)
@@ -461,29 +462,33 @@ class ResultsReader:
         with self._wake:
             ended, self._ended = list(self._ended), deque()
             going = list(self._readings.values())
-            past = self._past.popleft() if self._past and not ended else None
+            unread = self._unread.popleft() if self._unread and not ended else None
         news: dict[JobId, JobResults] = {}
         rows: list[ResultRow] = []
         deadline = time.monotonic() + CLOSING_TIME
         for reading in ended:
             with self._guarded(reading, rows):
                 self._finish(reading, now, news, rows, deadline if final else None)
-        if past is not None:
-            reading = AttemptReading(*past, self._folders)
-            reading.is_dirty = True  # even if it printed nothing, nobody has to look again
+        if unread is not None:
+            reading = AttemptReader(*unread, self._directories)
+            reading.is_dirty = True  # store a row even without any results, so that the logs are not read again
             with self._guarded(reading, rows):
                 self._finish(reading, now, news, rows, None)
         for reading in going:
             with self._guarded(reading):
-                self._go_on(reading, now, news, rows, final=final)
+                if not final and reading.read(self._lines, now):
+                    news[reading.job] = reading.results
+                if reading.is_dirty and (final or time.monotonic() - reading.kept_at > KEEP_EVERY):
+                    rows.append(reading.row(is_over=False))
         if news or rows:
             self._read.append(ReadResults(news, rows))
             self._on_read()
 
     @contextmanager
-    def _guarded(self, reading: AttemptReading, rows: list[ResultRow] | None = None) -> Iterator[None]:
-        """A log that cannot be read costs its results, not the others'. `rows`: of one that is read no more here; the
-        next owner tries again."""
+    def _guarded(self, reading: AttemptReader, rows: list[ResultRow] | None = None) -> Iterator[None]:
+        """Log the first error in the block, and suppress it. For an ended attempt, `rows` gets a row that makes the
+        next owner read the logs again.
+        """
         try:
             yield
         except Exception:
@@ -495,29 +500,23 @@ class ResultsReader:
 
     def _finish(
         self,
-        reading: AttemptReading,
+        reading: AttemptReader,
         now: float,
         news: dict[JobId, JobResults],
         rows: list[ResultRow],
         deadline: float | None,
     ) -> None:
-        """Where much is left to read, the next pass goes on with it; the last one has until the deadline."""
-        heard = reading.finish(MOST_LINES, now)
+        """Read some of the logs of an ended attempt. The next pass continues. In the last pass, `deadline` is given and
+        everything is read.
+        """
+        has_results = reading.finish(MOST_LINES, now)
         while reading.is_behind and deadline is not None:
             late = time.monotonic() > deadline
             reading.finish(MOST_LINES, now, LAST_BEHIND if late else FURTHEST_BEHIND)
-        if heard:
+        if has_results:
             news[reading.job] = reading.results
         if reading.is_behind:
             with self._wake:
                 self._ended.append(reading)
-        elif heard:
+        elif has_results:
             rows.append(reading.row(is_over=True))
-
-    def _go_on(
-        self, reading: AttemptReading, now: float, news: dict[JobId, JobResults], rows: list[ResultRow], *, final: bool
-    ) -> None:
-        if not final and reading.read(self._lines, now):
-            news[reading.job] = reading.results
-        if reading.is_dirty and (final or time.monotonic() - reading.kept_at > KEEP_EVERY):
-            rows.append(reading.row(is_over=False))

@@ -1,6 +1,4 @@
-"""Sources turn what a user wrote (files, standard input, Python, sweeps) into job specs.
+"""Readers of job files, standard input, Python files and sweeps, and the table of job settings.
 
-What may enter: a reader for each kind of input, named in `kinds`; and `settings`, the one table of all that can be
-said of a job. Bad input is refused whole, with file, line and reason; nothing here knows a session.
-Called by `cli`, `tui`, `python.api` and by `session.owner` for sources that go on.
+Invalid input is rejected as a whole, with the file, the line and the reason. This package knows nothing about sessions.
 """

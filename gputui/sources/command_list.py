@@ -1,4 +1,4 @@
-"""Command lists: text with one command per line, from a file or arriving piece by piece."""
+"""Command lists: text with one command per line, from a file or a stream."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from .values import BadValue
 __all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list", "unreadable"]
 
 LARGEST = 64 << 20
-"""Bytes of a file that is read at once."""
+"""Maximum size in bytes of a file that is read as a whole."""
 LONGEST_COMMAND = 128 * 1024 - 1024
-"""Bytes. The kernel takes 128 KiB for one argument; the rest is left to whatever wraps the command."""
+"""Maximum length of a command in bytes.
+
+The kernel's limit for one argument is 128 KiB, and wrappers need some of it.
+"""
 
 _CHUNK = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -23,29 +26,32 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_command_list(path: str) -> list[Draft]:
-    """All commands of a file; BadInput if any line of it is bad."""
+    """Return all commands in a file. Raise BadInput if a line is invalid."""
     lines = CommandLines(path)
     drafts: list[Draft] = []
     try:
         with open(path, "rb", buffering=0) as file:
-            # In pieces, so that a checkpoint given by mistake is refused at its first bad byte.
+            # In chunks, so that a checkpoint given by mistake is rejected at its first invalid byte.
             while chunk := file.read(_CHUNK):
                 drafts += lines.feed(chunk)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
-    return _some(drafts + lines.finish(), path)
+    return _not_empty(drafts + lines.finish(), path)
 
 
 def parse_command_list(data: bytes, origin: str) -> list[Draft]:
-    """All commands in `data`; `origin` is what messages call it."""
+    """Return all commands in `data`.
+
+    `origin`: the name of the data in messages.
+    """
     lines = CommandLines(origin)
     drafts = list(lines.feed(data))
-    return _some(drafts + lines.finish(), origin)
+    return _not_empty(drafts + lines.finish(), origin)
 
 
-def _some(drafts: list[Draft], origin: str) -> list[Draft]:
+def _not_empty(drafts: list[Draft], origin: str) -> list[Draft]:
     if not drafts:
-        raise BadInput(f"{shown(origin)} holds no commands; write one per line")
+        raise BadInput(f"no commands in {shown(origin)}; write one per line")
     return drafts
 
 
@@ -53,15 +59,15 @@ def unreadable(path: str, error: Exception) -> BadInput:
     if isinstance(error, FileNotFoundError):
         return missing(path)
     if isinstance(error, IsADirectoryError):
-        return BadInput(f"{shown(path)} is a directory; give a file")
+        return BadInput(f"{shown(path)} is a directory; use a file")
     if isinstance(error, PermissionError):
-        return BadInput(f"{shown(path)} may not be read by you; check its permissions")
+        return BadInput(f"no permission to read {shown(path)}")
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return BadInput(f"{shown(path)} cannot be read: {reason}; check its name")
+    return BadInput(f"cannot read {shown(path)}: {reason}")
 
 
 def read_whole(path: str, meant: str) -> bytes:
-    """All of a file that is read at once; BadInput if it is too large to be `meant`."""
+    """Read a whole file. Raise BadInput if it is too large to be the kind of file named by `meant`."""
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST + 1)
@@ -72,8 +78,17 @@ def read_whole(path: str, meant: str) -> bytes:
     return data
 
 
+def decoded(data: bytes, origin: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        reason = f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise BadInput.at(origin, line, reason) from None
+
+
 class CommandLines:
-    """Takes bytes as they come and gives the commands of complete lines; after bad input it gives no more."""
+    """An incremental parser. It is fed bytes, returns the commands in complete lines, and stops at invalid input."""
 
     def __init__(self, origin: str, after_line: int = 0) -> None:
         self._origin = origin
@@ -81,32 +96,39 @@ class CommandLines:
         self._rest = b""
         self._line = after_line
         self._pieces: list[str] = []
-        """Lines so far of a command that goes on with the next line."""
+        """The lines read so far of a command that continues on the next line."""
         self._piece_bytes = 0
         self._settings: dict[str, Any] = {}
-        """From `#:` lines, for the next command."""
+        """Settings from `#:` lines, which apply to the next command."""
         self._settings_line = 0
         self._refused: BadInput | None = None
 
     @property
     def between_commands(self) -> bool:
-        """Nothing of a command has come that has not been given."""
+        """Whether the input read so far ends between two commands, with nothing left to complete or to return."""
         return not (self._complete or self._rest or self._pieces or self._settings)
 
     def feed(self, data: bytes) -> Iterator[Draft]:
-        """The commands that `data` completed, one by one: those before a bad line come before its BadInput."""
+        """Yield the commands completed by `data`.
+
+        The commands before an invalid line are yielded before BadInput is raised.
+        """
         *complete, self._rest = (self._rest + data).split(b"\n")
         self._complete.extend(complete)
         return self._drafts()
 
     def finish(self) -> list[Draft]:
-        """At the end of input: the command on a last line without newline, if there is one."""
+        """End the input and return the command on a last line without a newline, if there is one."""
         drafts = list(self._drafts())
         if self._rest:
             last, self._rest = self._rest, b""
             self._complete.append(last)
             drafts += self._drafts()
-        self._check_nothing_dangles()
+        if self._pieces:
+            raise self._bad("ends in a backslash, but no line follows; remove the backslash")
+        if self._settings:
+            reason = "settings without a following command; add one or remove them"
+            raise BadInput.at(self._origin, self._settings_line, reason)
         return drafts
 
     def _drafts(self) -> Iterator[Draft]:
@@ -114,7 +136,7 @@ class CommandLines:
             raise self._refused
         try:
             while self._complete:
-                draft = self._take(self._complete.popleft())
+                draft = self._parse(self._complete.popleft())
                 if draft:
                     yield draft
             self._check_length(self._rest, self._line + 1)
@@ -122,21 +144,18 @@ class CommandLines:
             self._refused = refused
             raise
 
-    def _take(self, raw: bytes) -> Draft | None:
+    def _parse(self, raw: bytes) -> Draft | None:
         self._line += 1
         self._check_length(raw, self._line)
         text = self._decoded(raw).rstrip("\r")
         if not self._pieces and text.lstrip().startswith("#"):
-            self._comment(text.strip())
+            self._parse_comment(text.strip())
             return None
         self._pieces.append(text)
         self._piece_bytes += len(raw)
-        if self._goes_on(text):
+        if self._is_continued(text):
             self._pieces[-1] = text[:-1]
             return None
-        return self._command()
-
-    def _command(self) -> Draft | None:
         first_line = self._line - len(self._pieces) + 1
         command = "".join(self._pieces).strip()
         self._pieces.clear()
@@ -144,12 +163,12 @@ class CommandLines:
         if not command or command.startswith("#"):
             return None
         if command.endswith(";;"):
-            raise self._bad("ends in ;; as a GPUPeasy batch does; name it .esy, or give --format peasy")
+            raise self._bad("ends in ;; like a GPUPeasy batch; name it .esy or use --format peasy")
         settings = JobSettings(**self._settings) if self._settings else NO_SETTINGS
         self._settings = {}
         return Draft(command, first_line, settings)
 
-    def _comment(self, text: str) -> None:
+    def _parse_comment(self, text: str) -> None:
         if not text.startswith("#:"):
             return
         try:
@@ -163,14 +182,14 @@ class CommandLines:
             self._settings |= settings
             self._settings_line = self._line
 
-    def _goes_on(self, text: str) -> bool:
+    def _is_continued(self, text: str) -> bool:
         if "\\" not in text:
             return False
         bare = text.rstrip()
         if (len(bare) - len(bare.rstrip("\\"))) % 2 == 0:
             return False
         if bare != text:
-            raise self._bad("a blank follows the backslash at its end; remove the blank to continue the line")
+            raise self._bad("trailing space after the backslash; remove it to continue the line")
         return True
 
     def _decoded(self, raw: bytes) -> str:
@@ -179,7 +198,7 @@ class CommandLines:
             if raw.startswith(_UTF16_BOMS):
                 raise self._bad("the file is UTF-16; save it as UTF-8")
         if b"\0" in raw:
-            raise self._bad("holds a NUL byte; remove it")
+            raise self._bad("contains a NUL byte; remove it")
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -189,15 +208,8 @@ class CommandLines:
 
     def _check_length(self, raw: bytes, line: int) -> None:
         if self._piece_bytes + len(raw) > LONGEST_COMMAND:
-            reason = f"is longer than the {LONGEST_COMMAND} bytes a command may have"
+            reason = f"is longer than the limit of {LONGEST_COMMAND} bytes"
             raise BadInput.at(self._origin, line, f"{reason}; put it in a script and call that")
-
-    def _check_nothing_dangles(self) -> None:
-        if self._pieces:
-            raise self._bad("ends in a backslash, but no line follows; remove the backslash")
-        if self._settings:
-            reason = "these settings are for the next command, but there is none; add it or remove them"
-            raise BadInput.at(self._origin, self._settings_line, reason)
 
     def _bad(self, reason: str) -> BadInput:
         return BadInput.at(self._origin, self._line, reason)

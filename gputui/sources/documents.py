@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from .command_list import read_whole
+from gputui.core.regex import lazy_regex
+
+from .command_list import decoded, read_whole
+from .settings import no_setting
 from .source import BadInput, shown
-
-# ---- TOML and YAML files as plain values, with the lines on which their keys stand ----
-
 
 Place = tuple[str | int, ...]
 
@@ -24,7 +24,7 @@ class SpecDocument(Struct, frozen=True):
     line_of: Callable[[Place], int | None]
 
     def line(self, place: Place) -> int | None:
-        """Where this key stands, or the table it belongs to; None: nobody knows."""
+        """Return the line of this key, or else of its table, or None if it is not known."""
         for length in range(len(place), 0, -1):
             child = self.line_of(place[:length])
             if child is not None:
@@ -33,13 +33,8 @@ class SpecDocument(Struct, frozen=True):
 
 
 def read_document(path: str) -> SpecDocument:
-    data = read_whole(path, "a file of jobs")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput.at(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
-    return (parse_toml if path.endswith(".toml") else parse_yaml)(text, path)
+    text = decoded(read_whole(path, "a job file"), path)
+    return parse_toml(text, path) if path.endswith(".toml") else parse_yaml(text, path)
 
 
 def parse_toml(text: str, origin: str) -> SpecDocument:
@@ -48,9 +43,9 @@ def parse_toml(text: str, origin: str) -> SpecDocument:
     try:
         value = tomllib.loads(text, parse_float=str)  # 1e-5 stays 1e-5
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{shown(origin)} is no TOML: {error}") from None
+        raise BadInput(f"invalid TOML in {shown(origin)}: {error}") from None
     except (RecursionError, ValueError) as error:
-        raise BadInput(f"{shown(origin)} cannot be read: {error}") from None
+        raise BadInput(f"cannot read {shown(origin)}: {error}") from None
     return SpecDocument(origin, value, lambda place: line_of(text, place))
 
 
@@ -58,7 +53,7 @@ def parse_yaml(text: str, origin: str) -> SpecDocument:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Numbers stay as they were written."""
+        """A YAML loader that keeps floats as text."""
 
     Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: node.value)
     try:
@@ -68,45 +63,39 @@ def parse_yaml(text: str, origin: str) -> SpecDocument:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
-        raise BadInput.at(origin, line, f"this is no YAML: {error.problem or error.context}") from None
+        raise BadInput.at(origin, line, f"invalid YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, OverflowError) as error:
         raise BadInput(
-            f"{shown(origin)} is no YAML: {str(error).splitlines()[0] if str(error) else 'bad value'}"
+            f"invalid YAML in {shown(origin)}: {str(error).splitlines()[0] if str(error) else 'bad value'}"
         ) from None
     return SpecDocument(origin, value, lambda place: _yaml_line(node, place))
 
 
 def _yaml_line(node: Any, place: Place) -> int | None:
-    """Down the tree of nodes, which know where they began."""
     line: int | None = None
     for step in place:
-        child = _child(node, step)
-        if child is None:
-            return None
-        line, node = child
+        children = node.value if isinstance(node.value, list) else []
+        if isinstance(step, int) and step < len(children):
+            mark, node = children[step].start_mark, children[step]
+        else:
+            pairs = (pair for pair in children if isinstance(pair, tuple) and pair[0].value == step)
+            key, node = next(pairs, (None, None))
+            if key is None:
+                return None
+            mark = key.start_mark
+        line = mark.line + 1
     return line
 
 
-def _child(node: Any, step: str | int) -> tuple[int, Any] | None:
-    if isinstance(step, int) and isinstance(node.value, list) and step < len(node.value):
-        item = node.value[step]
-        return item.start_mark.line + 1, item
-    pairs = node.value if isinstance(node.value, list) else []
-    for pair in pairs:
-        if isinstance(pair, tuple) and pair[0].value == step:
-            return pair[0].start_mark.line + 1, pair[1]
-    return None
+# Line numbers of TOML keys
 
 
-# ---- The line on which a key of a TOML text stands, for messages ----
-
-
-_TABLE = re.compile(r"\s*(\[{1,2})\s*([^\]]+?)\s*\]{1,2}\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*[=.]""")
+_TABLE = lazy_regex(r"\s*(\[{1,2})\s*([^\]]+?)\s*\]{1,2}\s*(?:#.*)?")
+_KEY = lazy_regex(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*[=.]""")
 
 
 def line_of(text: str, place: tuple[str | int, ...]) -> int | None:
-    """Of the key at this place, or of its table's header; a guess, good enough to find it by."""
+    """Return the line of a key or of its table's header. It is a guess that is good enough for messages."""
     wanted = [str(step) for step in place]
     counts: dict[str, int] = {}
     table: list[str] = []
@@ -126,7 +115,7 @@ def line_of(text: str, place: tuple[str | int, ...]) -> int | None:
 
 
 def _entered(name: str, counts: dict[str, int], *, is_list: bool) -> list[str]:
-    """The place that a header leads to: `[[job]]` a second time is job, 1."""
+    """Return the place of a table. For example, the second `[[job]]` has the place `job`, `1`."""
     place: list[str] = []
     parts = [part.strip().strip("\"'") for part in name.split(".")]
     for depth, part in enumerate(parts, start=1):
@@ -140,7 +129,7 @@ def _entered(name: str, counts: dict[str, int], *, is_list: bool) -> list[str]:
 
 
 def _multi_line(line: str, inside: str | None) -> str | None:
-    """The quotes of a text that goes on after this line, if there is one."""
+    """Return the quotes of a multi-line string that continues after this line, or None."""
     rest = line
     while True:
         if inside is not None:
@@ -155,23 +144,23 @@ def _multi_line(line: str, inside: str | None) -> str | None:
         rest = rest[place + 3 :]
 
 
-# ---- Values from outside as typed tables ----
+# Typed tables
 
 
 T = TypeVar("T")
 
 
 class BadTable(Exception):
-    """What is wrong, and where."""
+    """A table is invalid. The exception contains the problem and its place."""
 
     def __init__(self, reason: str, place: Place = ()) -> None:
         super().__init__(reason)
         self.place = place
 
 
-_PLACE = re.compile(r" - at (?:`key` in )?`\$(.*?)`$")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
-_TYPES = re.compile(r"`([a-z| ]+)`")
+_PLACE = lazy_regex(r" - at (?:`key` in )?`\$(.*?)`$")
+_STEP = lazy_regex(r"\.([^.\[\]]+)|\[(\d+)\]")
+_TYPES = lazy_regex(r"`([a-z| ]+)`")
 _WORDS = {
     "object": "a table",
     "array": "a list",
@@ -180,17 +169,20 @@ _WORDS = {
     "float": "a number",
     "bool": "true or false",
 }
-_UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
+_UNKNOWN = lazy_regex(r"unknown field `(.*)`", re.DOTALL)
 
 
 def converted(value: object, kind: type[T], at: Place = ()) -> T:
-    """The typed value of this place; BadTable with the place of what does not fit and the nearest valid name."""
+    """Convert a value to a type.
+
+    Raise BadTable with the invalid place, and the nearest valid name for an unknown one.
+    """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _explained(str(error), kind, at) from None
     except RecursionError:
-        raise BadTable("it is nested too deeply", at) from None
+        raise BadTable("nested too deeply", at) from None
 
 
 def _explained(message: str, kind: type, at: Place) -> BadTable:
@@ -202,29 +194,17 @@ def _explained(message: str, kind: type, at: Place) -> BadTable:
     if unknown:
         return BadTable(no_setting(unknown[1], _keys_at(kind, steps)), (*at, *steps, unknown[1]))
     place = (*at, *steps)
-    where = f"{_dotted(place)}: " if place else ""
-    return BadTable(where + _TYPES.sub(_in_words, reason[:1].lower() + reason[1:]), place)
+    dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
+    where = f"{dotted}: " if place else ""
+    return BadTable(where + _TYPES.sub(_describe_types, reason[:1].lower() + reason[1:]), place)
 
 
-def _in_words(types: re.Match[str]) -> str:
+def _describe_types(types: re.Match[str]) -> str:
     return " or ".join(_WORDS.get(kind, kind) for kind in types[1].split(" | ") if kind != "null")
 
 
-def _dotted(steps: Place) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
-
-
-def no_setting(key: str, known_names: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    names = list(known_names)
-    near = get_close_matches(key.lower().replace("-", "_"), names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
-    return f"{key!r} is not a setting; {hint}"
-
-
 def _keys_at(kind: type, steps: Place) -> list[str]:
-    """The keys of the table that these steps lead to."""
+    """Return the valid keys of the table at this place."""
     info = msgspec.inspect.type_info(kind)
     for step in (None, *steps):
         info = _inside(info, step)

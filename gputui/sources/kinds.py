@@ -1,16 +1,19 @@
-"""Which kind of input a file is, and who reads it. One place, for `run`, the screen, `add` and `reload` alike."""
+"""The kinds of input files, and the readers for them."""
 
 from __future__ import annotations
 
-import ast
 import os
 import warnings
 from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .command_list import unreadable
 from .source import BadInput, Draft, shown
+
+if TYPE_CHECKING:
+    import ast
 
 __all__ = ["PARSERS", "READERS", "Kind", "kind_of", "parse_drafts", "read_drafts"]
 
@@ -28,8 +31,7 @@ READERS: dict[Kind, str] = {
     Kind.SPEC: "spec_file:read_spec",
     Kind.PEASY: "peasy:read_batch",
 }
-"""Who reads the kinds that are just jobs, by name so that only what is needed is loaded. The Python kinds are more than
-that: a yielder goes on giving, and a task config brings its own GPUs and results."""
+"""Readers of files that contain only jobs. They are given by name so that only the needed module is imported."""
 
 _SUFFIXES = {
     ".toml": Kind.SPEC,
@@ -41,20 +43,18 @@ _SUFFIXES = {
 
 
 PARSERS: dict[Kind, str] = {Kind.COMMANDS: "command_list:parse_command_list", Kind.PEASY: "peasy:parse_batch"}
-"""Who reads what comes without a name of its own, from standard input."""
+"""Parsers of standard input, by name."""
 
 
 def kind_of(path: str) -> Kind:
-    """By its name; a Python file by what it defines."""
+    """Return the kind of a file, determined by its suffix.
+
+    For a Python file the kind depends on the names that it defines. The file is parsed but not run.
+    """
     suffix = os.path.splitext(path)[1].lower()
-    if suffix == ".py":
-        return _kind_of_python(path)
-    return _SUFFIXES.get(suffix, Kind.COMMANDS)
-
-
-def _kind_of_python(path: str) -> Kind:
-    """Without running it: that is done elsewhere, where no GPU is to be seen."""
-    names = _defined(path)
+    if suffix != ".py":
+        return _SUFFIXES.get(suffix, Kind.COMMANDS)
+    names = _defined_names(path)
     if "yielder" in names:
         return Kind.YIELDER
     if "config" in names:
@@ -62,21 +62,25 @@ def _kind_of_python(path: str) -> Kind:
     raise BadInput(f"{shown(path)} defines neither yielder() nor config; name it .txt if it is a list of commands")
 
 
-def _defined(path: str) -> set[str]:
+def _defined_names(path: str) -> set[str]:
+    import ast  # needed for Python files only
+
     try:
         with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are told when it is run
+            warnings.simplefilter("ignore")  # warnings are shown when the file is run
             tree = ast.parse(file.read())
     except SyntaxError as error:
-        raise BadInput.at(path, error.lineno or 1, f"this is no Python: {error.msg}") from None
+        raise BadInput.at(path, error.lineno or 1, f"invalid Python: {error.msg}") from None
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise BadInput(f"{shown(path)} is no Python: {error}") from None
+        raise BadInput(f"invalid Python in {shown(path)}: {error}") from None
     return {name for statement in ast.walk(tree) for name in _names(statement)}
 
 
 def _names(node: ast.AST) -> list[str]:
+    import ast
+
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return [name]
@@ -88,13 +92,12 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def read_drafts(path: str, kind: Kind) -> list[Draft]:
-    """All jobs of a file that is nothing but jobs; BadInput if anything in it is wrong."""
+    """Return the jobs of a file that contains only jobs. Raise BadInput if anything in it is invalid."""
     drafts: list[Draft] = _named(READERS[kind])(path)
     return drafts
 
 
 def parse_drafts(data: bytes, origin: str, kind: Kind) -> list[Draft]:
-    """The same of data that was read already."""
     drafts: list[Draft] = _named(PARSERS[kind])(data, origin)
     return drafts
 

@@ -1,6 +1,6 @@
-"""GPUPeasy's batches: `NAME;; OUTFILE;; COMMAND;;;`, all of them or none.
+"""GPUPeasy's batches: `NAME;; OUTFILE;; COMMAND;;;`.
 
-Its document promises shell commands, and shell commands they are here; its program ran them without a shell.
+Commands are run by a shell, as GPUPeasy's documentation says. GPUPeasy itself did not do that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import shlex
 
 from gputui.core.amounts import counted
 
-from .command_list import read_whole
+from .command_list import decoded, read_whole
 from .documents import BadTable
 from .job_table import checked_command
 from .settings import JobSettings
@@ -24,8 +24,8 @@ def read_batch(path: str) -> list[Draft]:
 
 
 def parse_batch(data: bytes, origin: str) -> list[Draft]:
-    """All jobs; every error is told, and one is enough to refuse the batch."""
-    batch = _decoded(data, origin)
+    """Return all jobs in a batch. A single error rejects the whole batch."""
+    batch = decoded(data, origin).replace("\r\n", "\n").replace("\r", "\n")
     drafts: list[Draft] = []
     errors: list[str] = []
     line = 1
@@ -38,50 +38,28 @@ def parse_batch(data: bytes, origin: str) -> list[Draft]:
             drafts.append(_draft(written, begins))
         except (BadValue, BadTable) as bad:
             errors.append(f"{shown(origin)}, line {begins}: {bad}")
-    errors += _twice(drafts, origin)
+    first_lines: dict[str | None, int] = {}
+    for draft in drafts:
+        outfile = draft.settings.outfile
+        if (first := first_lines.get(outfile)) is not None:
+            errors.append(f"{shown(origin)}, line {draft.line}: outfile {outfile} is already used on line {first}")
+        else:
+            first_lines[outfile] = draft.line
     if errors:
-        more = f" ({counted(len(errors) - 1, 'more job is', 'more jobs are')} wrong)" if len(errors) > 1 else ""
+        more = f" ({counted(len(errors) - 1, 'more job is', 'more jobs are')} invalid)" if len(errors) > 1 else ""
         raise BadInput(f"{errors[0]}{more}")
     if not drafts:
-        raise BadInput(f"{shown(origin)} holds no jobs; write NAME;; OUTFILE;; COMMAND;;;")
+        raise BadInput(f"no jobs in {shown(origin)}; write NAME;; OUTFILE;; COMMAND;;;")
     return drafts
-
-
-def _decoded(data: bytes, origin: str) -> str:
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput.at(
-            origin, line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        ) from None
 
 
 def _draft(written: str, line: int) -> Draft:
     parts = [stripped for part in written.split(";;") if (stripped := part.replace("\n", " ").strip())]
     if len(parts) != 3:
-        raise BadValue(f"a job has three parts, NAME;; OUTFILE;; COMMAND;;; but this one has {len(parts)}")
+        raise BadValue(f"a job needs three parts, NAME;; OUTFILE;; COMMAND;;; but this one has {len(parts)}")
     name, outfile, command = parts
-    return Draft(checked_command(_closed(command)), line, JobSettings(name=text(name), outfile=text(outfile)))
-
-
-def _closed(command: str) -> str:
-    """An open quote would reach over the end of the job."""
     try:
         shlex.split(command)
     except ValueError:
-        raise BadValue(f"a quote is not closed in {command!r}; close it") from None
-    return command
-
-
-def _twice(drafts: list[Draft], origin: str) -> list[str]:
-    first: dict[str | None, int] = {}
-    fields: list[str] = []
-    for draft in drafts:
-        outfile = draft.settings.outfile
-        if outfile in first:
-            fields.append(
-                f"{shown(origin)}, line {draft.line}: {outfile} is the outfile of line {first[outfile]} already"
-            )
-        first.setdefault(outfile, draft.line)
-    return fields
+        raise BadValue(f"unclosed quote in {command!r}") from None
+    return Draft(checked_command(command), line, JobSettings(name=text(name), outfile=text(outfile)))

@@ -1,4 +1,4 @@
-"""A user's .py file, read in a process of its own that sees no GPU."""
+"""A user's Python file, loaded in a separate process that sees no GPU."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from typing import Any, Self
 
 from gputui.python.user_code.modules import USER_CODE
 
-from .source import BadInput, missing, shown
+from .command_list import unreadable
+from .source import BadInput, shown
 from .yielder import python_of
-
-# ---- A user's .py file, read in a process of its own that sees no GPU ----
 
 
 class PythonFile:
-    """Starting it loads the file; `defines` says which of `config` and `yielder` it has. BadInput if it fails."""
+    """A process that has loaded the file. The constructor raises BadInput if loading fails."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        _check(path)
+        try:
+            with open(path, "rb"):
+                pass
+        except (OSError, ValueError) as error:
+            raise unreadable(path, error) from None
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
         try:
@@ -37,42 +40,45 @@ class PythonFile:
             )
         except OSError as error:
             self._close_pipes()
-            raise BadInput(f"{shown(path)} cannot be read: {door()[0]}: {error.strerror}") from None
+            raise BadInput(f"cannot read {shown(path)}: {door()[0]}: {error.strerror}") from None
         finally:
             os.close(orders)
             os.close(answers)
-        self._told = open(self._answers, "rb")  # noqa: SIM115  # closed by close()
+        self._reader = open(self._answers, "rb")  # noqa: SIM115  # closed by close()
         try:
             self.defines: tuple[str, ...] = tuple(self._answer()["defines"])
+            """Which of `config` and `yielder` the file defines."""
         except BaseException:
             self.close()
             raise
 
     def ask(self, order: str, **fields: Any) -> Any:
-        """What the process answers; BadInput says what went wrong in the file."""
+        """Send an order to the process and return its answer. Raise BadInput if the file's code fails."""
         with suppress(BrokenPipeError):
             os.write(self._orders, json.dumps({"do": order, **fields}).encode() + b"\n")
         return self._answer()
 
     def _answer(self) -> Any:
-        line = self._told.readline()
+        line = self._reader.readline()
         if not line.endswith(b"\n"):
-            raise BadInput(f"{shown(self.path)}: the process that read it {_end(self._child.wait())}")
+            code = self._child.wait()
+            end = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
+            raise BadInput(f"{shown(self.path)}: the process reading it {end}")
         answer = json.loads(line)
         if "error" in answer:
             raise BadInput(answer["error"])
         return answer["ok"]
 
     def close(self) -> None:
-        """Ends the process, whatever it is at."""
+        """Kill the process."""
         self._close_pipes()
         self._child.kill()
         self._child.wait()
 
     def _close_pipes(self) -> None:
         os.close(self._orders)
-        if hasattr(self, "_told"):
-            self._told.close()
+        if hasattr(self, "_reader"):
+            self._reader.close()
         else:
             os.close(self._answers)
 
@@ -86,66 +92,40 @@ class PythonFile:
 
 
 def door(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """How the user's Python is started at what it does for us: GPUTUI_PYTHON, the active environment's, or ours."""
+    """Return the command that runs gputui's `user_code` module in the user's Python."""
     return door_of(python_of(environment))
 
 
 def door_of(python: str) -> list[str]:
-    """The same for a Python that is known; another one than ours may have no gputui, so it is shown the way."""
+    """Return the command that runs gputui's `user_code` module in the given Python.
+
+    A Python other than ours may not have gputui installed, so it gets the path of the module.
+    """
     return [python, "-P", "-m", "gputui.python.user_code"] if python == sys.executable else [python, USER_CODE]
 
 
-def _check(path: str) -> None:
-    """The common mistakes in words, before a process is started for them."""
-    try:
-        if os.path.isdir(path):
-            raise BadInput(f"{shown(path)} is a directory; give a file")
-        with open(path, "rb"):
-            pass
-    except FileNotFoundError:
-        raise missing(path) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"{shown(path)} cannot be read: {reason}") from None
-
-
-def _end(code: int) -> str:
-    return f"was ended by signal {-code}" if code < 0 else f"left with exit status {code}"
-
-
-# ---- Scripts that make their configuration only when they are run ----
-
-
-SCHEDULER = "GPUTaskScheduler"
-
-
 def advice(path: str) -> str:
-    """The sentence for a file that defines no config when it is loaded."""
+    """Return the error message for a file that defines no config when it is loaded."""
     name = shown(path)
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return f"{name} defines no config"
-    origins = _origins(tree)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    origins = {alias.asname or alias.name: node.module or "" for node in imports for alias in node.names}
     module = origins.get("config")
     task = _task(tree, origins)
     if task is None and module is None:
         return f"{name} defines no config"
     file_name = os.path.join(os.path.dirname(path), *(module or "config").split(".")) + ".py"
-    return f"{name} makes its config only when it is run itself: gputui run {shown(file_name)} --task {task or 'CLASS'}"
-
-
-def _origins(tree: ast.Module) -> dict[str, str]:
-    """The module that each name comes from, wherever in the file it is imported."""
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.asname or alias.name: node.module or "" for node in imports for alias in node.names}
+    return f"{name} creates its config only when run directly: gputui run {shown(file_name)} --task {task or 'CLASS'}"
 
 
 def _task(tree: ast.Module, origins: dict[str, str]) -> str | None:
-    """The class that the scheduler is made with, as --task takes it."""
+    """Return the task class that the file passes to GPUTaskScheduler, in the form expected by --task."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == SCHEDULER:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "GPUTaskScheduler":
             class_arguments = [
                 keyword.value for keyword in node.keywords if keyword.arg == "gpu_task_class"
             ] or node.args[1:2]

@@ -1,36 +1,34 @@
-"""The table of job settings: names, help, parsers and defaults."""
+"""The table of job settings: their names, help texts and parsers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY, JobId, OnHang, OnOom
-from gputui.core.results import wanted_of
+from gputui.core.results import parse_wanted_metric
 
 from . import values
-from .values import BadValue
-
-# ---- What a user writes of how a job is treated and judged ----
-
+from .values import BadValue, suggestion
 
 LEARN = "learn"
-"""Instead of a size: what jobs of the group were seen to use."""
+"""Setting value for a memory size that is learned from other jobs of the group."""
 
 C = TypeVar("C", bound=StrEnum)
 
 
 def choice(kind: type[C]) -> Callable[[str], C]:
-    """One of a few words."""
+    """Return a parser for the members of an enum."""
 
     def read(written: str) -> C:
         word = written.strip().lower()
         if word not in tuple(kind):
-            raise BadValue(f"{written!r} is not known{_near(word, tuple(kind))}")
+            raise BadValue(f"unknown value {written!r}; {suggestion(word, tuple(kind))}")
         return kind(word)
 
     return read
@@ -41,9 +39,9 @@ def parse_memory(written: str) -> str:
 
 
 def parse_metric(written: str) -> str:
-    """As it was written: what it means is read from it again."""
+    """Check a metric. It is returned as written."""
     try:
-        wanted_of(written)
+        parse_wanted_metric(written)
     except ValueError as error:
         raise BadValue(str(error)) from None
     return written.strip()
@@ -57,118 +55,93 @@ def retry_on_in_file(value: list[str] | str) -> tuple[str, ...]:
     if isinstance(value, str):
         return parse_retry_on(value)
     if not value:
-        raise BadValue("is empty; name a failure or leave the setting out")
+        raise BadValue("is empty; name a failure or omit the setting")
     return tuple(dict.fromkeys(map(_failure, value)))
 
 
 def _failure(written: str) -> str:
-    from gputui.core.policies import KNOWN
+    from gputui.core.policies import FAILURE_NAMES
 
     word = written.strip().lower()
     kind, colon, code = word.partition(":")
     if kind == "exit" and colon:
         return f"exit:{values.count(code, lowest=1, highest=255)}"
-    if word not in KNOWN:
-        raise BadValue(f"{written!r} is not a failure that is known{_near(word, (*KNOWN, 'exit:75'))}")
+    if word not in FAILURE_NAMES:
+        raise BadValue(f"unknown failure {written!r}; {suggestion(word, (*FAILURE_NAMES, 'exit:75'))}")
     return word
 
 
 def parse_hang_after(written: str) -> float:
-    """Seconds; `off` and 0: never."""
+    """Return the number of seconds. 0 and `off` mean never."""
     return 0.0 if written.strip().lower() == "off" else values.duration(written)
-
-
-def hang_after_in_file(value: float | str) -> float:
-    return parse_hang_after(value if isinstance(value, str) else f"{value:f}".rstrip("0").rstrip("."))
-
-
-def _near(word: str, choices: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, choices, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(dict.fromkeys(choices))}"
-
-
-# ---- One thing that can be said of a job ----
 
 
 Scalar = str | int | float | bool
 
 
 def written(value: Scalar) -> str:
-    """A value of a file as words have it."""
+    """Return a value from a file as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """A row of the table `settings.JobSettings`."""
+    """How one field of JobSettings is named, explained, parsed and formatted."""
 
     help: str
     metavar: str = ""
-    """What stands for its value behind a flag; empty: yes or no."""
+    """Placeholder for the value in a flag's help, or "" for a flag without a value."""
     read: Callable[[str], Any] = values.text
-    """Its value from words: in a `#:` line, behind a flag, in a form."""
+    """Parses text from a `#:` line, a flag or a form."""
     in_file: Any = str
-    """What it may be in spec files, mappings and Python."""
+    """Type of the value in spec files, mappings and Python."""
     from_file: Callable[[Any], Any] | None = None
-    """Its value from that; None: as if it had been written as words."""
+    """Converts a value of the type `in_file`, or None if the value is parsed as text."""
     write: Callable[[Any], str] = str
-    """Words that are read as just this value."""
+    """Formats a value so that `read` returns the same value again."""
     key: str = ""
-    """How users call it, if not by its field's name."""
+    """Name of the setting for users, if it differs from the field's name."""
     also: tuple[str, ...] = ()
-    """What else they may call it."""
+    """Other accepted names."""
     label: str = ""
     hint: str | None = None
-    """In a form; None: forms do not ask for it."""
+    """Hint in a form, or None if forms omit the setting."""
     in_config: bool = False
-    """`gputui.toml` may say it for all jobs."""
+    """Whether `gputui.toml` may set it for all jobs."""
     field: str = ""
 
     def of(self, value: Any) -> Any:
-        """From a value that fits `in_file`; BadValue says why it cannot be."""
-        return self.read(written(value)) if self.from_file is None else self.from_file(value)
-
-
-# ---- All that can be said of a job ----
+        """Convert a value of the type `in_file`. Raise BadValue if it is invalid."""
+        if self.from_file is not None:
+            return self.from_file(value)
+        # Not str(): 0.00001 would become 1e-05, which is not a valid duration.
+        text = f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else written(value)
+        return self.read(text)
 
 
 MOST_GPUS = 1024
 MOST_RETRIES = 1000
 
 
-def _gpus(written: str) -> int:
-    return values.count(written, highest=MOST_GPUS)
-
-
-def _retries(written: str) -> int:
-    return values.count(written, highest=MOST_RETRIES)
-
-
 def _timeout(written: str) -> float:
     seconds = values.duration(written)
     if seconds <= 0:
-        raise BadValue("would end the job at once; write 90s, 5m, 2h or leave it out")
+        raise BadValue("would stop the job at once; use 90s, 5m, 2h or omit it")
     return seconds
 
 
-def _timeout_in_file(value: float | str) -> float:
-    return _timeout(value if isinstance(value, str) else f"{value:f}".rstrip("0").rstrip("."))
-
-
-def _earlier(written: str) -> JobId | str:
-    """Job ids are digits, as they are or as `#3`; anything else is a name."""
+def _dependency(written: str) -> JobId | str:
+    """Parse the id (`3`, `#3`) or the name of a job."""
     digits = written.removeprefix("#")
     return values.count(digits) if digits.isascii() and digits.isdigit() else values.text(written)
 
 
 def _after(written: str) -> tuple[JobId | str, ...]:
-    return tuple(map(_earlier, values.words(written)))
+    return tuple(map(_dependency, values.words(written)))
 
 
 def _after_in_file(value: list[int | str] | int | str) -> tuple[JobId | str, ...]:
-    """Names in a file may hold commas."""
-    return tuple(_earlier(str(job)) for job in (value if isinstance(value, list) else [value]))
+    # Unlike in text, names in a file may contain commas.
+    return tuple(_dependency(str(job)) for job in (value if isinstance(value, list) else [value]))
 
 
 def _devices_in_file(value: list[str | int] | str | int) -> tuple[str, ...]:
@@ -187,20 +160,18 @@ def _comma_separated(value: Iterable[object]) -> str:
 
 
 class JobSettings(Struct, frozen=True, kw_only=True):
-    """What was said about one job; None: nothing was said, so a default below may decide."""
+    """The settings of one job. None means that the setting was not given."""
 
-    name: Annotated[
-        str | None, Setting(help="how the job is called", metavar="NAME", hint="what differs from its group")
-    ] = None
+    name: Annotated[str | None, Setting(help="job name", metavar="NAME", hint="default: what differs")] = None
     gpus: Annotated[
         int | None,
         Setting(
-            help="how many GPUs; 0: none (one lane)",
+            help="number of GPUs; 0: none (one slot)",
             metavar="N",
-            read=_gpus,
+            read=partial(values.count, highest=MOST_GPUS),
             in_file=Annotated[int, Meta(ge=0, le=MOST_GPUS)],
             label="GPUs",
-            hint="one lane · 2 · 0 for a CPU job",
+            hint="one slot · 2 · 0 for a CPU job",
         ),
     ] = None
     devices: Annotated[
@@ -217,10 +188,10 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     memory: Annotated[
         str | None,
         Setting(
-            help="GPU memory it will use: 6G, 500M, 40%, or learn: what its group was seen to use",
+            help="GPU memory needed: 6G, 500M, 40%, or learn (from its group's use)",
             metavar="SIZE",
             read=parse_memory,
-            hint="6G, learn or 40% on each GPU: several jobs share a card while they fit",
+            hint="6G, learn or 40% per GPU: jobs share a GPU while they fit",
         ),
     ] = None
     priority: Annotated[
@@ -248,7 +219,7 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     variables: Annotated[
         dict[str, str] | None,
         Setting(
-            help="variables of this job",
+            help="environment variables",
             metavar="K=V",
             read=values.variables,
             in_file=dict[str, str | int | float | bool],
@@ -259,24 +230,22 @@ class JobSettings(Struct, frozen=True, kw_only=True):
             hint="SEED=1 WANDB_MODE=offline",
         ),
     ] = None
-    cwd: Annotated[
-        str | None, Setting(help="where it runs, instead of here", metavar="DIR", label="folder", hint="")
-    ] = None
+    cwd: Annotated[str | None, Setting(help="working directory", metavar="DIR", label="directory", hint="")] = None
     retries: Annotated[
         int | None,
         Setting(
-            help="run it again when it fails, up to N times",
+            help="retry up to N times if it fails",
             metavar="N",
-            read=_retries,
+            read=partial(values.count, highest=MOST_RETRIES),
             in_file=Annotated[int, Meta(ge=0, le=MOST_RETRIES)],
-            hint="0 · how often to try again when it fails",
+            hint="0 · retries if it fails",
             in_config=True,
         ),
     ] = None
     retry_on: Annotated[
         tuple[str, ...] | None,
         Setting(
-            help="only after these failures: oom, signal, exit:75, node … (retries: 2 if not said)",
+            help="retry only on: oom, signal, exit:75, node … (sets retries to 2)",
             metavar="LIST",
             read=parse_retry_on,
             in_file=list[str] | str,
@@ -288,7 +257,7 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     on_oom: Annotated[
         OnOom | None,
         Setting(
-            help="when its card was full, once more: alone on its card, on a bigger one, or fail (alone)",
+            help="after GPU out of memory: alone, bigger (one retry) or fail (alone)",
             metavar="WHAT",
             read=choice(OnOom),
             in_config=True,
@@ -297,11 +266,10 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     hang_after: Annotated[
         float | None,
         Setting(
-            help="no output and an idle GPU for so long means that it hangs (30m); 0: never",
+            help="consider it hung after no output and an idle GPU for this long (30m); 0: never",
             metavar="TIME",
             read=parse_hang_after,
             in_file=float | str,
-            from_file=hang_after_in_file,
             write=values.duration_text,
             in_config=True,
         ),
@@ -309,7 +277,7 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     on_hang: Annotated[
         OnHang | None,
         Setting(
-            help="when it hangs: notify, kill or requeue (notify)",
+            help="if it hangs: notify, kill or requeue (notify)",
             metavar="WHAT",
             read=choice(OnHang),
             in_config=True,
@@ -318,24 +286,24 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     metric: Annotated[
         str | None,
         Setting(
-            help="compare jobs by this result, 'val_acc max', or find it by '/best: ([0-9.]+)/ max'",
+            help="metric to compare jobs by: 'val_acc max', or a regex: '/best: ([0-9.]+)/ max'",
             metavar="NAME",
             read=parse_metric,
             hint="val_loss · val_acc max · /best: ([0-9.]+)/ max",
             in_config=True,
         ),
     ] = None
-    notify: Annotated[bool | None, Setting(help="tell me when it ends or hangs", read=values.boolean, in_file=bool)] = (
+    notify: Annotated[bool | None, Setting(help="notify when it ends or hangs", read=values.boolean, in_file=bool)] = (
         None
     )
     checkpoint: Annotated[
         bool | None,
-        Setting(help="it goes on where it was when it is started again", read=values.boolean, in_file=bool),
+        Setting(help="it can resume from a checkpoint", read=values.boolean, in_file=bool),
     ] = None
     preempt: Annotated[
         bool | None,
         Setting(
-            help="a running job with checkpoint and a lower priority gives way to it; needs priority 90 or more",
+            help="may preempt a running lower-priority job with checkpoint; needs priority 90 or more",
             read=values.boolean,
             in_file=bool,
         ),
@@ -343,45 +311,40 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     timeout: Annotated[
         float | None,
         Setting(
-            help="end it after 90 (seconds), 5m, 2h …",
+            help="stop it after 90 (seconds), 5m, 2h …",
             metavar="TIME",
             read=_timeout,
             in_file=float | str,
-            from_file=_timeout_in_file,
             write=values.duration_text,
             hint="none · 90, 5m, 2h",
             in_config=True,
         ),
     ] = None
     after_any: Annotated[
-        bool | None, Setting(help="start however those of `after` ended", read=values.boolean, in_file=bool)
+        bool | None, Setting(help="start even if jobs in `after` failed", read=values.boolean, in_file=bool)
     ] = None
-    hold: Annotated[
-        bool | None, Setting(help="do not start it before it is released", read=values.boolean, in_file=bool)
-    ] = None
+    hold: Annotated[bool | None, Setting(help="do not start it until released", read=values.boolean, in_file=bool)] = (
+        None
+    )
     outfile: Annotated[
-        str | None, Setting(help="both streams into this file, which must not exist", metavar="FILE")
+        str | None, Setting(help="write both streams to this file; it must not exist", metavar="FILE")
     ] = None
-    group: Annotated[str | None, Setting(help="the group it belongs to", metavar="NAME", also=("project",))] = None
+    group: Annotated[str | None, Setting(help="group", metavar="NAME", also=("project",))] = None
     shell: Annotated[str | None, Setting(help="instead of bash", metavar="SHELL", in_config=True)] = None
     login_shell: Annotated[
-        bool | None, Setting(help="under a login shell (-l)", read=values.boolean, in_file=bool, in_config=True)
+        bool | None, Setting(help="use a login shell (-l)", read=values.boolean, in_file=bool, in_config=True)
     ] = None
-    wrap: Annotated[
-        str | None, Setting(help="words before its shell: 'apptainer exec --nv x.sif'", metavar="WORDS")
-    ] = None
+    wrap: Annotated[str | None, Setting(help="command prefix: 'apptainer exec --nv x.sif'", metavar="WORDS")] = None
     task: Annotated[
         str | None, Setting(help="call module:function instead of a shell", metavar="FUNCTION", read=values.task)
     ] = None
 
     def over(self, defaults: JobSettings) -> JobSettings:
-        """These, and the defaults where these say nothing; variables add up."""
+        """Return these settings, with missing ones taken from the defaults. Environment variables are merged."""
         if self == NO_SETTINGS:
             return defaults
-        merged: dict[str, Any] = {}
-        for field in self.__struct_fields__:
-            said = getattr(self, field)
-            merged[field] = getattr(defaults, field) if said is None else said
+        given = {field: getattr(self, field) for field in self.__struct_fields__}
+        merged = {field: getattr(defaults, field) if value is None else value for field, value in given.items()}
         if self.variables and defaults.variables:
             merged["variables"] = defaults.variables | self.variables
         return JobSettings(**merged)
@@ -397,39 +360,39 @@ def _table() -> dict[str, Setting]:
 
 
 SETTINGS = _table()
-"""By the names that users write."""
+"""All settings, by the names that users write."""
 _ALSO = {other: setting for setting in SETTINGS.values() for other in setting.also}
 
 
 def known_setting(written_key: str) -> Setting | None:
-    """The setting that is called so; `after-any` and `after_any` are the same."""
+    """Return the setting with this name. `after-any` and `after_any` are the same."""
     key = written_key.replace("-", "_")
     return SETTINGS.get(key) or _ALSO.get(key)
 
 
-# ---- Settings in words, as `#:` lines have them ----
+# `#:` lines
 
 
 def settings_in(line: str) -> dict[str, Any]:
-    """The settings in a line, by field; BadValue says what is wrong."""
-    said: dict[str, Any] = {}
+    """Parse the settings on a line and return them by field. Raise BadValue if one is invalid."""
+    settings: dict[str, Any] = {}
     for word in _split(line):
-        field, value = parse_setting(word)
-        if field in said:
+        field, value = _parse_setting(word)
+        if field in settings:
             raise BadValue(f"{field} is given twice; keep one")
-        said[field] = value
-    return said
+        settings[field] = value
+    return settings
 
 
-def parse_setting(word: str) -> tuple[str, object]:
-    """One `key=value` word; a yes-or-no setting may stand alone."""
+def _parse_setting(word: str) -> tuple[str, object]:
+    """Parse `key=value`, or only a key for a setting without a value."""
     written_key, equals, value = word.partition("=")
     setting = known_setting(written_key)
     if setting is None:
         raise BadValue(_unknown(written_key, bool(equals)))
     if not equals:
         if setting.metavar:
-            raise BadValue(f"{setting.key} has no value; write {setting.key}=…")
+            raise BadValue(f"{setting.key} has no value; use {setting.key}=…")
         return setting.field, True
     try:
         return setting.field, setting.read(value)
@@ -438,7 +401,7 @@ def parse_setting(word: str) -> tuple[str, object]:
 
 
 def _split(line: str) -> list[str]:
-    """As the shell would; its slow splitter only where there is something to unquote."""
+    # shlex is slow, and rarely needed.
     if not any(mark in line for mark in "'\"\\"):
         return line.split()
     from shlex import split
@@ -446,16 +409,16 @@ def _split(line: str) -> list[str]:
     try:
         return split(line)
     except ValueError as error:
-        reason = "a quote is not closed" if "quotation" in str(error) else "it ends in a backslash"
-        raise BadValue(f"{reason}; close it on the same line (several #: lines add up)") from None
+        reason = "unclosed quote" if "quotation" in str(error) else "trailing backslash"
+        raise BadValue(f"{reason}; end it on the same line (several #: lines are combined)") from None
 
 
 def _unknown(key: str, has_value: bool) -> str:
-    from difflib import get_close_matches
+    reason = no_setting(key, SETTINGS)
+    if not has_value and "; known: " in reason:
+        return f"{key!r} is not key=value; write comments as '# …', not '#: …'"
+    return reason
 
-    near = get_close_matches(key.lower().replace("-", "_"), SETTINGS, n=1)
-    if near:
-        return f"{key!r} is not a setting; did you mean {near[0]}?"
-    if not has_value:
-        return f"{key!r} is no key=value; write a comment as '# …', not '#: …'"
-    return f"{key!r} is not a setting; known are {', '.join(SETTINGS)}"
+
+def no_setting(key: str, known_names: Iterable[str]) -> str:
+    return f"{key!r} is not a setting; {suggestion(key.lower().replace('-', '_'), known_names)}"

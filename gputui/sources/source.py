@@ -1,4 +1,4 @@
-"""What every source hands over: drafts of jobs, turned into specs with an identity where there is one."""
+"""Drafts of jobs, as returned by every source, and their conversion to job specs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.job import JobSpec, Request
-from gputui.core.parameters import following
+from gputui.core.job import EMPTY, JobSpec, Request
+from gputui.core.parameters import with_updated_params
 
 from .settings import LEARN, NO_SETTINGS, JobSettings
 from .values import bytes_or_share, memory_text
@@ -19,7 +19,7 @@ from .values import bytes_or_share, memory_text
 __all__ = ["BadInput", "Draft", "Occurrences", "changed_spec", "has_identity", "settings_of", "specs"]
 
 RETRIES_OF_KINDS = 2
-"""Of a job that says after which failures it wants to be run again, but not how often."""
+"""Default of `retries` for a job with `retry_on`."""
 _ASKED = ("gpus", "devices", "memory")
 _PATHS = ("cwd", "outfile")
 _COPIED = tuple(field for field in JobSettings.__struct_fields__ if field not in _ASKED + _PATHS)
@@ -27,7 +27,7 @@ _BLANK = JobSpec(command="", cwd="", environment="")
 
 
 class BadInput(Exception):
-    """Input that is refused whole; the message is the sentence the user reads."""
+    """Invalid input. None of it is used. The message is for the user."""
 
     @classmethod
     def at(cls, origin: str, line: int, reason: str) -> BadInput:
@@ -35,24 +35,23 @@ class BadInput(Exception):
 
 
 class Draft(Struct, frozen=True):
-    """A command as a source read it, before anyone decided where and as whom it runs."""
+    """A command as a source read it, without directory, environment and identity."""
 
     command: str
     line: int
-    """Where it begins in its source, from 1."""
+    """Number of the line where the command begins in its source, starting at 1."""
     settings: JobSettings = NO_SETTINGS
-    params: dict[str, str] = {}
-    """What a sweep chose for it."""
+    params: dict[str, str] = EMPTY
+    """The parameters of a sweep, by name."""
 
 
 class Occurrences:
-    """Counts equal commands of one load, over all its files and pieces: the last part of a job's identity."""
+    """Counts identical commands in one load, across all of its files. The count is part of a job's identity."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], int] = {}
 
     def number(self, cwd: str, command: str) -> int:
-        """1 for the first such command of this load."""
         number = self._seen.get((cwd, command), 0) + 1
         self._seen[cwd, command] = number
         return number
@@ -67,26 +66,23 @@ def specs(
     defaults: JobSettings = NO_SETTINGS,
     occurrences: Occurrences | None = None,
 ) -> tuple[JobSpec, ...]:
-    """The drafts as job specs; without `occurrences` they have no identity and every one is a new job."""
-    below = defaults.over(JobSettings(group=group))
-    shared = _fields(below, cwd, environment)
-    return tuple(
-        _spec(
-            draft,
-            shared if draft.settings is NO_SETTINGS else _fields(draft.settings.over(below), cwd, environment),
-            occurrences,
-        )
-        for draft in drafts
-    )
+    """Return the drafts as job specs.
 
-
-def _spec(draft: Draft, fields: dict[str, Any], occurrences: Occurrences | None) -> JobSpec:
-    occurrence = occurrences.number(fields["cwd"], draft.command) if occurrences else None
-    return JobSpec(command=draft.command, params=draft.params, occurrence=occurrence, **fields)
+    Without `occurrences` the specs have no identity, so that each one is a new job.
+    """
+    defaults = defaults.over(JobSettings(group=group))
+    default_fields = _fields(defaults, cwd, environment)
+    job_specs: list[JobSpec] = []
+    for draft in drafts:
+        is_default = draft.settings is NO_SETTINGS
+        fields = default_fields if is_default else _fields(draft.settings.over(defaults), cwd, environment)
+        occurrence = occurrences.number(fields["cwd"], draft.command) if occurrences else None
+        job_specs.append(JobSpec(command=draft.command, params=draft.params, occurrence=occurrence, **fields))
+    return tuple(job_specs)
 
 
 def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str, Any]:
-    """All of a spec but the command and its number; shared by the drafts that say nothing themselves."""
+    """Return all fields of a spec except those that come from its draft."""
     cwd = _path(load_cwd, settings.cwd) if settings.cwd else load_cwd
     fields = {field: value for field in _COPIED if (value := getattr(settings, field)) is not None}
     if settings.retry_on and settings.retries is None:
@@ -100,11 +96,11 @@ def _fields(settings: JobSettings, load_cwd: str, environment: str) -> dict[str,
 
 
 def settings_of(spec: JobSpec) -> JobSettings:
-    """What was said of a job that is there; what is as if nothing had been said is None."""
-    said = {field: value for field in _COPIED if (value := getattr(spec, field)) != getattr(_BLANK, field)}
+    """Return the settings of an existing job. Settings with their default value are None."""
+    given = {field: value for field in _COPIED if (value := getattr(spec, field)) != getattr(_BLANK, field)}
     request = spec.request
     return JobSettings(
-        **said,
+        **given,
         gpus=request.gpus,
         devices=request.devices or None,
         memory=LEARN if request.learns else memory_text(request.memory, request.memory_share) or None,
@@ -114,9 +110,12 @@ def settings_of(spec: JobSpec) -> JobSettings:
 
 
 def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpec:
-    """The job with these settings and no others; where it came from and its environment stay."""
+    """Return a copy of a spec with a different command and exactly these settings.
+
+    Source and environment do not change.
+    """
     blank = {field: getattr(_BLANK, field) for field in _COPIED}
-    return following(
+    return with_updated_params(
         replace(before, command=command, **blank | _fields(settings, before.cwd, before.environment)), before
     )
 
@@ -125,15 +124,18 @@ def _request(settings: JobSettings) -> Request:
     learns = settings.memory == LEARN
     size, share = (None, None) if learns or settings.memory is None else bytes_or_share(settings.memory)
     request = Request(settings.gpus, settings.devices or (), size, share, learns)
-    return _BLANK.request if request == _BLANK.request else request  # only the very default is left out when it travels
+    return _BLANK.request if request == _BLANK.request else request  # the shared default is omitted when serialized
 
 
-def _path(folder: str, written: str) -> str:
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(written)))
+def _path(directory: str, written: str) -> str:
+    return os.path.normpath(os.path.join(directory, os.path.expanduser(written)))
 
 
 def has_identity(source: str | int) -> bool:
-    """Whether loading this path or descriptor again means the same jobs: only a regular file can be read again."""
+    """Return whether loading this path or descriptor again yields the same jobs.
+
+    That is true only for a regular file.
+    """
     try:
         return stat.S_ISREG(os.stat(source).st_mode)
     except (OSError, ValueError):
@@ -141,11 +143,14 @@ def has_identity(source: str | int) -> bool:
 
 
 def missing(path: str) -> BadInput:
-    """Names the directory too: with `--host`, or from another shell, it may not be the one that was meant."""
+    """Return the error for a missing file.
+
+    The message names the directory, because with `--host` it may not be the expected one.
+    """
     where = "" if os.path.isabs(path) else f" in {shown(os.readlink('/proc/self/cwd'))}"
-    return BadInput(f"{shown(path)}: there is no such file{where}; check its name")
+    return BadInput(f"no such file: {shown(path)}{where}")
 
 
 def shown(origin: str) -> str:
-    """A file's name as it may stand in a sentence: quoted when it could act on the terminal."""
+    """Return a file name for a message, quoted if it contains control characters."""
     return origin if origin.isprintable() else ascii(origin)

@@ -1,4 +1,4 @@
-"""Spec files: jobs as TOML or YAML, with defaults and a matrix."""
+"""Spec files: jobs in TOML or YAML, with defaults and a matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .source import BadInput, Draft, shown
 from .sweep import CommandPattern, Sampling, Sweep, values_of
 from .values import BadValue
 
-# ---- A matrix in a spec file ----
+# Matrices
 
 
 MOST_JOBS = 1_000_000
@@ -28,46 +28,42 @@ _FILLED = ("name", "outfile", "cwd")
 
 
 class Combinations(Struct, kw_only=True, frozen=True):
-    """Which ones a matrix has a job for."""
+    """The combinations of parameters for which a matrix creates jobs."""
 
     parameters: Annotated[
-        dict[str, Values], Meta(description="each with its values, or a range: 0..9, lin:0:1:5, log:1e-5:1e-1:5")
+        dict[str, Values], Meta(description="lists of values, or ranges: 0..9, lin:0:1:5, log:1e-5:1e-1:5")
     ] = {}
-    exclude: Annotated[list[Row], Meta(description="combinations left out")] = []
-    include: Annotated[list[Row], Meta(description="combinations added")] = []
-    n_samples: Annotated[int, Meta(ge=0, description="only so many, drawn at random")] | None = None
-    seed: Annotated[int, Meta(description="draw the same ones again")] | None = None
+    exclude: Annotated[list[Row], Meta(description="combinations to exclude")] = []
+    include: Annotated[list[Row], Meta(description="combinations to add")] = []
+    n_samples: Annotated[int, Meta(ge=0, description="size of a random sample")] | None = None
+    seed: Annotated[int, Meta(description="seed of the sample")] | None = None
 
 
-class Matrix(Struct, frozen=True):
-    """Settings for all its jobs; {names} in command, name, outfile, cwd and env stand for the parameters."""
+def _matrix_drafts(value: object, defaults: JobTable, place: Place, line: int) -> Iterator[Draft]:
+    """Yield the jobs of a matrix.
 
-    combinations: Combinations
-    table: JobTable
-
-
-def read_matrix(value: object, place: Place) -> Matrix:
-    """BadTable with the place of what is wrong."""
+    {names} in command, name, outfile, cwd and env are replaced by the values of parameters.
+    """
     own = Combinations.__struct_fields__
-    table = converted(value, dict[str, Any], place)
-    combinations = converted({key: entry for key, entry in table.items() if key in own}, Combinations, place)
-    return Matrix(combinations, read_table(table, place, own))
+    whole = converted(value, dict[str, Any], place)
+    wanted = converted({key: entry for key, entry in whole.items() if key in own}, Combinations, place)
+    table = read_table(whole, place, own)
+    try:
+        yield from _fill_matrix(wanted, table, defaults, line)
+    except BadTable as bad:
+        raise BadTable(str(bad), (*place, *bad.place)) from None
 
 
-def matrix_schema() -> dict[str, Any]:
-    own = msgspec.json.schema(Combinations)["$defs"]["Combinations"]["properties"]
-    return table_schema(own)
-
-
-def drafts_of(matrix: Matrix, defaults: JobTable, line: int) -> Iterator[Draft]:
-    wanted = matrix.combinations
+def _fill_matrix(wanted: Combinations, table: JobTable, defaults: JobTable, line: int) -> Iterator[Draft]:
     if not wanted.parameters and not wanted.include:
-        raise BadTable("it has no parameters; write [matrix.parameters] with lists of values")
-    combinations = [*_chosen(wanted), *_included(wanted)]
+        raise BadTable("no parameters; add [matrix.parameters] with lists of values")
+    combinations = [*_grid(wanted), *map(_texts, wanted.include)]
     names = {name: None for params in combinations for name in params} or dict.fromkeys(wanted.parameters)
-    command = checked_command(matrix.table.command or defaults.command)
-    patterns = _patterns(matrix.table.settings, command, names)
-    base = matrix.table.settings.over(defaults.settings)
+    texts = {"command": checked_command(table.command or defaults.command)}
+    texts |= {key: value for key in _FILLED if (value := getattr(table.settings, key)) is not None}
+    texts |= {f"env.{key}": value for key, value in (table.settings.variables or {}).items()}
+    patterns = {key: _pattern(value, names, key) for key, value in texts.items()}
+    base = table.settings.over(defaults.settings)
     for params in combinations:
         yield _draft(params, patterns, base, line)
 
@@ -82,12 +78,6 @@ def _draft(params: Params, patterns: dict[str, CommandPattern], base: JobSetting
     return Draft(command, line, replace(base, **changes), params)
 
 
-def _patterns(settings: JobSettings, command: str, names: Iterable[str]) -> dict[str, CommandPattern]:
-    texts = {key: value for key in _FILLED if (value := getattr(settings, key)) is not None}
-    texts |= {f"env.{key}": value for key, value in (settings.variables or {}).items()}
-    return {key: _pattern(value, names, key) for key, value in {"command": command, **texts}.items()}
-
-
 def _pattern(text: str, names: Iterable[str], key: str) -> CommandPattern:
     try:
         return CommandPattern(text, names)
@@ -98,15 +88,15 @@ def _pattern(text: str, names: Iterable[str], key: str) -> CommandPattern:
 def _fill(pattern: CommandPattern, params: Params, key: str) -> str:
     missing = pattern.used - params.keys()
     if missing:
-        raise BadTable(f"{key}: a combination has no {min(missing)}; give it one", ("include",))
+        raise BadTable(f"{key}: a parameter combination has no value for {min(missing)}; add one", ("include",))
     try:
         return pattern.fill(params)
     except BadInput as bad:
         raise BadTable(f"{key}: {bad}", (key,)) from None
 
 
-def _chosen(matrix: Combinations) -> list[Params]:
-    """The grid in its order without what is excluded, or a sample of that."""
+def _grid(matrix: Combinations) -> list[Params]:
+    """Return the combinations of the grid in order, without the excluded ones, or a sample of them."""
     if not matrix.parameters:
         return []
     try:
@@ -116,7 +106,7 @@ def _chosen(matrix: Combinations) -> list[Params]:
     except BadInput as bad:
         raise BadTable(str(bad), ("parameters",)) from None
     if grid.grid_size > MOST_JOBS:
-        raise BadTable(f"{grid.grid_size} combinations are too many; the most are {MOST_JOBS}", ("parameters",))
+        raise BadTable(f"{grid.grid_size:,} combinations; the limit is {MOST_JOBS:,}", ("parameters",))
     excluded = [_excluded(number, matrix) for number in range(len(matrix.exclude))]
     combinations = [
         combination
@@ -132,13 +122,9 @@ def _excluded(number: int, matrix: Combinations) -> Params:
     row = matrix.exclude[number]
     unknown = row.keys() - matrix.parameters.keys()
     if unknown or not row:
-        reason = f"{min(unknown)!r} is not a parameter of this matrix" if unknown else "it would leave out everything"
+        reason = f"{min(unknown)!r} is not a parameter of this matrix" if unknown else "would exclude everything"
         raise BadTable(f"exclude: {reason}", ("exclude", number, *sorted(unknown)[:1]))
     return _texts(row)
-
-
-def _included(matrix: Combinations) -> list[Params]:
-    return [_texts(row) for row in matrix.include]
 
 
 def _texts(row: dict[str, Scalar]) -> Params:
@@ -154,11 +140,11 @@ def _values(key: str, values: Values) -> list[str]:
         raise BadTable(f"parameters.{key}: {bad}, or a list of values", ("parameters", key)) from None
 
 
-# ---- Spec files ----
+# Spec files
 
 
 class SpecFile(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A whole file; what its tables hold is read one by one."""
+    """A whole spec file. Its tables are parsed one by one."""
 
     defaults: dict[str, Any] = {}
     job: list[Any] = []
@@ -166,7 +152,7 @@ class SpecFile(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 def read_spec(path: str) -> list[Draft]:
-    """All jobs of a file; BadInput if anything in it is wrong."""
+    """Return all jobs in a spec file. Raise BadInput if anything in it is invalid."""
     return parse_spec(read_document(path))
 
 
@@ -176,7 +162,7 @@ def parse_spec(document: SpecDocument) -> list[Draft]:
     except BadTable as bad:
         raise bad_input(document.origin, document.line(bad.place), bad) from None
     if not drafts:
-        raise BadInput(f"{shown(document.origin)} holds no jobs; write them as [[job]] or [matrix]")
+        raise BadInput(f"no jobs in {shown(document.origin)}; add [[job]] or [matrix]")
     return drafts
 
 
@@ -186,38 +172,31 @@ def _drafts(spec: SpecFile, document: SpecDocument) -> Iterator[Draft]:
         place: Place = ("job", number)
         job = read_table(value, place)
         settings = job.settings.over(defaults.settings)
-        yield Draft(_command(place, job, defaults), document.line(place) or number + 1, settings)
+        try:
+            # A task needs no command.
+            command = checked_command(job.command or defaults.command or settings.task)
+        except BadTable as bad:
+            raise BadTable(str(bad), place) from None
+        yield Draft(command, document.line(place) or number + 1, settings)
     several = isinstance(spec.matrix, list)
     for number, value in enumerate(spec.matrix if isinstance(spec.matrix, list) else [spec.matrix]):
         place = ("matrix", number) if several else ("matrix",)
-        matrix = read_matrix(value, place)
-        try:
-            yield from drafts_of(matrix, defaults, document.line(place) or 1)
-        except BadTable as bad:
-            raise BadTable(str(bad), (*place, *bad.place)) from None
-
-
-def _command(place: Place, job: JobTable, defaults: JobTable) -> str:
-    """A task needs no command of its own."""
-    task = job.settings.task or defaults.settings.task
-    try:
-        return checked_command(job.command or defaults.command or task)
-    except BadTable as bad:
-        raise BadTable(str(bad), place) from None
+        yield from _matrix_drafts(value, defaults, place, document.line(place) or 1)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of spec files, for editors."""
+    """Return the JSON schema of spec files, for editors."""
     job, matrix = {"$ref": "#/$defs/job"}, {"$ref": "#/$defs/matrix"}
     several = {"type": "array", "items": matrix}
+    combinations = msgspec.json.schema(Combinations)["$defs"]["Combinations"]["properties"]
     return {
         "title": "gputui jobs",
         "type": "object",
         "properties": {
-            "defaults": {**job, "description": "for all jobs of this file"},
+            "defaults": {**job, "description": "defaults for all jobs here"},
             "job": {"type": "array", "items": job, "description": "the jobs"},
             "matrix": {"anyOf": [matrix, several], "description": "a job for each combination of parameters"},
         },
         "additionalProperties": False,
-        "$defs": {"job": table_schema(), "matrix": matrix_schema()},
+        "$defs": {"job": table_schema(), "matrix": table_schema(combinations)},
     }

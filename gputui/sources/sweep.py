@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
@@ -14,31 +13,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gputui.core.parameters import given
+from gputui.core.parameters import find_values
+from gputui.core.regex import lazy_regex
 
 from .command_list import LONGEST_COMMAND
 from .settings import NO_SETTINGS
 from .source import BadInput, Draft, shown
 from .values import BadValue
 
-# ---- Command patterns ----
-
-
-_NUMBER = re.compile(r"[0-9]+")
-_PARTS = re.compile(r"[.\[]")
+_NUMBER = lazy_regex(r"[0-9]+")
+_PARTS = lazy_regex(r"[.\[]")
 
 
 class CommandPattern:
-    """Checked when it is made; `fill` makes a command of it."""
+    """A command with names in braces, such as {lr}. It is checked when it is created."""
 
     def __init__(self, text: str, names: Iterable[str]) -> None:
         self._text = text
         self._names = tuple(names)
         self.used: set[str] = set()
-        """The names that stand in it."""
+        """The names that occur in the pattern."""
         self._pieces = self._parsed(text)
         if "\0" in text:
-            raise BadInput("the pattern holds a NUL byte; remove it")
+            raise BadInput("the pattern contains a NUL byte; remove it")
         if not text.strip():
             raise BadInput("the pattern is empty; write a command with {NAME} where values go")
 
@@ -46,21 +43,19 @@ class CommandPattern:
         try:
             command = _joined(self._pieces, values)
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError) as error:
-            raise BadInput(f"the pattern {shown(self._text)!r} cannot be filled: {error}") from None
+            raise BadInput(f"cannot fill in the pattern {shown(self._text)!r}: {error}") from None
         if len(command.encode("utf-8", "surrogateescape")) > LONGEST_COMMAND:
-            raise BadInput(
-                f"a command of this pattern is longer than the {LONGEST_COMMAND} bytes it may have; call a script"
-            )
+            raise BadInput(f"a command from this pattern exceeds {LONGEST_COMMAND} bytes; put the command in a script")
         return command
 
     def _parsed(self, text: str, depth: int = 2) -> list[_Piece]:
         if depth == 0:
-            raise BadInput(f"the pattern {shown(self._text)!r} has braces three deep; write {{{{ and }}}} for braces")
+            raise BadInput(f"braces nested too deeply in {shown(self._text)!r}; write {{{{ and }}}} for literal braces")
         try:
             parsed = list(Formatter().parse(text))
         except ValueError as error:
             raise BadInput(
-                f"the pattern {shown(self._text)!r} is wrong: {error}; write {{{{ and }}}} for braces"
+                f"invalid pattern {shown(self._text)!r}: {error}; write {{{{ and }}}} for literal braces"
             ) from None
         return [self._piece(*part, depth) for part in parsed]
 
@@ -71,7 +66,7 @@ class CommandPattern:
         self._check(name)
         self.used.add(name)
         if conversion not in (None, "r", "s", "a", "q"):
-            raise BadInput(f"{{{field}!{conversion}}}: after ! stands q (quoted for the shell), r, s or a")
+            raise BadInput(f"{{{field}!{conversion}}}: after ! use q (quoted for the shell), r, s or a")
         return before, field, conversion or "", self._parsed(spec or "", depth - 1) if spec else []
 
     def _check(self, name: str) -> None:
@@ -82,27 +77,27 @@ class CommandPattern:
         from difflib import get_close_matches
 
         near = get_close_matches(name, self._names, n=1)
-        hint = f"did you mean {{{near[0]}}}?" if near else f"give its values: -p {shown(name)} VALUE …"
+        hint = f"did you mean {{{near[0]}}}?" if near else f"set its values: -p {shown(name)} VALUE …"
         raise BadInput(f"{{{shown(name)}}} is not a parameter; {hint}")
 
 
 def pattern_of(command: str) -> str:
-    """The pattern that gives just this command."""
+    """Return a pattern that yields exactly this command, without parameters."""
     return command.replace("{", "{{").replace("}", "}}")
 
 
 def fields_of(pattern: str) -> set[str]:
-    """The names in a pattern's braces, known or not; BadInput where the braces are wrong."""
+    """Return all names in the braces of a pattern, whether known or not. Raise BadInput if the braces are invalid."""
     try:
         fields = [field for _, field, _, _ in Formatter().parse(pattern) if field]
     except ValueError as error:
-        raise BadInput(f"the pattern {shown(pattern)!r} is wrong: {error}") from None
+        raise BadInput(f"invalid pattern {shown(pattern)!r}: {error}") from None
     return {_PARTS.split(field, maxsplit=1)[0] for field in fields}
 
 
 def with_field(pattern: str, name: str) -> str | None:
-    """`--lr 0.1` made into `--lr {lr}`; None where the pattern gives no such value."""
-    for match in reversed(places := given(pattern, name)):
+    """Replace `--lr 0.1` by `--lr {lr}`. Return None if the pattern has no such option."""
+    for match in reversed(places := find_values(pattern, name)):
         start, end = match.span("value")
         pattern = f"{pattern[:start]}{{{name}}}{pattern[end:]}"
     return pattern if places else None
@@ -125,39 +120,36 @@ def _value(field: str, conversion: str, spec: list[_Piece], values: Mapping[str,
         value = quote(str(value))
     elif conversion:
         value = Formatter().convert_field(value, conversion)
-    return format(value, _harmless(_joined(spec, values)))
+    format_spec = _joined(spec, values)
+    # format() would allocate memory for any width.
+    if any(len(number) > 6 or int(number) > LONGEST_COMMAND for number in _NUMBER.findall(format_spec)):
+        raise ValueError(f"the width in {format_spec!r} is too large")
+    return format(value, format_spec)
 
 
-def _harmless(spec: str) -> str:
-    """A width of a billion would be made before anybody could refuse it."""
-    if any(len(number) > 6 or int(number) > LONGEST_COMMAND for number in _NUMBER.findall(spec)):
-        raise ValueError(f"the width in {spec!r} is too large")
-    return spec
-
-
-# ---- Ranges of parameters ----
+# Ranges
 
 
 MOST_VALUES = 100_000
-_STEPS = re.compile(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
-_SPREAD = re.compile(r"(lin|log):([^:]+):([^:]+):([0-9]{1,9})")
-_EXPECTED = "write 0..9, 0..100..10, lin:0:1:5 or log:1e-5:1e-1:5"
+_STEPS = lazy_regex(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
+_SPREAD = lazy_regex(r"(lin|log):([^:]+):([^:]+):([0-9]{1,9})")
+_EXPECTED = "use 0..9, 0..100..10, lin:0:1:5 or log:1e-5:1e-1:5"
 
 
 def values_of(written: str) -> tuple[str, ...]:
-    """All values of a range, both ends included; BadValue says what is wrong."""
+    """Return the values of a range, including both ends. Raise BadValue if it is invalid."""
     steps = _STEPS.fullmatch(written)
     if steps:
         return _stepped(written, int(steps[1]), int(steps[2]), int(steps[3] or 1))
     spread = _SPREAD.fullmatch(written)
     if spread:
         return _spread(written, spread[1] == "log", _number(spread[2]), _number(spread[3]), int(spread[4]))
-    raise BadValue(f"{written!r} is no range; {_EXPECTED}")
+    raise BadValue(f"invalid range {written!r}: {_EXPECTED}")
 
 
 def _stepped(written: str, first: int, last: int, step: int) -> tuple[str, ...]:
     if step == 0:
-        raise BadValue(f"{written!r} never gets on; its step must be 1 or more")
+        raise BadValue(f"invalid step in {written!r}: use 1 or more")
     numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
     _check_length(written, len(numbers))
     return tuple(map(str, numbers))
@@ -165,10 +157,10 @@ def _stepped(written: str, first: int, last: int, step: int) -> tuple[str, ...]:
 
 def _spread(written: str, logarithmic: bool, first: float, last: float, number: int) -> tuple[str, ...]:
     if number == 0:
-        raise BadValue(f"{written!r} has no values; its last part says how many")
+        raise BadValue(f"{written!r} has no values; its last part is the count")
     _check_length(written, number)
     if logarithmic and not (first > 0 and last > 0):
-        raise BadValue(f"{written!r}: a logarithmic range needs ends above 0")
+        raise BadValue(f"{written!r}: a log range needs limits above 0")
     parts = [index / (number - 1) for index in range(number)] if number > 1 else [0.0]
     if logarithmic:
         low, high = math.log10(first), math.log10(last)
@@ -177,20 +169,15 @@ def _spread(written: str, logarithmic: bool, first: float, last: float, number: 
         numbers = [first + part * (last - first) for part in parts]
     numbers[0] = first
     numbers[-1] = last if number > 1 else first
-    return _written(numbers)
-
-
-def _written(numbers: list[float]) -> tuple[str, ...]:
-    """As few digits as tell them apart."""
     words: tuple[str, ...] = ()
-    for digits in (6, 9, 12, 17):
-        words = tuple(_short(number, digits) for number in numbers)
+    for digits in (6, 9, 12, 17):  # use as few digits as keep the values distinct
+        words = tuple(_format_number(number, digits) for number in numbers)
         if len(set(words)) == len(set(numbers)):
             break
     return words
 
 
-def _short(number: float, digits: int) -> str:
+def _format_number(number: float, digits: int) -> str:
     if number.is_integer() and abs(number) < 1e15:
         return str(int(number))
     return f"{number:.{digits}g}"
@@ -201,7 +188,7 @@ def _number(written: str) -> float:
         number = float(written)
     except ValueError:
         number = math.nan
-    # 1e300 apart is more than any parameter, and would overflow on the way.
+    # Larger differences would overflow.
     if not abs(number) < 1e300:
         raise BadValue(f"{written!r} is not a number; {_EXPECTED}")
     return number
@@ -209,27 +196,25 @@ def _number(written: str) -> float:
 
 def _check_length(written: str, length: int) -> None:
     if length > MOST_VALUES:
-        raise BadValue(
-            f"{written!r} has {length} values, more than the {MOST_VALUES} a range may have; write a shorter one"
-        )
+        raise BadValue(f"{written!r} has {length:,} values; the limit is {MOST_VALUES:,}")
 
 
-# ---- Sweeps ----
+# Sweeps
 
 
 MOST_SHUFFLED = 2_000_000
-"""Up to here the whole grid is shuffled, as the old tool did; beyond, samples are drawn without making it."""
+"""Maximum size of a grid that is shuffled as a whole. Samples of a larger grid are drawn without creating it."""
 _BAD_IN_NAMES = frozenset(".[]{}!:")
 
 
 class Sampling(StrEnum):
     GRID = "grid"
-    """In the order of the parameters, the last one fastest."""
+    """Use the order of the parameters. The last one varies fastest."""
     SHUFFLED = "shuffled_grid"
 
 
 class Sweep:
-    """BadInput if the pattern and the parameters do not fit together."""
+    """One command for each combination of parameters, or for a sample of the combinations."""
 
     def __init__(
         self,
@@ -244,25 +229,25 @@ class Sweep:
     ) -> None:
         _check(parameters)
         if n_samples is not None and n_samples < 0:
-            raise BadInput(f"{n_samples} samples cannot be drawn; give a number from 0 on")
+            raise BadInput(f"invalid number of samples {n_samples}: use 0 or more")
         self._pattern = CommandPattern(pattern, parameters)
-        said = {"name": name, "outfile": outfile}
-        self._settings = {key: CommandPattern(text, parameters) for key, text in said.items() if text is not None}
+        patterns = {"name": name, "outfile": outfile}
+        self._settings = {key: CommandPattern(text, parameters) for key, text in patterns.items() if text is not None}
         self.names = tuple(parameters)
         self._values = tuple(tuple(values) for values in parameters.values())
         self._sampling = sampling
-        # Chosen now when nobody chose it, so that what was shown before is what is added.
+        # A random seed is chosen once, so that the preview shows what is added.
         self._seed = random.SystemRandom().getrandbits(64) if seed is None else seed
         self.grid_size = prod(map(len, self._values))
         self.count = self.grid_size if n_samples is None else min(n_samples, self.grid_size)
-        """How many commands it gives."""
+        """Number of commands."""
         self.unused = tuple(name for name in self.names if name not in self._pattern.used)
-        """Parameters that are not in the pattern: the same command comes once for each of their values."""
+        """Parameters that do not occur in the pattern. The same command is repeated for each of their values."""
         used = self._pattern.used.union(*(pattern.used for pattern in self._settings.values()))
-        self._told = [name for name in self.names if name in used]
-        """A job is told by what it is made of: a parameter that is nowhere in it would tell something untrue."""
+        self._job_params = [name for name in self.names if name in used]
+        """Parameters recorded with each job: those that occur in its command or its settings."""
         if sampling is Sampling.SHUFFLED and n_samples is None and self.grid_size > MOST_SHUFFLED:
-            raise BadInput(f"{self.grid_size} combinations are too many to shuffle; draw some of them (--n-samples)")
+            raise BadInput(f"{self.grid_size:,} combinations are too many to shuffle; sample with --n-samples")
         if self.count:
             self._draft(0, 0)
 
@@ -274,11 +259,10 @@ class Sweep:
         return map(self._combination, self._order())
 
     def first(self, number: int) -> list[Draft]:
-        """The first commands, of however many."""
         return list(islice(self, max(0, number)))
 
     def _order(self) -> Iterator[int]:
-        """The combinations' numbers in the grid, in the order in which they are wanted."""
+        """Yield the indices of the combinations in the grid, in the requested order."""
         if self._sampling is Sampling.GRID:
             return iter(range(self.count))
         chance = random.Random(self._seed)
@@ -290,9 +274,9 @@ class Sweep:
 
     def _draft(self, index: int, line: int) -> Draft:
         params = self._combination(index)
-        said = {key: pattern.fill(params) for key, pattern in self._settings.items()}
-        settings = replace(NO_SETTINGS, **said) if said else NO_SETTINGS
-        return Draft(self._pattern.fill(params), line, settings, {name: params[name] for name in self._told})
+        filled = {key: pattern.fill(params) for key, pattern in self._settings.items()}
+        settings = replace(NO_SETTINGS, **filled) if filled else NO_SETTINGS
+        return Draft(self._pattern.fill(params), line, settings, {name: params[name] for name in self._job_params})
 
     def _combination(self, index: int) -> dict[str, str]:
         chosen: list[str] = []
@@ -303,7 +287,7 @@ class Sweep:
 
 
 def range_values(name: str, written: Sequence[str]) -> list[str]:
-    """The values of one or more ranges of a parameter."""
+    """Return the values of a parameter, given as one or more ranges."""
     try:
         return [value for text in written for value in values_of(text)]
     except BadValue as bad:
@@ -317,6 +301,6 @@ def _check(parameters: Mapping[str, Sequence[str]]) -> None:
         if not name or name.isdigit() or not name.isprintable() or _BAD_IN_NAMES & set(name):
             raise BadInput(f"{name!r} is not a name for a parameter; write letters, digits, _ or -")
         if not values:
-            raise BadInput(f"-p {name} has no values; write -p {name} VALUE …")
+            raise BadInput(f"-p {name} has no values; use -p {name} VALUE …")
         if any("\0" in value for value in values):
-            raise BadInput(f"-p {name}: a value holds a NUL byte; remove it")
+            raise BadInput(f"-p {name}: a value contains a NUL byte; remove it")

@@ -1,4 +1,7 @@
-"""GPUTaskScheduler's configurations as jobs: one for each instance, with its result folder to tell what is done."""
+"""GPUTaskScheduler's configurations as jobs.
+
+Each instance becomes one job, and its result directory shows whether it is done.
+"""
 
 from __future__ import annotations
 
@@ -14,30 +17,28 @@ from msgspec.structs import replace
 
 from gputui.core.amounts import counted
 from gputui.core.job import JobSpec
-from gputui.python.user_code.result_folder import STARTED, ResultNote, SchedulerLog, is_at_work
+from gputui.python.user_code.result_directory import STARTED, ResultNote, SchedulerLog, is_occupied
 
 from .python_file import PythonFile, advice, door_of
 from .settings import NO_SETTINGS, JobSettings
 from .source import BadInput, Draft, Occurrences, shown, specs
 
-__all__ = ["Before", "TaskConfig", "TaskInstance", "bundled", "read_task_config"]
-
 BUNDLE = "GPUTUI_TASKS"
-"""The variable that names to a task the keepsake with its values."""
+"""Environment variable with the name of the file that contains the values of the tasks."""
 
 
 class Before(Enum):
-    """What an instance's result folder tells."""
+    """The state of an instance's result directory before its job is added."""
 
     NOTHING = "nothing"
-    """There is none."""
+    """The directory does not exist."""
     BEGUN = "begun"
-    """A task of gputui began there and did not succeed, or still runs: the session knows more."""
+    """gputui started a task there that has not succeeded (it may still be running). The session knows its state."""
     AT_WORK = "at work"
-    """A task is in it just now, of this session or another."""
+    """A task of this or another session is running in the directory now."""
     DONE = "done"
     FOREIGN = "foreign"
-    """Not made by gputui: as GPUTaskScheduler did, what is there counts as done."""
+    """The directory was not created by gputui. As with GPUTaskScheduler, the instance counts as done."""
 
 
 class TaskInstance(msgspec.Struct, frozen=True):
@@ -48,34 +49,36 @@ class TaskInstance(msgspec.Struct, frozen=True):
 
 
 class TaskConfig(msgspec.Struct, frozen=True):
-    """A configuration that was read whole."""
+    """A configuration with all of its instances."""
 
     origin: str
     bundle: bytes
-    """What its tasks need to know; kept where they find it before they are added."""
+    """The encoded values of the tasks. They are written to a file before the jobs are added."""
     python: str
-    """The one that read it, and that its tasks run on."""
+    """The Python interpreter that read the configuration and runs the tasks."""
     target: str
-    """The class, in words."""
+    """The task class."""
     gpus: str
-    """As `--gpus` takes them."""
+    """The GPUs, in the syntax of `--gpus`."""
     force_rerun: bool
     instances: tuple[TaskInstance, ...]
     shared: tuple[str, ...]
-    """Instances left out because an earlier one has their folder."""
+    """Instances that are omitted because an earlier one has the same directory."""
     temp_folder: str | None = None
-    """As the user named it, if they did."""
     scheduler_log: str | None = None
     strings: tuple[str, ...] = ()
-    """What the scheduler's log calls each instance."""
+    """Names of the instances in the scheduler's log."""
 
     @property
     def bundle_name(self) -> str:
-        """After its contents: another configuration never changes the values of tasks that wait."""
+        """Name of the file that contains the bundle.
+
+        It depends on the contents, so that waiting tasks keep their values even if the configuration changes.
+        """
         return f"tasks-{hashlib.blake2b(self.bundle, digest_size=12).hexdigest()}.json"
 
     def specs(self, *, cwd: str, environment: str, defaults: JobSettings = NO_SETTINGS) -> tuple[JobSpec, ...]:
-        """One for each instance, in their order. What a task is told may change, its identity is its folder."""
+        """Return a spec for each instance. The identity of a spec is the instance's directory."""
         drafts = [
             Draft(self._command(instance.work_dir, cwd), number, JobSettings(name=instance.name))
             for number, instance in enumerate(self.instances, 1)
@@ -90,53 +93,54 @@ class TaskConfig(msgspec.Struct, frozen=True):
         )
 
     def _command(self, work_dir: str, cwd: str) -> str:
-        folder = os.path.join(cwd, work_dir)
-        near = os.path.relpath(folder, cwd)
-        return shlex.join([*door_of(self.python), "task", self.target, folder if near.startswith("..") else near])
+        directory = os.path.join(cwd, work_dir)
+        near = os.path.relpath(directory, cwd)
+        return shlex.join([*door_of(self.python), "task", self.target, directory if near.startswith("..") else near])
 
     def numbers(self, *before: Before) -> tuple[int, ...]:
         return tuple(number for number, instance in enumerate(self.instances) if instance.before in before)
 
     def tell_skipped(self) -> None:
-        """Into the scheduler's log, as GPUTaskScheduler did: these have their results."""
+        """Write to the scheduler's log that finished instances are skipped, as GPUTaskScheduler did."""
         for number in self.numbers(Before.DONE, Before.FOREIGN):
             SchedulerLog(self.scheduler_log, self.strings[number], "scheduler").write("skips")
 
     def notices(self) -> list[str]:
-        """What the user should know beyond the counts."""
+        """Return messages for the user about foreign directories, duplicates and ignored settings."""
         notices = []
         foreign = len(self.numbers(Before.FOREIGN))
         if foreign and not self.force_rerun:
-            count = counted(foreign, "result folder was", "result folders were")
-            notices.append(
-                f"{self.origin}: {count} not made by gputui; what is there counts as done (force_rerun: not)"
-            )
+            count = counted(foreign, "result directory was", "result directories were")
+            notices.append(f"{self.origin}: {count} not created by gputui; treated as done (unless force_rerun)")
         if self.temp_folder is not None:
-            notices.append(f"{self.origin}: temp_folder is not used: what tasks need is kept in the session")
+            notices.append(f"{self.origin}: temp_folder is ignored; task files are kept in the session")
         if self.shared:
             count = counted(len(self.shared), "instance has", "instances have")
             notices.append(
-                f"{self.origin}: {count} the same result folder as an earlier one and is left out "
-                f"({self.shared[0]}); a larger config_string_value_maxlen may tell them apart"
+                f"{self.origin}: {count} the same result directory as an earlier one, skipped ({self.shared[0]}); try "
+                "a larger config_string_value_maxlen"
             )
         return notices
 
 
 def read_task_config(path: str, task: str | None = None) -> TaskConfig:
-    """The configuration in a .py file; `task` names its class where that is not plain. BadInput if it is wrong."""
+    """Return the configuration in a .py file. Raise BadInput if it is invalid.
+
+    `task`: the name of the task class, if it is not clear from the file.
+    """
     with PythonFile(path) as file:
         return described(file, task)
 
 
 def described(file: PythonFile, task: str | None = None) -> TaskConfig:
-    """The same of a file that is loaded already."""
+    """Return the configuration of a loaded file."""
     if "config" not in file.defines:
         raise BadInput(advice(file.path))
     return _config(file.ask("config", task=task), os.path.basename(file.path))
 
 
 def bundled(path: str) -> TaskConfig:
-    """A configuration that another process has read: a script of the user's."""
+    """Return a configuration that a user's script has written to a file."""
     with open(path, "rb") as file:
         bundle = json.load(file)
     return _config(bundle, bundle.pop("origin"))
@@ -144,11 +148,14 @@ def bundled(path: str) -> TaskConfig:
 
 def _config(bundle: dict[str, Any], origin: str) -> TaskConfig:
     temp_folder = bundle.pop("temp_folder", None)
+    task, main = bundle["task"], bundle["task"].get("main")
+    module = task["module"] + "." if main is None else (main["name"] or os.path.basename(main["file"])) + ":"
+    target = module + task["name"]
     return TaskConfig(
         origin=shown(origin),
         bundle=json.dumps(bundle, sort_keys=True).encode(),
         python=bundle["python"],
-        target=_target(bundle["task"]),
+        target=target,
         gpus=_gpus(bundle["gpu"], origin),
         force_rerun=bundle["force_rerun"],
         instances=tuple(
@@ -162,19 +169,12 @@ def _config(bundle: dict[str, Any], origin: str) -> TaskConfig:
     )
 
 
-def _target(task: dict[str, Any]) -> str:
-    main = task.get("main")
-    if main is None:
-        return f"{task['module']}.{task['name']}"
-    return f"{main['name'] or os.path.basename(main['file'])}:{task['name']}"
-
-
 def _gpus(entries: list[str], origin: str) -> str:
-    """Each entry is a lane; an empty one hides every GPU, as -1 does."""
+    # Each entry is a slot; an empty one hides every GPU, as -1 does.
     if len(entries) == 1 and (":" in entries[0] or entries[0] == "all"):
         return entries[0]
     if any(mark in entry for entry in entries for mark in "[]"):
-        raise BadInput(f"{shown(origin)}: gpu: {entries!r} holds a bracket within a string; write nested lists")
+        raise BadInput(f"{shown(origin)}: gpu: {entries!r} contains a bracket in a string; use nested lists")
     return ",".join(f"[{entry}]" if entry.strip() else "-1" for entry in entries)
 
 
@@ -185,5 +185,5 @@ def _before(work_dir: str) -> Before:
     if note is None:
         return Before.FOREIGN
     if note == STARTED:
-        return Before.AT_WORK if is_at_work(work_dir) else Before.BEGUN
+        return Before.AT_WORK if is_occupied(work_dir) else Before.BEGUN
     return Before.DONE

@@ -1,4 +1,4 @@
-"""One value written by a user, in a file or behind a flag, and what it means."""
+"""Parsers of single values that users write in files and on the command line."""
 
 from __future__ import annotations
 
@@ -7,42 +7,51 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Literal
 
-__all__ = [
-    "BadValue", "boolean", "bytes_or_share", "count", "duration", "duration_text", "memory", "memory_text", "priority",
-    "task", "text", "variables", "variables_text", "words",
-]  # fmt: skip
+from gputui.core.regex import lazy_regex
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
-_PLAIN_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_MEMORY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:([KMGTkmgt])(?:i?[Bb])?|(%))")
-_TASK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_DURATION_PART = lazy_regex(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
+_PLAIN_SECONDS = lazy_regex(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_MEMORY = lazy_regex(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:([KMGTkmgt])(?:i?[Bb])?|(%))")
+_TASK = lazy_regex(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _TRUE = frozenset({"yes", "true", "on", "1"})
 _FALSE = frozenset({"no", "false", "off", "0"})
 _PLACES = range(10)
-"""Digits after the point that a number may need."""
+"""Numbers of decimals to try when formatting a value."""
 LONGEST_DURATION = 3650 * 86400.0
 
 
 class BadValue(ValueError):
-    """A value that means nothing; the message is the end of the sentence the user reads."""
+    """An invalid value. The message is the end of a longer error message."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a question that suggests the nearest known word. If none is near, return all known words."""
+    from difflib import get_close_matches
+
+    choices = list(dict.fromkeys(known))
+    near = get_close_matches(word, choices, n=1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(choices)}"
 
 
 def duration(written: str) -> float:
-    """Seconds in `90`, `90s`, `5m`, `2h`, `1d`, `1h30m`."""
+    """Parse `90`, `90s`, `5m`, `2h`, `1d` or `1h30m` into seconds."""
     compact = written.strip().lower()
     seconds = _seconds(compact)
     if seconds is None:
         raise BadValue(f"{written!r} is not a duration; write 90, 90s, 5m, 2h or 1d")
     if seconds > LONGEST_DURATION:
-        raise BadValue(f"{written!r} is more than ten years; write a shorter duration")
+        raise BadValue(f"duration {written!r} is too long; the limit is ten years")
     return seconds
 
 
 def time_limit(text: str) -> float:
-    """As gputui writes times, or as Slurm does; a bare number would be minutes to one and seconds to the other."""
+    """Parse a time in the syntax of gputui or Slurm into seconds.
+
+    A plain number is rejected, because it means seconds in gputui but minutes in Slurm.
+    """
     if text.strip().isdecimal():
-        raise ValueError(f"{text} of what? write {text}m or {text}h, or hours:minutes:seconds")
+        raise ValueError(f"missing unit in {text}: use {text}m, {text}h or hours:minutes:seconds")
     match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", text.strip(), re.ASCII)
     if match is None:
         return duration(text)
@@ -62,52 +71,52 @@ def _seconds(compact: str) -> float | None:
 
 
 def probe_wait(written: str) -> float | Literal["off"]:
-    """Seconds until one job is tried alone after crashes, as any duration; or `off`."""
+    """Parse the number of seconds before a probe, or `off`."""
     if written.strip().lower() == "off":
         return "off"
     try:
         return duration(written)
     except BadValue:
-        raise BadValue(f"{written!r} is no time to wait before a job is tried; write 0, 90, 5m, 2h or off") from None
+        raise BadValue(f"invalid probe delay {written!r}: use 0, 90, 5m, 2h or off") from None
 
 
 def count(written: str, *, lowest: int = 0, highest: int = 1_000_000) -> int:
-    """A whole number between two bounds."""
+    """Parse a whole number and check that it is within two bounds."""
     digits = written.strip()
-    # int() alone would also take `1_0` and other scripts' digits.
+    # int() alone would also accept `1_0` and digits of other scripts.
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", digits):
         raise BadValue(f"{written!r} is not a whole number; write one from {lowest} to {highest}")
     number = int(digits)
     if not lowest <= number <= highest:
-        raise BadValue(f"{number} is out of range; write a number from {lowest} to {highest}")
+        raise BadValue(f"{number} is out of range; use {lowest} to {highest}")
     return number
 
 
 def priority(written: str) -> int:
-    # Verbs read durations with this module and must not pay for the core.
+    # Imported late: commands that only parse durations start faster.
     from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
 
     return count(written, lowest=LOWEST_PRIORITY, highest=HIGHEST_PRIORITY)
 
 
 def memory(written: str) -> str:
-    """GPU memory as `6G`, `500M` or `40%`, checked; `bytes_or_share` reads it."""
+    """Check a memory size such as `6G`, `500M` or `40%`."""
     bytes_or_share(written)
     return written.strip()
 
 
 def bytes_or_share(written: str) -> tuple[int | None, float | None]:
-    """Bytes, or a part of the device between 0 and 1."""
+    """Parse a memory size into bytes, or into a share of the device between 0 and 1."""
     match = _MEMORY.fullmatch(written.strip())
     if match is None:
         raise BadValue(f"{written!r} is not a size; write 6G, 500M or 40%")
     number, unit = float(match[1]), (match[2] or match[3]).upper()
     if unit == "%":
         if not 0 < number <= 100:
-            raise BadValue(f"{written!r} is not between 0% and 100%; write 40%")
+            raise BadValue(f"{written!r} is not between 0% and 100%")
         return None, number / 100
     if number == 0:
-        raise BadValue(f"{written!r} asks for nothing; leave it out")
+        raise BadValue(f"{written!r} requests nothing; omit it")
     return int(number * 1024 ** " KMGT".index(unit)), None
 
 
@@ -117,42 +126,42 @@ def boolean(written: str) -> bool:
         return True
     if word in _FALSE:
         return False
-    raise BadValue(f"{written!r} is neither yes nor no; write one of them")
+    raise BadValue(f"invalid value {written!r}: use yes or no")
 
 
 def text(written: str) -> str:
-    """Something on one line that is not empty."""
+    """Check that text is not empty and has only one line."""
     stripped = written.strip()
     if not stripped:
-        raise BadValue("is empty; write a value or leave the setting out")
+        raise BadValue("is empty; set a value or omit it")
     if any(character < " " or character == "\x7f" for character in stripped):
-        raise BadValue(f"{written!r} holds a control character; remove it")
+        raise BadValue(f"{written!r} contains a control character; remove it")
     return stripped
 
 
 def task(written: str) -> str:
-    """A function as `module:function`."""
+    """Check that a function is written as `module:function`."""
     if not _TASK.fullmatch(written.strip()):
-        raise BadValue(f"{written!r} is no function; write module:function")
+        raise BadValue(f"invalid function {written!r}: use module:function")
     return written.strip()
 
 
 def words(written: str) -> tuple[str, ...]:
-    """What stands between commas; at least one, none of them empty."""
+    """Split at commas into one or more parts. None of them may be empty."""
     parts = tuple(part.strip() for part in text(written).split(","))
     if not all(parts):
-        raise BadValue(f"{written!r} has nothing between two commas; remove one")
+        raise BadValue(f"{written!r} has an extra comma; remove it")
     return parts
 
 
 def variables(written: str) -> dict[str, str]:
-    """`SEED=1 NAME='two words'` as the shell would read it."""
+    """Parse variables such as `SEED=1 NAME='two words'`, with shell quoting."""
     from shlex import split
 
     try:
         pairs = [word.partition("=") for word in split(written)]
     except ValueError as error:
-        raise BadValue(f"{written!r} cannot be read: {error}; close the quote, or quote the backslash") from None
+        raise BadValue(f"cannot parse {written!r}: {error}; close the quote or escape the backslash") from None
     for name, equals, _ in pairs:
         if not equals or not name.isidentifier():
             raise BadValue(f"{name!r} is not NAME=VALUE; write SEED=1")
@@ -170,7 +179,7 @@ def duration_text(seconds: float) -> str:
 
 
 def memory_text(size: int | None, share: float | None) -> str:
-    """What `bytes_or_share` reads as this; empty for nothing."""
+    """Format a size so that `bytes_or_share` returns the same size again. Return "" if there is none."""
     if share is not None:
         percent = round(100 * share, len(_PLACES))
         return _shortest((f"{percent:.{places}f}%" for places in _PLACES), lambda text: float(text[:-1]), percent)
@@ -182,7 +191,7 @@ def memory_text(size: int | None, share: float | None) -> str:
 
 
 def _shortest(ways: Iterable[str], reader: Callable[[str], object], value: object) -> str:
-    """The first way to write the value that is read as just this value."""
+    """Return the first text that the reader parses to exactly this value, or else the last one."""
     written = ""
     for written in ways:
         with suppress(BadValue):

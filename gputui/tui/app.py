@@ -1,4 +1,4 @@
-"""The app: puts the bridge, the main screen and the terminal together. It composes; it decides next to nothing."""
+"""The app: connects the bridge, the main screen and the terminal."""
 
 from __future__ import annotations
 
@@ -14,59 +14,60 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 
-from gputui.core.events import UserCommand
 from gputui.session.errors import SessionError
+from gputui.session.event_loop import LOOK_AT_OWNER
 from gputui.session.owner.requests import Begin
-from gputui.session.ownership.acquisition import Holding, Owned
+from gputui.session.ownership.acquisition import AlreadyOwned, OwnedSession
 from gputui.tui.actions.scheduler import leaving_events, requeues
+from gputui.tui.actions.table import ACTIONS
 from gputui.tui.terminal.app import TerminalApp
-from gputui.tui.terminal.driver import SafeDriver
 from gputui.tui.terminal.tty import Colours, terminal_name
 from gputui.tui.views.base import FullView
 
-from .action_table import ACTIONS
 from .bridge import Bridge, Way
 from .chrome import Where, terminal_title
 from .main_screen import MainScreen
 from .theme import BY_COLOURS, NAMES, OWN, AsciiSigns
 
-Hold = Callable[[Callable[[], None]], Holding]
+Hold = Callable[[Callable[[], None]], OwnedSession]
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """A session to be made."""
+class NewSession:
+    """Everything needed to create a session."""
 
     hold: Hold
     where: Where
     begin: Begin
     notice: str | None = None
-    """What must be said of its lanes."""
+    """A message about the slots of the session."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the command line decided before there was a screen."""
+    """The configuration of the app, made from the command line."""
 
     where: Where
     environment: Mapping[str, str]
-    begin_session: Callable[[], Beginning] | None = None
-    """For a screen without a session: where one would be made when a job is added, on the devices it shows."""
+    begin_session: Callable[[], NewSession] | None = None
+    """A function that prepares a session on the displayed devices when a job is added, or None if a session exists."""
     first: Callable[[MainScreen], None] = lambda main: None
-    """Done when the screen is there: loads the jobs, says what must be said."""
+    """A function called when the screen is mounted, to load jobs and show messages."""
     keys: Mapping[str, str] = field(default_factory=dict)
     theme: str | None = None
     read_only: bool = False
     colours: Colours = Colours.MANY
     ascii_signs: bool = False
-    """The terminal shows no others."""
+    """Whether the terminal can display only ASCII."""
     cell_diff: bool = True
     bell: bool = True
-    """Calls the user at a pause after crashes, at the end, and at the ends of jobs marked for it."""
+    """Whether to ring the bell at a pause after errors, when all jobs have ended, and when a job ends that the user
+    asked to be notified about.
+    """
 
 
-class Crossing(Message):
-    """A call from another thread, made in the screen's."""
+class RunOnUiThread(Message):
+    """A function that another thread wants to have called in the screen's thread."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__()
@@ -83,18 +84,18 @@ class GputuiApp(TerminalApp[Way]):
         super().__init__(colours=setup.colours, cell_diff=setup.cell_diff)
         self.bridge = bridge
         self.setup = setup
-        self.parting = ""
-        """What the shell must say, when it was not the user who ended this."""
-        self.main = MainScreen(bridge, setup.where, read_only=setup.read_only)
+        self.exit_message = ""
+        """The message printed in the shell if the app ended without the user quitting it."""
+        self.main = MainScreen(bridge, setup.where, keys=setup.keys, read_only=setup.read_only)
         self._leaving: Way | None = None
-        self._signs = [AsciiSigns()] if setup.ascii_signs else []  # one object, as strips remember what it made
+        self._signs = [AsciiSigns()] if setup.ascii_signs else []  # a single object, since Textual caches by filter
         for theme in OWN:
             self.register_theme(theme)
-        # Without colours a theme is told apart by nothing: NO_COLOR wins over what the user called it.
+        # NO_COLOR wins over the option.
         wanted = NAMES[setup.theme] if setup.theme is not None and setup.colours is not Colours.NONE else None
         self.theme = wanted or BY_COLOURS[setup.colours]
 
-    def on_mount(self) -> None:  # Textual calls the one of every base class by itself
+    def on_mount(self) -> None:  # Textual calls those of the base classes as well
         self.main.on_leave = self.leave
         self.main.idle_for = lambda: self.idle_for
         if self.setup.bell:
@@ -102,38 +103,38 @@ class GputuiApp(TerminalApp[Way]):
         self.bridge.on_dismissed = lambda: self.leave(Way.STOP)
         self.main.on_add_without_session = self._begin_session
         self.main.environment = lambda: dict(self.setup.environment)
-        self.main.changed_keys = dict(self.setup.keys)
         self.set_keymap(dict(self.setup.keys))
-        self.bridge.connect(self._cross, self._news)
+        self.bridge.connect(lambda call: self.post_message(RunOnUiThread(call)), self._update)
         self.bridge.presence = self._presence
         self.push_screen(self.main)
+        self.set_interval(LOOK_AT_OWNER, self._quit_if_gone)
         self.call_after_refresh(lambda: self.setup.first(self.main))
 
-    # The crossing
-
-    def _cross(self, call: Callable[[], None]) -> None:
-        self.post_message(Crossing(call))
-
-    @on(Crossing)
-    def _crossed(self, event: Crossing) -> None:
+    @on(RunOnUiThread)
+    def _call(self, event: RunOnUiThread) -> None:
         event.call()
 
-    def _news(self) -> None:
+    def _quit_if_gone(self) -> bool:
+        """Quit if the scheduler has died. Also called from time to time because it may die silently."""
         why_gone = self.bridge.why_gone()
         if why_gone is not None:
-            self._part(why_gone)
+            self._quit_with(why_gone)
+        return why_gone is not None
+
+    def _update(self) -> None:
+        if self._quit_if_gone():
             return
         self.main.news()
-        if isinstance(self._driver, SafeDriver):
-            self._driver.title(terminal_title(self.bridge.snapshot))
+        if self.terminal is not None:
+            self.terminal.title(terminal_title(self.bridge.snapshot))
         if self._leaving is Way.STOP:
-            self._stop_on()
+            self._continue_stop()
 
-    # Leaving
+    # Quitting
 
     def leave(self, way: Way) -> None:
-        """What must outlast this screen is durable before it goes."""
-        if self._leaving is not None:  # asked again: what was ordered is durable, so nobody needs to wait
+        """Commit the commands that the chosen way to quit requires, then exit."""
+        if self._leaving is not None:  # the second time: the commands are committed, so do not wait any longer
             self.exit(self._leaving)
             return
         events = leaving_events(self.main, way)
@@ -145,22 +146,20 @@ class GputuiApp(TerminalApp[Way]):
 
     def _committed(self, way: Way) -> None:
         if way is Way.STOP:
-            self.main.say("stopping: running jobs are ended with grace and wait again; q leaves at once")
-            self._stop_on()
+            self.main.say("stopping: running jobs are requeued gracefully; q quits at once")
+            self._continue_stop()
         else:
             self.exit(way)
 
-    def _stop_on(self) -> None:
-        """Until nothing runs; a job that was just starting is told now."""
+    def _continue_stop(self) -> None:
+        """Exit when no jobs are running. Jobs that have started in the meantime are requeued too."""
         if not self.bridge.snapshot.active:
             self.exit(Way.STOP)
-            return
-        more: list[UserCommand] = requeues(self.main)
-        if more:
-            self.bridge.command(more, lambda _: None)
+        elif events := requeues(self.main):
+            self.bridge.command(events, lambda _: None)
 
-    def _part(self, sentence: str) -> None:
-        self.parting = sentence
+    def _quit_with(self, message: str) -> None:
+        self.exit_message = message
         self.exit(Way.DETACH, return_code=1)
 
     # The terminal
@@ -169,9 +168,8 @@ class GputuiApp(TerminalApp[Way]):
         return [*super().get_line_filters(), *self._signs]
 
     def _presence(self) -> dict[str, Any]:
-        """For whoever wants to take the session over: is anybody there?"""
-        driver = self._driver
-        silent = driver.silent_for if isinstance(driver, SafeDriver) else 0.0
+        """Describe this terminal for a process that wants to take over the session."""
+        silent = self.terminal.silent_for if self.terminal is not None else 0.0
         return {"terminal": terminal_name(), "silent_for": silent}
 
     def terminal_lost(self) -> None:
@@ -180,13 +178,9 @@ class GputuiApp(TerminalApp[Way]):
     def asked_to_leave(self, signum: int) -> None:
         if signum == signal.SIGUSR1:
             self.leave(Way.DRAIN)
-        elif signum == signal.SIGINT:
-            self._ask_to_leave()
-        else:
+        elif signum != signal.SIGINT:
             self.exit(Way.DETACH, return_code=128 + signum)
-
-    def _ask_to_leave(self) -> None:
-        if self._leaving is not None:
+        elif self._leaving is not None:
             self.exit(Way.DETACH)
         elif self.screen is self.main:
             self.main.action_act("leave")
@@ -199,10 +193,10 @@ class GputuiApp(TerminalApp[Way]):
     def after_continue(self) -> None:
         try:
             self.bridge.take()
-        except Owned as owned:
-            self._part(f"the session is open in gputui {owned.kind} (pid {owned.pid}) now")
+        except AlreadyOwned as owned:
+            self._quit_with(f"the session is now open in gputui {owned.kind} (pid {owned.pid})")
         except SessionError as error:
-            self._part(str(error))
+            self._quit_with(str(error))
         else:
             self.main.reset()
 
@@ -213,7 +207,7 @@ class GputuiApp(TerminalApp[Way]):
         try:
             beginning = self.setup.begin_session()
             notices = self.bridge.begin(beginning.hold)
-        except (SessionError, Owned) as error:
+        except (SessionError, AlreadyOwned) as error:
             self.main.say(str(error), grave=True)
             return
         self.main.begun(beginning.where)
@@ -222,12 +216,13 @@ class GputuiApp(TerminalApp[Way]):
         self.bridge.do(beginning.begin, lambda _: then(), lambda why: self.main.say(why, grave=True))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette: every action by name, and the looks."""
+        """Add the actions and themes to the command palette."""
         if isinstance(screen, MainScreen | FullView):
-            bound = {binding.id for _, binding in screen._bindings}
+            classes = type(screen).__mro__
+            bound = {getattr(binding, "id", None) for cls in classes for binding in vars(cls).get("BINDINGS", ())}
             for action in ACTIONS:
                 if action.name in bound and not (action.acts and self.main.read_only):
                     act = partial(screen.action_act, action.name)
                     yield SystemCommand(f"{action.label} ({action.shown_key})", action.help, act)
         for written, name in NAMES.items():
-            yield SystemCommand(f"Theme {written}", "how the screen looks", partial(setattr, self, "theme", name))
+            yield SystemCommand(f"Theme {written}", "color theme", partial(setattr, self, "theme", name))

@@ -1,4 +1,4 @@
-"""The only crossing between the screen's thread and the owner: of this process, or of another one that is watched."""
+"""The connection between the screen's thread and a scheduler in this process or a watched one in another process."""
 
 from __future__ import annotations
 
@@ -9,65 +9,65 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
 from gputui.core.amounts import counted, moment
 from gputui.core.events import Mode, PauseKind, Refusal, UserCommand
 from gputui.core.job import Ended, Job, JobId
-from gputui.core.lanes import DeviceKind
 from gputui.core.results import Curve
 from gputui.core.scheduler import Scheduler
+from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
 from gputui.gpus.picture import DevicesPicture
-from gputui.process.watch import begin
+from gputui.process.watch import start_thread
 from gputui.session.client import Client
-from gputui.session.control.answers import Details, details, whys
+from gputui.session.control.answers import Details, details, reasons
 from gputui.session.control.connection import ClientError, NoOwner, OwnerStopped
-from gputui.session.control.watch import LookingOn
+from gputui.session.control.watch import WatchConnection
 from gputui.session.devices.recording import MachineWatch
 from gputui.session.devices.samplers import Monitor
 from gputui.session.errors import SessionError
 from gputui.session.event_loop import OwnerGone, Ticket, Work
-from gputui.session.job_folders import Files, Folders
-from gputui.session.lock import left_of
+from gputui.session.job_directories import Directories, Files
+from gputui.session.lock import find_leftover_processes
 from gputui.session.messages import (
     Commands,
     CurvesToDraw,
     Follow,
     JobInFull,
-    LookRequest,
     Outcome,
+    ScreenRequest,
     SpansToShow,
     WhyJobsWait,
 )
 from gputui.session.owner.owner import Owner
-from gputui.session.ownership.acquisition import Holding
+from gputui.session.ownership.acquisition import OwnedSession
 from gputui.session.session_dir import Paths
-from gputui.views.status import counts_told, goes_on
-
-# ---- The only crossing between the screen's thread and the owner's ----
-
+from gputui.views.status import format_counts, has_pending_work
+from gputui.views.waiting import Reason
 
 T = TypeVar("T")
-HANDED_ON_WITHIN = 0.05
-"""Seconds after which a session that was passed on is asked for again."""
-Post = Callable[[Callable[[], None]], None]
-"""Has something called in the screen's thread, soon; may be called from any thread."""
+RETRY_EVERY = 0.05
+"""Seconds to wait between attempts while a session is being handed over."""
+Post = Callable[[Callable[[], None]], object]
+"""A function that schedules a call in the screen's thread. It may be called from any thread."""
 
 
 class Bridge:
-    """A session as the screen sees it. Without one it shows an empty picture and refuses what needs one."""
+    """The session as the screen sees it. If there is no session, the snapshot is empty and commands are refused."""
 
     only_looks = False
-    """Another process owns the session."""
+    """Whether another process owns the session."""
 
-    def __init__(self, hold: Callable[[Callable[[], None]], Holding] | None = None) -> None:
-        """`hold` takes the session and has the given function called, in the owner's thread, at each change."""
+    def __init__(self, hold: Callable[[Callable[[], None]], OwnedSession] | None = None) -> None:
+        """Create a bridge. `hold` acquires the session and gets a function to call in the owner's thread after each
+        change.
+        """
         self._hold = hold
-        self._holding: Holding | None = None
+        self._holding: OwnedSession | None = None
         self._post: Post = lambda call: None
         self._on_news: Callable[[], None] = lambda: None
         self._news_posted = False
@@ -75,23 +75,22 @@ class Bridge:
         self._no_picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
         self._monitor: Monitor | None = None
         self.machine = MachineWatch(lambda: self.root or os.getcwd())
-        """The machine itself, for whoever shows it; any thread may ask."""
         self._closed = False
         self.presence: Callable[[], dict[str, Any]] = dict
-        """What others may know of this screen's terminal; asked in the owner's thread."""
+        """A function that returns facts about the terminal for other processes. It is called in the owner's thread."""
         self.on_dismissed: Callable[[], None] = lambda: None
-        """Called in the screen's thread when the user stops the session from elsewhere."""
+        """A function called in the screen's thread when the user stops the session from elsewhere."""
 
     def connect(self, post: Post, on_news: Callable[[], None]) -> None:
-        """From now on `on_news` is called in the screen's thread after every change."""
+        """Arrange for `on_news` to be called in the screen's thread after every change."""
         self._post, self._on_news = post, on_news
         self._news_posted = False
-        self._changed()  # what was posted before went nowhere, perhaps that the owner is gone
+        self._changed()  # earlier changes were not posted
 
-    # The session's life
+    # Life cycle
 
     def take(self) -> list[str]:
-        """Becomes the owner and lets it work; what the user must be told. Raises SessionError or Owned."""
+        """Acquire the session, start the scheduler, and return notices. Raise SessionError or Owned on failure."""
         if self._hold is None:
             self._monitor = Monitor(self._changed)
             self._monitor.start()
@@ -99,7 +98,7 @@ class Bridge:
         self._holding = self._hold(self._changed)
         owner = self._holding.owner
         owner.presence = lambda: self.presence()
-        self._holding.serving.dismissed = lambda: self._post(self.on_dismissed)
+        self._holding.serving.dismissed = lambda: self.post(self.on_dismissed)
         try:
             owner.start()
         except SessionError:
@@ -107,8 +106,8 @@ class Bridge:
             raise
         return list(owner.notices)
 
-    def begin(self, hold: Callable[[Callable[[], None]], Holding]) -> list[str]:
-        """A screen without a session gets one."""
+    def begin(self, hold: Callable[[Callable[[], None]], OwnedSession]) -> list[str]:
+        """Start a session and return notices."""
         self._hold = hold
         notices = self.take()
         self._close_monitor()
@@ -124,7 +123,7 @@ class Bridge:
         self.let_go()
 
     def let_go(self) -> None:
-        """Jobs run on; a keeper follows if there is anything for it to do."""
+        """Release the session. Jobs keep running, and a daemon takes over if there is anything left to do."""
         self._close_monitor()
         holding, self._holding = self._holding, None
         if holding is not None:
@@ -144,20 +143,20 @@ class Bridge:
         return self._holding.owner.paths.root if self._holding is not None else None
 
     @property
-    def keeper_pid(self) -> int | None:
-        return self._holding.serving.keeper_pid if self._holding is not None else None
+    def daemon_pid(self) -> int | None:
+        return self._holding.serving.daemon_pid if self._holding is not None else None
 
     def why_gone(self) -> str | None:
-        """The sentence, if the owner has ended by itself."""
+        """Return an error message if the scheduler has ended unexpectedly, or None."""
         if self._holding is None or self._holding.owner.alive:
             return None
         return self._holding.why_gone()
 
     def unseen(self) -> str | None:
-        """The sentence, if what is shown is not how it is now."""
+        """Return the reason why the snapshot is outdated, or None if it is current."""
         return None
 
-    # Pictures
+    # State
 
     @property
     def snapshot(self) -> Snapshot:
@@ -165,7 +164,7 @@ class Bridge:
 
     @property
     def picture(self) -> DevicesPicture:
-        """Of the devices; also without a session."""
+        """The state of the devices, with or without a session."""
         if self._holding is not None:
             return self._holding.owner.picture
         return self._monitor.picture if self._monitor is not None else self._no_picture
@@ -175,54 +174,55 @@ class Bridge:
         return self._holding.owner.take_changed() if self._holding is not None else set()
 
     def _changed(self) -> None:
-        """From any thread. One message under way is enough, for whoever reads it sees the newest; but one that
-        is read and not painted yet would not tell that the owner is gone."""
+        """Notify the screen of a change. This may be called from any thread."""
+        # One pending message is enough: the receiver reads the newest state. The end of the scheduler is always
+        # posted, since the pending message may already have been read.
         if not self._news_posted or self.why_gone() is not None:
             self._news_posted = True
             self.post(self._on_news)
 
     def files(self, job: Job, attempt: int) -> Files | None:
-        return self._holding.owner.folders.written(job, attempt) if self._holding is not None else None
+        return self._holding.owner.directories.current_files(job, attempt) if self._holding is not None else None
 
-    def whys(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, str]], None]) -> None:
-        """Why each of these waits, or what is odd about one that runs."""
-        if not jobs:
+    def reasons(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, Reason]], None]) -> None:
+        """Get the reason why each job is waiting, or what is unusual about it if it is running."""
+        if jobs:
+            self.look(lambda owner: reasons(owner, jobs), then)
+        else:
             then({})
-        elif self._holding is not None:
-            self.look(lambda owner: whys(owner, jobs), then)
 
     def details(self, job: JobId, then: Callable[[Details], None]) -> None:
         self.look(lambda owner: details(owner, job), then)
 
     def curves(self, job: JobId, attempt: int | None, then: Callable[[tuple[Curve, ...]], None]) -> None:
-        """How the metrics of an attempt went; None: of the newest that printed any."""
-        self.look(lambda owner: owner.curves(job, attempt), then)
+        """Get the metrics of an attempt over time. If `attempt` is None, use the newest attempt that printed any."""
+        self.look(lambda owner: owner.results.curves(job, attempt), then)
 
     def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
-        """What kept jobs from starting."""
-        self.look(lambda owner: owner.spans(), then)
+        """Get the recorded periods in which jobs could not start."""
+        self.look(lambda owner: owner.store.spans(), then)
 
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
-        """What only the owner's thread may look at; nothing changes by it."""
+        """Call `question` in the owner's thread to read something, then pass the answer to `then`."""
         if self._holding is not None:
-            self._holding.owner.look(question, lambda answer: self.post(lambda: then(answer)))
+            self._holding.owner.query(question, lambda answer: self.post(lambda: then(answer)))
 
-    # Wishes
+    # Commands
 
     def command(self, events: Sequence[UserCommand], then: Callable[[list[Outcome]], None]) -> None:
-        """Each is carried out or refused on its own."""
-        self.do(Commands(tuple(events)), then, lambda sentence: then([Outcome(None, sentence)]))
+        """Send commands. Each one is either carried out or refused."""
+        self.do(Commands(tuple(events)), then, lambda message: then([Outcome(None, message)]))
 
     def ask(
         self, question: Callable[[Owner], Ticket[T]], then: Callable[[T], None], refused: Callable[[str], None]
     ) -> None:
-        """Something that the owner itself is needed for: what is done about a device."""
+        """Make a request that needs the scheduler itself, such as draining a device."""
         if self._holding is not None:
             self._answer(question(self._holding.owner), then, refused)
 
     def do(self, work: Work[T], then: Callable[[T], None], refused: Callable[[str], None]) -> None:
         if self._holding is None:
-            refused("there is no session yet: a adds a job and begins one")
+            refused("no session yet: press a to add a job and start one")
             return
         self._answer(self._holding.owner.do(work), then, refused)
 
@@ -230,18 +230,18 @@ class Bridge:
         ticket.when_done(lambda done: self.post(lambda: _deliver(done, then, refused)))
 
     def do_and_wait(self, work: Work[T]) -> T:
-        """For threads that are not the screen's; a session that is just being passed on is waited for."""
+        """Do the same as `do`, but wait for the result, even during a handover. Not for the screen's thread."""
         while not self._closed:
             holding = self._holding
             with suppress(OwnerGone):
                 if holding is not None:
                     return holding.owner.do(work).result()
-            time.sleep(HANDED_ON_WITHIN)
-        raise OwnerGone("the screen was closed")
+            time.sleep(RETRY_EVERY)
+        raise OwnerGone("the TUI was closed")
 
     def post(self, call: Callable[[], None]) -> None:
-        """Has it called in the screen's thread; a screen that is just closing hears nothing more."""
-        with suppress(RuntimeError):
+        """Schedule a call in the screen's thread."""
+        with suppress(RuntimeError):  # the screen is closing
             self._post(call)
 
 
@@ -251,8 +251,8 @@ def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable
     except (Refusal, OwnerGone) as error:
         refused(str(error))
         return
-    except Exception as error:  # a defect of ours costs this one wish, not the screen
-        refused(f"the scheduler failed at this: {error!r}")
+    except Exception as error:  # a bug must not crash the screen
+        refused(f"scheduler error: {error!r}")
         return
     then(answer)
 
@@ -261,59 +261,59 @@ def host_name() -> str:
     return os.uname().nodename.partition(".")[0]
 
 
-# ---- A session that another process owns, as a screen that only looks sees it ----
+# A session owned by another process
 
 
-EVERY = 0.25
-"""Seconds between two questions for what is new."""
-NOBODY_AFTER = 1.5
-"""Seconds without an owner after which it is said: one that passes the session on takes a moment."""
-MOST_QUESTIONS = 64
-NOBODY = "nobody owns this session now"
-ONLY_LOOKS = "this screen is read-only"
+POLL_SECONDS = 0.25
+"""Seconds between polls."""
+STALE_AFTER = 1.5
+"""Seconds without a scheduler before the user is notified. Handing over a session takes a moment."""
+MAX_QUESTIONS = 64
+NO_SCHEDULER = "no scheduler is running"
+READ_ONLY = "this view is read-only"
 
 
-class Question:
-    """What a view wants to know, and who is told."""
-
-    def __init__(self, look: LookRequest, kind: Any, then: Callable[[Any], None]) -> None:
-        self.look, self.kind, self.then = look, kind, then
+class Question(NamedTuple):
+    look: ScreenRequest
+    kind: Any
+    """The type of the expected answer."""
+    then: Callable[[Any], None]
 
 
 class WatchBridge(Bridge):
+    """A read-only view of a session that another process owns. A thread polls that process."""
+
     only_looks = True
 
     def __init__(self, paths: Paths) -> None:
         super().__init__()
         self._paths = paths
-        self._folders: Folders | None = None
+        self._directories: Directories | None = None
         self._session: str | None = None
         self._shown: Snapshot | None = None
         self._devices: DevicesPicture | None = None
         self._differing: set[JobId] = set()
         self._lock = threading.Lock()
-        self._questions: deque[Question] = deque(maxlen=MOST_QUESTIONS)
+        self._questions: deque[Question] = deque(maxlen=MAX_QUESTIONS)
         self._wanted = threading.Event()
         self._stop = threading.Event()
         self._seen = time.time()
-        """When the owner was last heard."""
+        """Time of the scheduler's last answer."""
         self._unseen: str | None = None
         self._replaced: str | None = None
 
-    # Its life
-
     def take(self) -> list[str]:
-        """Looks for the first time, or again after a stop. Raises NoOwner if nobody ever was there, or SessionError."""
+        """Start polling. Raise SessionError if the first poll fails."""
         looking = None
         if self._shown is None:
             try:
-                looking = LookingOn(self._paths.private)
+                looking = WatchConnection(self._paths.private)
                 looking.catch_up()
             except (ClientError, OSError) as error:
-                raise SessionError(f"cannot look on at {self._paths.root}: {error}") from None
+                raise SessionError(f"cannot watch {self._paths.root}: {error}") from None
             self._show(looking)
         self._stop = stop = threading.Event()
-        begin(lambda: self._watch(looking, stop), "gputui looks on")
+        start_thread(lambda: self._watch(looking, stop), "gputui watch")
         return []
 
     def let_go(self) -> None:
@@ -334,8 +334,6 @@ class WatchBridge(Bridge):
     def unseen(self) -> str | None:
         return self._unseen
 
-    # Pictures
-
     @property
     def snapshot(self) -> Snapshot:
         return self._shown or self._empty
@@ -351,11 +349,11 @@ class WatchBridge(Bridge):
         return changed
 
     def files(self, job: Job, attempt: int) -> Files | None:
-        return self._folders.written(job, attempt) if self._folders is not None else None
+        return self._directories.current_files(job, attempt) if self._directories is not None else None
 
-    def whys(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, str]], None]) -> None:
+    def reasons(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, Reason]], None]) -> None:
         if jobs:
-            self._ask(WhyJobsWait(tuple(jobs)), dict[JobId, str], then)
+            self._ask(WhyJobsWait(tuple(jobs)), dict[JobId, Reason], then)
         else:
             then({})
 
@@ -368,107 +366,100 @@ class WatchBridge(Bridge):
     def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
         self._ask(SpansToShow(), list[RecordedSpan], then)
 
-    def _ask(self, look: LookRequest, kind: Any, then: Callable[[Any], None]) -> None:
+    def _ask(self, look: ScreenRequest, kind: Any, then: Callable[[Any], None]) -> None:
         self._questions.append(Question(look, kind, then))
         self._wanted.set()
-
-    # Wishes: none is granted
 
     def ask(
         self, question: Callable[[Owner], Ticket[T]], then: Callable[[T], None], refused: Callable[[str], None]
     ) -> None:
-        refused(ONLY_LOOKS)
+        refused(READ_ONLY)
 
     def do(self, work: Work[T], then: Callable[[T], None], refused: Callable[[str], None]) -> None:
-        refused(ONLY_LOOKS)
+        refused(READ_ONLY)
 
     def do_and_wait(self, work: Work[T]) -> NoReturn:
-        raise OwnerGone(ONLY_LOOKS)
+        raise OwnerGone(READ_ONLY)
 
-    # In the thread that asks
+    # The polling thread
 
-    def _watch(self, looking: LookingOn | None, stop: threading.Event) -> None:
+    def _watch(self, looking: WatchConnection | None, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                looking = looking or LookingOn(self._paths.private)
+                looking = looking or WatchConnection(self._paths.private)
                 self._answer_questions(looking)
                 if looking.catch_up():
                     self._show(looking)
-                self._heard()
+                self._seen = time.time()
+                if self._unseen is not None:
+                    self._unseen = None
+                    self._changed()
             except (NoOwner, ClientError, OSError) as error:
                 _close(looking)
                 looking = None
-                self._tell_unseen(NOBODY if isinstance(error, NoOwner) else str(error))
-            self._wanted.wait(EVERY)
+                self._set_unseen(NO_SCHEDULER if isinstance(error, NoOwner) else str(error))
+            self._wanted.wait(POLL_SECONDS)
             self._wanted.clear()
         _close(looking)
 
-    def _answer_questions(self, looking: LookingOn) -> None:
-        """One that could not be asked is asked of the next owner."""
+    def _answer_questions(self, looking: WatchConnection) -> None:
         while self._questions:
             question = self._questions.popleft()
             try:
                 answer = looking.ask(question.look, question.kind)
-            except (NoOwner, OwnerStopped, OSError):
+            except (NoOwner, OwnerStopped, OSError):  # ask the next scheduler
                 self._questions.appendleft(question)
                 raise
             except ClientError:
-                continue  # it has no answer
+                continue  # the question has no answer
             self.post(lambda given_answer=answer, then=question.then: then(given_answer))  # type: ignore[misc]
 
-    def _show(self, looking: LookingOn) -> None:
-        snapshot, folders = looking.joined.snapshot, looking.joined.folders
-        if snapshot is None or folders is None:
+    def _show(self, looking: WatchConnection) -> None:
+        snapshot, directories = looking.joined.snapshot, looking.joined.directories
+        if snapshot is None or directories is None:
             return
-        if self._session not in (None, folders.session):
-            self._replaced = f"another session is in {self._paths.root} now; gputui --read-only looks on there"
+        if self._session not in (None, directories.session):
+            self._replaced = f"{self._paths.root} now holds another session; reopen it: gputui --read-only"
             self._changed()
             return
-        self._session = folders.session
+        self._session = directories.session
         before, self._shown = self._shown, snapshot
         self._devices = looking.joined.picture or self._devices
-        self._folders = Folders(
-            self._paths.root, folders.layout.prefix, folders.layout.job_dir, former=folders.former
+        self._directories = Directories(
+            self._paths.root, directories.layout.prefix, directories.layout.job_dir, former=directories.former
         )  # fmt: skip
         with self._lock:
             self._differing |= _differing(snapshot, before)
         self._changed()
 
-    def _heard(self) -> None:
-        self._seen = time.time()
-        if self._unseen is not None:
-            self._unseen = None
-            self._changed()
-
-    def _tell_unseen(self, sentence: str) -> None:
+    def _set_unseen(self, reason: str) -> None:
         now = time.time()
-        if now - self._seen <= NOBODY_AFTER or (self._unseen or "").startswith(sentence):
+        if now - self._seen <= STALE_AFTER or (self._unseen or "").startswith(reason):
             return
-        if sentence == NOBODY:
+        if reason == NO_SCHEDULER:
             self._read_ends()
-        self._unseen = f"{sentence}; this is how it was at {moment(self._seen, now)}"
+        self._unseen = f"{reason}; showing the state at {moment(self._seen, now)}"
         self._changed()
 
     def _read_ends(self) -> None:
-        """What the last owner did after it was last heard, as a run that ends with its jobs: from the store, once."""
+        """Read from the store how jobs ended after the last poll, for example if `gputui run` has finished."""
         shown = self._shown
         if shown is None:
             return
         going_on = [job.id for job in shown if not isinstance(job.state, Ended)]
         with suppress(ClientError):
             followed = Client(self._paths.root).ask(Follow(going_on))
-            jobs = shown.jobs
-            for job in followed.jobs:
-                jobs = jobs if job == shown[job.id] else jobs.set(job.id - shown.first_id, job)
+            now = {job.id: job for job in followed.jobs}
+            jobs = tuple(now.get(job.id, job) for job in shown.jobs)
             active = frozenset(followed.active)
-            holders = {lane: job for lane, job in shown.holders.items() if job in active}
+            holders = {slot: job for slot, job in shown.holders.items() if job in active}
             self._shown = replace(shown, jobs=jobs, counts=followed.counts, active=active, holders=holders)
             with self._lock:
                 self._differing |= {job.id for job in followed.jobs}
 
 
 def _differing(snapshot: Snapshot, before: Snapshot | None) -> set[JobId]:
-    """The next owner tells everything anew, and most of it is as it was."""
+    """Return the ids of the jobs that really changed. A new scheduler marks all jobs as changed."""
     if before is None or len(snapshot.changed) < len(snapshot.jobs):
         return set(snapshot.changed)
     return {
@@ -478,12 +469,12 @@ def _differing(snapshot: Snapshot, before: Snapshot | None) -> set[JobId]:
     }
 
 
-def _close(looking: LookingOn | None) -> None:
+def _close(looking: WatchConnection | None) -> None:
     if looking is not None:
         looking.close()
 
 
-# ---- The ways to leave, and what the shell says afterwards ----
+# Quitting
 
 
 class Way(StrEnum):
@@ -492,31 +483,22 @@ class Way(StrEnum):
     STOP = "stop"
 
 
-def farewell(snapshot: Snapshot, way: Way, root: str, keeper: int | None, *, back: str, stop: str) -> str:
-    """What the shell shows afterwards; `back`, `stop`: the commands that open this session again, and that end it."""
+def farewell(snapshot: Snapshot, way: Way, root: str, daemon: int | None, *, back: str, stop: str) -> str:
+    """Return the last message in the shell. `back` and `stop` are the commands that reopen and stop the session."""
     if way is Way.STOP:
-        return _stopped(snapshot, root, back)
-    counts = counts_told(snapshot)
+        leftovers = [f"pid {pid}, {what}" for pid, what in find_leftover_processes(root)]
+        if leftovers:
+            return "Stopped, but these processes are still running: " + "; ".join(leftovers)
+        return f"Stopped: nothing left running. {snapshot.not_begun:,} waiting. To continue: {back}, then p"
+    counts = format_counts(snapshot)
     if way is Way.DRAIN:
-        runs = counted(snapshot.running, "running job goes on to its end", "running jobs go on to their end")
-        return f"Draining. {runs}, nothing new starts. Back: {back}"
-    if not goes_on(snapshot):
-        return _quiet(snapshot, back)
-    who = f"keeper {keeper} schedules on" if keeper is not None else "nobody schedules on (--no-keeper)"
-    return f"Detached. {counts}; {who}. Back: {back} · Stop: {stop}"
-
-
-def _quiet(snapshot: Snapshot, back: str) -> str:
-    if not snapshot.waiting:
-        return ""
-    cause = snapshot.cause
-    crashed = cause is not None and cause.kind is PauseKind.CRASHES
-    why = f"Paused: {cause.message}" if crashed and cause is not None else "Paused"
-    return f"{why if snapshot.mode is Mode.PAUSED else 'Left'}. {snapshot.waiting:,} waiting. Back: {back}"
-
-
-def _stopped(snapshot: Snapshot, root: str, back: str) -> str:
-    leftovers = [f"pid {pid}, {what}" for pid, what in left_of(root)]
-    if leftovers:
-        return "Stopped, but still there: " + "; ".join(leftovers)
-    return f"Stopped: nothing of gputui runs here any more. {snapshot.not_begun:,} waiting. To go on: {back}, then p"
+        runs = counted(snapshot.running, "running job will finish", "running jobs will finish")
+        return f"Draining. {runs}, no new jobs start. Reattach: {back}"
+    if not has_pending_work(snapshot):
+        if not snapshot.waiting:
+            return ""
+        cause = snapshot.cause
+        why = f"Paused: {cause.message}" if cause is not None and cause.kind is PauseKind.CRASHES else "Paused"
+        return f"{why if snapshot.mode is Mode.PAUSED else 'Left'}. {snapshot.waiting:,} waiting. Reattach: {back}"
+    who = f"daemon {daemon} keeps scheduling" if daemon is not None else "no new jobs start (--no-daemon)"
+    return f"Detached. {counts}; {who}. Reattach: {back} · Stop: {stop}"

@@ -1,4 +1,4 @@
-"""Curves on a canvas of braille dots."""
+"""Line charts drawn with braille dots."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-# ---- A small canvas of braille dots, two across and four down in each cell ----
-
-
 ACROSS, DOWN = 2, 4
-"""Dots of a cell."""
-NOBODY = 1 << 30
-EMPTY = "\u2800"
-_FIRST = 0x2800
+"""Number of dots in a cell, horizontally and vertically."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""By row and column of a dot in its cell."""
+"""The bit of each braille dot, by its row and column in the cell."""
+EMPTY = 1 << 30
+AXIS, GRID, UPRIGHT = EMPTY - 1, EMPTY - 2, EMPTY - 3
+"""Numbers used as the owners of the scales, the grid lines and the vertical line."""
 
-DotRun = tuple[str, int]
-"""Cells of one owner; NOBODY: nothing is drawn there."""
+ChartPiece = tuple[str, int]
+"""The text of adjacent cells and the number of the curve that owns them, or EMPTY if they are empty."""
 
 
 class Canvas:
-    """Dots are counted from the upper left; those outside are left out."""
+    """A canvas of braille dots with the origin at the top left. Dots outside the canvas are ignored."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = max(0, columns), max(0, rows)
         self.width, self.height = self.columns * ACROSS, self.rows * DOWN
         self._dots = bytearray(self.columns * self.rows)
-        self._owners = [NOBODY] * (self.columns * self.rows)
+        self._owners = [EMPTY] * (self.columns * self.rows)
         self._signs: dict[int, str] = {}
 
     def dot(self, x: int, y: int, owner: int = 0) -> None:
@@ -41,7 +38,7 @@ class Canvas:
             self._owners[cell] = min(owner, self._owners[cell])
 
     def line(self, x0: int, y0: int, x1: int, y1: int, owner: int = 0) -> None:
-        """All dots between two, both included (Bresenham)."""
+        """Draw a line between two dots with Bresenham's algorithm."""
         dx, dy = abs(x1 - x0), -abs(y1 - y0)
         step_x, step_y = (1 if x0 < x1 else -1), (1 if y0 < y1 else -1)
         error = dx + dy
@@ -55,28 +52,18 @@ class Canvas:
             if twice <= dx:
                 error, y0 = error + dx, y0 + step_y
 
-    def column(self, x: int, height: int, owner: int = 0) -> None:
-        """So many dots from the bottom up."""
-        for y in range(self.height - min(height, self.height), self.height):
-            self.dot(x, y, owner)
-
     def sign(self, column: int, row: int, sign: str, owner: int = 0) -> None:
-        """One character in the place of a cell's dots; it wins over them."""
+        """Draw a character in place of the dots of a cell."""
         if 0 <= column < self.columns and 0 <= row < self.rows:
             cell = row * self.columns + column
             self._signs[cell], self._owners[cell] = sign, owner
 
-    def is_free(self, column: int, row: int) -> bool:
-        cell = row * self.columns + column
-        return not self._dots[cell] and cell not in self._signs
-
-    def row(self, row: int, ground: str = " ") -> list[DotRun]:
-        """`ground`: what stands where nothing is drawn."""
-        runs: list[DotRun] = []
+    def row(self, row: int) -> list[ChartPiece]:
+        runs: list[ChartPiece] = []
         for cell in range(row * self.columns, (row + 1) * self.columns):
             dots, sign = self._dots[cell], self._signs.get(cell)
-            text = sign or (chr(_FIRST + dots) if dots else ground)
-            owner = self._owners[cell] if dots or sign else NOBODY
+            text = sign or (chr(0x2800 + dots) if dots else " ")
+            owner = self._owners[cell] if dots or sign else EMPTY
             if runs and runs[-1][1] == owner:
                 runs[-1] = (runs[-1][0] + text, owner)
             else:
@@ -84,38 +71,19 @@ class Canvas:
         return runs
 
 
-def filled_columns(canvas: Canvas, values: Sequence[float | None], owners: Sequence[int] = ()) -> None:
-    """Load over time, 0 to 1, one dot column for each value, the newest at the right; None: nobody knows.
-
-    The topmost dot stays empty, so that rows below each other never run together; any load at all is one dot.
-    """
-    shown = values[-canvas.width :] if canvas.width else ()
-    whose = owners[-len(shown) :] if owners and shown else ()
-    left = canvas.width - len(shown)
-    for place, value in enumerate(shown):
-        if value is not None and value > 0:
-            height = max(1, round(min(1.0, value) * (canvas.height - 1)))
-            canvas.column(left + place, height, whose[place] if whose else 0)
+# Charts
 
 
-# ---- Curves over each other on a canvas of dots ----
-
-
-AXIS, GRID = NOBODY - 1, NOBODY - 2
-"""Whose labels and lines those of the scales are."""
-UPRIGHT = NOBODY - 3
 HUGE = 1e15
 LEAST_ROWS, LEAST_COLUMNS = 4, 16
 BEST = "●"
 GRID_SIGN, UPRIGHT_SIGN = "┄", "┊"
 
-ChartPiece = tuple[str, int]
-
 
 class ChartCurve(NamedTuple):
     points: Sequence[tuple[float, float]]
     number: int
-    """Lower is better: where two share a cell, the better one's colour counts."""
+    """The rank of the curve. A cell shared by several curves has the colour of the lowest rank."""
     label: str = ""
     best: tuple[float, float] | None = None
 
@@ -123,12 +91,12 @@ class ChartCurve(NamedTuple):
 class Chart(NamedTuple):
     curves: Sequence[ChartCurve]
     down: bool = False
-    """Small values are the good ones; what is far off is cut at the other end."""
-    x_told: Callable[[float], str] | None = None
-    upright: float | None = None
-    """Where a line stands: since then nothing more came."""
+    """Whether low values are good. Outliers are cut off at the bad end."""
+    x_label: Callable[[float], str] | None = None
+    marker_x: float | None = None
+    """The position of a vertical line that marks the end of the data, or None for no line."""
     until: float | None = None
-    """The right end, where that is known to be further than the last point."""
+    """The right end of the x axis if it is known to be later than the last point."""
 
 
 class _Scale(NamedTuple):
@@ -136,32 +104,34 @@ class _Scale(NamedTuple):
     step: float
     ticks: int
     rows: int
-    """Rows between two ticks."""
+    """Number of rows between two ticks."""
 
 
-def drawn(chart: Chart, width: int, height: int) -> list[list[ChartPiece]]:
-    """So many lines of so many cells; the last is the scale of x."""
+def draw_chart(chart: Chart, width: int, height: int) -> list[list[ChartPiece]]:
+    """Draw a chart as `height` lines, the last of which is the x scale. Return no lines if there is too little room."""
     curves = [curve for curve in chart.curves if curve.points]
     if not curves or height < LEAST_ROWS or width < LEAST_COLUMNS:
         return []
     rows = height - 1
-    scale = _scale(_values(curves, chart), rows)
+    scale = _scale(_value_range(curves, chart), rows)
     ticks = [axis_number(scale.low + scale.step * tick, scale.step) for tick in range(scale.ticks + 1)]
     margin = max(map(len, ticks)) + 1
     ends = max((cell_len(curve.label) for curve in curves), default=0)
     columns = max(4, width - margin - (ends + 1 if ends else 0))
-    left, right = _across(curves, chart)
+    left = min(curve.points[0][0] for curve in curves)
+    right = max(max(curve.points[-1][0] for curve in curves), chart.until or -math.inf, chart.marker_x or -math.inf)
+    right = right if right > left else left + 1
     canvas = Canvas(columns, rows)
     top = rows - 1 - scale.ticks * scale.rows
 
     def place(point: tuple[float, float]) -> tuple[int, int]:
         x = (point[0] - left) / (right - left) * (canvas.width - 1)
         from_top = (scale.ticks - (point[1] - scale.low) / scale.step) * scale.rows + top
-        return round(x), round(_bounded(from_top) * DOWN + 1.5)
+        return round(x), round(max(-10_000.0, min(10_000.0, from_top)) * DOWN + 1.5)
 
     _draw(canvas, curves, place)
-    upright = place((chart.upright, 0))[0] // ACROSS if chart.upright is not None else None
-    names = _names(curves, place, rows)
+    upright = place((chart.marker_x, 0))[0] // ACROSS if chart.marker_x is not None else None
+    names = _place_labels(curves, place, rows)
     chart_lines = []
     for row in range(rows):
         number, off = divmod(row - top, scale.rows)
@@ -170,11 +140,7 @@ def drawn(chart: Chart, width: int, height: int) -> list[list[ChartPiece]]:
         line: list[ChartPiece] = [(f"{label:>{margin - 1}} ", AXIS)]
         line += _row(canvas, row, upright, grid=is_tick)
         chart_lines.append([*line, *([(" ", AXIS), names[row]] if row in names else [])])
-    return [*chart_lines, [(" " * margin, AXIS), *_x_scale(left, right, columns, chart.x_told)]]
-
-
-def _bounded(value: float) -> float:
-    return max(-10_000.0, min(10_000.0, value))
+    return [*chart_lines, [(" " * margin, AXIS), *_x_scale(left, right, columns, chart.x_label)]]
 
 
 def _draw(
@@ -198,7 +164,7 @@ def _row(canvas: Canvas, row: int, upright: int | None, *, grid: bool) -> list[C
     pieces: list[ChartPiece] = []
     column = 0
     for text, owner in canvas.row(row):
-        if owner == NOBODY:
+        if owner == EMPTY:
             text = GRID_SIGN * len(text) if grid else text
             if upright is not None and column <= upright < column + len(text):
                 cut = upright - column
@@ -211,10 +177,10 @@ def _row(canvas: Canvas, row: int, upright: int | None, *, grid: bool) -> list[C
     return [piece for piece in pieces if piece[0]]
 
 
-def _names(
+def _place_labels(
     curves: Sequence[ChartCurve], place: Callable[[tuple[float, float]], tuple[int, int]], rows: int
 ) -> dict[int, ChartPiece]:
-    """Each at the height of its line's end or as near to it as there is room, in the order of the ends."""
+    """Place each label at the end of its curve, or as near as possible. The labels keep the order of the ends."""
     named = sorted((curve for curve in curves if curve.label), key=lambda curve: curve.number)[:rows]
     named.sort(key=lambda curve: (-_end_value(curve), curve.number))
     wanted = [max(0, min(place((curve.points[-1][0], _end_value(curve)))[1] // DOWN, rows - 1)) for curve in named]
@@ -233,8 +199,8 @@ def _end_value(curve: ChartCurve) -> float:
 # Scales
 
 
-def _values(curves: Sequence[ChartCurve], chart: Chart) -> tuple[float, float]:
-    """What must be seen: all of the good end, and not the few values that are far off at the other."""
+def _value_range(curves: Sequence[ChartCurve], chart: Chart) -> tuple[float, float]:
+    """Return the lowest and highest values to show. A few outliers at the bad end are left out."""
     values = sorted(value for curve in curves for _, value in curve.points if math.isfinite(value))
     if not values:
         return 0.0, 1.0
@@ -246,7 +212,7 @@ def _values(curves: Sequence[ChartCurve], chart: Chart) -> tuple[float, float]:
 
 
 def _scale(span: tuple[float, float], rows: int) -> _Scale:
-    """Ticks are whole rows apart."""
+    """Choose a scale with a whole number of rows between ticks."""
     low, high = span
     if high - low <= abs(high) * 1e-9:
         low, high = low - (abs(low) * 0.05 or 0.5), high + (abs(high) * 0.05 or 0.5)
@@ -262,7 +228,7 @@ def _scale(span: tuple[float, float], rows: int) -> _Scale:
 
 
 def nice_step(least: float) -> float:
-    """1, 2, 2.5 or 5 times a power of ten, not less than this."""
+    """Return the smallest number that is 1, 2, 2.5 or 5 times a power of ten and at least `least`."""
     if least <= 0 or not math.isfinite(least):
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
@@ -270,7 +236,7 @@ def nice_step(least: float) -> float:
 
 
 def axis_number(value: float, step: float) -> str:
-    """As many decimals as the step has; thousands as `45k`."""
+    """Format a number with as many decimals as the step needs. Thousands are written as `45k`."""
     if abs(value) < step * 1e-6:
         value = 0.0
     if max(abs(value), step) >= HUGE:
@@ -285,12 +251,6 @@ def axis_number(value: float, step: float) -> str:
 
 def _decimals(step: float) -> int:
     return next((places for places in range(5) if abs(round(step, places) - step) < step * 1e-6), 5)
-
-
-def _across(curves: Sequence[ChartCurve], chart: Chart) -> tuple[float, float]:
-    left = min(curve.points[0][0] for curve in curves)
-    right = max(max(curve.points[-1][0] for curve in curves), chart.until or -math.inf, chart.upright or -math.inf)
-    return left, right if right > left else left + 1
 
 
 def _x_scale(left: float, right: float, columns: int, label_of: Callable[[float], str] | None) -> list[ChartPiece]:

@@ -1,12 +1,11 @@
-"""The lines around the panes: header, pane titles, dividers and the footer."""
+"""The lines around the panes: the status line, titles, borders and footer."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -20,91 +19,52 @@ from gputui.core.job import StateName
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.views.format import cut
-from gputui.views.status import Standing, Word, counts_told, outlook_words, standing
+from gputui.views.status import QueueStatus, StatusWord, describe_outlook, format_counts, queue_status
 
-from .action_table import BY_NAME
-from .theme import Palette, palette_of
-
-# ---- The line between two panes that stand side by side ----
-
-
-class Dragging(Message):
-    """The border between queue and log is pulled: by so many columns to the right, or rows down."""
-
-    def __init__(self, *, columns: int = 0, rows: int = 0) -> None:
-        super().__init__()
-        self.columns = columns
-        self.rows = rows
+from .text import Line
+from .theme import Ground, Look, Palette, palette_of
 
 
 class Divider(Widget):
-    DEFAULT_CSS = "Divider { width: 1; height: 100%; }"
+    """The border between two panes that are side by side."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._held = False
+    DEFAULT_CSS = "Divider { width: 1; height: 100%; }"
 
     def render_line(self, y: int) -> Strip:
         return Strip([Segment("│", palette_of(self.app.theme).line)])
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._held = True
-        self.capture_mouse()
-        event.stop()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._held and event.x:
-            self.post_message(Dragging(columns=event.x))
-
-    def on_mouse_up(self) -> None:
-        self._held = False
-        self.release_mouse()
-
-
-# ---- The band over a pane ----
-
 
 BandPart = tuple[str, Style]
-"""A piece of text and how it looks; where a band stands, its ground is added."""
-_BLANKS = re.compile(r" {3,}")
-APART = "  "
+AnyPart = tuple[str, Look | Style]
+"""A text and its look. The background of the band is added to the look."""
 
 
 class Band(Widget):
-    """Shows what it is told; whoever owns the pane says whether it has the focus."""
+    """The title line above a pane."""
 
     DEFAULT_CSS = "Band { height: 1; width: 100%; }"
 
     class BandClicked(Message):
-        """`part`: which one of the left parts was under the mouse, if any."""
-
         def __init__(self, band: Band, part: int | None) -> None:
             super().__init__()
             self.band = band
             self.part = part
+            """The index of the clicked part among those on the left, or None if no part was clicked."""
 
-    def __init__(self, number: int | str, title: str, *, pulls: bool = False, id: str | None = None) -> None:
-        """`pulls`: dragging it up or down moves the border between two panes."""
+    def __init__(self, number: int | str, title: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.number = number
         self.title = title
-        self._pulls, self._held = pulls, False
         self.focused_pane = False
-        self._parts: tuple[list[BandPart], list[BandPart]] = ([], [])
+        self.parts: tuple[list[AnyPart], list[AnyPart]] = ([], [])
+        """The texts after the title, and the texts at the right end."""
         self.places: list[tuple[int, int]] = []
-        """First cell and cell after the last of each part on the left, as painted."""
+        """The first cell and the end (exclusive) of each painted part on the left."""
 
-    def show(self, left: Sequence[BandPart], right: Sequence[BandPart] = (), *, title: str | None = None) -> None:
-        """What follows the title, and what ends the line; repainted when it is other than before."""
+    def show(self, left: Sequence[AnyPart], right: Sequence[AnyPart] = (), *, title: str | None = None) -> None:
         parts = (list(left), list(right))
-        if parts != self._parts or (title is not None and title != self.title):
-            self._parts, self.title = parts, title if title is not None else self.title
-            self.refresh()
-
-    def head(self, number: int | str, title: str) -> None:
-        """Another number and title than it began with."""
-        if (number, title) != (self.number, self.title):
-            self.number, self.title = number, title
+        if parts != self.parts or (title is not None and title != self.title):
+            self.parts, self.title = parts, title if title is not None else self.title
             self.refresh()
 
     def focus_on(self, focused: bool) -> None:
@@ -114,141 +74,70 @@ class Band(Widget):
 
     def render_line(self, y: int) -> Strip:
         palette = palette_of(self.app.theme)
-        left, right = self._parts
+        left, right = self.parts
         head = band_head(self.number, self.title, palette, focused=self.focused_pane)
-        self.places = _places(sum(cell_len(text) for text, _ in head), left)
+        self.places, start = [], _parts_width(head)
+        for text, _ in left:
+            self.places.append((start, start + cell_len(text)))
+            start += cell_len(text)
         return band_line([*head, *left], right, self.size.width, palette)
 
     def on_click(self, event: events.Click) -> None:
         under = (number for number, (start, end) in enumerate(self.places) if start <= event.x < end)
         self.post_message(self.BandClicked(self, next(under, None)))
 
-    def on_mouse_down(self) -> None:
-        if self._pulls:
-            self._held = True
-            self.capture_mouse()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._held and event.y:
-            self.post_message(Dragging(rows=event.y))
-
-    def on_mouse_up(self) -> None:
-        if self._held:
-            self._held = False
-            self.release_mouse()
-
 
 def band_head(number: int | str, title: str, palette: Palette, *, focused: bool) -> list[BandPart]:
-    """`1 GPUs`, with the number in the focus colour and the title underlined where the keys go."""
+    """Return the head of a band, such as `1 GPUs`."""
+    number_style, title_style = palette.past, palette.text
     if focused:
-        number_style, name = palette.focus + Style(bold=True), palette.text + Style(bold=True, underline=True)
-    else:
-        number_style, name = palette.past, palette.text
-    blank = palette.text
-    return [(" ", blank), (str(number), number_style), (" ", blank), (title, name)]
+        number_style, title_style = palette.focus + Style(bold=True), palette.text + Style(bold=True, underline=True)
+    return [(" ", palette.text), (str(number), number_style), (" ", palette.text), (title, title_style)]
 
 
 def band_line(
-    left: Sequence[BandPart], right: Sequence[BandPart], width: int, palette: Palette, ground: Style | None = None
+    left: Sequence[AnyPart],
+    right: Sequence[AnyPart],
+    width: int,
+    palette: Palette,
+    ground: Ground = Ground.BAND,
 ) -> Strip:
-    """A whole band; what does not fit is cut from the left part. `ground`: another one than a band's."""
-    room = width - sum(cell_len(text) for text, _ in right) - bool(right)
-    if right and sum(cell_len(text) for text, _ in left) > room - len(APART):
-        left = [*_shortened(left, room - len(APART)), (APART, palette.text)]
-    segments = _fitted(left, max(0, room), palette.text)
-    segments += [Segment(text, style) for text, style in right]
-    if right:
-        segments.append(Segment(" ", palette.text))
-    ground = palette.band if ground is None else ground
-    if palette.rules:
-        segments = _ruled(segments, palette.line)
-    laid = [Segment(text, (style or palette.text) + ground) for text, style, _ in segments]
-    return Strip(laid).simplify().adjust_cell_length(width, palette.text + ground)
+    """Render a band. The left part is cut if it does not fit."""
+    return Line(left, ground, right).strip(width, palette)  # type: ignore[arg-type]
 
 
-def _shortened(parts: Sequence[BandPart], room: int) -> list[BandPart]:
-    """With a sign that there is more, so that no word runs into what ends the line."""
-    shortened_parts = []
-    for text, style in parts:
-        short = cut(text, max(0, room))
-        room -= cell_len(short)
-        shortened_parts.append((short, style))
-        if short != text:
-            break
-    return shortened_parts
-
-
-def _fitted(parts: Sequence[BandPart], room: int, blank: Style) -> list[Segment]:
-    fitted = []
-    for text, style in parts:
-        cells = min(cell_len(text), room)
-        if cells:
-            fitted.append(Segment(set_cell_size(text, cells), style))
-        room -= cells
-    if room:
-        fitted.append(Segment(" " * room, blank))
-    return fitted
-
-
-def _ruled(segments: list[Segment], line: Style) -> list[Segment]:
-    """Three blanks and more become a rule with a blank at either end."""
-    ruled: list[Segment] = []
-    text = "".join(segment.text for segment in segments)
-    rules = [(match.start() + 1, match.end() - (match.end() < len(text))) for match in _BLANKS.finditer(text)]
-    place = 0
-    for segment in segments:
-        end = place + len(segment.text)
-        cursor = place
-        for start, stop in rules:
-            first, last = max(start, place), min(stop, end)
-            if first < last:
-                ruled.append(Segment(text[cursor:first], segment.style))
-                ruled.append(Segment("─" * (last - first), line))
-                cursor = last
-        ruled.append(Segment(text[cursor:end], segment.style))
-        place = end
-    return [segment for segment in ruled if segment.text]
-
-
-def _places(start: int, parts: Sequence[BandPart]) -> list[tuple[int, int]]:
-    places = []
-    for text, _ in parts:
-        places.append((start, start + cell_len(text)))
-        start += cell_len(text)
-    return places
-
-
-# ---- The line at the bottom ----
+# The footer
 
 
 Offer = tuple[str, str]
-"""The name of an action, and what it would do now."""
+"""The name of an action and its current label."""
 BETWEEN = "  "
 LEAST_GAP = 3
-"""Cells between the left and the right part."""
+"""Minimum number of cells between the left and the right part."""
 
 
 @dataclass(frozen=True)
 class OfferedKeys:
-    """Those that do not fit are left to the help: first `more` from its end, then `views`, then `row`."""
+    """The keys offered in the footer. If there is too little room, keys are dropped from the end of `more` first, then
+    from `views`, then from `row`.
+    """
 
     row: Sequence[Offer] = ()
     more: Sequence[Offer] = ()
     views: Sequence[Offer] = ()
-    always: Sequence[str] = ("help", "leave")
+    always: Sequence[Offer] = (("help", "Help"), ("leave", "Quit"))
 
     def fitting(self, width: int, keys: Mapping[str, str]) -> tuple[list[Offer], list[Offer]]:
-        """Left and right, as much as a line of this width has room for."""
-        always = [offer(name) for name in self.always]
-        room = width - LEAST_GAP - sum(_cells(each, keys) for each in always)
+        """Return the keys that fit in the width: those on the left and those on the right."""
+        room = width - LEAST_GAP - sum(_cells(offer, keys) for offer in self.always)
         fitting: list[Offer] = []
-        for each in (*self.row, *self.views, *self.more):
-            cells = _cells(each, keys)
+        for offer in (*self.row, *self.views, *self.more):
+            cells = _cells(offer, keys)
             if cells <= room:
-                fitting.append(each)
+                fitting.append(offer)
                 room -= cells
-        left = [each for each in (*self.row, *self.more) if each in fitting]
-        return left, [*(each for each in self.views if each in fitting), *always]
+        left = [offer for offer in (*self.row, *self.more) if offer in fitting]
+        return left, [*(offer for offer in self.views if offer in fitting), *self.always]
 
 
 class Footer(Widget):
@@ -261,12 +150,12 @@ class Footer(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._offered = OfferedKeys()
+        self._offered = OfferedKeys(always=())
         self._keys: Mapping[str, str] = {}
         self._places: list[tuple[int, int, str]] = []
 
     def show(self, offered: OfferedKeys, keys: Mapping[str, str]) -> None:
-        """`keys`: those that the user's own keymap changed."""
+        """Show the actions. `keys` contains the key of each action."""
         if (offered, keys) != (self._offered, self._keys):
             self._offered, self._keys = offered, dict(keys)
             self.refresh()
@@ -274,17 +163,22 @@ class Footer(Widget):
     def render_line(self, y: int) -> Strip:
         width, palette = self.size.width, palette_of(self.app.theme)
         left, right = self._offered.fitting(width, self._keys)
-        self._places = [
-            *_offer_places(left, 1, self._keys),
-            *_offer_places(right, width - _length(right, self._keys), self._keys),
-        ]
+        right_start = width - 1 + len(BETWEEN) - sum(_cells(offer, self._keys) for offer in right)
+        self._places = [*self._locate(left, 1), *self._locate(right, right_start)]
         parts = [(" ", palette.text), *self._parts(left)]
-        return band_line(parts, self._parts(right)[:-1], width, palette, palette.header)
+        return band_line(parts, self._parts(right)[:-1], width, palette, Ground.HEADER)
+
+    def _locate(self, offers: list[Offer], start: int) -> Iterator[tuple[int, int, str]]:
+        for offer in offers:
+            end = start + _cells(offer, self._keys)
+            yield start, end - len(BETWEEN), offer[0]
+            start = end
 
     def _parts(self, offers: list[Offer]) -> list[BandPart]:
-        palette, parts = palette_of(self.app.theme), []
+        palette = palette_of(self.app.theme)
+        parts: list[BandPart] = []
         for name, label in offers:
-            parts += [(_key(name, self._keys), palette.best), (f" {label}", palette.past), (BETWEEN, palette.past)]
+            parts += [(self._keys[name], palette.best), (f" {label}", palette.past), (BETWEEN, palette.past)]
         return parts
 
     def on_click(self, event: events.Click) -> None:
@@ -293,53 +187,31 @@ class Footer(Widget):
                 self.post_message(self.Clicked(name))
 
 
-def offer(name: str) -> Offer:
-    """By what the table calls it."""
-    return name, BY_NAME[name].label
+def _cells(offer: Offer, keys: Mapping[str, str]) -> int:
+    name, label = offer
+    return cell_len(keys[name]) + 1 + cell_len(label) + len(BETWEEN)
 
 
-def _key(name: str, keys: Mapping[str, str]) -> str:
-    return keys.get(name, BY_NAME[name].shown_key)
-
-
-def _cells(each: Offer, keys: Mapping[str, str]) -> int:
-    return cell_len(_key(each[0], keys)) + 1 + cell_len(each[1]) + len(BETWEEN)
-
-
-def _length(offers: list[Offer], keys: Mapping[str, str]) -> int:
-    """With a blank at the line's end."""
-    return sum(_cells(each, keys) for each in offers) - len(BETWEEN) + 1
-
-
-def _offer_places(offers: list[Offer], start: int, keys: Mapping[str, str]) -> list[tuple[int, int, str]]:
-    places = []
-    for each in offers:
-        end = start + _cells(each, keys)
-        places.append((start, end - len(BETWEEN), each[0]))
-        start = end
-    return places
-
-
-# ---- The line at the top ----
+# The status line
 
 
 CLOCK = 8
-"""Cells for the time of day at the end of the line, with a gap before it."""
+"""Number of cells for the time at the end of the line, including a gap."""
 LEAST_SENTENCE = 16
-"""Cells below which a cut sentence tells nothing."""
+"""Minimum number of cells for a sentence that is cut."""
 BAR, SHORT_BAR, LONG_BAR = 20, 10, 40
 WIDE, WIDEST = 100, 160
-"""Columns from which the bar is longer."""
+"""Minimum widths of the line in cells for a normal bar and for a long bar."""
 
 SIGNS = {
-    Word.RUNNING: "▶", Word.WAITING: "◷", Word.IDLE: "○", Word.DONE: "✓", Word.PAUSED: "‖", Word.DRAINING: "▽",
-    Word.TRYING: "◷", Word.SUSPENDED: "◐",
+    StatusWord.RUNNING: "▶", StatusWord.WAITING: "◷", StatusWord.IDLE: "○", StatusWord.DONE: "✓",
+    StatusWord.PAUSED: "‖", StatusWord.DRAINING: "▽", StatusWord.PROBING: "◷", StatusWord.SUSPENDED: "◐",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Where:
-    """What the line begins with."""
+    """The names of the session and host in the status line."""
 
     session: str
     host: str
@@ -359,7 +231,7 @@ class StatusLine(Widget):
         left = status_parts(
             self.where, snapshot, now, self.size.width, palette, monitor=monitor, read_only=read_only
         )  # fmt: skip
-        right = [(moment(now, now), palette.past)]
+        right: list[BandPart] = [(moment(now, now), palette.past)]
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
@@ -367,11 +239,11 @@ class StatusLine(Widget):
     def render_line(self, y: int) -> Strip:
         palette, width = palette_of(self.app.theme), self.size.width
         fits = width - sum(cell_len(text) for text, _ in (*self._left, *self._right)) >= 3
-        return band_line(self._left, self._right if fits else [], width, palette, palette.header)
+        return band_line(self._left, self._right if fits else [], width, palette, Ground.HEADER)
 
 
 def terminal_title(snapshot: Snapshot) -> str:
-    """`37/60 · 3✗ gputui`: what a tab of the terminal says."""
+    """Return the title for the terminal window, such as `37/60 · 3✗ gputui`."""
     ended, total, failed = _progress(snapshot)
     parts = [f"{ended:,}/{total:,}"] if total else []
     parts += [f"{failed:,}✗"] if failed else []
@@ -388,7 +260,9 @@ def status_parts(
     monitor: bool = False,
     read_only: bool = False,
 ) -> list[BandPart]:
-    """As much of it as there is room for: the host goes first, then in how long, then half of the bar, then names."""
+    """Return the parts of the status line that fit. Parts are dropped in this order: the host, the remaining time, half
+    of the bar, the rest of the bar with the session, and the name `gputui`.
+    """
     bar = LONG_BAR if width >= WIDEST else BAR if width >= WIDE else SHORT_BAR
     for dropped in range(7):
         parts = [(" ", palette.text), *_place(where, palette, dropped)]
@@ -396,7 +270,7 @@ def status_parts(
             parts += [("read-only", palette.warning), ("  ", palette.text)]
         if not monitor:
             length = 0 if dropped > 3 else SHORT_BAR if dropped > 2 else bar
-            parts += _told(snapshot, now, width - _parts_width(parts), palette, length, brief=dropped > 1)
+            parts += _session_parts(snapshot, now, width - _parts_width(parts), palette, length, brief=dropped > 1)
         if dropped > 5:
             parts = parts[:4]
         if _parts_width(parts) <= width - (CLOCK if dropped < 4 else 1):
@@ -412,79 +286,81 @@ def _place(where: Where, palette: Palette, dropped: int) -> list[BandPart]:
     return [*named, ("   " if dropped < 2 else "  ", palette.text)] if named else []
 
 
-def _told(
+def _session_parts(
     snapshot: Snapshot, now: float, room: int, palette: Palette, bar: int, *, brief: bool
 ) -> list[BandPart]:  # fmt: skip
-    stands = standing(snapshot)
+    status = queue_status(snapshot)
     gap = ("  " if brief else "   ", palette.text)
-    parts: list[BandPart] = [_state(snapshot, stands, palette)]
+    parts: list[BandPart] = [_state(snapshot, status, palette)]
     ended, total, failed = _progress(snapshot)
     if snapshot.submitted_count and not brief:
         parts += [gap, (f"{snapshot.submitted_count:,} submitted", palette.text + Style(bold=True))]
-    if (suspended := snapshot.count(StateName.SUSPENDED)) and stands.word is Word.RUNNING:
+    if (suspended := snapshot.count(StateName.SUSPENDED)) and status.word is StatusWord.RUNNING:
         parts += [gap, (f"{suspended:,} suspended", palette.warning)]
     if total:
         parts += [gap, *_bar(snapshot, bar, palette), (f"{ended:,}/{total:,}", palette.best)]
-    if failed and stands.word is not Word.DONE:
+    if failed and status.word is not StatusWord.DONE:
         parts += [gap, (f"{failed:,} ✗", palette.failure + Style(bold=True))]
-    parts += _end(snapshot, stands, now, gap, palette, brief=brief)
+    parts += _end(snapshot, status, now, gap, palette, brief=brief)
     remaining = room - _parts_width(parts) - len(gap[0]) - CLOCK
-    if stands.awaits and stands.word is not Word.TRYING and remaining >= LEAST_SENTENCE:
-        parts += [gap, (cut(plain(stands.awaits), remaining), palette.warning)]
+    if status.awaits and status.word is not StatusWord.PROBING and remaining >= LEAST_SENTENCE:
+        parts += [gap, (cut(plain(status.awaits), remaining), palette.warning)]
     return parts
 
 
-def _state(snapshot: Snapshot, stands: Standing, palette: Palette) -> BandPart:
+def _state(snapshot: Snapshot, status: QueueStatus, palette: Palette) -> BandPart:
     failed = _progress(snapshot)[2]
     bold = Style(bold=True)
-    if stands.word is Word.RUNNING:
-        return f"▶ {snapshot.running - snapshot.count(StateName.SUSPENDED):,} run", palette.running + bold
-    if stands.word is Word.DONE:
+    if status.word is StatusWord.RUNNING:
+        return f"▶ {snapshot.running - snapshot.count(StateName.SUSPENDED):,} running", palette.running + bold
+    if status.word is StatusWord.DONE:
         return (f"DONE, {failed:,} ✗", palette.failure + bold) if failed else ("✓ DONE", palette.running + bold)
-    if stands.word is Word.TRYING:
-        return f"◷ TRYING {stands.awaits.removesuffix(' alone')}", palette.warning + bold
-    look = palette.text if stands.word is Word.IDLE else palette.warning
-    return f"{SIGNS.get(stands.word, '!')} {stands.word.upper()}", look + bold
+    if status.word is StatusWord.PROBING:
+        return f"◷ PROBING {', '.join(f'#{job}' for job in status.probes)}", palette.warning + bold
+    look = palette.text if status.word is StatusWord.IDLE else palette.warning
+    return f"{SIGNS.get(status.word, '!')} {status.word.upper()}", look + bold
 
 
 def _end(
-    snapshot: Snapshot, stands: Standing, now: float, gap: BandPart, palette: Palette, *, brief: bool
+    snapshot: Snapshot, status: QueueStatus, now: float, gap: BandPart, palette: Palette, *, brief: bool
 ) -> list[BandPart]:  # fmt: skip
-    """When all will be done; of one that is paused, what still runs and what waits."""
-    told = outlook_words(snapshot, now) if stands.word in (Word.RUNNING, Word.WAITING) else []
-    if told:
-        parts = [gap, (" · ".join(told[:1] if brief else told), palette.text + Style(bold=True))]
+    """Return when all jobs will have ended. For a paused session, return how many jobs are running and waiting."""
+    outlook = describe_outlook(snapshot, now) if status.word in (StatusWord.RUNNING, StatusWord.WAITING) else []
+    if outlook:
+        parts = [gap, (" · ".join(outlook[:1] if brief else outlook), palette.text + Style(bold=True))]
         if not brief and snapshot.eta is not None and snapshot.eta > now:
             parts += [("  ", palette.text), (f"in {duration_words(snapshot.eta - now)}", palette.past)]
         return parts
-    if stands.word in (Word.RUNNING, Word.DONE, Word.IDLE):
+    if status.word in (StatusWord.RUNNING, StatusWord.DONE, StatusWord.IDLE):
         return []
-    if stands.word is Word.SUSPENDED:  # what it awaits says how many are
+    if status.word is StatusWord.SUSPENDED:  # the number of suspended jobs is shown elsewhere
         words = f"{snapshot.not_begun:,} waiting" if snapshot.not_begun else ""
     else:
-        words = counts_told(snapshot) if snapshot.running or snapshot.not_begun else ""
+        words = format_counts(snapshot) if snapshot.running or snapshot.not_begun else ""
     return [gap, (words, palette.text)] if words else []
 
 
 def _bar(snapshot: Snapshot, cells: int, palette: Palette) -> list[BandPart]:
-    """Ended well, badly, under way, the rest; whatever there is any of has a cell, and full means that all ended."""
+    """Return a bar of succeeded, failed, running and other jobs. Each kind present has at least one cell, and the bar
+    is full only if all jobs have ended.
+    """
     if not cells:
         return []
     total = sum(snapshot.counts.values())
     failed = snapshot.count(*job.BAD_ENDS)
     good = snapshot.count(StateName.SUCCEEDED, StateName.KILLED)
     shares, used, most = [], 0, cells - (good + failed < total)
-    for count, look in ((good, palette.load[1]), (failed, palette.failure), (snapshot.running, palette.running)):
-        share = min(most - used, max(1, round(cells * count / total)) if count else 0)
-        shares.append(("━" * share, look))
-        used += share
-    return [*(each for each in shares if each[0]), ("─" * (cells - used), palette.line), (" ", palette.text)]
+    for count, look in ((good, palette[Look.LOAD_1]), (failed, palette.failure), (snapshot.running, palette.running)):
+        length = min(most - used, max(1, round(cells * count / total)) if count else 0)
+        shares.append(("━" * length, look))
+        used += length
+    return [*(share for share in shares if share[0]), ("─" * (cells - used), palette.line), (" ", palette.text)]
 
 
 def _progress(snapshot: Snapshot) -> tuple[int, int, int]:
-    """How many jobs have ended, how many there are, how many of them ended badly."""
+    """Return three counts: jobs that have ended, all jobs, and jobs that failed."""
     return snapshot.count(*job.ENDS), sum(snapshot.counts.values()), snapshot.count(*job.BAD_ENDS)
 
 
-def _parts_width(parts: list[BandPart]) -> int:
+def _parts_width(parts: Sequence[AnyPart]) -> int:
     return sum(cell_len(text) for text, _ in parts)

@@ -1,4 +1,4 @@
-"""The screen that shows several machines."""
+"""The screen of `gputui hosts --live`, with the GPUs and sessions of several machines."""
 
 from __future__ import annotations
 
@@ -17,40 +17,37 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from gputui.core.amounts import counted, duration_words, memory_of
-from gputui.hosts.machine import CardLook, MachineLook, SessionLook
+from gputui.hosts.machine import CardStatus, MachineStatus, SessionSummary
 from gputui.hosts.ssh import HostPlace
 from gputui.hosts.survey import PATIENCE, Answer, Survey
 from gputui.logs.plain import plain
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.tty import Colours, colours
-from gputui.views.format import cut, width
 
 from .chrome import BandPart, band_line
+from .text import ljust
 from .theme import BY_COLOURS, OWN, Palette, palette_of
-
-# ---- What the machines answered, line by line ----
-
 
 NAME, BAR, MEMORY = 18, 20, 11
 NARROW = 100
-"""Columns below which the bar goes."""
+"""Minimum width in cells for showing a bar."""
 
 
 def machine_lines(answer: Answer, now: float, columns: int, palette: Palette, *, selected: bool) -> list[Strip]:
-    """Everything on one machine."""
+    """Render a machine with its GPUs and sessions."""
     parts = [_band(answer, now, columns, palette, selected=selected)]
-    if answer.look is not None:
-        parts += [_card(card, answer.look, columns, palette) for card in answer.look.cards]
-        parts += [_session(session, columns, palette) for session in answer.look.sessions]
+    if answer.status is not None:
+        parts += [_card(card, answer.status, columns, palette) for card in answer.status.cards]
+        parts += [_session(session, columns, palette) for session in answer.status.sessions]
     return parts
 
 
 def _band(answer: Answer, now: float, columns: int, palette: Palette, *, selected: bool) -> Strip:
     name_style = (palette.focus if selected else palette.text) + Style(bold=True, underline=selected)
     left: list[BandPart] = [(" ▌" if selected else "  ", palette.focus), (answer.place.alias, name_style)]
-    look = answer.look
+    look = answer.status
     if look is not None:
-        kind = ("GPU", "GPUs") if look.gpus else ("CPU lane", "CPU lanes")
+        kind = ("GPU", "GPUs") if look.gpus else ("CPU slot", "CPU slots")
         free = (f"{look.free_cards} free", palette.running if look.free_cards else palette.past)
         left += [(f"   {counted(len(look.cards), *kind)}   ", palette.text), free]
     trouble = _trouble(answer, now)
@@ -66,16 +63,16 @@ def _trouble(answer: Answer, now: float) -> str:
         return answer.trouble
     silent = now - answer.at
     if silent <= PATIENCE:
-        return "" if answer.look is not None else "connecting …"
+        return "" if answer.status is not None else "connecting …"
     return f"! no answer for {duration_words(silent)}"
 
 
-def _card(card: CardLook, look: MachineLook, columns: int, palette: Palette) -> Strip:
+def _card(card: CardStatus, look: MachineStatus, columns: int, palette: Palette) -> Strip:
     name = f"{card.index} {card.name.removeprefix('NVIDIA ')}" if look.gpus else f"cpu {card.index}"
     load = "n/a" if card.utilization is None else f"{card.utilization} %"
     cells = [
         ("    ", palette.text),
-        (_fitted(name, NAME), palette.text),
+        (ljust(name, NAME) + " ", palette.text),
         (f"{load:>6}  ", palette.text if card.utilization else palette.past),
     ]
     if columns >= NARROW:
@@ -85,48 +82,40 @@ def _card(card: CardLook, look: MachineLook, columns: int, palette: Palette) -> 
     return _strip(cells, columns, palette)
 
 
-def _bar(card: CardLook, palette: Palette) -> list[BandPart]:
+def _bar(card: CardStatus, palette: Palette) -> list[BandPart]:
     if not card.memory_total or card.memory_used is None:
         return [(" " * (BAR + 1), palette.text)]
     used = round(BAR * card.memory_used / card.memory_total)
     return [("━" * used, palette.memory), ("─" * (BAR - used), palette.line), (" ", palette.text)]
 
 
-def _whose(card: CardLook, palette: Palette) -> BandPart:
+def _whose(card: CardStatus, palette: Palette) -> BandPart:
     if card.trouble:
         return f"✗ {plain(card.trouble)}", palette.failure
     if card.holders:
         ours = any(holder.startswith("#") for holder in card.holders)
-        return plain(", ".join(card.holders)), palette.running if ours else palette.stranger
-    return ("● a job of yours", palette.running) if card.taken else ("free", palette.running)
+        return plain(", ".join(card.holders)), palette.running if ours else palette.external
+    return ("● your job", palette.running) if card.taken else ("free", palette.running)
 
 
-def _session(session: SessionLook, columns: int, palette: Palette) -> Strip:
-    counts = session.told or ("" if session.standing else "nobody owns it")
+def _session(session: SessionSummary, columns: int, palette: Palette) -> Strip:
+    counts = session.counts_text or ("" if session.standing else "no scheduler")
     cells = [
         ("    ", palette.text),
-        (_fitted(plain(session.name), NAME), palette.text),
+        (ljust(plain(session.name), NAME) + " ", palette.text),
         (f"{session.standing.upper() or '–':<9} ", palette.running if session.standing == "running" else palette.past),
         (f"{counts}   ", palette.text),
-        (plain(session.folder), palette.past),
+        (plain(session.directory), palette.past),
     ]
     return _strip(cells, columns, palette)
-
-
-def _fitted(text: str, cells: int) -> str:
-    short = cut(text, cells)
-    return short + " " * (cells - width(short) + 1)
 
 
 def _strip(cells: Iterable[BandPart], columns: int, palette: Palette) -> Strip:
     return Strip([Segment(text, style) for text, style in cells]).adjust_cell_length(columns, palette.text)
 
 
-# ---- `gputui hosts --live` ----
-
-
 EVERY = 2.0
-KEYS = " enter Open its session   j k Move   q Leave"
+KEYS = " Enter Open session   j k Move   q Quit"
 
 
 class Answered(Message):
@@ -136,7 +125,7 @@ class Answered(Message):
 
 
 class MachineList(ScrollView, can_focus=True):
-    """Every machine with its cards and sessions; the cursor is on one machine."""
+    """A list of all machines with the cursor on one of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", show=False),
@@ -157,7 +146,6 @@ class MachineList(ScrollView, can_focus=True):
         return list(self.answers.values())[self.cursor].place
 
     def take(self, answer: Answer) -> None:
-        """A machine that fails keeps what it said last out of sight: it may be long untrue."""
         self.answers[answer.place.alias] = answer
         self.draw()
 
@@ -225,11 +213,10 @@ class HostsApp(TerminalApp[HostPlace]):
 
     def on_mount(self) -> None:
         self.machines.focus()
-        self._survey = Survey(self._places, self._ssh, EVERY, self._cross)
+        self._survey = Survey(self._places, self._ssh, EVERY, self._post_answer)
         self.set_interval(1.0, self._tick)
 
-    def _cross(self, answer: Answer) -> None:
-        """Called by the threads that ask."""
+    def _post_answer(self, answer: Answer) -> None:  # called by other threads
         self.post_message(Answered(answer))
 
     def on_answered(self, event: Answered) -> None:
@@ -238,11 +225,12 @@ class HostsApp(TerminalApp[HostPlace]):
 
     def _tick(self) -> None:
         self.machines.draw()
-        looks = [answer.look for answer in self.machines.answers.values()]
-        answered = [look for look in looks if look is not None]
-        free = sum(look.free_cards for look in answered if look.gpus)
-        cards = sum(len(look.cards) for look in answered if look.gpus)
-        head = f" gputui hosts   {len(answered)} of {len(looks)} answer   {counted(cards, 'GPU', 'GPUs')}, {free} free"
+        statuses = [answer.status for answer in self.machines.answers.values()]
+        answered = [status for status in statuses if status is not None]
+        free = sum(status.free_cards for status in answered if status.gpus)
+        cards = sum(len(status.cards) for status in answered if status.gpus)
+        gpus = counted(cards, "GPU", "GPUs")
+        head = f" gputui hosts   {len(answered)} of {len(statuses)} reachable   {gpus}, {free} free"
         self.query_one("#head", Static).update(head, layout=False)
 
     def action_open(self) -> None:
@@ -257,5 +245,5 @@ class HostsApp(TerminalApp[HostPlace]):
 
 
 def show_hosts(places: list[HostPlace], ssh: str, *, mouse: bool) -> HostPlace | None:
-    """The machine whose session is to be opened; None: the user has seen enough."""
+    """Show the screen. Return the machine whose session the user opened, or None."""
     return HostsApp(places, ssh, shown=colours()).run(mouse=mouse)

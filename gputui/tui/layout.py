@@ -1,8 +1,7 @@
-"""Where the panes are, for every size of terminal, and sizes kept for the next time."""
+"""The layout of the panes for each terminal size, and the saved pane sizes."""
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,24 +9,25 @@ from enum import StrEnum
 
 import msgspec
 
-# ---- Where the panes are, for every size of terminal ----
-
+from gputui.process.directories import atomic_write
 
 BAND = 1
-"""Rows that a pane's band takes."""
+"""Number of rows of a pane's band."""
 DIVIDER = 1
-"""Columns between two panes side by side."""
+"""Number of columns between two panes that are side by side."""
 SIDE_BY_SIDE = 140
-"""Columns from which queue and log stand side by side: parameters and results need the width."""
+"""Minimum width in cells to place the queue and the log side by side. On a narrower screen, the queue needs the whole
+width.
+"""
 LOW = 30
-"""Below so many rows the log has few lines."""
+"""Number of rows below which the log has only a few lines."""
 LOW_LOG = 4
 LEAST = 3
-"""Rows besides the band below which a pane tells nothing."""
+"""Minimum useful height of a pane in rows, without its band."""
 LEAST_FOR_TWO = 2 * BAND + LEAST + 1
-"""Rows below which only the focused pane is there."""
+"""Number of rows below which only the focused pane is shown."""
 LEAST_LOG, LEAST_QUEUE = 40, 60
-"""Columns, side by side."""
+"""Minimum widths of the log and the queue in cells if they are side by side."""
 
 
 class Pane(StrEnum):
@@ -36,17 +36,23 @@ class Pane(StrEnum):
     LOG = "log"
 
 
-@dataclass(frozen=True)
-class Dragged:
-    """By how much the user made the queue larger than it would be."""
+class ScreenHabits(msgspec.Struct, frozen=True):
+    """The sizes and options of the screen, saved for the next start."""
 
-    rows: int = 0
-    columns: int = 0
+    queue_rows: int = 0
+    """Number of rows added to the queue if the log is below it."""
+    queue_columns: int = 0
+    """Number of columns added to the queue if the log is beside it."""
+    wrap: bool | None = None
+    """Whether to wrap long lines of the log, or None to wrap only if the last line does not fit."""
+
+
+NO_HABITS = ScreenHabits()
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """0: not shown."""
+    """The arrangement of the panes. A height of 0 means that the pane is hidden."""
 
     gpus: int
     queue: int
@@ -64,10 +70,9 @@ def arrange(
     *,
     gpus_only: bool = False,
     queue_needs: int = LEAST_QUEUE,
-    dragged: Dragged = Dragged(),
+    habits: ScreenHabits = NO_HABITS,
 ) -> Arrangement:
-    """`height`: what is left for the panes; `gpu_rows`: lines the GPU pane would like; `queue_needs`: columns with
-    which the queue shows all it has."""
+    """Arrange the panes in the given size. `gpu_rows` and `queue_needs` are the wanted height and width."""
     height = max(0, height)
     if gpus_only or zoomed is Pane.GPUS:
         return Arrangement(height, 0, 0, False)
@@ -76,16 +81,15 @@ def arrange(
     gpus = _gpu_height(height, gpu_rows, focus)
     remaining = height - gpus
     if width >= SIDE_BY_SIDE:
-        return Arrangement(gpus, remaining, remaining, True, _queue_width(width, queue_needs + dragged.columns))
-    if remaining < 2 * (LEAST + BAND):  # too low for both: the log gives way, unless it is looked at
+        return Arrangement(gpus, remaining, remaining, True, _queue_width(width, queue_needs + habits.queue_columns))
+    if remaining < 2 * (LEAST + BAND):  # too low for both
         return Arrangement(gpus, 0, remaining, False) if focus is Pane.LOG else Arrangement(gpus, remaining, 0, False)
     log = LOW_LOG + BAND if height < LOW - 2 else remaining // 3
-    log = max(LEAST + BAND, min(remaining - LEAST - BAND, log - dragged.rows))
+    log = max(LEAST + BAND, min(remaining - LEAST - BAND, log - habits.queue_rows))
     return Arrangement(gpus, remaining - log, log, False)
 
 
 def _queue_width(width: int, wanted: int) -> int:
-    """The log gets all that the queue does not need."""
     return max(min(LEAST_QUEUE, width // 2), min(wanted, width - DIVIDER - max(LEAST_LOG, width // 4)))
 
 
@@ -98,18 +102,6 @@ def _gpu_height(height: int, rows: int, focus: Pane) -> int:
     return min(rows, max(1, most - BAND)) + BAND
 
 
-# ---- What the screen keeps from one time to the next ----
-
-
-class ScreenHabits(msgspec.Struct, frozen=True):
-    queue_rows: int = 0
-    """By how much the queue was made larger than it would be, where the log lies below it …"""
-    queue_columns: int = 0
-    """… and where it stands beside it."""
-    wrap: bool | None = None
-    """Whether lines of the log wrap; None: when the last one does not fit."""
-
-
 def habits_path() -> str:
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(state, "gputui", "screen.json")
@@ -120,15 +112,11 @@ def read_habits() -> ScreenHabits:
         with open(habits_path(), "rb") as file:
             return msgspec.json.decode(file.read(4096), type=ScreenHabits)
     except (OSError, ValueError, msgspec.MsgspecError):
-        return ScreenHabits()
+        return NO_HABITS
 
 
 def write_habits(habits: ScreenHabits) -> None:
-    """Whole or not at all: two screens may write at once."""
     path = habits_path()
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        own = f"{path}.{os.getpid()}"
-        with open(own, "w") as file:
-            json.dump(msgspec.to_builtins(habits), file)
-        os.replace(own, path)
+        atomic_write(path, msgspec.json.encode(habits))

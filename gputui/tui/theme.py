@@ -1,8 +1,9 @@
-"""Colours and glyphs by meaning, for every kind of terminal, and Textual's themes."""
+"""Colours and signs by meaning for each kind of terminal, and Textual themes made from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 
 from rich.color import Color
@@ -14,14 +15,12 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from gputui.tui.terminal.tty import Colours
 
-# ---- The tables ----
-
 
 @dataclass(frozen=True)
 class LookTable:
     theme: str
     page: str
-    """The background; empty: the terminal's own."""
+    """The background colour, or empty for the terminal's own background."""
     meanings: dict[str, str]
     load: tuple[str, str, str, str]
     others_load: tuple[str, str, str, str]
@@ -34,7 +33,7 @@ DARK = LookTable(
     page="#12161b",
     meanings={
         "text": "#d6dbe1", "past": "#808b97", "line": "#3d4650", "running": "#7fbf7f", "warning": "#d9b35f",
-        "failure": "#e06c75", "focus": "#5a9be6", "stranger": "#c792ea", "best": "bold #ffffff", "memory": "#9fb2c6",
+        "failure": "#e06c75", "focus": "#5a9be6", "external": "#c792ea", "best": "bold #ffffff", "memory": "#9fb2c6",
     },
     load=("#355a3c", "#4d7c52", "#669e69", "#7fbf7f"),
     others_load=("#54406a", "#7a5b94", "#a077bf", "#c792ea"),
@@ -45,7 +44,7 @@ LIGHT = LookTable(
     page="#fbfbfa",
     meanings={
         "text": "#1d2329", "past": "#5d6874", "line": "#c3cad1", "running": "#2c7a39", "warning": "#8a6100",
-        "failure": "#b3261e", "focus": "#1f5fae", "stranger": "#7b3fa0", "best": "bold #000000", "memory": "#5b7288",
+        "failure": "#b3261e", "focus": "#1f5fae", "external": "#7b3fa0", "best": "bold #000000", "memory": "#5b7288",
     },
     load=("#b5d6b9", "#88b88f", "#5a9964", "#2c7a39"),
     others_load=("#d6c1e4", "#b897cd", "#9a6bb7", "#7b3fa0"),
@@ -57,7 +56,7 @@ SIXTEEN = LookTable(
     page="",
     meanings={
         "text": "default", "past": "bright_black", "line": "bright_black", "running": "green", "warning": "yellow",
-        "failure": "bright_red", "focus": "blue", "stranger": "magenta", "best": "bold bright_white",
+        "failure": "bright_red", "focus": "blue", "external": "magenta", "best": "bold bright_white",
         "memory": "white",
     },
     load=("green", "green", "green", "green"),
@@ -79,7 +78,7 @@ PLAIN = LookTable(
     page="",
     meanings={
         "text": "none", "past": "dim", "line": "dim", "running": "none", "warning": "bold", "failure": "bold",
-        "focus": "bold underline", "stranger": "dim", "best": "bold", "memory": "none",
+        "focus": "bold underline", "external": "dim", "best": "bold", "memory": "none",
     },
     load=("none", "none", "none", "none"),
     others_load=("dim", "dim", "dim", "dim"),
@@ -88,82 +87,171 @@ PLAIN = LookTable(
 )  # fmt: skip
 
 
-# ---- Colours by meaning, for every kind of terminal ----
+# Styles
+
+
+class Look(StrEnum):
+    """The meaning of a text, optionally with a variation such as bold."""
+
+    TEXT = "text"
+    PAST = "past"  # things that have ended, and labels
+    LINE = "line"
+    RUNNING = "running"  # our own running jobs
+    WARNING = "warning"
+    FAILURE = "failure"
+    FOCUS = "focus"
+    EXTERNAL = "external"
+    BEST = "best"
+    MEMORY = "memory"
+    BOLD = "text bold"
+    TITLE = "text bold underline"
+    RUNNING_BOLD = "running bold"
+    WARNING_BOLD = "warning bold"
+    FAILURE_BOLD = "failure bold"
+    FOCUS_BOLD = "focus bold"
+    EXTERNAL_BOLD = "external bold"
+    MARK = "focus not underline"
+    MARK_BOLD = "focus not underline bold"
+    MEMORY_BOLD = "memory bold"
+    # Load from low to high in one hue because a busy GPU is good. External processes have the same levels.
+    LOAD_0 = "load 0"
+    LOAD_1 = "load 1"
+    LOAD_2 = "load 2"
+    LOAD_3 = "load 3"
+    OTHERS_0 = "others 0"
+    OTHERS_1 = "others 1"
+    OTHERS_2 = "others 2"
+    OTHERS_3 = "others 3"
+    # Looks with the background of a band, for any line
+    HEAD = "head"
+    HEAD_PAST = "head past"
+    # The bars of the timeline
+    OK_EVEN = "ok even"
+    OK_ODD = "ok odd"
+    UNDER_WAY = "under way"
+    CRASHED = "crashed"
+    CHOSEN = "chosen"
+    OTHERS = "others"
+
+
+LOADS = (Look.LOAD_0, Look.LOAD_1, Look.LOAD_2, Look.LOAD_3)
+OTHERS_LOADS = (Look.OTHERS_0, Look.OTHERS_1, Look.OTHERS_2, Look.OTHERS_3)
+
+
+def bold(look: Look) -> Look:
+    """Return the bold form of a look. `BEST` is already bold."""
+    return look if look is Look.BEST else Look(f"{look} bold")
+
+
+class Ground(StrEnum):
+    """The background of a line."""
+
+    PAGE = "page"
+    BAND = "band"
+    HEADER = "header"
+    PAUSE = "pause"
+    CURSOR = "cursor"
 
 
 @dataclass(frozen=True)
 class Palette:
-    """Styles that carry the page's background; `+` one of the backgrounds to put them elsewhere."""
+    """The styles of a theme on the background of the page. Add another background to a style with `+`."""
 
-    text: Style
-    past: Style
-    """What is over, and labels."""
-    line: Style
-    running: Style
-    """What runs and is ours."""
-    load: tuple[Style, ...]
-    """From little to much, one hue: a busy card is good."""
-    others_load: tuple[Style, ...]
-    """The same for somebody else's."""
-    warning: Style
-    failure: Style
-    focus: Style
-    stranger: Style
-    best: Style
-    memory: Style
+    styles: dict[Look, Style]
     band: Style
-    """Backgrounds, to be added to a style: of a band …"""
     header: Style
     pause: Style
     cursor: Style
-    """… and of the row under the cursor."""
     rules: bool
-    """There are no backgrounds: a band's blanks are a rule."""
-    """A sign and a word must do."""
+    """Whether to draw rules in the blanks of bands. This is for terminals without background colours."""
+
+    def __getitem__(self, look: Look) -> Style:
+        return self.styles[look]
+
+    def __getattr__(self, meaning: str) -> Style:
+        """Return the style of a look, so that `palette.past` is `palette[Look.PAST]`."""
+        try:
+            return self.styles[Look(meaning)]
+        except ValueError:
+            raise AttributeError(meaning) from None
+
+    def on(self, ground: Ground, look: Look | Style) -> Style:
+        style = look if isinstance(look, Style) else self.styles[look]
+        if ground is Ground.PAGE:
+            return style
+        if ground is Ground.CURSOR:
+            return self.on_cursor(style)
+        ground_style: Style = getattr(self, ground)
+        return style + ground_style
 
     def on_cursor(self, style: Style) -> Style:
-        """In the selected row; what is dim elsewhere would be too faint there."""
+        """Return a style for the selected row. Dim text is replaced because it would be illegible there."""
         if self.cursor.reverse:
             return Style(bold=True, reverse=True)
-        return (self.text if style == self.past or style == self.line else style) + self.cursor
-
-    def on_band(self, style: Style) -> Style:
-        return style + self.band
+        faint = style in (self.styles[Look.PAST], self.styles[Look.LINE])
+        return (self.styles[Look.TEXT] if faint else style) + self.cursor
 
 
 @lru_cache
 def palette_of(theme: str) -> Palette:
-    """By the name of the app's theme; a theme that is not ours looks like the dark one."""
-    tables = (DARK, LIGHT, SIXTEEN, SIXTEEN_LIGHT, PLAIN)
-    return _made(next((table for table in tables if table.theme == theme), DARK))
+    """Return the palette of a theme. Textual's own themes get the dark palette."""
+    table = next((table for table in (DARK, LIGHT, SIXTEEN, SIXTEEN_LIGHT, PLAIN) if table.theme == theme), DARK)
+    page = Style(bgcolor=Color.parse(table.page) if table.page else None)
+    grounds = {name: Style.parse(written) if written else Style() for name, written in table.backgrounds.items()}
+    styles: dict[Look, Style] = {}
+    for look in Look:
+        meaning, _, more = look.partition(" ")
+        if meaning in table.meanings:
+            styles[look] = Style.parse(table.meanings[meaning]) + page + Style.parse(more)
+    styles |= {look: Style.parse(written) + page for look, written in zip(LOADS, table.load, strict=True)}
+    styles |= {look: Style.parse(written) + page for look, written in zip(OTHERS_LOADS, table.others_load, strict=True)}
+    styles |= {Look.HEAD: styles[Look.BOLD] + grounds["band"], Look.HEAD_PAST: styles[Look.PAST] + grounds["band"]}
+    styles |= _lined_bars(styles) if table.rules else _filled_bars(styles)
+    return Palette(styles, **grounds, rules=table.rules)
 
 
-def _made(table: LookTable) -> Palette:
-    page = _colour(table.page)
-    styles = {name: _style(written, page) for name, written in table.meanings.items()}
-    load = tuple(_style(written, page) for written in table.load)
-    others = tuple(_style(written, page) for written in table.others_load)
-    backgrounds = {name: _background(written) for name, written in table.backgrounds.items()}
-    return Palette(**styles, load=load, others_load=others, **backgrounds, rules=table.rules)
+def _lined_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
+    return {
+        Look.OK_EVEN: styles[Look.RUNNING],
+        Look.OK_ODD: styles[Look.RUNNING],
+        Look.UNDER_WAY: styles[Look.RUNNING_BOLD],
+        Look.CRASHED: styles[Look.FAILURE] + Style(bold=True, reverse=True),
+        Look.CHOSEN: Style(bold=True, reverse=True),
+        Look.OTHERS: styles[Look.EXTERNAL],
+    }
 
 
-def _style(written: str, page: Color | None) -> Style:
-    return Style.parse(written) + Style(bgcolor=page)
+def _filled_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
+    page = styles[Look.TEXT].bgcolor
+
+    def filled(style: Style, look: Look, *, pale: bool = False) -> Style:
+        colour = styles[look].color
+        return style + Style(bgcolor=_paler(colour, page) if pale else colour)
+
+    dark = Style(color=page, bold=True)
+    return {
+        Look.OK_EVEN: filled(styles[Look.TEXT], Look.LOAD_0),
+        Look.OK_ODD: filled(styles[Look.TEXT], Look.LOAD_0, pale=True),
+        Look.UNDER_WAY: filled(dark, Look.RUNNING),
+        Look.CRASHED: filled(dark, Look.FAILURE),
+        Look.CHOSEN: filled(dark, Look.FOCUS),
+        Look.OTHERS: filled(styles[Look.EXTERNAL], Look.OTHERS_0, pale=True),
+    }
 
 
-def _background(written: str) -> Style:
-    return Style.parse(written) if written else Style()
+def _paler(colour: Color | None, page: Color | None) -> Color | None:
+    """Mix a colour with the background colour of the page."""
+    if colour is None or page is None or colour.triplet is None or page.triplet is None:
+        return colour
+    mixed = [round(0.65 * first + 0.35 * second) for first, second in zip(colour.triplet, page.triplet, strict=True)]
+    return Color.from_rgb(*mixed)
 
 
-def _colour(written: str) -> Color | None:
-    return Color.parse(written) if written else None
-
-
-# ---- The signs the screen is drawn with, and what stands for each where the terminal knows ASCII only ----
+# Signs
 
 
 STEPS = "▁▂▃▄▅▆"
-"""Load and trend in one row; they stop at six eighths, so that rows never run into each other."""
+"""Bar glyphs for loads and trends. The highest fills six eighths of a cell, so that rows do not touch."""
 _BRAILLE = range(0x2801, 0x2900)
 _PAIRS = {
     "●": "*", "·": ".", "✓": "+", "✗": "x", "‖": "=", "◷": "@", "■": "#", "○": "o", "◐": "%", "◌": "o", "▽": "v",
@@ -178,17 +266,18 @@ ASCII = {**{ord(sign): plain for sign, plain in _PAIRS.items()}, 0x2800: " ", **
 
 
 class AsciiSigns(LineFilter):
-    """For terminals that would show three odd letters for every sign."""
+    """A filter that replaces signs with ASCII characters."""
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:
-        return [segment if segment.text.isascii() else _translated(segment) for segment in segments]
+        return [
+            segment
+            if segment.text.isascii()
+            else Segment(segment.text.translate(ASCII), segment.style, segment.control)
+            for segment in segments
+        ]
 
 
-def _translated(segment: Segment) -> Segment:
-    return Segment(segment.text.translate(ASCII), segment.style, segment.control)
-
-
-# ---- What Textual is told of our looks, for the parts of the screen that it draws itself ----
+# Themes of Textual
 
 
 def _theme(look: LookTable, *, dark: bool) -> Theme:
@@ -197,7 +286,7 @@ def _theme(look: LookTable, *, dark: bool) -> Theme:
         name=look.theme,
         primary=meanings["focus"],
         secondary=meanings["memory"],
-        accent=meanings["stranger"],
+        accent=meanings["external"],
         foreground=meanings["text"],
         background=look.page,
         surface=backgrounds["band"],
@@ -210,16 +299,16 @@ def _theme(look: LookTable, *, dark: bool) -> Theme:
     )
 
 
-_OWN = ("past", "line", "running", "stranger", "best", "memory")
+_OWN = ("past", "line", "running", "external", "best", "memory")
 
 
 def _last(style: str) -> str:
-    """The colour in a style as Rich reads it."""
+    """Return the colour of a Rich style, which is its last word."""
     return style.rpartition(" ")[2]
 
 
 def _ansi(look: LookTable, like: str) -> Theme:
-    """Textual's own theme of the terminal's colours, under our name and with our meanings."""
+    """Return a theme that uses the terminal's own colours."""
     base = BUILTIN_THEMES[like]
     own = {name: _ansi_colour(_last(look.meanings[name])) for name in _OWN}
     grounds = dict.fromkeys(look.backgrounds, "ansi_default")
@@ -231,7 +320,7 @@ def _ansi(look: LookTable, like: str) -> Theme:
         success=colour["running"],
         warning=colour["warning"],
         error=colour["failure"],
-        accent=colour["stranger"],
+        accent=colour["external"],
         secondary=base.secondary,
         foreground="ansi_default",
         background="ansi_default",
@@ -257,6 +346,6 @@ OWN = (
     _ansi(PLAIN, "ansi-dark"),
 )
 NAMES = {"dark": DARK.theme, "light": LIGHT.theme, "ansi": SIXTEEN.theme, "ansi-light": SIXTEEN_LIGHT.theme}
-"""What the user writes, and what Textual calls it."""
+"""The themes by the names that users choose."""
 BY_COLOURS = {Colours.MANY: DARK.theme, Colours.SIXTEEN: SIXTEEN.theme, Colours.NONE: PLAIN.theme}
-"""What a terminal gets when the user wrote nothing."""
+"""The default theme for each number of colours."""

@@ -1,4 +1,4 @@
-"""Failed jobs by how they failed, and what they have in common."""
+"""Failed jobs grouped by error, and what the jobs of a group have in common."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gputui.core.events import words
-from gputui.core.job import FAILURES, CrashKind, Ended, Job, JobId
-from gputui.core.lanes import NO_GPU
-from gputui.core.parameter_columns import Parameters, parameters_of
-from gputui.core.parameters import FLAG
+from gputui.core.events import describe_end
+from gputui.core.job import FAILURES, CrashKind, Ended, Job, JobId, JobSpec
+from gputui.core.parameters import FLAG, parameters_of, params_in_common
+from gputui.core.slots import NO_GPU
 from gputui.core.snapshot import Snapshot
 
-# ---- What jobs that failed alike have in common and others of their session do not ----
+from .parameters import Parameters
+
+# What failed jobs have in common
 
 
-class InCommon(Struct, frozen=True):
-    """Of one job nothing is said to be shared but where it ran."""
+class CommonFacts(Struct, frozen=True):
+    """What the failed jobs with one error have in common. For a single job, only the GPUs it ran on."""
 
     parameters: tuple[tuple[str, str, str], ...] = ()
-    """Name as the commands have it, title, value; only those in which jobs of the session differ."""
+    """Common parameters that not all jobs of the session share, each as (name in the commands, title, value)."""
     gpus: tuple[str, ...] = ()
-    """Where their last attempts ran."""
+    """The GPUs on which the last attempts of the jobs ran."""
     only_there: bool = False
-    """All on one GPU, though the session has others."""
+    """Whether all jobs ran on the same GPU, although the session has others."""
     group: str = ""
-    """The one group that all are of, where the session has several."""
+    """The group of the jobs if all are in the same one and the session has several groups, else empty."""
 
     @property
-    def told(self) -> str:
-        """`model=vit-b bs=256`; empty: no parameter is the same in all."""
+    def parameters_text(self) -> str:
+        """The common parameters, such as `model=vit-b bs=256`, or empty if there are none."""
         return " ".join(title if value == FLAG else f"{title}={value}" for _, title, value in self.parameters)
 
     @property
     def where(self) -> str:
-        """`only on GPU 3`, `GPU 3`, `GPUs 0 1 2`; empty: they ran on none."""
-        places = places_told(self.gpus)
-        return f"only on {places}" if self.only_there else places
+        """The GPUs as text: `only on GPU 3`, `GPU 3`, `GPUs 0 1 2`, or empty if the jobs ran on no GPU."""
+        return f"only on {format_gpus(self.gpus)}" if self.only_there else format_gpus(self.gpus)
 
 
-class Sharing:
-    """Learns the jobs of one kind of crash."""
+class CommonCollector:
+    """A collector of what the failed jobs with one error have in common. Jobs are added one by one."""
 
     __slots__ = ("_gpus", "_group", "_named", "count")
 
@@ -53,21 +53,23 @@ class Sharing:
 
     def learn(self, job: Job) -> None:
         self.count += 1
-        named = parameters_of(job.spec)
         if self.count == 1:
-            self._named, self._group = dict(named), job.spec.group
-        elif self._named:
-            self._named = {name: value for name, value in self._named.items() if named.get(name) == value}
+            self._named, self._group = parameters_of(job.spec), job.spec.group
+        else:
+            self._named = params_in_common(self._named, job.spec)
         if job.spec.group != self._group:
             self._group = None
-        self._gpus[place_of(job)] = None
+        self._gpus[last_gpus(job)] = None
 
-    def common(self, parameters: Parameters, devices: int) -> InCommon:
-        """`parameters` has learnt the session, `devices` is how many of them it uses."""
-        gpus = tuple(sorted({gpu for place in self._gpus for gpu in place}, key=_in_order))
+    def common(self, parameters: Parameters, devices: int) -> CommonFacts:
+        """Return the common facts.
+
+        `parameters` covers the whole session and `devices` is the session's number of devices.
+        """
+        gpus = tuple(sorted({gpu for gpus in self._gpus for gpu in gpus}, key=_gpu_order))
         several = self.count > 1
         shared = self._named if several else {}
-        return InCommon(
+        return CommonFacts(
             parameters=tuple(
                 (column.name, column.title, shared[column.name])
                 for column in parameters.columns()
@@ -79,88 +81,74 @@ class Sharing:
         )
 
 
-def in_common(jobs: Iterable[Job], parameters: Parameters, devices: int) -> InCommon:
-    """Of just these jobs, at once."""
-    sharing = Sharing()
-    for job in jobs:
-        sharing.learn(job)
-    return sharing.common(parameters, devices)
-
-
-def learnt_parameters(jobs: Iterable[Job]) -> Parameters:
-    """For whoever looks once and keeps nothing."""
+def learn_parameters(jobs: Iterable[Job]) -> Parameters:
     parameters = Parameters()
     for job in jobs:
         parameters.learn(job)
     return parameters
 
 
-def devices_of(snapshot: Snapshot) -> int:
-    """How many devices the session's lanes have."""
-    return len({device for lane in snapshot.lanes for device in lane.devices})
+def device_count(snapshot: Snapshot) -> int:
+    """Return the number of devices that the session uses."""
+    return len({device for slot in snapshot.slots for device in slot.devices})
 
 
-def place_of(job: Job) -> tuple[str, ...]:
-    """The GPUs of its last attempt."""
+def last_gpus(job: Job) -> tuple[str, ...]:
+    """Return the GPUs of the last attempt of a job."""
     return job.attempts[-1].gpus if job.attempts else ()
 
 
-def places_told(gpus: tuple[str, ...]) -> str:
+def format_gpus(gpus: tuple[str, ...]) -> str:
+    """Format GPUs as `GPU 3` or `GPUs 0 1 2`. The result is empty if there are none."""
     gpus = tuple(gpu for gpu in gpus if gpu != NO_GPU)
     return f"GPU{'s' if len(gpus) > 1 else ''} {' '.join(gpus)}" if gpus else ""
 
 
-def shares(job: Job, common: InCommon) -> bool:
-    """Whether a job has all the parameters that the crashed ones share; where they share none, none does."""
-    spec = job.spec
+def jobs_with_common_parameters(jobs: Iterable[Job], common: CommonFacts) -> list[JobId]:
+    """Return the jobs that have all of the parameters shared by the failed jobs, or no jobs if nothing is shared."""
     if not common.parameters:
+        return []
+    return [job.id for job in jobs if _has_all(job.spec, common)]
+
+
+def _has_all(spec: JobSpec, common: CommonFacts) -> bool:
+    # Searching the command for the values is cheap and enough for most jobs.
+    in_command = all(value == FLAG or value in spec.command for _, _, value in common.parameters)
+    if not in_command and not spec.params and not spec.variables:
         return False
-    if not spec.params and not spec.variables and not _mentions(spec.command, common):
-        return False
-    named = parameters_of(job.spec)
+    named = parameters_of(spec)
     return all(named.get(name) == value for name, _, value in common.parameters)
 
 
-def _mentions(command: str, common: InCommon) -> bool:
-    """Cheap: most jobs are told apart without reading their commands."""
-    return all(value == FLAG or value in command for _, _, value in common.parameters)
-
-
-def alike_waiting(jobs: Iterable[Job], common: InCommon) -> list[JobId]:
-    """Those of the given jobs that would run into the same, as far as parameters tell."""
-    return [job.id for job in jobs if shares(job, common)] if common.parameters else []
-
-
-def _in_order(gpu: str) -> tuple[int, int, str]:
+def _gpu_order(gpu: str) -> tuple[int, int, str]:
     return (0, int(gpu), "") if gpu.isdecimal() else (1, 0, gpu)
 
 
-# ---- The failed jobs of a session by how they failed ----
+# Failed jobs by error
 
 
-_FAILED = frozenset(FAILURES)
-VERY_MANY = 2000
+LARGE_GROUP = 2000
 
 
 class FailureGroup(Struct, frozen=True):
-    """Jobs whose last attempts failed the same way."""
+    """Jobs whose last attempts failed with the same error."""
 
     signature: str
-    """What they are compared by; for nobody's eyes."""
+    """The text by which errors are compared. It is not for display."""
     message: str
-    """What the newest of them said."""
+    """The error message of the job that ended last."""
     kind: CrashKind | None
     jobs: tuple[JobId, ...]
-    """Newest end first."""
+    """Ids of the jobs. The job that ended last comes first."""
     first: float
     last: float
-    """When the first and the last of them ended."""
+    """`first` and `last` are the times when the first and the last of the jobs ended."""
     shortest: float
     longest: float
-    """Seconds that their last attempts ran."""
+    """`shortest` and `longest` are the durations of the jobs' last attempts, in seconds."""
     variants: int
-    """How many other messages there are in it."""
-    common: InCommon
+    """Number of other messages in the group."""
+    common: CommonFacts
 
     @property
     def count(self) -> int:
@@ -168,131 +156,121 @@ class FailureGroup(Struct, frozen=True):
 
 
 def has_failed(job: Job) -> bool:
-    """It came to no good by itself, and is not run again."""
-    return job.state.name in _FAILED and not job.archived
+    """Return whether a job failed and is not going to be run again."""
+    return job.state.name in FAILURES and not job.archived
 
 
-def signature_of(job: Job) -> str:
-    """Of a job that has failed."""
+def error_signature(job: Job) -> str:
     signature = job.attempts[-1].signature if job.attempts else None
     assert isinstance(job.state, Ended)
-    return signature or words(job.state)
+    return signature or describe_end(job.state)
 
 
-def said_of(job: Job) -> str:
-    """A true message of it; of a job that has failed."""
+def error_message(job: Job) -> str:
+    """Return the error message of a failed job, or a description of its end if there is no message."""
     assert isinstance(job.state, Ended)
-    return (job.attempts[-1].said if job.attempts else None) or words(job.state)
+    return (job.attempts[-1].reason if job.attempts else None) or describe_end(job.state)
 
 
-def seconds_of_last(job: Job) -> float:
-    """How long its last attempt ran."""
-    return job.attempts[-1].ended - job.attempts[-1].started if job.attempts else 0.0
+def last_duration(job: Job) -> float:
+    """Return the duration of the last attempt, in seconds."""
+    return job.attempts[-1].seconds if job.attempts else 0.0
 
 
 def _ended(job: Job) -> float:
     return job.attempts[-1].ended if job.attempts else job.added
 
 
-class _Kind:
-    """The jobs of one signature."""
+class _Group:
+    """The jobs with one signature, and a cached FailureGroup of them."""
 
-    __slots__ = ("_made", "_sharing", "jobs")
+    __slots__ = ("_collector", "_group", "_group_key", "jobs")
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
-        self._sharing: Sharing | None = Sharing()
-        """None: somebody left, so what the others share may be more than was known."""
-        self._made: tuple[object, FailureGroup] | None = None
+        self._collector: CommonCollector | None = CommonCollector()
+        """None after a job was removed, because the remaining jobs may have more in common."""
+        self._group_key: object = None
+        self._group: FailureGroup | None = None
 
     def add(self, job: Job) -> None:
         self.jobs[job.id] = job
-        if self._sharing is not None:
-            self._sharing.learn(job)
-        self._made = None
+        if self._collector is not None:
+            self._collector.learn(job)
+        self._group = None
 
-    def drop(self, job: JobId) -> None:
-        """What all of very many share, those that stay share as well: it is not learnt anew for each that leaves."""
+    def remove(self, job: JobId) -> None:
         del self.jobs[job]
-        self._made = None
-        if len(self.jobs) < VERY_MANY:
-            self._sharing = None
+        self._group = None
+        # What a large group has in common is still true without one job, so it is not recomputed for each removal.
+        if len(self.jobs) < LARGE_GROUP:
+            self._collector = None
 
     def group(self, signature: str, parameters: Parameters, devices: int) -> FailureGroup:
         key = (parameters.columns(), devices)
-        if self._made is None or self._made[0] != key:
-            self._made = (key, self._group(signature, self._shared().common(parameters, devices)))
-        return self._made[1]
+        if self._group is None or self._group_key != key:
+            if self._collector is None:
+                self._collector = CommonCollector()
+                for job in self.jobs.values():
+                    self._collector.learn(job)
+            self._group = self._make_group(signature, self._collector.common(parameters, devices))
+            self._group_key = key
+        return self._group
 
-    def _shared(self) -> Sharing:
-        if self._sharing is None:
-            self._sharing = Sharing()
-            for job in self.jobs.values():
-                self._sharing.learn(job)
-        return self._sharing
-
-    def _group(self, signature: str, common: InCommon) -> FailureGroup:
+    def _make_group(self, signature: str, common: CommonFacts) -> FailureGroup:
         jobs = sorted(self.jobs.values(), key=lambda job: (_ended(job), job.id), reverse=True)
-        ran = [seconds_of_last(job) for job in jobs]
+        durations = [last_duration(job) for job in jobs]
         newest = jobs[0]
         return FailureGroup(
             signature=signature,
-            message=said_of(newest),
+            message=error_message(newest),
             kind=newest.attempts[-1].kind if newest.attempts else None,
             jobs=tuple(job.id for job in jobs),
             first=_ended(jobs[-1]),
             last=_ended(newest),
-            shortest=min(ran),
-            longest=max(ran),
-            variants=len({said_of(job) for job in jobs}) - 1,
+            shortest=min(durations),
+            longest=max(durations),
+            variants=len({error_message(job) for job in jobs}) - 1,
             common=common,
         )
 
 
 class Failures:
-    """All kinds of a session."""
+    """The failed jobs of a session, grouped by error."""
 
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
-        self._kinds: dict[str, _Kind] = {}
-        self._of: dict[JobId, tuple[str, Job]] = {}
+        self._groups: dict[str, _Group] = {}
+        self._failed: dict[JobId, tuple[str, Job]] = {}
         for job in jobs:
             self.learn(job)
 
     def learn(self, job: Job) -> bool:
-        """The job as it is now; True if what was told of failures has changed."""
-        signature = signature_of(job) if has_failed(job) else None
-        before = self._of.get(job.id)
+        """Update a job. Return whether the groups have changed."""
+        signature = error_signature(job) if has_failed(job) else None
+        before = self._failed.get(job.id)
         if before is None and signature is None:
             return False
         if before is not None and signature == before[0] and job.attempts == before[1].attempts:
             return False
         if before is not None:
-            self._drop(job.id, before[0])
+            group = self._groups[before[0]]
+            group.remove(job.id)
+            if not group.jobs:
+                del self._groups[before[0]]
+            del self._failed[job.id]
         if signature is not None:
-            self._of[job.id] = (signature, job)
-            self._kinds.setdefault(signature, _Kind()).add(job)
+            self._failed[job.id] = (signature, job)
+            self._groups.setdefault(signature, _Group()).add(job)
         return True
 
-    def _drop(self, job: JobId, signature: str) -> None:
-        del self._of[job]
-        kind = self._kinds[signature]
-        kind.drop(job)
-        if not kind.jobs:
-            del self._kinds[signature]
-
-    def __len__(self) -> int:
-        """How many jobs have failed."""
-        return len(self._of)
-
     def groups(self, parameters: Parameters, devices: int) -> list[FailureGroup]:
-        """Newest first. `parameters` has learnt the session, `devices` is how many of them it uses."""
-        groups = (kind.group(signature, parameters, devices) for signature, kind in self._kinds.items())
+        """Return the groups, newest first.
+
+        `parameters` covers the whole session and `devices` is its number of devices.
+        """
+        groups = (group.group(signature, parameters, devices) for signature, group in self._groups.items())
         return sorted(groups, key=lambda group: (-group.last, -group.count))
 
 
-def failure_groups(snapshot: Snapshot, parameters: Parameters | None = None) -> list[FailureGroup]:
-    """For whoever looks once: summaries, reports, verbs."""
-    failures = Failures(snapshot)
-    if not len(failures):
-        return []
-    return failures.groups(parameters or learnt_parameters(snapshot), devices_of(snapshot))
+def failure_groups(snapshot: Snapshot, parameters: Parameters) -> list[FailureGroup]:
+    return Failures(snapshot).groups(parameters, device_count(snapshot))

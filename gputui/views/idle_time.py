@@ -1,4 +1,4 @@
-"""When a device was idle and why, and what happened meanwhile."""
+"""Idle gaps in the timeline and their reasons, expected jobs, and the list of events."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from msgspec import Struct
 from gputui.core.amounts import counted, duration_words, memory
 from gputui.core.events import Mode
 from gputui.core.job import JobId
-from gputui.core.lanes import NO_GPU
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
 from .status import starts_after
-from .timeline import Bar, LanePlace, PlaceRow, Timeline, places_of, still_waits
-
-# ---- When a place stood idle and why, what is expected of it next, and what happened, in words ----
-
+from .timeline import Bar, PlaceRow, SlotPlace, Timeline, places_of, still_waits
 
 MOST_EXPECTED = 400
-"""Waiting jobs that are played out."""
-_ENOUGH = 0.3
-"""Of a gap that a cause must cover to be its reason."""
+"""Maximum number of waiting jobs with a predicted start."""
+_MAIN_REASON_SHARE = 0.3
+"""Minimum share of a gap that a cause must cover to be the gap's reason."""
 
 
 class GapReason(StrEnum):
     PAUSE = "pause"
-    STRANGER = "stranger"
+    EXTERNAL = "external_process"
     TROUBLE = "trouble"
     AWAY = "away"
     NOTHING = "nothing"
-    """Nothing was left to run."""
+    """No job was waiting."""
     OTHER = "other"
 
 
+REASONS = {kind: GapReason.PAUSE if kind is SpanKind.DRAIN else GapReason(kind.value) for kind in SpanKind}
+
+
 class Gap(Struct, frozen=True):
-    place: LanePlace
+    place: SlotPlace
     since: float
     until: float
     reason: GapReason
     words: str
     open: bool = False
-    """It goes on."""
+    """Whether the gap is still open."""
 
     @property
     def seconds(self) -> float:
@@ -55,7 +54,7 @@ class Gap(Struct, frozen=True):
 
 def gaps(
     timeline: Timeline,
-    place: LanePlace,
+    place: SlotPlace,
     spans: Sequence[RecordedSpan],
     since: float,
     until: float,
@@ -64,23 +63,23 @@ def gaps(
     shortest: float,
     active: Bar | None,
 ) -> list[Gap]:
-    """Idle stretches of a place within a time, those of at least so many seconds.
+    """Return the idle gaps of a place that last at least `shortest` seconds.
 
-    A GPU of a cluster has none: between jobs of the session it is somebody else's to use.
+    There are none on a cluster, because other users' jobs run on the GPUs in between.
     """
     if place.in_cluster:
         return []
     until = min(until, now)
     idle = []
-    for start, end in _idle(timeline.row(place), since, until, active):
+    for start, end in _idle_times(timeline.row(place), since, until, active):
         if end - start >= shortest:
             reason, words = why_idle(timeline, spans, place, start, end, now)
             idle.append(Gap(place, start, end, reason, words, open=end >= now - 1.0 and active is None))
     return idle
 
 
-def _idle(row: PlaceRow, since: float, until: float, active: Bar | None) -> Iterator[tuple[float, float]]:
-    """Before the first attempt, between them, and after the last."""
+def _idle_times(row: PlaceRow, since: float, until: float, active: Bar | None) -> Iterator[tuple[float, float]]:
+    """Yield the idle times before the first attempt, between attempts, and after the last attempt."""
     stop = max(since, min(until, active.start)) if active is not None else until
     if not len(row):
         yield since, stop
@@ -97,48 +96,40 @@ def _idle(row: PlaceRow, since: float, until: float, active: Bar | None) -> Iter
 
 
 def why_idle(
-    timeline: Timeline, spans: Iterable[RecordedSpan], place: LanePlace, since: float, until: float, now: float
+    timeline: Timeline, spans: Iterable[RecordedSpan], place: SlotPlace, since: float, until: float, now: float
 ) -> tuple[GapReason, str]:
-    """The cause that covers most of it; else whether there was anything to run."""
+    """Return the reason for a gap, and its text.
+
+    This is the cause that covers most of the gap. If no cause covers enough of it, the reason says whether jobs were
+    waiting.
+    """
     best: tuple[float, RecordedSpan] | None = None
     for span in spans:
-        if span.device and span.device != place.slot:
+        if span.device and span.device != place.device_key:
             continue
         covered = min(until, span.lasts_until(now)) - max(since, span.since)
         if covered > 0 and (best is None or covered > best[0]):
             best = covered, span
-    if best is not None and best[0] >= _ENOUGH * (until - since):
+    if best is not None and best[0] >= _MAIN_REASON_SHARE * (until - since):
         return REASONS[best[1].kind], span_words(best[1])
     if timeline.waited_at((since + until) / 2) <= 0:
         return GapReason.NOTHING, "nothing left to run"
-    return GapReason.OTHER, "jobs waited for something else"
-
-
-REASONS = {
-    SpanKind.PAUSE: GapReason.PAUSE,
-    SpanKind.DRAIN: GapReason.PAUSE,
-    SpanKind.STRANGER: GapReason.STRANGER,
-    SpanKind.TROUBLE: GapReason.TROUBLE,
-    SpanKind.AWAY: GapReason.AWAY,
-}
+    return GapReason.OTHER, "jobs waited for other reasons"
 
 
 def span_words(span: RecordedSpan) -> str:
     match span.kind:
-        case SpanKind.STRANGER:
-            facts = (span.text, f"pid {span.pid}" if span.pid is not None else "", _size(span.memory))
+        case SpanKind.EXTERNAL:
+            size = memory(span.memory).replace("G", " G") if span.memory else ""
+            facts = (span.text, f"pid {span.pid}" if span.pid is not None else "", size)
             return f"{span.user}: {', '.join(fact for fact in facts if fact)}"
         case SpanKind.AWAY:
-            return "no gputui was running"
+            return "gputui was not running"
     return span.text
 
 
-def _size(count: int | None) -> str:
-    return memory(count).replace("G", " G") if count else ""
-
-
 class Expected(Struct, frozen=True):
-    """What will probably run in a place, and when."""
+    """A waiting job that will probably run in a place of the timeline."""
 
     job: JobId
     start: float
@@ -147,61 +138,59 @@ class Expected(Struct, frozen=True):
 
 def expected(
     timeline: Timeline, snapshot: Snapshot, now: float, until: float, ends: dict[JobId, float]
-) -> dict[LanePlace, list[Expected]]:
-    """The queue in its order over the lanes, as far as it is to be seen. `ends`: of running jobs, where known.
+) -> dict[SlotPlace, list[Expected]]:
+    """Predict where and when waiting jobs will run. `ends` are the estimated ends of running jobs.
 
-    What a pause keeps back begins after its end, and is not expected while nobody can say when that will be. Nor is
-    anything on a cluster, which chooses the GPUs itself. As in `Outlook`, lanes that others use and lanes of jobs
-    whose end is unknown are not counted on.
+    Jobs that only the user can resume are left out. On a cluster nothing is predicted, because the cluster chooses the
+    GPUs itself. As in `Outlook`, slots used by others and slots of jobs with an unknown end are not counted.
     """
     if snapshot.on_cluster:
         return {}
     free: list[tuple[float, int]] = []
-    for index, lane in enumerate(snapshot.lanes):
-        holder = snapshot.holders.get(lane.id)
-        if holder in snapshot.outlook.unknown or (holder is None and lane.id in snapshot.blocked):
+    for index, slot in enumerate(snapshot.slots):
+        holder = snapshot.holders.get(slot.id)
+        if holder in snapshot.outlook.unknown or (holder is None and slot.id in snapshot.blocked):
             continue
         free.append((_free_at(timeline, snapshot, holder, now, ends), index))
     heapq.heapify(free)
-    bars: dict[LanePlace, list[Expected]] = {}
+    bars: dict[SlotPlace, list[Expected]] = {}
     while timeline.waiting and not still_waits(snapshot, timeline.waiting[0]):
         timeline.waiting.pop(0)
-    for earliest, job in _in_turn(timeline, snapshot, now):
+    for earliest, job in _next_waiting(timeline, snapshot, now):
         if not free or max(earliest, free[0][0]) >= until:
             break
-        _play(timeline, snapshot, job, earliest, free, bars)
+        _place_expected(timeline, snapshot, job, earliest, free, bars)
     return bars
 
 
-def _in_turn(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, JobId]]:
-    """The next waiting jobs with the earliest moment each may start at: by that, then as the queue has them."""
-    pauses = snapshot.mode is not Mode.RUNNING or snapshot.cautions
-    waiting = (entry[2] for entry in timeline.waiting if still_waits(snapshot, entry))
+def _next_waiting(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, JobId]]:
+    """Return the next waiting jobs with their earliest starts. They are sorted by start, then by queue order."""
+    waiting = (entry.job for entry in timeline.waiting if still_waits(snapshot, entry))
     jobs = [snapshot[job_id] for job_id in islice(waiting, MOST_EXPECTED)]
-    if not pauses:
+    if snapshot.mode is Mode.RUNNING and not snapshot.paused_scopes:
         return [(now, job.id) for job in jobs]
     starts = ((starts_after(snapshot, job, now), job.id) for job in jobs)
     return sorted(((at, job) for at, job in starts if at is not None), key=lambda start: start[0])
 
 
-def _play(
+def _place_expected(
     timeline: Timeline,
     snapshot: Snapshot,
     job_id: JobId,
     earliest: float,
     free: list[tuple[float, int]],
-    bars: dict[LanePlace, list[Expected]],
+    bars: dict[SlotPlace, list[Expected]],
 ) -> None:
-    """On as many lanes as it needs, from when the last of them is free."""
+    """Place a job on as many slots as it needs. It starts when the last of these slots becomes free."""
     job = snapshot[job_id]
     length = timeline.typical(job.spec.group)
     wanted = 1 if job.request.gpus is None else job.request.gpus
     if length is None or wanted > len(free):
         return
-    lanes = [heapq.heappop(free) for _ in range(max(1, wanted))]
-    start = max(earliest, *(at for at, _ in lanes))
-    for _, index in lanes:
-        for place in places_of(snapshot.lanes[index]):
+    slots = [heapq.heappop(free) for _ in range(max(1, wanted))]
+    start = max(earliest, *(at for at, _ in slots))
+    for _, index in slots:
+        for place in places_of(snapshot.slots[index]):
             bars.setdefault(place, []).append(Expected(job_id, start, start + length))
         heapq.heappush(free, (start + length, index))
 
@@ -211,25 +200,22 @@ def _free_at(
 ) -> float:
     if job_id is None or job_id not in snapshot:
         return now
-    if job_id in ends:
-        return max(now, ends[job_id])
     job = snapshot[job_id]
-    length = timeline.typical(job.spec.group)
     since = job.active.since if job.active is not None else now
-    return max(now, since + (length or 0.0))
+    return max(now, ends.get(job_id, since + (timeline.typical(job.spec.group) or 0.0)))
 
 
-# ---- What happened in a stretch of time, one line each ----
+# Events
 
 
 MOST_CRASHES = 40
-"""Of a row; what is older than them is left to the list of failures."""
+"""Maximum number of failures that are listed for one row. The newest ones are kept."""
 
 
 class HappenedKind(StrEnum):
     BEGAN = "began"
     CRASH = "crash"
-    STRANGER = "stranger"
+    EXTERNAL = "external_process"
     TROUBLE = "trouble"
     PAUSE = "pause"
     DONE = "done"
@@ -244,68 +230,57 @@ class Happened(Struct, frozen=True):
 def happened(
     timeline: Timeline, snapshot: Snapshot, spans: Iterable[RecordedSpan], since: float, until: float, now: float
 ) -> list[Happened]:
-    """The oldest first."""
-    events = [*_arrivals(timeline, since, until), *_crashes(timeline, snapshot, since, until)]
+    """Return the events between `since` and `until`, oldest first."""
+    events = [
+        Happened(at, HappenedKind.BEGAN, f"{counted(count, 'job', 'jobs')} added")
+        for at, count in timeline.arrivals.items()
+        if since <= at < until
+    ]
+    events += _crashes(timeline, snapshot, since, until)
     for span in spans:
-        events += [each for each in _of_span(span, now) if since <= each.at < until]
+        events += [event for event in _span_events(span, now) if since <= event.at < until]
     if not snapshot.waiting and not snapshot.active:
         last = max((row.ends[-1] for row in timeline.rows.values() if len(row)), default=None)
         if last is not None and since <= last < until:
             events.append(Happened(last, HappenedKind.DONE, "the last job ended"))
-    return sorted(events, key=lambda each: each.at)
-
-
-def _arrivals(timeline: Timeline, since: float, until: float) -> Iterator[Happened]:
-    """Jobs that came at one moment are one line."""
-    for at, count in timeline.arrivals.items():
-        if since <= at < until:
-            yield Happened(at, HappenedKind.BEGAN, f"{counted(count, 'job', 'jobs')} added")
+    return sorted(events, key=lambda event: event.at)
 
 
 def _crashes(timeline: Timeline, snapshot: Snapshot, since: float, until: float) -> Iterator[Happened]:
-    told_attempts: set[tuple[int, int]] = set()
+    listed: set[tuple[int, int]] = set()  # an attempt on two devices is in two rows
     for place, row in timeline.rows.items():
         first, last = bisect_left(row.bad, since), bisect_right(row.bad, until)
         for start in row.bad[max(first, last - MOST_CRASHES) : last]:
             bar = row.bar(bisect_left(row.starts, start))
-            if (bar.job, bar.attempt) not in told_attempts and bar.job in snapshot:
-                told_attempts.add((bar.job, bar.attempt))
+            if (bar.job, bar.attempt) not in listed and bar.job in snapshot:
+                listed.add((bar.job, bar.attempt))
                 yield Happened(bar.end or start, HappenedKind.CRASH, _crash(snapshot, bar, place))
 
 
-def _crash(snapshot: Snapshot, bar: Bar, place: LanePlace) -> str:
+def _crash(snapshot: Snapshot, bar: Bar, place: SlotPlace) -> str:
     attempts = (each for each in snapshot[bar.job].attempts if each.number == bar.attempt)
     attempt = next(attempts, None)
-    said = (attempt.said or attempt.end.name.value) if attempt is not None else ""
-    return f"#{bar.job}  {said}, {place_words(place)}"
+    said = (attempt.reason or attempt.end.name.value) if attempt is not None else ""
+    return f"#{bar.job}  {said}, {place.name}"
 
 
-def _of_span(span: RecordedSpan, now: float) -> Iterator[Happened]:
+def _span_events(span: RecordedSpan, now: float) -> Iterator[Happened]:
     lasted = duration_words((span.until or now) - span.since)
-    over = span.until is not None
+    where = f"GPU {span.device}"
     match span.kind:
-        case SpanKind.STRANGER:
-            where = place_words(LanePlace(span.device))
-            yield Happened(span.since, HappenedKind.STRANGER, f"{span.user} comes to {where}: it is left alone")
-            if over and span.until is not None:
-                yield Happened(span.until, HappenedKind.STRANGER, f"{span.user} leaves {where} after {lasted}")
+        case SpanKind.EXTERNAL:
+            yield Happened(span.since, HappenedKind.EXTERNAL, f"{span.user} started using {where}")
+            if span.until is not None:
+                yield Happened(span.until, HappenedKind.EXTERNAL, f"{span.user} stopped using {where} after {lasted}")
         case SpanKind.TROUBLE:
-            where = place_words(LanePlace(span.device))
             yield Happened(span.since, HappenedKind.TROUBLE, f"{where}: {span.text}")
-            if over and span.until is not None:
+            if span.until is not None:
                 yield Happened(span.until, HappenedKind.BEGAN, f"{where} works again after {lasted}")
         case SpanKind.AWAY:
-            yield Happened(span.since, HappenedKind.PAUSE, "the last gputui ended")
+            yield Happened(span.since, HappenedKind.PAUSE, "gputui exited")
             if span.until is not None:
-                yield Happened(span.until, HappenedKind.BEGAN, f"gputui is back after {lasted}")
+                yield Happened(span.until, HappenedKind.BEGAN, f"gputui restarted after {lasted}")
         case _:
             yield Happened(span.since, HappenedKind.PAUSE, span.text)
-            if over and span.until is not None:
+            if span.until is not None:
                 yield Happened(span.until, HappenedKind.BEGAN, f"resumed after {lasted}")
-
-
-def place_words(place: LanePlace) -> str:
-    """`GPU 3`, `lane 1`."""
-    if place.slot == NO_GPU:
-        return f"lane {place.lane}"
-    return place.slot if place.slot.startswith("lane ") else f"GPU {place.slot}"

@@ -1,4 +1,4 @@
-"""The results of all jobs as a table, and what each parameter did to them."""
+"""The results of all jobs as a table, and the effect of each parameter."""
 
 from __future__ import annotations
 
@@ -9,58 +9,56 @@ from math import floor, isclose, isfinite, log10
 from msgspec import Struct
 
 from gputui.core.job import BAD_ENDS, Job, JobId, StateName
-from gputui.core.parameter_columns import ParameterColumn, Parameters, number_of, sort_key
-from gputui.core.results import Direction, JobResults, MainMetric, words_of
+from gputui.core.results import Direction, JobResults, MainMetric, name_words
 from gputui.core.snapshot import Snapshot
 
-from .failures import learnt_parameters
+from .failures import learn_parameters
 from .format import decimals_of
-
-# ---- The results of all jobs as a table, best first, with the parameters in which they differ ----
+from .parameters import ParameterColumn, Parameters, number_of, sort_key
 
 
 class ResultsRow(Struct, frozen=True):
-    """One job; None: it printed no such thing, or nothing finite."""
+    """The results of one job. A value is None if the job did not print the metric as a finite number."""
 
     job: JobId
     name: str
     state: StateName
     attempt: int
     params: dict[str, str]
-    """Those in which jobs differ, by their full names."""
+    """Values of the parameters in which jobs differ, by full name."""
     best: float | None
     step: float | None
-    """Where it was best."""
+    """The step at which the best value was printed, or None."""
     last: float | None
     beside: dict[str, float | None]
-    """The other metrics, at the same checkpoint."""
+    """Values of the other metrics at the same checkpoint."""
     trend: tuple[float, ...] = ()
     seconds: float | None = None
     gpus: tuple[str, ...] = ()
     counts: bool = True
-    """It may be the best: it has not failed."""
+    """Whether the job may be the best one. Failed jobs may not."""
     not_finite: str = ""
-    """`nan` or `inf`, where it printed nothing else as its main metric."""
+    """`nan` or `inf` if the job printed no finite value of its main metric, else empty."""
 
 
 class ResultsTable(Struct, frozen=True):
     metric: MainMetric | None
     columns: tuple[ParameterColumn, ...]
     others: tuple[str, ...]
-    """Names of the other metrics, those first that most jobs printed."""
+    """The other metrics, most frequent first."""
     rows: tuple[ResultsRow, ...]
-    """Best first; those that failed after the others, those without a finite value last."""
+    """Rows from best to worst. Failed jobs follow the others, and jobs without a finite value come last."""
     decimals: int
-    """Of the main metric, for `result_text`."""
+    """Number of decimals of the main metric."""
     common: str = ""
-    """What the commands share."""
+    """The common part of all commands."""
 
 
 def results_table(
     snapshot: Snapshot, metric: MainMetric | None = None, parameters: Parameters | None = None
 ) -> ResultsTable:
-    """By this metric; None: by the session's."""
-    metric, parameters = metric or snapshot.metric, parameters or learnt_parameters(snapshot)
+    """Return the table for a metric, or for the session's main metric if none is given."""
+    metric, parameters = metric or snapshot.metric, parameters or learn_parameters(snapshot)
     columns = parameters.columns()
     jobs = [(job, results) for job in snapshot if (results := snapshot.results.get(job.id)) is not None]
     jobs = [(job, results) for job, results in jobs if results.metrics]
@@ -70,7 +68,8 @@ def results_table(
         name for name, _ in names.most_common() if (metric is None or name != metric.name) and name not in echoes
     )
     rows = [_row(job, results, metric, columns, others, parameters) for job, results in jobs]
-    rows = [row for row in rows if _has_main(row) or metric is None or metric.name not in names]
+    if metric is not None and metric.name in names:
+        rows = [row for row in rows if row.best is not None or row.not_finite]
     rows.sort(key=lambda row: _order(row, metric))
     values = [row.best for row in rows if row.best is not None]
     return ResultsTable(metric, columns, others, tuple(rows), decimals_of(values), parameters.common())
@@ -79,21 +78,19 @@ def results_table(
 def _printed_back(
     jobs: Iterable[tuple[Job, JobResults]], columns: Iterable[ParameterColumn], parameters: Parameters
 ) -> set[str]:
-    """Results that are parameters, such as the learning rate that a job prints: they have their column already."""
-    by_words = {words: column.name for column in columns for words in (words_of(column.name), words_of(column.title))}
+    """Return the metrics that only repeat a parameter, for example a learning rate that is printed."""
+    by_words = {
+        words: column.name for column in columns for words in (name_words(column.name), name_words(column.title))
+    }
     same: dict[str, bool] = {}
     for job, results in jobs:
         for result in results.metrics:
-            column = by_words.get(words_of(result.name))
+            column = by_words.get(name_words(result.name))
             if column is not None and same.get(result.name, True):
                 given = number_of(parameters.value(job, column) or "")
                 printed = (value for value in (result.low, result.high, result.last) if value is not None)
                 same[result.name] = given is not None and any(isclose(given, value, rel_tol=1e-3) for value in printed)
     return {name for name, is_same in same.items() if is_same}
-
-
-def _has_main(row: ResultsRow) -> bool:
-    return row.best is not None or bool(row.not_finite)
 
 
 def _row(
@@ -124,7 +121,7 @@ def _row(
         beside=beside,
         trend=main.trend if main is not None else (),
         seconds=seconds_of(job),
-        gpus=_gpus(job),
+        gpus=job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else (),
         counts=job.state.name not in BAD_ENDS,
         not_finite=str(best) if best is not None and not isfinite(best) else "",
     )
@@ -137,19 +134,15 @@ def _order(row: ResultsRow, metric: MainMetric | None) -> tuple[bool, bool, floa
 
 
 def seconds_of(job: Job) -> float | None:
-    """How long its last attempt that is over took."""
-    return job.attempts[-1].ended - job.attempts[-1].started if job.attempts and job.active is None else None
-
-
-def _gpus(job: Job) -> tuple[str, ...]:
-    return job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else ()
+    """Return the duration, in seconds, of the last attempt of a job, or None if the job is active or never ran."""
+    return job.attempts[-1].seconds if job.attempts and job.active is None else None
 
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
 
 
-# ---- What each parameter did to the result ----
+# Effects of parameters
 
 
 MOST_VALUES = 8
@@ -163,31 +156,39 @@ class ValueEffect(Struct, frozen=True):
     median: float
     low: float
     lower: float
-    """Quartiles."""
+    """The lower quartile. `upper` is the upper quartile."""
     upper: float
     high: float
     has_best: bool
-    """The best of these jobs has this value."""
+    """Whether the best job has this value."""
 
 
 class ParameterEffect(Struct, frozen=True):
     name: str
     title: str
     values: tuple[ValueEffect, ...]
-    """Numbers in their own order, largest first; words by their median."""
+    """The effects of the values. Numbers are sorted by size, largest first. Other values are sorted by median."""
     more: int = 0
-    """Further values, which are not shown."""
+    """Number of values that are not listed."""
 
 
 def effects(table: ResultsTable) -> tuple[ParameterEffect, ...]:
-    """Of every parameter in which jobs that succeeded differ; what moves the median most comes first, seeds last."""
+    """Return the effect of every parameter in which succeeded jobs differ.
+
+    The largest effect is first, seeds are last.
+    """
     rows = compared(table)
     if table.metric is None or table.metric.direction is Direction.UNKNOWN or not rows:
         return ()
     is_down = table.metric.direction is Direction.DOWN
     candidates = [_effect(column.name, column.title, column.is_number, rows, is_down) for column in table.columns]
     shown = [effect for effect in candidates if effect is not None and len(effect.values) > 1]
-    return tuple(sorted(shown, key=lambda effect: (is_seed(effect.name), -_spread(effect))))
+
+    def order(effect: ParameterEffect) -> tuple[bool, float]:
+        medians = [value.median for value in effect.values]
+        return is_seed(effect.name), min(medians) - max(medians)
+
+    return tuple(sorted(shown, key=order))
 
 
 def _effect(
@@ -198,7 +199,7 @@ def _effect(
         if (value := row.params.get(name)) is not None and row.best is not None:
             by_value.setdefault(value, []).append(row.best)
     if len(by_value) > max(MOST_VALUES, len(rows) // 2):
-        return None  # nearly every job has a value of its own
+        return None  # nearly every job has a different value
     values = [_value(value, results, rows[0].params.get(name), is_down) for value, results in by_value.items()]
     if is_number:
         values.sort(key=lambda effect: sort_key(effect.value), reverse=True)
@@ -222,7 +223,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def noise_of_seeds(table: ResultsTable) -> float | None:
-    """The median distance between jobs that differ in nothing but their seed; None: there are no such jobs."""
+    """Return the median spread of results of jobs that differ only in their seed, or None if there are none."""
     groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
     for row in compared(table):
         if any(is_seed(name) for name in row.params) and row.best is not None:
@@ -237,7 +238,7 @@ def is_seed(name: str) -> bool:
 
 
 def scale_of(shown: Iterable[ParameterEffect]) -> tuple[float, float]:
-    """Round ends of the one scale that all ranges stand on; a few hopeless values do not make the others a dot."""
+    """Return rounded ends of a common scale for all ranges. A few very bad values may be cut off."""
     values = [value for effect in shown for value in effect.values]
     low = min((value.low for value in values), default=0.0)
     high = max((value.high for value in values), default=1.0)
@@ -246,20 +247,12 @@ def scale_of(shown: Iterable[ParameterEffect]) -> tuple[float, float]:
         high = low + 4 * (quantile(uppers, 0.75) - low)
     if high <= low:
         return low - 0.5, high + 0.5
-    unit = _round_unit((high - low) / 4)
+    size = (high - low) / 4
+    power = 10.0 ** floor(log10(size))
+    unit = next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= size)
     return unit * (low // unit), unit * -(-high // unit)
 
 
-def _round_unit(size: float) -> float:
-    power = 10.0 ** floor(log10(size))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= size)
-
-
 def compared(table: ResultsTable) -> list[ResultsRow]:
-    """Jobs that came to their end: what one has reached that runs or was killed says little of its parameters."""
+    """Return the succeeded jobs with a result. The results of other jobs say little about their parameters."""
     return [row for row in table.rows if row.state is StateName.SUCCEEDED and row.best is not None]
-
-
-def _spread(effect: ParameterEffect) -> float:
-    medians = [value.median for value in effect.values]
-    return max(medians) - min(medians)

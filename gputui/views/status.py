@@ -1,4 +1,4 @@
-"""How a session is doing: its status in one word, whether anything can still happen, and when to notify the user."""
+"""The state of a session: its status in one word, when its jobs will have ended, and when to notify the user."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from gputui.core.job import (
     StateName,
     Succeeded,
 )
-from gputui.core.lanes import Board
-from gputui.core.snapshot import Caution, Snapshot
+from gputui.core.slots import Board
+from gputui.core.snapshot import Snapshot
 
 from .format import silence
 from .waiting import needs, why
@@ -33,109 +33,102 @@ from .waiting import needs, why
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
 
-
-# ---- How a session stands, in one word ----
-
-
-NOBODY = "nobody schedules it"
+# Status in one word
 
 
-class Word(StrEnum):
+class StatusWord(StrEnum):
     RUNNING = "running"
     WAITING = "waiting"
-    """Jobs or sources are left, and something must happen first."""
+    """Jobs or sources are left, and something must happen before a job runs."""
     SUSPENDED = "suspended"
-    """All that was started is suspended."""
+    """All started jobs are suspended."""
     IDLE = "idle"
-    """There is nothing to do yet, or nobody who does it."""
+    """There are no jobs yet, or no scheduler is running."""
     DONE = "done"
     PAUSED = "paused"
     DRAINING = "draining"
-    TRYING = "trying"
-    """Jobs crashed, and one is tried alone."""
+    PROBING = "probing"
+    """Jobs failed, and one job is running alone as a probe."""
 
 
-class Standing(Struct, frozen=True):
-    word: Word
+class QueueStatus(Struct, frozen=True):
+    word: StatusWord
     awaits: str = ""
-    """What must happen before anything runs; which job is tried; which groups are paused meanwhile."""
+    """What must happen before a job runs, which job is the probe, or which groups are paused."""
+    probes: tuple[JobId, ...] = ()
+    """The jobs that run alone as probes if `word` is PROBING."""
 
 
-def standing(snapshot: Snapshot, *, owned: bool = True) -> Standing:
-    """`owned`: somebody is there to start jobs."""
+def queue_status(snapshot: Snapshot, *, owned: bool = True) -> QueueStatus:
+    """Return the status of a session. `owned` says whether a scheduler is running."""
+    paused_scopes = snapshot.paused_scopes
+    probes = tuple(paused.job for paused in paused_scopes if paused.probing and paused.job is not None)
+    probing = QueueStatus(StatusWord.PROBING, f"{', '.join(f'#{job}' for job in probes)} alone", probes)
     if snapshot.mode is not Mode.RUNNING:
-        return _tried(snapshot.cautions) or Standing(Word(snapshot.mode))
+        return probing if probes else QueueStatus(StatusWord(snapshot.mode))
+    # The unnamed group contains the jobs without a group name.
+    groups = [paused.group or "the unnamed group" for paused in paused_scopes if paused.group is not None]
+    paused_groups = f"{', '.join(groups)} {'is' if len(groups) == 1 else 'are'} paused" if groups else ""
     suspended = snapshot.count(StateName.SUSPENDED)
-    under_way = snapshot.running + snapshot.submitted_count
-    if under_way > suspended:
-        others_run = under_way > suspended + sum(caution.tries for caution in snapshot.cautions)
-        tried = None if others_run else _tried(snapshot.cautions)
-        if tried is None and snapshot.running == suspended:
+    active = snapshot.running + snapshot.submitted_count - suspended
+    if active > 0:
+        if probes and active <= len(probes):
+            return probing
+        if snapshot.running == suspended:
             first = next(iter(snapshot.submitted.values()), None)
-            return Standing(Word.WAITING, first.why if first is not None else "Slurm")
-        return tried or Standing(Word.RUNNING, _paused_groups(snapshot.cautions))
+            return QueueStatus(StatusWord.WAITING, first.why if first is not None else "Slurm")
+        return QueueStatus(StatusWord.RUNNING, paused_groups)
     if suspended:
-        return Standing(Word.SUSPENDED, _told(suspended, "suspended job; continue lets it go on"))
+        jobs = counted(suspended, "suspended job", "suspended jobs")
+        return QueueStatus(StatusWord.SUSPENDED, f"{jobs}; to continue: gputui continue")
     if snapshot.waiting and not owned:
-        return Standing(Word.IDLE, NOBODY)
-    if snapshot.waiting and snapshot.cautions:
-        return Standing(Word.PAUSED, _paused_groups(snapshot.cautions))
+        return QueueStatus(StatusWord.IDLE, "no scheduler is running")
+    if snapshot.waiting and paused_scopes:
+        return QueueStatus(StatusWord.PAUSED, paused_groups)
     if snapshot.waiting or snapshot.awaits:
-        return Standing(Word.WAITING, snapshot.awaits)
-    return Standing(Word.DONE if snapshot.counts else Word.IDLE)
+        return QueueStatus(StatusWord.WAITING, snapshot.awaits)
+    return QueueStatus(StatusWord.DONE if snapshot.counts else StatusWord.IDLE)
 
 
-def counts_told(snapshot: Snapshot) -> str:
-    """`2 running, 1 suspended, 5 waiting`."""
+def format_counts(snapshot: Snapshot) -> str:
+    """Return the numbers of unfinished jobs as text: `2 running, 1 suspended, 5 waiting`."""
     suspended = snapshot.count(StateName.SUSPENDED)
     counts = {"running": snapshot.running - suspended, "suspended": suspended, "waiting": snapshot.not_begun}
     return ", ".join(f"{number:,} {word}" for word, number in counts.items() if number) or "nothing running"
 
 
-def _tried(cautions: tuple[Caution, ...]) -> Standing | None:
-    tried = [f"#{caution.job}" for caution in cautions if caution.tries]
-    return Standing(Word.TRYING, f"{', '.join(tried)} alone") if tried else None
-
-
-def _paused_groups(cautions: tuple[Caution, ...]) -> str:
-    """`sweep is paused`, `a, b are paused`; a group that has no name is that of jobs without one."""
-    names = [caution.group or "the group without a name" for caution in cautions if caution.group is not None]
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} paused" if names else ""
-
-
-def awaited(scheduler: Scheduler, now: float) -> str:
-    """What the waiting jobs wait for, told by the first of them; asked when nothing runs."""
+def first_waiting_reason(scheduler: Scheduler, now: float) -> str:
+    """Return why the first waiting job does not start. This is for sessions in which nothing is running."""
     book = scheduler.book
     heads = [first for line in book.ready.values() if (first := line.first()) is not None]
     if heads:
         return why(scheduler, book[min(heads).job], now) or ""
     soonest = book.timers.first(book)
     if soonest is not None and isinstance(state := book[soonest].state, Delayed):
-        return f"#{soonest} waits: {state.why}"
+        return f"#{soonest} is waiting: {state.why}"
     held = book.counts[StateName.HELD]
-    return _told(held, "held job; release lets it start") if held else ""
+    if not held:
+        return ""
+    return f"{counted(held, 'held job', 'held jobs')}; to start: gputui release"
 
 
-def _told(number: int, sentence: str) -> str:
-    """`sentence` for a single job, in the plural for more."""
-    many = sentence.replace("job;", "jobs;").replace("lets it", "lets them")
-    return f"{number} {sentence if number == 1 else many}"
+# Estimated end
 
 
-# ---- When jobs will have ended, in words ----
+NAMED_JOBS = 3
 
 
-NAMED = 3
+def describe_outlook(snapshot: Snapshot, now: float) -> list[str]:
+    """Return the parts of the outlook as text. Return an empty list if nothing is known.
 
-
-def outlook_words(snapshot: Snapshot, now: float) -> list[str]:
-    """`done ≈ 13:50`, or `7 jobs ≈ 13:50`, `#11 unknown`, `never: #24 needs 99 GPUs`; empty: nothing is known."""
+    Examples are `done ≈ 13:50`, `7 jobs ≈ 13:50`, `#11 unknown` and `never: #24 needs 99 GPUs`.
+    """
     outlook = snapshot.outlook
-    never = [(each.job, needs(each.request)) for each in outlook.never]
-    return told_outlook(outlook.at, outlook.jobs, snapshot.not_begun + snapshot.running, outlook.unknown, never, now)
+    never = [(entry.job, needs(entry.request)) for entry in outlook.never]
+    return format_outlook(outlook.at, outlook.jobs, snapshot.not_begun + snapshot.running, outlook.unknown, never, now)
 
 
-def told_outlook(
+def format_outlook(
     at: float | None,
     jobs: int,
     remaining: int,
@@ -143,25 +136,28 @@ def told_outlook(
     never: Sequence[tuple[JobId, str]],
     now: float,
 ) -> list[str]:
-    """`jobs` of those that remain will have ended then; of each that never starts, what it needs."""
+    """Format an outlook: `jobs` of the `remaining` jobs will have ended at the time `at`.
+
+    `never` lists the jobs that can never start, each with what it needs.
+    """
     parts = []
     if at is not None and at > now and jobs:
         what = "done" if jobs >= remaining else counted(jobs, "job", "jobs")
         parts.append(f"{what} ≈ {moment(at, now)}")
     if unknown:
-        named = " ".join(f"#{job}" for job in unknown[:NAMED])
-        parts.append(f"{named}{f' and {len(unknown) - NAMED} more' * (len(unknown) > NAMED)} unknown")
+        named = " ".join(f"#{job}" for job in unknown[:NAMED_JOBS])
+        parts.append(f"{named}{f' and {len(unknown) - NAMED_JOBS} more' * (len(unknown) > NAMED_JOBS)} unknown")
     if never:
         job, need = never[0]
         parts.append(f"never: #{job} {need}{f', {len(never) - 1} more' * (len(never) > 1)}")
     return parts
 
 
-# ---- Whether anything can still happen without somebody's help ----
+# What happens without the user's help
 
 
-def goes_on(snapshot: Snapshot) -> bool:
-    """Something runs, or will start by itself."""
+def has_pending_work(snapshot: Snapshot) -> bool:
+    """Return whether a job is running or will start without the user's help."""
     if snapshot.active:
         return True
     if not starts_jobs(snapshot) or not snapshot.waiting:
@@ -170,33 +166,36 @@ def goes_on(snapshot: Snapshot) -> bool:
 
 
 def starts_jobs(snapshot: Snapshot) -> bool:
-    """Nobody paused it; crashes may have, for one is tried after a while."""
-    crashed = any(caution.group is None for caution in snapshot.cautions)
-    return snapshot.mode is Mode.RUNNING or (crashed and snapshot.mode is Mode.PAUSED)
+    """Return whether jobs are started at all. They are not if the user has paused the scheduler.
+
+    After failures, a probe is still started.
+    """
+    after_errors = any(paused.group is None for paused in snapshot.paused_scopes)
+    return snapshot.mode is Mode.RUNNING or (after_errors and snapshot.mode is Mode.PAUSED)
 
 
 def starts_after(snapshot: Snapshot, job: Job, now: float) -> float | None:
-    """The earliest moment at which a pause lets it start; None: when somebody wants it."""
+    """Return the earliest time at which pauses allow a job to start, or None if only the user can end them."""
     if not starts_jobs(snapshot):
         return None
     earliest = now
-    for caution in snapshot.cautions:
-        if not caution.covers(job):
+    for paused in snapshot.paused_scopes:
+        if not paused.covers(job):
             continue
-        if not caution.goes_on or caution.at is None:
+        if not paused.resumes_itself or paused.at is None:
             return None
-        outlived = 0.0 if caution.tries or caution.job == job.id else caution.life
-        earliest = max(earliest, max(now, caution.at) + outlived)
+        outlived = 0.0 if paused.probing or paused.job == job.id else paused.life
+        earliest = max(earliest, max(now, paused.at) + outlived)
     return earliest
 
 
 def pauses(snapshot: Snapshot) -> bool:
-    """Whether the one key for both would pause: nothing is paused yet, by whatever."""
-    return snapshot.mode is Mode.RUNNING and not snapshot.cautions
+    """Return whether the key that toggles pausing would pause now."""
+    return snapshot.mode is Mode.RUNNING and not snapshot.paused_scopes
 
 
 def next_in_line(snapshot: Snapshot, job: Job) -> bool:
-    """Put back now, it would be the first to get the lanes it leaves: nothing that waits stands before it."""
+    """Return whether a running job would be the first to get its GPUs again if it was requeued now."""
     if snapshot.mode is not Mode.RUNNING:
         return False
     own = (-job.priority, job.position)
@@ -205,17 +204,19 @@ def next_in_line(snapshot: Snapshot, job: Job) -> bool:
 
 
 def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
-    """One of these will start by itself, as far as crashes, the lanes and the jobs it waits for allow."""
-    board, stands_still = Board(snapshot.lanes), _standing_still(snapshot)
+    """Return whether any of these jobs can start by itself, considering pauses, slots and dependencies."""
+    board = Board(snapshot.slots)
+    # Groups that only the user can resume. None stands for all groups.
+    stopped = {paused.group for paused in snapshot.paused_scopes if not paused.probing and paused.at is None}
     fits: dict[Request, bool] = {}
     visited: set[JobId] = set()
-    to_see = list(jobs)
-    while to_see:
-        job = snapshot[to_see.pop()]
+    remaining = list(jobs)
+    while remaining:
+        job = snapshot[remaining.pop()]
         if job.id in visited:
             continue
         visited.add(job.id)
-        if None in stands_still or job.spec.group in stands_still:
+        if None in stopped or job.spec.group in stopped:
             continue
         request = job.request
         match job.state:
@@ -223,83 +224,79 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
                 return True
             case Queued():
                 if request not in fits:
-                    fits[request] = not board.takes_lane(request) or board.could_ever_fit(request)
+                    fits[request] = not board.takes_slot(request) or board.could_ever_fit(request)
                 if fits[request]:
                     return True
             case Blocked():
-                to_see += job.after
+                remaining += job.after
     return False
 
 
-def _standing_still(snapshot: Snapshot) -> set[str | None]:
-    """The groups of which nothing starts until somebody wants it; None: all."""
-    return {caution.group for caution in snapshot.cautions if not caution.tries and caution.at is None}
+# Notifications
 
 
-# ---- What is worth calling the user for ----
-
-
-def is_wanted(job: Job) -> bool:
-    """Whether the user wants to be told of its end."""
+def wants_notification(job: Job) -> bool:
+    """Return whether the user asked to be notified of the job's end."""
     return job.notify if job.notify is not None else job.spec.notify
 
 
 class Alerts:
+    """Notifications for the user, derived from the changes between snapshots."""
+
     def __init__(self, snapshot: Snapshot, name: str) -> None:
-        """`name`: of the session, as its user knows it."""
+        """Start from a snapshot. `name` is the name of the session in messages."""
         self._name = name
         self._cause = snapshot.cause
-        self._paused = {caution.group for caution in snapshot.cautions}
+        self._paused = {paused.group for paused in snapshot.paused_scopes}
         self._worked = False
-        self._told = {job.id: job.issued for job in snapshot if is_wanted(job) and isinstance(job.state, Ended)}
+        self._notified = {
+            job.id: job.issued for job in snapshot if wants_notification(job) and isinstance(job.state, Ended)
+        }
         self._silent: set[tuple[JobId, int]] = set()
 
-    def look(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> list[str]:
-        """Sentences, each to be told once."""
-        sentences = [*self._jobs(snapshot, changed, now), *self._pause(snapshot)]
-        works = goes_on(snapshot) if self._worked or snapshot.active else False
+    def update(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> list[str]:
+        """Return the messages to send now. Each message is returned only once."""
+        messages = [*self._jobs(snapshot, changed, now), *self._pause(snapshot)]
+        works = has_pending_work(snapshot) if self._worked or snapshot.active else False
         if self._worked and not works and snapshot.cause is None:
-            sentences.append(self._done(snapshot))
+            failed = snapshot.count(*FAILURES)
+            done = f"done: {snapshot.count(StateName.SUCCEEDED):,} ok"
+            messages.append(done + (f", {failed:,} failed" if failed else ""))
         self._worked = works
-        return [f"gputui {self._name}: {sentence}" for sentence in sentences]
+        return [f"gputui {self._name}: {message}" for message in messages]
 
     def _pause(self, snapshot: Snapshot) -> Iterator[str]:
-        """What the user did with a key or a verb, nobody needs to tell them."""
+        """Yield messages about pauses, except those made by the user."""
         before, self._cause = self._cause, snapshot.cause
-        self._paused &= {caution.group for caution in snapshot.cautions}
-        for caution in snapshot.cautions:
-            # One that is tried at once was asked for, or holds nobody up.
-            if caution.group not in self._paused and not caution.due and not caution.tries:
-                self._paused.add(caution.group)
-                which = f" ({caution.group})" if caution.group else ""
-                yield f"paused{which}: {caution.cause.message}"
+        self._paused &= {paused.group for paused in snapshot.paused_scopes}
+        for paused in snapshot.paused_scopes:
+            # If the probe starts at once, the user requested it or it delays no job.
+            if paused.group not in self._paused and not paused.due and not paused.probing:
+                self._paused.add(paused.group)
+                which = f" ({paused.group})" if paused.group else ""
+                yield f"paused{which}: {paused.cause.message}"
         if snapshot.cause is not None and snapshot.cause.kind is PauseKind.DRAINED and before is None:
             yield snapshot.cause.message
 
     def _jobs(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> Iterator[str]:
         for job_id in sorted(changed):
-            if job_id not in snapshot or not is_wanted(job := snapshot[job_id]):
+            if job_id not in snapshot or not wants_notification(job := snapshot[job_id]):
                 continue
             key = (job_id, job.issued)
-            if isinstance(job.state, Ended) and self._told.get(job_id) != job.issued:
-                self._told[job_id] = job.issued
-                yield f"#{job_id} {job.name}: {_end(job)}"
+            if isinstance(job.state, Ended) and self._notified.get(job_id) != job.issued:
+                self._notified[job_id] = job.issued
+                yield f"#{job_id} {job.name}: {_describe_end(job)}"
             elif isinstance(job.state, Running) and job.state.silent_since is not None and key not in self._silent:
                 self._silent.add(key)
                 yield f"#{job_id} {job.name}: {silence(snapshot, job, now)}"
 
-    def _done(self, snapshot: Snapshot) -> str:
-        failed = snapshot.count(*FAILURES)
-        return f"done: {snapshot.count(StateName.SUCCEEDED):,} ok" + (f", {failed:,} failed" if failed else "")
 
-
-def _end(job: Job) -> str:
-    took = job.attempts[-1].ended - job.attempts[-1].started if job.attempts else 0.0
-    after = f" after {duration_words(took)}" if job.attempts else ""
+def _describe_end(job: Job) -> str:
+    after = f" after {duration_words(job.attempts[-1].seconds)}" if job.attempts else ""
     if isinstance(job.state, Succeeded):
         return f"succeeded{after}"
     assert isinstance(job.state, Ended)
-    from .failures import said_of
+    from .failures import error_message
 
-    why = f": {said_of(job)}" if job.state.name in FAILURES else ""
-    return f"{WORDS[job.state.name]}{after}{why}"
+    error = f": {error_message(job)}" if job.state.name in FAILURES else ""
+    return f"{WORDS[job.state.name]}{after}{error}"

@@ -1,4 +1,4 @@
-"""The summary of a session: counts, times, best jobs, effects of parameters; also as text."""
+"""The summary of a session, also as text: counts, times, best jobs, effects of parameters and failures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from gputui.core.amounts import counted, duration_cell, duration_words, gpu_time, moment
 from gputui.core.job import FAILURES, Attempt, Job, JobId, Placed, StateName, Succeeded
-from gputui.core.lanes import NO_GPU, DeviceKind
-from gputui.core.parameter_columns import Parameters
 from gputui.core.results import Direction, MainMetric
+from gputui.core.slots import NO_GPU, DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
-from .failures import FailureGroup, failure_groups, learnt_parameters
+from .failures import FailureGroup, failure_groups, learn_parameters
 from .format import result_text
+from .parameters import Parameters
 from .results_table import (
     ParameterEffect,
     ResultsRow,
@@ -26,53 +26,50 @@ from .results_table import (
     results_table,
     scale_of,
 )
-from .status import Word, standing
-
-# ---- What came of a session ----
-
+from .status import StatusWord, queue_status
 
 BEST = 5
-LANE = "lane "
-"""What a lane without a GPU is called by."""
+SLOT = "slot "
+"""Prefix of the name of a slot without a GPU."""
 
 
 class DeviceTime(Struct, frozen=True):
-    """What one device did for the session."""
+    """The use of one device."""
 
     device: str
     jobs: int
     busy: float
-    """Seconds."""
+    """Seconds during which the device was used, summed over all attempts."""
     share: float
-    """Of the session's wall time."""
+    """Busy share of the session's wall time."""
 
     @property
-    def named(self) -> str:
-        """`GPU 0`; lanes without a GPU and the cards of a cluster have names of their own."""
+    def label(self) -> str:
+        """The displayed name: `GPU 0`, or the name of a slot without a GPU or of a GPU in a cluster."""
         return f"GPU {self.device}" if self.device.isdecimal() else self.device
 
     @property
     def is_gpu(self) -> bool:
-        return not self.device.startswith(LANE)
+        return not self.device.startswith(SLOT)
 
 
 class SinceLeft(Struct, frozen=True):
-    """What happened while the user was away."""
+    """What has happened since the user last looked at the session."""
 
     left: float
     succeeded: int
     failed: int
     kinds: int
     best_before: tuple[JobId, float] | None
-    """The best when they left, as far as it is still known."""
-    strangers: tuple[tuple[str, str, float], ...] = ()
-    """User, device and seconds of those who held cards for longest."""
+    """The job that was best when the user last looked, with its value, or None if it is not known any more."""
+    external_processes: tuple[tuple[str, str, float], ...] = ()
+    """The longest uses of devices by others, each as user, device and seconds."""
 
 
 class Summary(Struct, frozen=True):
-    """All that the screen, the verb, `run` and the report tell of the end."""
+    """The facts about a session that the TUI, `run`, `summary` and `report` show."""
 
-    word: Word
+    word: StatusWord
     succeeded: int
     failed: int
     killed: int
@@ -82,24 +79,24 @@ class Summary(Struct, frozen=True):
     total: int
     began: float | None
     until: float
-    """The end of the time that the summary covers: when the last attempt ended, or now while something runs."""
+    """When the last attempt ended, or the current time while a job is running."""
     ended: float | None
-    """When the last attempt did; None: something still runs, or nothing ever ran."""
+    """When the last attempt ended, or None if a job is running or none ever ran."""
     gpu_seconds: float
     devices: tuple[DeviceTime, ...]
     paused: float
-    """Seconds in which the scheduler was paused while jobs waited."""
-    strangers: tuple[tuple[str, float], ...]
-    """Users and the seconds for which they held cards of the session."""
+    """Seconds for which the scheduler was paused since the first start."""
+    external_processes: tuple[tuple[str, float], ...]
+    """Other users, each with the seconds for which they used GPUs of the session."""
     table: ResultsTable
     effects: tuple[ParameterEffect, ...]
     noise: float | None
-    """Median distance of jobs that differ in nothing but their seed."""
+    """The median spread of the results of jobs that differ only in their seed, or None."""
     failures: tuple[FailureGroup, ...]
     longest: tuple[JobId, float] | None
     shortest: tuple[JobId, float] | None
     median: float | None
-    """Seconds that succeeded jobs took."""
+    """Median duration of the succeeded jobs in seconds, or None."""
     since: SinceLeft | None = None
 
     @property
@@ -108,16 +105,16 @@ class Summary(Struct, frozen=True):
 
     @property
     def busy(self) -> float | None:
-        """The share of their time in which the devices had work."""
+        """Mean busy share of the devices, or None if there are no devices."""
         shares = [device.share for device in self.devices]
         return sum(shares) / len(shares) if shares else None
 
     def device_words(self, count: int) -> str:
-        """So many of what it ran on: `4 GPUs`, `2 CPU lanes`."""
+        """Return a count with the kind of slots that the session ran on: `4 GPUs` or `2 CPU slots`."""
         if all(device.is_gpu for device in self.devices):
             return counted(count, "GPU", "GPUs")
         only_cpu = not any(device.is_gpu for device in self.devices)
-        return counted(count, "CPU lane", "CPU lanes") if only_cpu else counted(count, "lane", "lanes")
+        return counted(count, "CPU slot", "CPU slots") if only_cpu else counted(count, "slot", "slots")
 
     @property
     def best(self) -> tuple[ResultsRow, ...]:
@@ -125,7 +122,7 @@ class Summary(Struct, frozen=True):
 
     @property
     def not_finite(self) -> tuple[ResultsRow, ...]:
-        """Jobs whose result is no number: nan or inf."""
+        """Rows of the jobs with nan or inf as their result."""
         return tuple(row for row in self.table.rows if row.not_finite)
 
 
@@ -136,18 +133,18 @@ def summarize(
     left: float | None = None,
     metric: MainMetric | None = None,
 ) -> Summary:
-    """`left`: when the user last looked; `metric`: another one than the session's."""
-    parameters = learnt_parameters(snapshot)
+    """Summarize a session. `left` is when the user last looked at it. `metric` replaces the session's metric."""
+    parameters = learn_parameters(snapshot)
     table = results_table(snapshot, metric, parameters)
     jobs = list(snapshot)
     attempts = [(job, attempt) for job in jobs for attempt in job.attempts]
     began = min(_starts(jobs), default=None)
     ended = None if snapshot.running else max((attempt.ended for _, attempt in attempts), default=None)
     until = ended if ended is not None else now
-    succeeded = sorted((_seconds(job), job.id) for job in jobs if isinstance(job.state, Succeeded))
+    succeeded = sorted((job.attempts[-1].seconds, job.id) for job in jobs if isinstance(job.state, Succeeded))
     failures = tuple(failure_groups(snapshot, parameters))
     return Summary(
-        word=standing(snapshot).word,
+        word=queue_status(snapshot).word,
         succeeded=snapshot.count(StateName.SUCCEEDED),
         failed=snapshot.count(*FAILURES),
         killed=snapshot.count(StateName.KILLED),
@@ -159,11 +156,11 @@ def summarize(
         until=until,
         ended=ended,
         gpu_seconds=sum(
-            seconds * sum(not device.startswith(LANE) for device in devices) for seconds, devices in _uses(jobs, until)
+            seconds * sum(not device.startswith(SLOT) for device in devices) for seconds, devices in _uses(jobs, until)
         ),
         devices=_devices(snapshot, jobs, began, until),
         paused=_within((span for span in spans if span.kind is SpanKind.PAUSE), began, until),
-        strangers=_strangers(spans, began, until),
+        external_processes=_external_processes(spans, began, until),
         table=table,
         effects=effects(table),
         noise=noise_of_seeds(table),
@@ -175,10 +172,6 @@ def summarize(
     )
 
 
-def _seconds(job: Job) -> float:
-    return job.attempts[-1].ended - job.attempts[-1].started
-
-
 def _starts(jobs: Iterable[Job]) -> Iterable[float]:
     for job in jobs:
         if job.attempts:
@@ -188,30 +181,30 @@ def _starts(jobs: Iterable[Job]) -> Iterable[float]:
 
 
 def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, tuple[str, ...]]]:
-    """Seconds of every attempt and what it was on, the one under way too."""
+    """Yield the duration in seconds and the devices of every attempt, including running ones."""
     for job in jobs:
-        yield from ((attempt.ended - attempt.started, ran_on(attempt)) for attempt in job.attempts)
+        yield from ((attempt.seconds, ran_on(attempt)) for attempt in job.attempts)
         if job.active is not None and not job.submitted:
             yield max(0.0, until - job.active.since), ran_on(job.active)
 
 
 def ran_on(attempt: Attempt | Placed) -> tuple[str, ...]:
-    """Its devices, or its lanes where these have none."""
+    """Return the devices of an attempt, or the names of its slots if it has no devices."""
     gpus = tuple(gpu for gpu in attempt.gpus if gpu != NO_GPU)
-    return gpus or tuple(f"{LANE}{lane}" for lane in attempt.lanes)
+    return gpus or tuple(f"{SLOT}{slot}" for slot in attempt.slots)
 
 
 def _devices(snapshot: Snapshot, jobs: Iterable[Job], began: float | None, until: float) -> tuple[DeviceTime, ...]:
-    lanes = (lane for lane in snapshot.lanes if lane.devices or lane.kind is DeviceKind.CPU)
-    busy: dict[str, list[float]] = {device: [] for lane in lanes for device in lane.labels}
+    slots = (slot for slot in snapshot.slots if slot.devices or slot.kind is DeviceKind.CPU)
+    busy: dict[str, list[float]] = {device: [] for slot in slots for device in slot.labels}
     for seconds, gpus in _uses(jobs, until):
         for device in gpus:
             busy.setdefault(device, []).append(seconds)
     wall = max(1e-9, until - (began if began is not None else until))
-    slots = {device: sum(device in lane.labels for lane in snapshot.lanes) or 1 for device in busy}
+    device_keys = {device: sum(device in slot.labels for slot in snapshot.slots) or 1 for device in busy}
     return tuple(
-        DeviceTime(device, len(each), sum(each), min(1.0, sum(each) / wall / slots[device]))
-        for device, each in sorted(busy.items(), key=lambda item: (len(item[0]), item[0]))
+        DeviceTime(device, len(seconds), sum(seconds), min(1.0, sum(seconds) / wall / device_keys[device]))
+        for device, seconds in sorted(busy.items(), key=lambda item: (len(item[0]), item[0]))
     )  # fmt: skip
 
 
@@ -221,10 +214,12 @@ def _within(spans: Iterable[RecordedSpan], began: float | None, until: float) ->
     return sum(max(0.0, min(span.lasts_until(until), until) - max(span.since, began)) for span in spans)
 
 
-def _strangers(spans: Iterable[RecordedSpan], began: float | None, until: float) -> tuple[tuple[str, float], ...]:
+def _external_processes(
+    spans: Iterable[RecordedSpan], began: float | None, until: float
+) -> tuple[tuple[str, float], ...]:
     held: dict[str, float] = {}
     for span in spans:
-        if span.kind is SpanKind.STRANGER:
+        if span.kind is SpanKind.EXTERNAL:
             held[span.user] = held.get(span.user, 0.0) + _within((span,), began, until)
     return tuple(sorted(((user, s) for user, s in held.items() if s >= 60), key=lambda holder: -holder[1]))
 
@@ -244,7 +239,7 @@ def _since(
     before = [row for row in table.rows if row.counts and row.best is not None and row.job in ended_before]
     held: dict[tuple[str, str], float] = {}
     for span in spans:
-        if span.kind is SpanKind.STRANGER and (seconds := _within((span,), left, now)) >= 60:
+        if span.kind is SpanKind.EXTERNAL and (seconds := _within((span,), left, now)) >= 60:
             held[span.user, span.device] = held.get((span.user, span.device), 0.0) + seconds
     ranked = sorted(((user, device, s) for (user, device), s in held.items()), key=lambda holder: -holder[2])
     return SinceLeft(
@@ -253,21 +248,17 @@ def _since(
         failed=len(failed),
         kinds=sum(bool(failed & set(group.jobs)) for group in failures),
         best_before=(before[0].job, before[0].best)
-        if before and before[0].best is not None and _ranks(table)
+        if before and before[0].best is not None and table.metric and table.metric.direction is not Direction.UNKNOWN
         else None,
-        strangers=tuple(ranked[:3]),
+        external_processes=tuple(ranked[:3]),
     )
-
-
-def _ranks(table: ResultsTable) -> bool:
-    return table.metric is not None and table.metric.direction is not Direction.UNKNOWN
 
 
 def _last(job: Job) -> Attempt | None:
     return job.attempts[-1] if job.attempts and job.active is None else None
 
 
-# ---- The summary as lines of text ----
+# Text
 
 
 RANGE = 24
@@ -275,22 +266,26 @@ MOST_FAILURES = 5
 
 
 def brief_lines(summary: Summary, now: float) -> list[str]:
-    """Three or four lines: how it ended, what was best, what took longest and what failed."""
+    """Return a summary of three or four lines."""
     lines = [headline(summary)]
     best = summary.best
     if best and summary.table.metric is not None:
-        shown = (f"{told_job(row, summary.table)}   {told_value(row.best, summary.table)}" for row in best[:2])
+        shown = (f"{format_job(row, summary.table)}   {format_result(row.best, summary.table)}" for row in best[:2])
         lines.append(f"best {summary.table.metric.name}   " + "     ".join(shown))
-    rest = [_longest(summary), *_failed_in_short(summary)]
-    if any(rest):
-        lines.append(" · ".join(part for part in rest if part))
+    rest = [f"longest #{summary.longest[0]} {duration_cell(summary.longest[1])}"] if summary.longest else []
+    for number, group in enumerate(summary.failures[:3]):
+        rest.append(f"{'failed ' if not number else ''}{group.count} × {group.message}")
+    if len(summary.failures) > 3:
+        rest.append(counted(len(summary.failures) - 3, "more error", "more errors"))
+    if rest:
+        lines.append(" · ".join(rest))
     if summary.since is not None:
         lines.append(since_line(summary.since, summary, now))
     return lines
 
 
 def summary_lines(summary: Summary, now: float) -> list[str]:
-    """All of it."""
+    """Return the lines of the whole summary."""
     lines = [headline(summary)]
     lines += [since_line(summary.since, summary, now)] if summary.since is not None else []
     lines += [*_best(summary), *_effects(summary), *_failures(summary), *_times(summary)]
@@ -303,12 +298,15 @@ def headline(summary: Summary) -> str:
         f"{summary.killed} killed" if summary.killed else "",
         f"{summary.skipped} skipped" if summary.skipped else "",
     ]
-    ended += [f"{summary.running} run" if summary.running else "", f"{summary.waiting} wait" if summary.waiting else ""]
+    ended += [
+        f"{summary.running} running" if summary.running else "",
+        f"{summary.waiting} waiting" if summary.waiting else "",
+    ]
     times = [f"{duration_words(summary.wall)} wall" if summary.began is not None else ""]
     times += [gpu_time(summary.gpu_seconds) if summary.gpu_seconds else ""]
     if summary.busy is not None and any(device.busy for device in summary.devices):
         what = summary.device_words(2).partition(" ")[2]
-        times.append(f"{what} {summary.busy * 100:.0f} % busy")
+        times.append(f"{what} {summary.busy * 100:.0f}% busy")
     return f"{_word(summary)}  " + " · ".join(part for part in (*ended, *times) if part)
 
 
@@ -318,58 +316,49 @@ def _word(summary: Summary) -> str:
     return "✓ DONE" if not summary.failed else f"DONE, {summary.failed} ✗"
 
 
-def told_job(row: ResultsRow, table: ResultsTable) -> str:
-    """`#31 convnext lr=0.03 bs=256`."""
+def format_job(row: ResultsRow, table: ResultsTable) -> str:
+    """Format a job with its parameters: `#31 convnext lr=0.03 bs=256`."""
     titles = {column.name: column for column in table.columns}
     words = [f"{titles[name].title}={value}" if titles[name].is_number else value for name, value in row.params.items()]
     return f"#{row.job} " + (" ".join(words) or row.name)
 
 
-def told_value(value: float | None, table: ResultsTable) -> str:
+def format_result(value: float | None, table: ResultsTable) -> str:
     return "–" if value is None else result_text(value, table.decimals)
 
 
 def since_line(since: SinceLeft, summary: Summary, now: float) -> str:
-    """`62 h: 187 ok, 9 failed in 2 kinds, best #141`."""
+    """Format what happened since the user last looked: `62 h: 187 ok, 9 failed (2 errors), best #141`."""
     parts = [f"{since.succeeded} ok"]
     if since.failed:
-        parts.append(f"{since.failed} failed" + (f" in {since.kinds} kinds" if since.kinds > 1 else ""))
+        parts.append(f"{since.failed} failed" + (f" ({since.kinds} errors)" if since.kinds > 1 else ""))
     if summary.best:
         parts.append(f"best #{summary.best[0].job}")
     return f"{duration_words(now - since.left)}: {', '.join(parts)}"
-
-
-def _longest(summary: Summary) -> str:
-    return f"longest #{summary.longest[0]} {duration_cell(summary.longest[1])}" if summary.longest is not None else ""
-
-
-def _failed_in_short(summary: Summary) -> Iterator[str]:
-    for number, group in enumerate(summary.failures[:3]):
-        yield f"{'failed ' if not number else ''}{group.count} × {group.message}"
-    if len(summary.failures) > 3:
-        yield f"{len(summary.failures) - 3} more kinds"
 
 
 def _best(summary: Summary) -> list[str]:
     metric, rows = summary.table.metric, summary.best
     if metric is None or not rows:
         return not_finite_lines(summary)
-    width = max(len(told_job(row, summary.table)) for row in rows)
+    width = max(len(format_job(row, summary.table)) for row in rows)
     lines = ["", f"best {metric.name} ({'lower' if metric.direction == 'min' else 'higher'} is better)"]
     for number, row in enumerate(rows):
         step = f"   at {row.step:g}" if row.step is not None else ""
         sign = "★" if not number else str(number + 1)
-        lines.append(f"  {sign} {told_job(row, summary.table):{width}}   {told_value(row.best, summary.table)}{step}")
+        lines.append(
+            f"  {sign} {format_job(row, summary.table):{width}}   {format_result(row.best, summary.table)}{step}"
+        )
     return [*lines, *not_finite_lines(summary)]
 
 
 def not_finite_lines(summary: Summary) -> list[str]:
-    """Which jobs printed nothing but nan or inf, in one line, if any did."""
+    """Return a line about the jobs that printed only nan or inf, or no lines if there are none."""
     if summary.table.metric is None or not summary.not_finite:
         return []
     jobs, name = summary.not_finite, summary.table.metric.name
     named = " ".join(f"#{row.job}" for row in jobs[:6]) + (" …" if len(jobs) > 6 else "")
-    return [f"  {counted(len(jobs), 'job', 'jobs')} printed {name} only as {jobs[0].not_finite}: {named}"]
+    return [f"  {counted(len(jobs), 'job', 'jobs')} printed {name} as {jobs[0].not_finite} only: {named}"]
 
 
 def _effects(summary: Summary) -> list[str]:
@@ -378,17 +367,17 @@ def _effects(summary: Summary) -> list[str]:
     for effect in summary.effects:
         lines += ["", *_effect(effect, summary.table, scale)]
     if summary.noise is not None:
-        lines += ["", f"same job, other seed: {told_value(summary.noise, summary.table)} apart (median)"]
+        lines += ["", f"between seeds: {format_result(summary.noise, summary.table)} apart (median)"]
     return lines
 
 
 def _effect(effect: ParameterEffect, table: ResultsTable, scale: tuple[float, float]) -> Iterable[str]:
     width = max(len(effect.title) + 3, *(len(value.value) for value in effect.values))
-    digits = max(len(told_value(value.median, table)) for value in effect.values) + 2
+    digits = max(len(format_result(value.median, table)) for value in effect.values) + 2
     ends = f"{scale[0]:g}".ljust(RANGE - len(f"{scale[1]:g}")) + f"{scale[1]:g}"
     yield f"{'by ' + effect.title:{width}}  {'n':>4}{'best':>{digits}}{'median':>{max(digits, 8)}}  {ends}"
     for value in effect.values:
-        best, median = told_value(value.best, table), told_value(value.median, table)
+        best, median = format_result(value.best, table), format_result(value.median, table)
         drawn = range_cells(value, scale, RANGE, is_down=table.metric is not None and table.metric.direction == "min")
         yield f"{value.value:{width}}  {value.count:>4}{best:>{digits}}{median:>{max(digits, 8)}}  {drawn.rstrip()}"
     if effect.more:
@@ -396,7 +385,7 @@ def _effect(effect: ParameterEffect, table: ResultsTable, scale: tuple[float, fl
 
 
 def range_cells(effect: ValueEffect, scale: tuple[float, float], cells: int, *, is_down: bool) -> str:
-    """A thin line from the lowest to the highest, thick between the quartiles, a dot at the median."""
+    """Draw a range of values: thin from lowest to highest, thick between the quartiles, with a dot at the median."""
 
     def at(value: float) -> int:
         share = (value - scale[0]) / (scale[1] - scale[0])
@@ -419,11 +408,11 @@ def _failures(summary: Summary) -> Iterator[str]:
         yield f"failed {summary.failed}"
     for group in summary.failures[:MOST_FAILURES]:
         jobs = " ".join(f"#{job}" for job in group.jobs[:6]) + (" …" if group.count > 6 else "")
-        shared = " · ".join(part for part in (jobs, group.common.told, group.common.where) if part)
+        shared = " · ".join(part for part in (jobs, group.common.parameters_text, group.common.where) if part)
         yield f"  {group.count} × {group.message}"
         yield f"      {shared}"
     if len(summary.failures) > MOST_FAILURES:
-        yield f"  and {counted(len(summary.failures) - MOST_FAILURES, 'kind', 'kinds')} more"
+        yield f"  and {counted(len(summary.failures) - MOST_FAILURES, 'more error', 'more errors')}"
 
 
 def _times(summary: Summary) -> Iterator[str]:
@@ -435,15 +424,15 @@ def _times(summary: Summary) -> Iterator[str]:
     )
     yield f"time   {figures} · shortest {duration_cell(summary.shortest[1])} #{summary.shortest[0]}"
     for device in summary.devices:
-        yield f"  {device.named:8} {device.share * 100:3.0f} %   {counted(device.jobs, 'run', 'runs')}"
-    held = [f"{duration_words(seconds)} {user}" for user, seconds in summary.strangers]
+        yield f"  {device.label:8} {device.share * 100:3.0f}%   {counted(device.jobs, 'run', 'runs')}"
+    held = [f"{duration_words(seconds)} {user}" for user, seconds in summary.external_processes]
     held += [f"{duration_words(summary.paused)} paused"] if summary.paused >= 60 else []
     if held:
         yield "  " + ", ".join(held)
 
 
 def ended_at(summary: Summary, now: float) -> str:
-    """`22:33 – 23:45`; `since 22:33` while something runs."""
+    """Return when the session ran: `22:33 – 23:45`, or `since 22:33` while a job is running."""
     if summary.began is None:
         return ""
     if summary.ended is None:

@@ -1,4 +1,4 @@
-"""A session against time: attempts per device, and what is in each cell of a row."""
+"""The timeline of a session: attempts per device, visible ranges of time, and the cells of a row."""
 
 from __future__ import annotations
 
@@ -12,37 +12,51 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gputui.core.job import FAILURES, Attempt, EngineName, Job, JobId, LaneId, Placed, StateName, Succeeded, Waiting
-from gputui.core.lanes import Lane
+from gputui.core.book import Place, place_of
+from gputui.core.job import FAILURES, Attempt, EngineName, Job, JobId, Placed, SlotId, StateName, Succeeded, Waiting
+from gputui.core.slots import NO_GPU, Slot
 from gputui.core.snapshot import Snapshot
-
-# ---- Attempts against time, device by device ----
-
 
 _GOES_ON = (StateName.QUEUED, StateName.DELAYED, StateName.BLOCKED)
 SHORTEST_IDLE = 5.0
-"""Seconds between two attempts that are called a gap."""
+"""Minimum length, in seconds, of a gap between two attempts that counts as idle."""
 MOST_ARRIVALS = 1000
-_LOOKED_BACK = 2000
-"""Attempts of a row, for one of a certain job."""
-_REMEMBERED = 51
-"""Durations of a group by which the next ones are estimated."""
+_SEARCHED_ATTEMPTS = 2000
+"""Maximum number of attempts in a row, starting with the newest, that are searched for a job."""
+_KEPT_DURATIONS = 51
+"""Maximum number of durations kept per group to estimate the next ones."""
+IN_CLUSTER: SlotId = -2
+UNKNOWN_SLOT: SlotId = -1
 
 
-IN_CLUSTER: LaneId = -2
+class SlotPlace(Struct, frozen=True, order=True):
+    """A place where attempts run, shown as one row of the timeline: one device of one slot."""
 
+    device_key: str
+    """The name of the device (`n1:2` on a cluster), or for example `slot 3` for a slot without a device."""
+    slot: SlotId = UNKNOWN_SLOT
+    """The slot's id.
 
-class LanePlace(Struct, frozen=True, order=True):
-    """A row: one device as a lane has it. Two lanes over one device are two places, a lane over two as well."""
+    UNKNOWN_SLOT if an attempt was recovered without its slot, or IN_CLUSTER if the cluster chose the GPU.
+    """
 
-    slot: str
-    """The device as lanes name it, or `lane 3` where there is none; a GPU of a cluster is `n1:2`."""
-    lane: LaneId = -1
-    """-1: an earlier version did not note it; IN_CLUSTER: the cluster chose the GPU."""
+    @property
+    def has_device(self) -> bool:
+        return self.device_key not in (NO_GPU, f"slot {self.slot}")
+
+    @property
+    def number(self) -> str:
+        """The name of the device, or the number of the slot if it has no device."""
+        return self.device_key if self.has_device else str(self.slot)
+
+    @property
+    def name(self) -> str:
+        """The displayed name, such as `GPU 3` or `slot 1`."""
+        return f"GPU {self.device_key}" if self.has_device else f"slot {self.slot}"
 
     @property
     def in_cluster(self) -> bool:
-        return self.lane == IN_CLUSTER
+        return self.slot == IN_CLUSTER
 
 
 class Bar(Struct, frozen=True):
@@ -52,7 +66,7 @@ class Bar(Struct, frozen=True):
     attempt: int
     start: float
     end: float | None
-    """None: it runs."""
+    """When the attempt ended, or None while it is running."""
     bad: bool = False
 
 
@@ -65,13 +79,13 @@ class _Entry(NamedTuple):
 
 
 class PlaceRow:
-    """The attempts that are over in one place, by their start; a lane has one at a time."""
+    """The ended attempts of one place, sorted by start. They do not overlap."""
 
     def __init__(self, entries: Iterable[_Entry] = ()) -> None:
         self.starts, self.ends, self.busy = array("d"), array("d"), array("d", [0.0])
         self.jobs, self.attempts = array("q"), array("q")
         self.bad: list[float] = []
-        """Starts of the attempts that came to no good."""
+        """Start times of the failed attempts."""
         self._idle: list[tuple[float, float]] | None = None
         for entry in sorted(entries):
             self.add(entry)
@@ -80,7 +94,7 @@ class PlaceRow:
         return len(self.starts)
 
     def add(self, entry: _Entry) -> None:
-        """Cheap for the newest, which it nearly always is."""
+        """Add an attempt. This is fast if it is the newest one, which is nearly always the case."""
         at = bisect_right(self.starts, entry.start)
         self.starts.insert(at, entry.start)
         self.ends.insert(at, max(entry.start, entry.end))
@@ -88,18 +102,16 @@ class PlaceRow:
         self.attempts.insert(at, entry.attempt)
         if entry.bad:
             insort(self.bad, entry.start)
-        self._idle = None if at < len(self) - 1 else self._with_pause(at)
+        if at < len(self) - 1:
+            self._idle = None
+        elif self._idle is not None and at and self.starts[at] - self.ends[at - 1] >= SHORTEST_IDLE:
+            self._idle.append((self.ends[at - 1], self.starts[at]))
         del self.busy[at + 1 :]
         for index in range(at, len(self)):
             self.busy.append(self.busy[-1] + self.ends[index] - self.starts[index])
 
-    def _with_pause(self, at: int) -> list[tuple[float, float]] | None:
-        if self._idle is not None and at and self.starts[at] - self.ends[at - 1] >= SHORTEST_IDLE:
-            self._idle.append((self.ends[at - 1], self.starts[at]))
-        return self._idle
-
     def idle(self) -> list[tuple[float, float]]:
-        """The stretches between attempts that are worth a word, in their order."""
+        """Return the idle gaps between attempts, in order of time."""
         if self._idle is None:
             pairs = zip(self.ends, self.starts[1:], strict=False)
             self._idle = [(end, start) for end, start in pairs if start - end >= SHORTEST_IDLE]
@@ -111,7 +123,7 @@ class PlaceRow:
         return Bar(self.jobs[index], self.attempts[index], start, self.ends[index], bad)
 
     def within(self, since: float, until: float) -> range:
-        """The attempts that overlap this stretch."""
+        """Return the indices of the attempts that overlap the time from `since` to `until`."""
         return range(bisect_right(self.ends, since), bisect_left(self.starts, until))
 
     def busy_seconds(self, since: float, until: float) -> float:
@@ -123,7 +135,7 @@ class PlaceRow:
         return max(0.0, total - cut)
 
     def first_bad(self, since: float, until: float) -> int | None:
-        """The first attempt within that came to no good."""
+        """Return the index of the first failed attempt that overlaps the given time, or None if there is none."""
         inside = self.within(since, until)
         if not inside or not self.bad:
             return None
@@ -134,17 +146,20 @@ class PlaceRow:
 
 
 class Timeline:
-    """`read` it from a snapshot, in pieces where there are many jobs, then `update` it by what changed."""
+    """All attempts of a session.
+
+    First `read` all jobs, in batches if there are many. Then call `settle` once, and afterwards `update` for changes.
+    """
 
     def __init__(self) -> None:
-        self.rows: dict[LanePlace, PlaceRow] = {}
-        self._read: dict[LanePlace, list[_Entry]] = {}
+        self.rows: dict[SlotPlace, PlaceRow] = {}
+        self._read: dict[SlotPlace, list[_Entry]] = {}
         self.added, self.begun = array("d"), array("d")
-        """When jobs came, and when each first began; sorted by `settle`."""
-        self.waiting: list[tuple[float, float, JobId]] = []
-        """By the queue's order; some of them may wait no more."""
+        """Times when jobs were added, and times when jobs first started. `settle` sorts them."""
+        self.waiting: list[Place] = []
+        """Places of waiting jobs, in queue order. Some of the jobs may no longer be waiting."""
         self.arrivals: dict[float, int] = {}
-        """How many jobs came at one moment, as far as there is room for moments."""
+        """Number of jobs added at each point in time, for the first MOST_ARRIVALS points in time."""
         self._known: dict[JobId, int] = {}
         self._durations: dict[str, deque[float]] = {}
 
@@ -153,15 +168,15 @@ class Timeline:
             self._take(job)
 
     def settle(self, snapshot: Snapshot) -> None:
-        """After all was read. What an earlier version noted without its lane goes to the first over its device."""
+        """Finish reading. Attempts with an unknown slot are assigned to the first slot of their device."""
         self.added, self.begun = array("d", sorted(self.added)), array("d", sorted(self.begun))
         self.waiting.sort()
-        first: dict[str, LanePlace] = {}
-        for place in (each for lane in snapshot.lanes for each in places_of(lane)):
-            first.setdefault(place.slot, place)
-        merged: dict[LanePlace, list[_Entry]] = {}
+        first: dict[str, SlotPlace] = {}
+        for place in (place for slot in snapshot.slots for place in places_of(slot)):
+            first.setdefault(place.device_key, place)
+        merged: dict[SlotPlace, list[_Entry]] = {}
         for place, entries in self._read.items():
-            merged.setdefault(first.get(place.slot, place) if place.lane < 0 else place, []).extend(entries)
+            merged.setdefault(first.get(place.device_key, place) if place.slot < 0 else place, []).extend(entries)
         self._read = {}
         self.rows = {place: PlaceRow(entries) for place, entries in merged.items()}
 
@@ -171,64 +186,61 @@ class Timeline:
                 self._take(snapshot[job_id], later=True)
 
     def _take(self, job: Job, *, later: bool = False) -> None:
-        attempts_taken = self._known.get(job.id)
-        if attempts_taken is None:
+        known_attempts = self._known.get(job.id)
+        if known_attempts is None:
             insort(self.added, job.added) if later else self.added.append(job.added)
             if job.added in self.arrivals or len(self.arrivals) < MOST_ARRIVALS:
                 self.arrivals[job.added] = self.arrivals.get(job.added, 0) + 1
-        attempts_taken = attempts_taken or 0
-        for attempt in job.attempts[attempts_taken:]:
+        known_attempts = known_attempts or 0
+        for attempt in job.attempts[known_attempts:]:
             entry = _Entry(attempt.started, attempt.ended, job.id, attempt.number, attempt.end.name in FAILURES)
-            for place in places(attempt):
+            for place in places_of_attempt(attempt):
                 if later:
                     self.rows.setdefault(place, PlaceRow()).add(entry)
                 else:
                     self._read.setdefault(place, []).append(entry)
             if isinstance(attempt.end, Succeeded):
-                durations = self._durations.setdefault(job.spec.group, deque(maxlen=_REMEMBERED))
-                durations.append(attempt.ended - attempt.started)
-        if not attempts_taken and job.attempts:
+                durations = self._durations.setdefault(job.spec.group, deque(maxlen=_KEPT_DURATIONS))
+                durations.append(attempt.seconds)
+        if not known_attempts and job.attempts:
             first = job.attempts[0].started
             insort(self.begun, first) if later else self.begun.append(first)
         self._known[job.id] = len(job.attempts)
         if isinstance(job.state, Waiting):
-            self._line_up(queue_key(job), later=later)
+            key = place_of(job)
+            at = bisect_left(self.waiting, key) if later else len(self.waiting)
+            # A job that was held and released may still be listed at its place.
+            if at == len(self.waiting) or self.waiting[at] != key:
+                self.waiting.insert(at, key)
 
-    def _line_up(self, key: tuple[float, float, JobId], *, later: bool) -> None:
-        """A job that was held, released or moved there and back is still in its place."""
-        if not later:
-            self.waiting.append(key)
-            return
-        at = bisect_left(self.waiting, key)
-        if at == len(self.waiting) or self.waiting[at] != key:
-            self.waiting.insert(at, key)
+    def places(self, snapshot: Snapshot) -> list[SlotPlace]:
+        """Return the places of all rows: the slots of the session in order, then former slots.
 
-    # What is asked of it
-
-    def places(self, snapshot: Snapshot) -> list[LanePlace]:
-        """Those of the session's lanes first, in their order, then those that only the past has.
-
-        On a cluster: the GPUs that jobs of the session run on or have run on, by their names.
+        On a cluster, these are the GPUs on which jobs of the session run or have run, sorted by name.
         """
-        lanes = () if snapshot.on_cluster else (*snapshot.lanes, *snapshot.leaving)
-        now = [place for lane in lanes for place in places_of(lane)]
+        slots = () if snapshot.on_cluster else (*snapshot.slots, *snapshot.leaving)
+        now = [place for slot in slots for place in places_of(slot)]
         active = (place for place, _ in running(snapshot))
         return list(dict.fromkeys((*now, *sorted({*self.rows, *active}, key=_by_number))))
 
-    def row(self, place: LanePlace) -> PlaceRow:
+    def row(self, place: SlotPlace) -> PlaceRow:
         return self.rows.get(place) or PlaceRow()
 
     def typical(self, group: str) -> float | None:
-        """How long a job of this group runs; of any, where this one has no example."""
-        durations = self._durations.get(group) or [each for some in self._durations.values() for each in some]
+        """Return the median duration of a job in this group, or in all groups if this one has no durations yet."""
+        every = self._durations.values()
+        durations = self._durations.get(group) or [duration for durations in every for duration in durations]
         return sorted(durations)[len(durations) // 2] if durations else None
 
     def began(self) -> float | None:
-        """When the first attempt did."""
+        """Return when the first attempt started, or None if there was none."""
         return min((row.starts[0] for row in self.rows.values() if len(row)), default=None)
 
     def worked(self, snapshot: Snapshot, now: float) -> tuple[float, float]:
-        """What busy is a share of: from the first start to the last end, or to now while something runs."""
+        """Return when the first attempt started and when the last one ended.
+
+        While something is running, the end is the current time.
+        """
         began = self.began()
         if snapshot.active:
             return min((began or now, *(bar.start for _, bar in running(snapshot)))), now
@@ -236,46 +248,53 @@ class Timeline:
         return began if began is not None else ended, ended
 
     def waited_at(self, at: float) -> int:
-        """About how many jobs had come and not begun."""
+        """Return the approximate number of jobs that were waiting at a given time."""
         return bisect_right(self.added, at) - bisect_right(self.begun, at)
 
 
-def places(attempt: Attempt | Placed) -> list[LanePlace]:
-    """Where it ran; a lane is told apart only where it is clear which of them had which device."""
-    lanes, slots = attempt.lanes, attempt.gpus
-    if slots and attempt.engine is not EngineName.LOCAL:
-        return [LanePlace(slot, IN_CLUSTER) for slot in slots]
-    if not slots:
-        return [LanePlace(f"lane {lane}", lane) for lane in lanes]
-    if len(lanes) == len(slots):
-        return [LanePlace(slot, lane) for slot, lane in zip(slots, lanes, strict=True)]
-    return [LanePlace(slot, lanes[0] if len(lanes) == 1 else -1) for slot in slots]
+def places_of_attempt(attempt: Attempt | Placed) -> list[SlotPlace]:
+    """Return the places where an attempt ran.
+
+    The slot is UNKNOWN_SLOT if it is not clear which slot had which device.
+    """
+    slots, device_keys = attempt.slots, attempt.gpus
+    if device_keys and attempt.engine is not EngineName.LOCAL:
+        return [SlotPlace(device_key, IN_CLUSTER) for device_key in device_keys]
+    if not device_keys:
+        return [SlotPlace(f"slot {slot}", slot) for slot in slots]
+    if len(slots) == len(device_keys):
+        return [SlotPlace(device_key, slot) for device_key, slot in zip(device_keys, slots, strict=True)]
+    return [SlotPlace(device_key, slots[0] if len(slots) == 1 else UNKNOWN_SLOT) for device_key in device_keys]
 
 
-def places_of(lane: Lane) -> list[LanePlace]:
-    return [LanePlace(slot, lane.id) for slot in lane.slots]
+def places_of(slot: Slot) -> list[SlotPlace]:
+    return [SlotPlace(device_key, slot.id) for device_key in slot.device_keys]
 
 
-def running(snapshot: Snapshot) -> Iterator[tuple[LanePlace, Bar]]:
-    """What is under way, by place."""
-    lanes = {lane.id: lane for lane in (*snapshot.lanes, *snapshot.leaving)}
-    for lane_id, job_id in snapshot.holders.items():
+def running(snapshot: Snapshot) -> Iterator[tuple[SlotPlace, Bar]]:
+    """Yield the running attempts with their places."""
+    slots = {slot.id: slot for slot in (*snapshot.slots, *snapshot.leaving)}
+    for slot_id, job_id in snapshot.holders.items():
         placed = snapshot[job_id].active if job_id in snapshot else None
-        if placed is None or lane_id not in lanes or snapshot[job_id].submitted:
+        if placed is None or slot_id not in slots or snapshot[job_id].submitted:
             continue
         in_cluster = placed.engine is not EngineName.LOCAL
-        for place in places(placed) if in_cluster else places_of(lanes[lane_id]):
+        for place in places_of_attempt(placed) if in_cluster else places_of(slots[slot_id]):
             yield place, Bar(job_id, placed.attempt, placed.since, None)
 
 
-def found_run(timeline: Timeline, snapshot: Snapshot, wanted: JobId | None) -> tuple[LanePlace, Bar] | None:
-    """Where this job runs or ran last, as far as one looks back; else what runs, or what ran last."""
+def find_run(timeline: Timeline, snapshot: Snapshot, wanted: JobId | None) -> tuple[SlotPlace, Bar] | None:
+    """Return the place and bar of a job that is running, or of its last attempt.
+
+    If the job has neither, return those of another running attempt, or else of the newest attempt. Return None if there
+    is none.
+    """
     active = dict(running(snapshot))
     for place, bar in active.items():
         if bar.job == wanted:
             return place, bar
     for place, row in timeline.rows.items():
-        for index in range(len(row) - 1, max(-1, len(row) - _LOOKED_BACK), -1):
+        for index in range(len(row) - 1, max(-1, len(row) - _SEARCHED_ATTEMPTS), -1):
             if row.jobs[index] == wanted:
                 return place, row.bar(index)
     if active:
@@ -284,47 +303,42 @@ def found_run(timeline: Timeline, snapshot: Snapshot, wanted: JobId | None) -> t
     return (newest[1], timeline.row(newest[1]).bar(-1)) if newest is not None else None
 
 
-def queue_key(job: Job) -> tuple[float, float, JobId]:
-    return (-job.priority, job.position, job.id)
-
-
-def still_waits(snapshot: Snapshot, entry: tuple[float, float, JobId]) -> bool:
-    """What the user holds back is not expected to run."""
-    if entry[2] not in snapshot:
+def still_waits(snapshot: Snapshot, entry: Place) -> bool:
+    """Return whether a job is still waiting at this place in the queue and is not held."""
+    if entry.job not in snapshot:
         return False
-    job = snapshot[entry[2]]
-    return not job.archived and job.state.name in _GOES_ON and queue_key(job) == entry
+    job = snapshot[entry.job]
+    return not job.archived and job.state.name in _GOES_ON and place_of(job) == entry
 
 
-def _by_number(place: LanePlace) -> tuple[bool, list[tuple[str, int]], LaneId]:
-    """Numbers in names count as numbers: n2:0 comes before n10:0."""
-    number = place.slot.removeprefix("lane ")
-    parts = [("", int(part)) if part.isdecimal() else (part, 0) for part in re.split(r"(\d+)", number) if part]
-    return (not number.isdecimal(), parts, place.lane)
+def _by_number(place: SlotPlace) -> tuple[bool, list[tuple[str, int]], SlotId]:
+    """Return a sort key that compares numbers in names by value, so that n2:0 comes before n10:0."""
+    parts = [("", int(part)) if part.isdecimal() else (part, 0) for part in re.split(r"(\d+)", place.number) if part]
+    return (not place.number.isdecimal(), parts, place.slot)
 
 
-# ---- A stretch of time in columns ----
+# Windows of time
 
 
 TICK_COLUMNS = 12
-"""Between two ticks, always: labels never drift."""
+"""Number of columns between two ticks. It is constant, so that labels do not drift."""
 TICKS = (12, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 2 * 86400, 7 * 86400, 28 * 86400)
-"""Seconds between two ticks, by how far one is zoomed out."""
-_AHEAD_OF_PAST = 1.0
-"""How long what is expected may be, beside what was, to be shown whole."""
+"""Seconds between two ticks for each zoom level."""
+_LONGEST_FUTURE = 1.0
+"""Maximum length of the future in the default window, as a multiple of the past."""
 
 
 class Window(Struct, frozen=True):
-    """Columns of equal length from a start on."""
+    """A visible range of time, divided into columns of equal length."""
 
     start: float
     tick: int
-    """Index into TICKS."""
+    """The zoom level, as an index into TICKS."""
     columns: int
 
     @property
     def step(self) -> float:
-        """Seconds of a column."""
+        """Seconds per column."""
         return TICKS[self.tick] / TICK_COLUMNS
 
     @property
@@ -332,7 +346,7 @@ class Window(Struct, frozen=True):
         return self.start + self.columns * self.step
 
     def column(self, at: float) -> int:
-        """Which one a moment falls into; outside it may be below 0 or beyond the last."""
+        """Return the column of a time. It may be outside the window."""
         return int((at - self.start) // self.step)
 
     def cell(self, column: int) -> tuple[float, float]:
@@ -340,19 +354,15 @@ class Window(Struct, frozen=True):
 
 
 def whole(began: float, now: float, ends: float | None, columns: int) -> Window:
-    """All that was, and what is expected as far as there is room: the finest ticks that do."""
+    """Return the finest window that shows the whole past and as much of the future as possible."""
     fitting = (tick for tick in range(len(TICKS)) if _fits(began, now, tick, columns))
     tick = next(fitting, len(TICKS) - 1)
     step = TICKS[tick] / TICK_COLUMNS
     start = floored(began, step) - step
     if not _fits(began, now, tick, columns):
         start = floored(now, step) - (columns - 2) * step
-    return _with_room_ahead(Window(start, tick, columns), began, now, ends)
-
-
-def _with_room_ahead(window: Window, began: float, now: float, ends: float | None) -> Window:
-    """Coarser, where what is expected would be cut off though it is not long beside what was."""
-    ahead = min(max(0.0, (ends or now) - now), (now - began) * _AHEAD_OF_PAST)
+    window = Window(start, tick, columns)
+    ahead = min(max(0.0, (ends or now) - now), (now - began) * _LONGEST_FUTURE)
     while now + ahead > window.end - window.step and window.tick < len(TICKS) - 1:
         tick = window.tick + 1
         step = TICKS[tick] / TICK_COLUMNS
@@ -365,14 +375,14 @@ def _fits(began: float, now: float, tick: int, columns: int) -> bool:
 
 
 def floored(at: float, seconds: float) -> float:
-    """To whole ticks of the clock on the wall."""
+    """Round a time down to a multiple of `seconds` in local time."""
     offset = datetime.fromtimestamp(at).astimezone().utcoffset()
     shift = offset.total_seconds() if offset is not None else 0.0
     return (at + shift) // seconds * seconds - shift
 
 
 def zoomed(window: Window, by: int, about: float) -> Window:
-    """Finer (-1) or coarser (+1), with a moment kept where it is on the screen."""
+    """Return the window zoomed in (-1) or out (+1). The time `about` stays in its column."""
     tick = min(len(TICKS) - 1, max(0, window.tick + by))
     step = TICKS[tick] / TICK_COLUMNS
     place = min(1.0, max(0.0, (about - window.start) / (window.end - window.start)))
@@ -384,7 +394,7 @@ def panned(window: Window, columns: int) -> Window:
 
 
 def moved_to_show(window: Window, since: float, until: float) -> Window:
-    """With this stretch in sight; its beginning, if it is longer than the window."""
+    """Return the window moved so that it shows the given time, or its beginning if it is longer than the window."""
     if since < window.start:
         return Window(floored(since, window.step) - 2 * window.step, window.tick, window.columns)
     if until > window.end:
@@ -400,7 +410,7 @@ class TimeTick(Struct, frozen=True):
 
 
 def ticks(window: Window) -> list[TimeTick]:
-    """Labels of moments; the day is told where it begins, and with the first label of another day than today's."""
+    """Return the labels of the time axis. The first label of each new day contains the name of the day."""
     seconds = TICKS[window.tick]
     at, day = floored(window.start, seconds), ""
     labels: list[TimeTick] = []
@@ -423,24 +433,27 @@ def _label(then: datetime, seconds: int, fresh: bool) -> str:
 
 
 class Cell(Struct, frozen=True):
-    """One cell of a row; without a bar nothing ran in it."""
+    """One cell of a row. It has no bar if nothing ran in it."""
 
     bar: Bar | None = None
     first: bool = False
-    """The bar begins here, as far as it is seen."""
+    """Whether this is the first visible cell of the bar."""
     share: float = 0.0
-    """How much of the cell was busy."""
+    """Share of the cell's time in which jobs were running."""
     many: bool = False
-    """Attempts are shorter than the cell."""
+    """Whether the cell contains more than two attempts."""
     shade: int = 0
-    """0 or 1: neighbours differ."""
+    """Shade of the bar, 0 or 1. Neighboring attempts have different shades."""
 
 
 NOTHING = Cell()
 
 
 def cells(row: PlaceRow, window: Window, now: float, active: Bar | None = None) -> list[Cell]:
-    """A crash in a cell always wins; else the attempt that begins there, or the one that goes on."""
+    """Return the cells of a row.
+
+    Each cell shows a failed attempt if it contains one, otherwise the attempt that occupies most of it.
+    """
     line: list[Cell] = []
     before: tuple[int, int] | None = None
     for column in range(window.columns):
@@ -467,13 +480,7 @@ def _cell(row: PlaceRow, since: float, until: float, now: float, active: Bar | N
         return Cell(row.bar(bad), share=share, shade=bad % 2)
     if runs and active is not None and active.start < until - (until - since) / 2:
         return Cell(active, share=share, shade=len(row) % 2)
-    index = _chosen(row, inside, since, until)
-    return Cell(row.bar(index), share=share, many=len(inside) > 2, shade=index % 2)
-
-
-def _chosen(row: PlaceRow, inside: range, since: float, until: float) -> int:
-    """Of two that meet in a cell, the one that has more of it."""
-    if len(inside) == 1:
-        return inside.start
     first, last = inside.start, inside.stop - 1
-    return first if row.ends[first] - since > until - row.starts[last] else last
+    # If two attempts share a cell, show the one that occupies more of it.
+    index = first if first == last or row.ends[first] - since > until - row.starts[last] else last
+    return Cell(row.bar(index), share=share, many=len(inside) > 2, shade=index % 2)

@@ -1,16 +1,20 @@
-"""Why a job waits, in one sentence with names; computed when asked."""
+"""Why jobs wait, and what a pause after failures means for the jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from gputui.core.amounts import memory_words
+from msgspec import Struct
+
+from gputui.core.amounts import counted, duration_exact, memory_words
 from gputui.core.book import place_of
-from gputui.core.cluster import not_on_cluster
+from gputui.core.breaker import Scope
 from gputui.core.events import Mode
 from gputui.core.job import (
+    FAILURES,
     WORDS,
     Blocked,
     Delayed,
@@ -20,156 +24,202 @@ from gputui.core.job import (
     Purpose,
     Queued,
     Request,
+    Running,
     Starting,
     Stopping,
     Waiting,
 )
-from gputui.core.snapshot import goes_on_by
+from gputui.core.parameters import params_missing
+from gputui.core.snapshot import PausedScope, Snapshot
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
 
 
 SHOWN = 3
-FOR_A_GPU = "waiting for a GPU: "
-"""Begins the reason of most waiting jobs; a row without room for all of it leaves this out."""
-LONGEST_SLOT = 8
-"""Characters of a device's name in a list: a MIG instance is called by its UUID."""
+LONGEST_KEY = 8
+"""Maximum length of a device name in a list, in characters. A MIG instance has its long UUID as its name."""
+
+# Why a job waits
+
+
+class Reason(Struct, frozen=True):
+    """Why a job waits, or what is unusual about a running job."""
+
+    text: str
+    brief: str = ""
+    """A shorter text for a row with too little room. Empty if there is none."""
+    routine: bool = False
+    """Whether a row need not show the reason.
+
+    This is so if the job only waits for its turn or if the text repeats the job's state.
+    """
 
 
 def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
-    """None for a job that does not wait, neither here nor in a cluster's queue."""
+    """Return why a job is waiting, or None if it is waiting neither here nor in a cluster's queue."""
+    reason = waiting_reason(scheduler, job, now)
+    return reason.text if reason is not None else None
+
+
+def waiting_reason(scheduler: Scheduler, job: Job, now: float) -> Reason | None:
     match job.state:
         case Held(why=reason):
-            return reason or "held by you; release it to let it run"
+            return Reason(reason or "held by you; release it to run", routine=not reason)
         case Blocked():
-            return f"waits for {_names(scheduler, scheduler.book.unmet[job.id])}"
+            unmet = scheduler.book.unmet[job.id]
+            shown = [f"#{id} ({WORDS[scheduler.book[id].state.name]})" for id in nsmallest(SHOWN, unmet)]
+            more = f" and {len(unmet) - SHOWN} more" if len(unmet) > SHOWN else ""
+            return Reason(f"waiting for {', '.join(shown)}{more}")
         case Delayed(until=until, why=reason):
-            return f"{reason}; goes on in {max(0.0, until - now):.0f} s"
+            return Reason(f"{reason}; starts in {max(0.0, until - now):.0f} s")
         case Queued():
-            return _why_queued(scheduler, job, now)
+            pause = _pause_reason(scheduler, job, now)
+            return Reason(pause) if pause is not None else _queue_reason(scheduler, job)
         case Stopping(purpose=Purpose.PREEMPT):
-            return "gives way to an urgent job, then waits again; goes on from its checkpoint"
+            return Reason("preempted by an urgent job; will continue from its checkpoint")
         case Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
-            return submitted.why
+            return Reason(submitted.why)
     return None
 
 
-def _names(scheduler: Scheduler, jobs: set[JobId]) -> str:
-    shown = [f"#{id} ({WORDS[scheduler.book[id].state.name]})" for id in nsmallest(SHOWN, jobs)]
-    more = len(jobs) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+def _pause_reason(scheduler: Scheduler, job: Job, now: float) -> str | None:
+    """Return the pause or problem that keeps a queued job from starting, or None if there is none.
 
-
-def _why_queued(scheduler: Scheduler, job: Job, now: float) -> str:
+    Jobs ahead of it and busy GPUs do not count.
+    """
     if scheduler.mode is Mode.DRAINING:
-        return "the scheduler is draining: nothing new is started"
+        return "scheduler draining: no new jobs start"
     if scheduler.wanted_cause is not None and scheduler.breaker.pause is None:
-        return f"the scheduler is paused: {scheduler.wanted_cause.message}"
-    scope = scheduler.breaker.over(job.spec.group)
+        return f"scheduler {scheduler.wanted_cause.message}"
+    scope = scheduler.breaker.scope_pausing(job.spec.group)
     if scope is not None and scope.cause is not None:
-        who = "the scheduler" if scope.group is None else "its group"
-        return f"{who} is paused: {scope.cause.message}; {goes_on_by(scheduler, scope, now)}"
+        who = "scheduler" if scope.group is None else "group"
+        return f"{who} paused: {scope.cause.message}; {_resume_condition(scheduler, scope, now)}"
     if scheduler.cannot_start:
         return scheduler.cannot_start
     if now < scheduler.starts_again_at:
         seconds = scheduler.starts_again_at - now
-        return f"the machine had no room for the last job; tried again in {seconds:.0f} s"
-    request = scheduler.asked(job)
-    takes_lane = scheduler.board.takes_lane(request)
-    if takes_lane and not scheduler.board.could_ever_fit(request):
-        return f"{needs(request)}; {not_on_cluster(scheduler.board, request) or f'this session has {_has(scheduler)}'}"
-    ahead = _jobs_ahead(scheduler, job)
-    if ahead:
-        return f"{_count(ahead, 'job is', 'jobs are')} ahead of it"
-    return _why_first(scheduler, request)
+        return f"cannot start jobs now (out of resources); retrying in {seconds:.0f} s"
+    return None
 
 
-def _jobs_ahead(scheduler: Scheduler, job: Job) -> int:
-    """Jobs that want a lane do not wait for those that want none, nor the other way round."""
-    takes_lane = scheduler.board.takes_lane
-    alike = takes_lane(job.request)
+def _resume_condition(scheduler: Scheduler, scope: Scope, now: float) -> str:
+    """Return what will end a pause after failures: `probe #41 in 8:12`, `probe #41 is running`."""
+    paused = scheduler.paused_scope(scope)
+    if paused.probing:
+        return f"probe #{paused.job} is running"
+    if paused.job is None or paused.at is None:
+        return "resume or rerun to continue"
+    if paused.due or paused.at <= now:
+        return f"probe #{paused.job} starts when it fits"
+    running = (scheduler.book[job] for job in scheduler.book.active)
+    sooner = any(isinstance(job.state, Running | Starting) and paused.covers(job) for job in running)
+    return f"probe #{paused.job} in {duration_exact(paused.at - now)}{AT_A_SUCCESS if sooner else ''}"
+
+
+def _queue_reason(scheduler: Scheduler, job: Job) -> Reason:
+    """Return what a queued job is waiting for if nothing is paused."""
+    request, board = scheduler.effective_request(job), scheduler.board
+    takes_slot = board.takes_slot(request)
+    if takes_slot and not board.could_ever_fit(request):
+        return Reason(f"{needs(request)}; {board.not_on_cluster(request) or f'this session has {_has(scheduler)}'}")
+    # CPU jobs and GPU jobs do not wait for each other.
+    is_gpu_job = board.takes_slot(job.request)
     lines = (
         line
-        for (request, group), line in scheduler.book.ready.items()
-        if takes_lane(request) == alike and scheduler.breaker.over(group) is None
+        for (shape, group), line in scheduler.book.ready.items()
+        if board.takes_slot(shape) == is_gpu_job and scheduler.breaker.scope_pausing(group) is None
     )
-    return sum(line.rank(place_of(job)) for line in lines)
-
-
-def _why_first(scheduler: Scheduler, request: Request) -> str:
-    if not scheduler.board.takes_lane(request):
-        running = _count(scheduler.cpu_jobs_running, "CPU job runs", "CPU jobs run")
-        return f"{running}, of {scheduler.settings.cpu_jobs} at once"
-    board = scheduler.board
+    if ahead := sum(line.rank(place_of(job)) for line in lines):
+        return Reason(f"{counted(ahead, 'job', 'jobs')} ahead of it", routine=True)
+    if not takes_slot:
+        running = counted(scheduler.cpu_jobs_running, "CPU job running", "CPU jobs running")
+        return Reason(f"{running}, limit {scheduler.settings.cpu_jobs}")
     if scheduler.fit(request) is not None:
-        return "a lane is free: it starts next"
-    if board.fit(request) is not None:
-        return f"waiting for {_wanted(scheduler, request)}: {_limit(scheduler)}"
-    slots = {slot for lane in board.serving(request) for slot in lane.slots}
-    lanes = [lane for lane in (*board.lanes, *board.leaving()) if not slots.isdisjoint(lane.slots)]
-    holders = {board.holders[lane.id] for lane in lanes if lane.id in board.holders}
-    free = {slot for lane in board.lanes if board.is_free(lane) for slot in lane.slots}
-    busy = {slot for lane in lanes if lane.id in board.holders for slot in lane.slots} - free
-    reasons = _occupied(scheduler, request, slots, busy)
-    leaving = [f"#{job}" for job in sorted(holders) if _gives_way(scheduler.book[job])]
-    reasons += [f"{', '.join(leaving)} {'gives' if len(leaving) == 1 else 'give'} way to it"] if leaving else []
-    return f"waiting for {_wanted(scheduler, request)}: {', '.join(reasons)}".removesuffix(": ")
+        return Reason("a slot is free: starts next", routine=True)
+    wanted = _wanted(scheduler, request)
+    missing = [_limit(scheduler)] if board.fit(request) is not None else _obstacles(scheduler, request)
+    text = ", ".join(missing)
+    return Reason(
+        f"waiting for {wanted}: {text}" if text else f"waiting for {wanted}",
+        brief=text if wanted == "a GPU" else "",
+        # The request has no conditions, and only jobs of this session are in its way.
+        routine=request == Request(request.gpus) and len(missing) == 1 and text.endswith("busy"),
+    )
 
 
-def _gives_way(job: Job) -> bool:
-    return isinstance(job.state, Stopping) and job.state.purpose is Purpose.PREEMPT
+def _obstacles(scheduler: Scheduler, request: Request) -> list[str]:
+    """Return what prevents the start: `0 1 3 busy`, `2 used by alice (pid 4121, 38.0G, 5 h)`, `4 has 3.0 GiB left`."""
+    board = scheduler.board
+    device_keys = {device_key for slot in board.serving(request) for device_key in slot.device_keys}
+    slots = [slot for slot in (*board.slots, *board.leaving()) if not device_keys.isdisjoint(slot.device_keys)]
+    holders = {board.holders[slot.id] for slot in slots if slot.id in board.holders}
+    free = {device_key for slot in board.slots if board.is_free(slot) for device_key in slot.device_keys}
+    busy = {device_key for slot in slots if slot.id in board.holders for device_key in slot.device_keys} - free
+    device_keys_by_obstacle = dict[str, list[str]]()
+    for device_key in sorted(
+        device_keys, key=lambda device_key: (not device_key.isdecimal(), len(device_key), device_key)
+    ):
+        left = board.devices.free_memory(device_key)
+        if (blocked := board.devices.blocked(device_key)) is not None:
+            device_keys_by_obstacle.setdefault(blocked, []).append(device_key)
+        elif device_key in busy:
+            device_keys_by_obstacle.setdefault("busy", []).append(device_key)
+        elif left is not None and board.devices.lacks(device_key, request):
+            device_keys_by_obstacle.setdefault(f"has {memory_words(max(0, left))} left", []).append(device_key)
+    in_order = sorted(device_keys_by_obstacle, key=lambda obstacle: obstacle != "busy")[: SHOWN + 1]
+    obstacles = [f"{_slot_list(device_keys_by_obstacle[text], device_keys, request)}{text}" for text in in_order]
+    states = {job: scheduler.book[job].state for job in holders}
+    leaving = [
+        f"#{job}"
+        for job, state in sorted(states.items())
+        if isinstance(state, Stopping) and state.purpose is Purpose.PREEMPT
+    ]
+    obstacles += [f"preempting {', '.join(leaving)}"] if leaving else []
+    return obstacles
 
 
 def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
-    """A warning if some of these jobs can never run on the session's lanes; empty: all can, or there are no lanes."""
+    """Return a warning if some of the jobs can never run on the session's GPUs.
+
+    Return an empty string if all of them can, or if there are no slots.
+    """
     board = scheduler.board
-    if not board.lanes:
+    if not board.slots:
         return ""
     never: list[tuple[JobId, Request]] = []
     could: dict[Request, bool] = {}
     for job_id in jobs:
-        request = scheduler.asked(scheduler.book[job_id])
+        request = scheduler.effective_request(scheduler.book[job_id])
         if request not in could:
-            could[request] = not board.takes_lane(request) or board.could_ever_fit(request)
+            could[request] = not board.takes_slot(request) or board.could_ever_fit(request)
         if not could[request] and isinstance(scheduler.book[job_id].state, Waiting):
             never.append((job_id, request))
     if not never:
         return ""
     job, request = never[0]
-    who = f"#{job}" if len(never) == 1 else f"#{job} and {_count(len(never) - 1, 'other', 'others')}"
+    who = f"#{job}" if len(never) == 1 else f"#{job} and {counted(len(never) - 1, 'other', 'others')}"
     return f"{who} can never start: {needs(request)}; this session has {_has(scheduler)}"
 
 
-def _occupied(scheduler: Scheduler, request: Request, slots: set[str], busy: set[str]) -> list[str]:
-    """`0 1 3 busy`, `2 used by alice (pid 4121, 38.0G, 5 h)`, `4 has 3.0 GB left`."""
-    cards, why_not = scheduler.board.cards, dict[str, list[str]]()
-    for slot in sorted(slots, key=lambda slot: (not slot.isdecimal(), len(slot), slot)):
-        free = cards.left(slot)
-        if (blocked := cards.blocked(slot)) is not None:
-            why_not.setdefault(blocked, []).append(slot)
-        elif slot in busy:
-            why_not.setdefault("busy", []).append(slot)
-        elif free is not None and cards.lacks(slot, request):
-            why_not.setdefault(f"has {memory_words(max(0, free))} left", []).append(slot)
-    in_order = sorted(why_not, key=lambda reason: reason != "busy")
-    return [f"{_listed(why_not[reason], slots, request)}{reason}" for reason in in_order[: SHOWN + 1]]
+def _slot_list(some: list[str], device_keys: set[str], request: Request) -> str:
+    """Return the device names at the start of an obstacle's text: `0 1 3 `, `all 4 `.
 
-
-def _listed(some: list[str], slots: set[str], request: Request) -> str:
-    """In front of what they have in common; nothing where it is the one that was asked for."""
+    Return an empty string if the device is the only one that the job requested.
+    """
     if request.devices == (some[0],):
         return ""
-    if len(some) == len(slots) > 1:
+    if len(some) == len(device_keys) > 1:
         return f"all {len(some)} "
-    short = [slot if len(slot) <= LONGEST_SLOT else f"{slot[:LONGEST_SLOT]}…" for slot in some]
+    short = [device_key if len(device_key) <= LONGEST_KEY else f"{device_key[:LONGEST_KEY]}…" for device_key in some]
     return f"{' '.join(short)} "
 
 
 def _wanted(scheduler: Scheduler, request: Request) -> str:
-    has_devices = any(lane.devices for lane in scheduler.board.lanes)
-    single = "a GPU" if has_devices else "a lane"
-    what = single if request.gpus in (None, 1) else _count(request.gpus or 0, "GPU", "GPUs")
+    has_devices = any(slot.devices for slot in scheduler.board.slots)
+    single = "a GPU" if has_devices else "a slot"
+    what = single if request.gpus in (None, 1) else counted(request.gpus or 0, "GPU", "GPUs")
     if len(request.devices) == 1 and request.gpus in (None, 1):
         what = f"GPU {request.devices[0]}"
     elif request.devices:
@@ -180,19 +230,19 @@ def _wanted(scheduler: Scheduler, request: Request) -> str:
 def _limit(scheduler: Scheduler) -> str:
     settings = scheduler.settings
     if settings.keep_free:
-        return f"{_count(settings.keep_free, 'GPU is', 'GPUs are')} kept free for others"
-    return f"at most {_count(settings.at_most or 0, 'GPU is', 'GPUs are')} used at once"
+        return f"{counted(settings.keep_free, 'GPU is', 'GPUs are')} kept free for others"
+    return f"at most {counted(settings.max_gpus or 0, 'GPU is', 'GPUs are')} used at once"
 
 
 def needs(request: Request) -> str:
-    """`needs 2 GPUs with 38.0 GB`."""
-    which = f" among {', '.join(request.devices)}" if request.devices else ""
-    what = "a lane" if request.gpus is None else _count(request.gpus, "GPU", "GPUs")
+    """Format what a request needs: `needs 2 GPUs with 38.0 GiB`."""
+    which = f" from {', '.join(request.devices)}" if request.devices else ""
+    what = "a slot" if request.gpus is None else counted(request.gpus, "GPU", "GPUs")
     return f"needs {what}{_memory(request)}{which}{_after_oom(request)}"
 
 
 def _after_oom(request: Request) -> str:
-    """What it asks for besides, since its card was full."""
+    """Format the part of a request that was added because its job ran out of GPU memory."""
     if request.larger_than is not None:
         return f" with more than {memory_words(request.larger_than)} to itself, after running out of memory"
     return " to itself, after running out of memory" if request.alone else ""
@@ -200,18 +250,85 @@ def _after_oom(request: Request) -> str:
 
 def _memory(request: Request) -> str:
     if request.memory is not None:
-        reason = ", as its group was seen to use," if request.learns else ""
+        reason = " (learned from its group)" if request.learns else ""
         return f" with {memory_words(request.memory)}{reason}"
     return f" with {request.memory_share:.0%} of its memory" if request.memory_share is not None else ""
 
 
 def _has(scheduler: Scheduler) -> str:
-    lanes = scheduler.board.lanes
-    devices = sorted({device for lane in lanes for device in lane.devices})
+    slots = scheduler.board.slots
+    devices = sorted({device for slot in slots for device in slot.devices})
     if devices:
         return f"GPU {', '.join(devices)}"
-    return f"{_count(len(lanes), 'lane', 'lanes')} without a GPU" if lanes else "no lane"
+    return f"{counted(len(slots), 'slot', 'slots')} without a GPU" if slots else "no slots"
 
 
-def _count(number: int, single: str, many: str) -> str:
-    return f"{number} {single if number == 1 else many}"
+# Pauses after failures
+
+
+COMPARED_JOBS = 200
+AT_A_SUCCESS = " or on a success"
+"""Text appended to the time of the next probe if a success would bring the probe forward."""
+
+
+def resume_rule(life: float) -> str:
+    """Format the condition on which all jobs start again: `succeeds or runs for 1:00`."""
+    return f"succeeds or runs for {duration_exact(life)}"
+
+
+def pause_covering(snapshot: Snapshot, jobs: Collection[Job]) -> PausedScope | None:
+    """Return the pause that keeps all of these jobs from starting, or None if there is none."""
+    return next((paused for paused in snapshot.paused_scopes if all(map(paused.covers, jobs))), None)
+
+
+def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
+    """Return how a rerun of failed jobs starts, as text to append to a sentence.
+
+    The text is `, one first`, or `, after #41` while #41 is running as a probe, or empty.
+    """
+    paused = pause_covering(snapshot, jobs)
+    if paused is not None and paused.probing:
+        return f", after #{paused.job}"
+    return ", one first" if len(jobs) > 1 and snapshot.settings.pause_after else ""
+
+
+def still_running(snapshot: Snapshot, paused: PausedScope) -> list[JobId]:
+    """Return the running jobs that were started before the pause. If one of them succeeds, the next probe is due."""
+    jobs = (snapshot[job] for job in snapshot.active)
+    return sorted(job.id for job in jobs if isinstance(job.state, Running | Starting) and paused.covers(job))
+
+
+def failed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
+    """Return all jobs that have failed since the pauses began.
+
+    A cause lists only the newest jobs if there are very many.
+    """
+    jobs: set[JobId] = set()
+    for paused in snapshot.paused_scopes:
+        jobs.update(paused.cause.jobs)
+        if paused.cause.more:
+            oldest = min(snapshot[job].attempts[-1].started for job in paused.cause.jobs if snapshot[job].attempts)
+            since = min(oldest, paused.cause.since)
+            failed = (job for job in snapshot if job.state.name in FAILURES and paused.covers(job))
+            jobs.update(job.id for job in failed if job.attempts and job.attempts[-1].ended >= since)
+    return tuple(sorted(jobs))
+
+
+def jobs_with_same_error(snapshot: Snapshot, paused: PausedScope) -> list[Job]:
+    """Return the jobs of a cause that failed with the error that caused the pause, oldest failure first."""
+    jobs = (snapshot[job] for job in paused.cause.jobs if job in snapshot)
+    alike = paused.cause.signature
+    return [job for job in jobs if job.attempts and alike in (None, job.attempts[-1].signature)]
+
+
+def distinguishing_parameters(snapshot: Snapshot, paused: PausedScope) -> dict[str, str]:
+    """Return the parameters that the failed jobs share and that some other jobs of their groups do not have."""
+    groups = {snapshot[job].spec.group for job in paused.cause.jobs if job in snapshot}
+    others = (job for job in snapshot if job.spec.group in groups and job.id not in paused.cause.jobs)
+    suspects, differing = dict(paused.common), set[str]()
+    for job in islice(others, COMPARED_JOBS) if suspects else ():
+        differing |= params_missing(suspects, job.spec).keys()
+        suspects = {name: value for name, value in suspects.items() if name not in differing}
+        if not suspects:
+            break
+    return {name: value for name, value in paused.common.items() if name in differing}

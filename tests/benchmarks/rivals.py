@@ -1,4 +1,4 @@
-"""Who is measured: how each of them is told to run a file of commands on a number of lanes, and whether it is here."""
+"""Contestants: gputui, other checkouts of it, and other tools, each with how it runs a file of commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,49 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 BARE_LOOP = "C loop, bash -c"
-GPUTUI = "gputui run"
+OWN = [str(script)] if (script := Path(sys.executable).parent / "gputui").exists() else [sys.executable, "-m", "gputui"]
+Figures = dict[str, float]
+"""One round's results by title."""
+Measure = Callable[[Path], Figures]
+"""What a contestant does in a round, in a new directory."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the functions of rows get."""
+
+    programs: dict[str, list[str]]
+    """gputui and other checkouts of it, by name."""
+    directory: Path
+    stack: ExitStack
+    """Ends what the row has set up."""
+
+    def ours(self, measure: Callable[[list[str], Path], Figures]) -> dict[str, Measure]:
+        """Let each gputui do the same."""
+        return {name: partial(measure, words) for name, words in self.programs.items()}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A row of the table."""
+
+    title: str
+    measures: dict[str, Measure]
+    bound: str | None = None
+    """The contestant to whose first figure ratios are shown."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Contestants that are not here, and why."""
+    most_rounds: int = 1_000
+    warm_up: bool = False
+    """Whether to run an unmeasured round first, in which Python compiles its modules."""
+
+
 TSP_SCRIPT = """
 tsp -S "$1"
 while IFS= read -r command; do tsp bash -c "$command"; done >/dev/null
@@ -31,7 +69,7 @@ kill %1
 """
 
 Command = Callable[[Path, int], list[str]]
-"""From a run's fresh folder and the number of lanes to words; the commands come on standard input and in `jobs.txt`."""
+"""From a new directory and the number of slots to words; the commands are on standard input and in `jobs.txt`."""
 
 
 @dataclass(frozen=True)
@@ -39,53 +77,52 @@ class Rival:
     name: str
     command: Command | None
     """None: not installed."""
-    keeps: str
-    """What is left of a job when all is over."""
     most_jobs: int = 1_000_000
-    """Who needs ten seconds for each is not asked for a thousand."""
+    """Fewer for tools that need ten seconds for each."""
 
 
-def rivals(workshop: Path) -> list[Rival]:
+def rivals(bench: Bench) -> list[Rival]:
     return [
-        Rival(BARE_LOOP, _bare_loop(workshop), "nothing"),
-        Rival(GPUTUI, _gputui, "queue, codes, logs"),
-        Rival("simple_gpu_scheduler", _simple_gpu_scheduler(), "nothing"),
-        Rival("xargs -P, bash -c", _if_found("xargs", _xargs), "nothing"),
-        Rival("task-spooler, bash -c", _if_found("tsp", _task_spooler), "codes and logs, till reboot"),
-        Rival("GNU parallel", _if_found("parallel", lambda folder, lanes: ["parallel", "-j", str(lanes)]), "nothing"),
-        Rival("gflow", _if_found("gflowd", _gflow), "queue, codes, logs", most_jobs=40),
+        Rival(BARE_LOOP, _bare_loop(bench.directory)),
+        *(Rival(f"{name} run", _gputui(words)) for name, words in bench.programs.items()),
+        Rival("simple_gpu_scheduler", _simple_gpu_scheduler()),
+        Rival("xargs -P, bash -c", _if_found("xargs", _xargs)),
+        Rival("task-spooler, bash -c", _if_found("tsp", _task_spooler)),
+        Rival("GNU parallel", _if_found("parallel", _parallel)),
+        Rival("gflow", _if_found("gflowd", _gflow), most_jobs=40),
     ]
 
 
-def surroundings(folder: Path, workshop: Path) -> dict[str, str]:
-    """The environment of a run: nothing outside the workshop is written, and Python finds compiled modules there."""
+def surroundings(directory: Path) -> dict[str, str]:
+    """The environment of a run: nothing outside its directory is written, and no setting of the user counts."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUTUI_", "PYTHON"))}
-    environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-    own = {"TS_SOCKET": folder / "socket", "TMPDIR": folder, "PARALLEL_HOME": workshop / "parallel"}
-    own |= {"PYTHONPYCACHEPREFIX": workshop / "compiled", "SHELL": Path("/bin/bash")}
+    (directory / "leases").mkdir(exist_ok=True)
+    (directory / "leases").chmod(0o1777)
+    (directory / "will-cite").touch()
+    own = {"TS_SOCKET": directory / "socket", "TMPDIR": directory, "PARALLEL_HOME": directory, "SHELL": "/bin/bash"}
+    own |= {"GPUTUI_LEASES": directory / "leases", "XDG_CONFIG_HOME": directory, "XDG_STATE_HOME": directory}
     return environment | {name: str(place) for name, place in own.items()}
 
 
-def gputui() -> list[str]:
-    script = Path(sys.executable).parent / "gputui"
-    return [str(script)] if script.exists() else [sys.executable, "-m", "gputui"]
+def _gputui(program: list[str]) -> Command:
+    return lambda directory, slots: [*program, "run", "--gpus", f"cpu:{slots}", "jobs.txt"]
 
 
-def _gputui(folder: Path, lanes: int) -> list[str]:
-    return [*gputui(), "run", "--gpus", f"cpu:{lanes}", "jobs.txt"]
+def _parallel(directory: Path, slots: int) -> list[str]:
+    return ["parallel", "-j", str(slots)]
 
 
-def _xargs(folder: Path, lanes: int) -> list[str]:
-    return ["xargs", "-P", str(lanes), "-d", "\\n", "-n", "1", "bash", "-c"]
+def _xargs(directory: Path, slots: int) -> list[str]:
+    return ["xargs", "-P", str(slots), "-d", "\\n", "-n", "1", "bash", "-c"]
 
 
-def _task_spooler(folder: Path, lanes: int) -> list[str]:
-    return ["bash", "-c", TSP_SCRIPT, "bash", str(lanes)]
+def _task_spooler(directory: Path, slots: int) -> list[str]:
+    return ["bash", "-c", TSP_SCRIPT, "bash", str(slots)]
 
 
-def _gflow(folder: Path, lanes: int) -> list[str]:
-    set_up_gflow(folder)
-    return ["env", f"HOME={folder}", "bash", "-c", GFLOW_SCRIPT, "bash", str(lanes)]
+def _gflow(directory: Path, slots: int) -> list[str]:
+    set_up_gflow(directory)
+    return ["env", f"HOME={directory}", "bash", "-c", GFLOW_SCRIPT, "bash", str(slots)]
 
 
 def set_up_gflow(home: Path) -> None:
@@ -97,10 +134,10 @@ def set_up_gflow(home: Path) -> None:
 
 
 def _simple_gpu_scheduler() -> Command | None:
-    program = _found("simple_gpu_scheduler")
+    program = found("simple_gpu_scheduler")
     if program is None:
         return None
-    return lambda folder, lanes: [program, "--gpus", *map(str, range(lanes))]
+    return lambda directory, slots: [program, "--gpus", *map(str, range(slots))]
 
 
 def _bare_loop(workshop: Path) -> Command | None:
@@ -109,13 +146,13 @@ def _bare_loop(workshop: Path) -> Command | None:
         return None
     program = str(workshop / "bare_loop")
     subprocess.run([compiler, "-O2", "-o", program, str(Path(__file__).with_name("bare_loop.c"))], check=True)
-    return lambda folder, lanes: [program, str(lanes)]
+    return lambda directory, slots: [program, str(slots)]
 
 
 def _if_found(program: str, command: Command) -> Command | None:
-    return command if _found(program) is not None else None
+    return command if found(program) is not None else None
 
 
-def _found(program: str) -> str | None:
+def found(program: str) -> str | None:
     beside_python = os.path.dirname(sys.executable)
     return shutil.which(program, path=os.pathsep.join((beside_python, os.environ.get("PATH", os.defpath))))

@@ -1,7 +1,8 @@
-"""Somebody sets the clock by hours, and back: limits, grace and back-offs last as long as they were meant to."""
+"""The clock is set by hours, and back: time limits, grace periods and back-offs keep their length."""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -9,10 +10,42 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.homes import Home, kill
-from support.sessions import Process, alive
-from support.shifted_clock import ShiftedClock
+from support.sessions import Home, Process, alive, kill
 from support.waiting import until
+
+_SITE = """\
+import os, time
+_true_time = time.time
+_path = os.environ.get("SHIFTED_CLOCK")
+def _shifted():
+    try:
+        with open(_path) as file:
+            return _true_time() + float(file.read() or 0)
+    except (OSError, ValueError):
+        return _true_time()
+if _path:
+    time.time = _shifted
+"""
+
+
+class ShiftedClock:
+    """Processes started with `environment` ask `time.time()` for the true time and what was set here."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / "clock"
+        site = directory / "site"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text(_SITE)
+        path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+        self.environment = {"SHIFTED_CLOCK": str(self._file), "PYTHONPATH": path}
+        self.set(0.0)
+
+    def set(self, ahead: float) -> None:
+        """So many seconds ahead of the true time; whole or not at all."""
+        part = self._file.with_suffix(".part")
+        part.write_text(str(ahead))
+        part.replace(self._file)
+
 
 HOUR = 3600.0
 LONG = "exec sleep 600"
@@ -27,13 +60,11 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShiftedClock:
     return made
 
 
-@contextmanager
-def home_of(folder: Path) -> Iterator[Home]:
-    home = Home(folder)
-    try:
-        yield home
-    finally:
-        home.end()
+@pytest.fixture
+def home(clock: ShiftedClock, tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    home.end()
 
 
 @contextmanager
@@ -45,105 +76,84 @@ def run_of(home: Home, *words: str, jobs: int = 1) -> Iterator[Process]:
         yield owner
 
 
-def turn(home: Home) -> None:
-    """The owner looks at its clock: a change that changes nothing."""
-    home.command({"type": "priority", "job": 0, "priority": 30})
-
-
 def show(home: Home, job: int = 0) -> dict[str, object]:
     found: dict[str, object] = home.ask("show", job=job)
     return found
 
 
 @steps
-def test_a_time_limit_is_neither_met_early_nor_lifted(clock: ShiftedClock, tmp_path: Path, by: float) -> None:
-    with home_of(tmp_path) as home:
-        slow = home.write(f"#: timeout=4\n{home.told(0, LONG)}\n#: timeout=600\n{home.told(1, LONG)}")
-        begun = time.monotonic()
-        with run_of(home, str(slow), jobs=2):
-            clock.set(by)
-            turn(home)
-            until(lambda: show(home, 0)["state"] == "timed_out", "its time is over")
-            assert time.monotonic() - begun >= 4
-            assert show(home, 1)["state"] == "running"
+def test_a_time_limit_keeps_its_length(clock: ShiftedClock, home: Home, by: float) -> None:
+    slow = home.write(f"#: timeout=4\n{home.told(0, LONG)}\n#: timeout=600\n{home.told(1, LONG)}")
+    started = time.monotonic()
+    with run_of(home, str(slow), jobs=2):
+        clock.set(by)
+        home.command({"type": "priority", "job": 0, "priority": 30})  # the owner reads its clock
+        until(lambda: show(home, 0)["state"] == "timed_out", "its time is over")
+        assert time.monotonic() - started >= 4
+        assert show(home, 1)["state"] == "running"
 
 
 @pytest.mark.parametrize("owner_dies", [False, True])
 @steps
-def test_grace_is_neither_cut_short_nor_endless_whoever_owns(
-    clock: ShiftedClock, tmp_path: Path, by: float, owner_dies: bool
+def test_a_grace_period_keeps_its_length_also_with_a_new_owner(
+    clock: ShiftedClock, home: Home, by: float, owner_dies: bool
 ) -> None:
     stubborn = "trap 'echo asked >>asked' TERM; while :; do sleep 0.05; done"
-    with home_of(tmp_path) as home, run_of(home, "--grace", "5", str(home.write(home.told(0, stubborn)))) as owner:
+    with run_of(home, "--grace", "5", str(home.write(home.told(0, stubborn)))) as owner:
         until(lambda: len(home.processes()) > 1, "the command runs")
         home.waiter()
-        begun = time.monotonic()
+        started = time.monotonic()
         home.command({"type": "kill", "job": 0})
         clock.set(by)
         if owner_dies:
             owner.kill()
             home.owner()
-        turn(home)
+        home.command({"type": "priority", "job": 0, "priority": 30})  # the owner reads its clock
         pid = home.claim_pid(0)
-        until(lambda: not alive(pid), "grace is over")
-        assert time.monotonic() - begun > 4.9
+        until(lambda: not alive(pid), "grace period over")
+        assert time.monotonic() - started > 4.9
         until(lambda: show(home)["state"] == "killed", "it is killed")
 
 
 @steps
-def test_a_back_off_lasts_as_long_as_it_was_meant_to(clock: ShiftedClock, tmp_path: Path, by: float) -> None:
-    with home_of(tmp_path) as home:
-        fails = f"test -e {tmp_path}/again || {{ touch {tmp_path}/again; exit 1; }}"
-        uptime = f"cut -d' ' -f1 /proc/uptime >>{tmp_path}/begun; {fails}"
-        jobs = home.write(f"#: retries=1\n{home.told(0, uptime)}")
-        with home.running(str(jobs), gpus="0") as owner:
-            until(lambda: (tmp_path / "again").exists(), "it failed")
-            clock.set(by)
-            assert owner.wait(60) == 0
-        assert home.runs() == {"0": 2}
-        first, second = map(float, (tmp_path / "begun").read_text().split())
-        assert second - first > 1.9
+def test_a_back_off_keeps_its_length(clock: ShiftedClock, home: Home, tmp_path: Path, by: float) -> None:
+    fails = f"test -e {tmp_path}/again || {{ touch {tmp_path}/again; exit 1; }}"
+    uptime = f"cut -d' ' -f1 /proc/uptime >>{tmp_path}/starts; {fails}"
+    jobs = home.write(f"#: retries=1\n{home.told(0, uptime)}")
+    with home.running(str(jobs), gpus="0") as owner:
+        until(lambda: (tmp_path / "again").exists(), "failed without a message")
+        clock.set(by)
+        assert owner.wait(60) == 0
+    assert home.runs() == {"0": 2}
+    first, second = map(float, (tmp_path / "starts").read_text().split())
+    assert second - first > 1.9
 
 
 @steps
-def test_what_is_shown_of_a_running_job_goes_on_as_before(clock: ShiftedClock, tmp_path: Path, by: float) -> None:
-    with home_of(tmp_path) as home, run_of(home, str(home.write(home.told(0, LONG)))):
-        before = show(home)["started"]
-        clock.set(by)
-        turn(home)
-        until(lambda: show(home)["started"] != before, "the step was seen")
-        assert show(home)["started"] == pytest.approx(float(str(before)) + by, abs=2)
+def test_reloading_a_file_reruns_jobs_that_failed_before_the_step(clock: ShiftedClock, home: Home, by: float) -> None:
+    jobs = home.write(home.told(0, "exit 1"))
+    assert home.run(jobs, gpus="0").returncode == 1
+    clock.set(by)
+    assert home.run(jobs, gpus="0").returncode == 1
+    assert home.runs() == {"0": 2}
 
 
-@steps
-def test_a_file_loaded_again_reruns_what_failed_before_the_step(clock: ShiftedClock, tmp_path: Path, by: float) -> None:
-    with home_of(tmp_path) as home:
-        jobs = home.write(home.told(0, "exit 1"))
-        assert home.run(jobs, gpus="0").returncode == 1
-        clock.set(by)
-        assert home.run(jobs, gpus="0").returncode == 1
-        assert home.runs() == {"0": 2}
-
-
-def test_whoever_sets_the_clock_however_often_no_job_is_timed_out_or_killed(
-    clock: ShiftedClock, tmp_path: Path
-) -> None:
-    """A campaign: steps by chance, owners that die, and jobs that all end well within their limits."""
+def test_random_clock_steps_time_out_or_kill_no_job(clock: ShiftedClock, home: Home) -> None:
+    """Random steps, killed owners, and jobs that all end well within their limits."""
     chance = random.Random(7)
-    with home_of(tmp_path) as home:
-        lines = [f"#: timeout=300 retries=0\n{home.told(job, 'sleep 0.2')}" for job in range(40)]
-        with home.running(str(home.write(*lines)), gpus="0,1"):
-            until(lambda: home.runs(), "jobs run")
-            for round in range(12):
-                clock.set(chance.uniform(-1, 1) * 20 * HOUR)
-                if round % 3 == 2 and (holder := home.holder()) is not None:
-                    kill(holder.pid)
-                ran = len(home.runs())
-                until(lambda: len(home.runs()) > ran or len(home.runs()) == 40, "the queue goes on")  # noqa: B023
-            until(lambda: len(home.runs()) == 40, "all ran")
-            home.gone("the queue is done")
-        assert set(home.states()) == {"succeeded"}
-        assert set(home.runs().values()) == {1}
-        for job in home.jobs():
-            [attempt] = job.attempts
-            assert 0 <= attempt.ended - attempt.started < HOUR
+    lines = [f"#: timeout=300 retries=0\n{home.told(job, 'sleep 0.2')}" for job in range(40)]
+    with home.running(str(home.write(*lines)), gpus="0,1"):
+        until(lambda: home.runs(), "jobs still running")
+        for round in range(12):
+            clock.set(chance.uniform(-1, 1) * 20 * HOUR)
+            if round % 3 == 2 and (holder := home.holder()) is not None:
+                kill(holder.pid)
+            ran = len(home.runs())
+            until(lambda: len(home.runs()) > ran or len(home.runs()) == 40, "the queue continues")  # noqa: B023
+        until(lambda: len(home.runs()) == 40, "all ran")
+        home.gone("the queue is done")
+    assert set(home.states()) == {"succeeded"}
+    assert set(home.runs().values()) == {1}
+    for job in home.jobs():
+        [attempt] = job.attempts
+        assert 0 <= attempt.ended - attempt.started < HOUR

@@ -1,4 +1,4 @@
-"""Full disks, read-only disks and folders taken away: running jobs are not harmed, and nothing starts half-way."""
+"""Full and read-only disks, missing locks and removed directories: running jobs continue, and errors say why."""
 
 from __future__ import annotations
 
@@ -10,41 +10,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mounts import full, read_only, tmpfs
+from support.machines import full, read_only, tmpfs
 from support.sessions import Session, listened, said
 from support.waiting import remove_under_its_owner, until
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with tmpfs(tmp_path / "disk", "2m") as folder:
-        yield folder
+    with tmpfs(tmp_path / "disk", "2m") as directory:
+        yield directory
+
+
+def gated(session: Session) -> tuple[Path, str]:
+    """Return a file and a command that waits for it."""
+    gate = session.directory / "gate"
+    return gate, f"until test -e {gate}; do sleep 0.01; done"
 
 
 def session_on(disk: Path, tmp_path: Path) -> Session:
-    """The session is on the small disk; the jobs run and write elsewhere."""
+    """Return a session on the small disk, whose jobs run and write elsewhere."""
     session = Session(tmp_path)
     session.root = disk / "out"
     session.private = session.root / ".gputui"
-    session.claims_folder = session.private / "claims"
+    session.claims_directory = session.private / "claims"
     session.database = session.private / "session.db"
     return session
 
 
 def test_a_full_disk_stops_new_starts_and_harms_no_running_job(small_disk: Path, tmp_path: Path) -> None:
     session = session_on(small_disk, tmp_path)
-    gate = tmp_path / "gate"
-    waits = f"until test -e {gate}; do sleep 0.01; done"
+    gate, waits = gated(session)
     jobs = session.write(
         session.told(0, f"{waits}; exit 3"), session.told(1, waits), *(session.told(job) for job in range(2, 8))
     )
     with session.running(jobs) as owner:
-        told = listened(owner)
+        output = listened(owner)
         until(lambda: len(session.runs()) == 2, "two jobs run")
         with full(small_disk):
             gate.touch()
             until(lambda: not session.processes(), "the running jobs have ended")
-            until(lambda: "nothing new starts" in "".join(told), "the trouble is told")
+            until(lambda: "no new jobs start" in "".join(output), "the full disk is reported")
         assert owner.wait(120) == 1
     assert session.states() == ["failed", *["succeeded"] * 7]
     assert session.last(0).exit_code == 3
@@ -52,10 +57,10 @@ def test_a_full_disk_stops_new_starts_and_harms_no_running_job(small_disk: Path,
     assert [session.markers(job) for job in range(8)] == [["FAILURE"], *[["SUCCESS"]] * 7]
 
 
-def test_a_full_disk_lets_the_next_owner_in_when_there_is_room_again(small_disk: Path, tmp_path: Path) -> None:
+def test_the_next_owner_continues_once_a_full_disk_has_space(small_disk: Path, tmp_path: Path) -> None:
     session = session_on(small_disk, tmp_path)
-    gate = tmp_path / "gate"
-    jobs = session.write(session.told(0, f"until test -e {gate}; do sleep 0.01; done; exit 4"), session.told(1))
+    gate, waits = gated(session)
+    jobs = session.write(session.told(0, f"{waits}; exit 4"), session.told(1))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs(), "a job runs")
         with full(small_disk):
@@ -68,7 +73,7 @@ def test_a_full_disk_lets_the_next_owner_in_when_there_is_room_again(small_disk:
     assert session.runs() == {"0": 1, "1": 1}
 
 
-def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_at_the_start(small_disk: Path, tmp_path: Path) -> None:
     session = session_on(small_disk, tmp_path)
     jobs = session.write(session.told(0))
     with full(small_disk):
@@ -77,45 +82,28 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(small_disk: 
     assert "disk" in said(done) or "No space" in said(done)
     assert not session.runs()
     assert session.run(jobs).returncode == 0
-    assert session.runs() == {"0": 1}
-
-
-def test_opening_a_known_session_on_a_full_disk_is_not_silent(small_disk: Path, tmp_path: Path) -> None:
-    session = session_on(small_disk, tmp_path)
-    jobs = session.write(session.told(0))
-    assert session.run(jobs).returncode == 0
     session.write(session.told(0), session.told(1))
     with full(small_disk), session.running(jobs) as owner:
-        told = listened(owner)
-        until(lambda: "disk" in "".join(told), "the full disk is told")
-    assert "Traceback" not in "".join(told)
+        output = listened(owner)
+        until(lambda: "disk" in "".join(output), "the full disk is reported")
+    assert "Traceback" not in "".join(output)
     assert session.run(jobs).returncode == 0
     assert session.runs() == {"0": 1, "1": 1}
 
 
-def test_a_session_folder_that_cannot_be_made_is_said_in_one_sentence(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_a_read_only_disk_is_reported_at_the_start(session: Session) -> None:
     jobs = session.write(session.told(0))
-    folder = tmp_path / "sealed"
-    folder.mkdir()
-    with read_only(folder):
-        sealed = Session(tmp_path, "sealed/out")
-        done = sealed.run(jobs)
+    (session.directory / "sealed").mkdir()
+    with read_only(session.directory / "sealed"):
+        done = Session(session.directory, "sealed/out").run(jobs)
     assert done.returncode == 2
     assert "choose another --output-dir" in said(done)
     assert not session.runs()
-
-
-def test_a_session_that_became_read_only_is_said_in_one_sentence(tmp_path: Path) -> None:
-    session = Session(tmp_path)
-    jobs = session.write(session.told(0))
     assert session.run(jobs).returncode == 0
-    session.write(session.told(0), session.told(1))
     with read_only(session.root):
         done = session.run(jobs)
     assert done.returncode == 2
     assert "Read-only" in said(done)
-    assert session.runs() == {"0": 1}
 
 
 def looks(session: Session, page: Path) -> dict[str, list[str]]:
@@ -125,31 +113,29 @@ def looks(session: Session, page: Path) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """But for the one by which those who start keepers take turns."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "starting"}
+def files_of(directory: Path) -> dict[str, bytes]:
+    """Return the contents of all files but the lock for starting daemons."""
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.name != "starting"}
 
 
 def abandoned(session: Session) -> None:
-    """Its owner was killed: one job has ended before, one after it, one waits; the newest is in the write-ahead log."""
-    gate = session.folder / "gate"
-    waits = f"until test -e {gate}; do sleep 0.01; done"
+    """Kill the owner: one job has ended before, one ends after it, one waits; the log has the newest commits."""
+    gate, waits = gated(session)
     jobs = session.write("echo acc=0.75", session.told(1, f"{waits}; echo acc=0.5; exit 3"), session.told(2))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs()["1"], "the second job runs")
         owner.kill()
         owner.wait()
         gate.touch()
-        until(lambda: b"exit 3" in (session.claims_folder / "1.1").read_bytes(), "it has ended")
+        until(lambda: b"exit 3" in (session.claims_directory / "1.1").read_bytes(), "it has already ended")
 
 
-def test_whoever_can_read_a_session_can_look_at_it(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_a_readable_session_can_be_inspected(session: Session) -> None:
     abandoned(session)
     before = files_of(session.root)
     assert (session.private / "session.db-wal").stat().st_size
     with read_only(session.root):
-        done = {name: session.call(*words) for name, words in looks(session, tmp_path / "page.html").items()}
+        done = {name: session.call(*words) for name, words in looks(session, session.directory / "page.html").items()}
         refused = [session.call("add", "--", "true"), session.call("kill", "2")]
     assert files_of(session.root) == before
     assert {name: each.returncode for name, each in done.items()} == dict.fromkeys(done, 0), done
@@ -163,7 +149,7 @@ def test_whoever_can_read_a_session_can_look_at_it(tmp_path: Path) -> None:
     assert "acc=0.5" in done["logs"].stdout
     assert "0.5000" in done["results"].stdout
     assert "1 ok" in done["summary"].stdout
-    assert "echo acc=0.75" in (tmp_path / "page.html").read_text()
+    assert "echo acc=0.75" in (session.directory / "page.html").read_text()
     assert all("Read-only" in said(each) for each in refused)
 
 
@@ -177,13 +163,13 @@ fcntl.flock = flock
 """
 
 
-def without_locks(folder: Path) -> dict[str, Any]:
-    """As on a file system whose server gives no locks, for gputui and for the keepers that it starts."""
-    (folder / "sitecustomize.py").write_text(NO_LOCKS)
-    return {"env": {"PYTHONPATH": str(folder)}}
+def without_locks(directory: Path) -> dict[str, Any]:
+    """Let gputui and its daemons run as on a file system without locks."""
+    (directory / "sitecustomize.py").write_text(NO_LOCKS)
+    return {"env": {"PYTHONPATH": str(directory)}}
 
 
-def test_where_nothing_can_be_locked_no_session_is_begun_and_nothing_is_left(tmp_path: Path) -> None:
+def test_without_locks_no_session_is_started_and_nothing_is_left(tmp_path: Path) -> None:
     session, no_locks = Session(tmp_path), without_locks(tmp_path)
     jobs = session.write(session.told(0))
     done = session.run(jobs, **no_locks)
@@ -198,7 +184,7 @@ def test_where_nothing_can_be_locked_no_session_is_begun_and_nothing_is_left(tmp
     assert not session.runs()
 
 
-def test_a_session_that_can_be_locked_no_more_is_looked_at_and_otherwise_refused(tmp_path: Path) -> None:
+def test_a_session_that_can_no_longer_be_locked_can_only_be_inspected(tmp_path: Path) -> None:
     session, no_locks = Session(tmp_path), without_locks(tmp_path)
     abandoned(session)
     before = files_of(session.root)
@@ -210,38 +196,36 @@ def test_a_session_that_can_be_locked_no_more_is_looked_at_and_otherwise_refused
     assert files_of(session.root) == before
     said_by_doctor = session.call("doctor", **no_locks).stdout
     assert f"files in {session.root} cannot be locked: No locks available" in said_by_doctor
-    assert "No locks available" in said(session.run(session.folder / "jobs.txt", **no_locks))
+    assert "No locks available" in said(session.run(session.directory / "jobs.txt", **no_locks))
 
 
-def test_a_job_whose_folder_was_taken_away_still_ends_with_its_code(tmp_path: Path) -> None:
-    session = Session(tmp_path)
-    gate = tmp_path / "gate"
-    jobs = session.write(session.told(0, f"until test -e {gate}; do sleep 0.01; done; exit 6"), session.told(1))
+def test_a_job_whose_directory_was_removed_keeps_its_exit_code(session: Session) -> None:
+    gate, waits = gated(session)
+    jobs = session.write(session.told(0, f"{waits}; exit 6"), session.told(1))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs(), "the job runs")
-        until((session.job_folder(0) / "INFO").exists, "it is noted")
-        shutil.rmtree(session.job_folder(0))
+        until((session.job_directory(0) / "INFO").exists, "its INFO is written")
+        shutil.rmtree(session.job_directory(0))
         gate.touch()
         assert owner.wait(60) == 1
     assert session.last(0).exit_code == 6
     assert session.states() == ["failed", "succeeded"]
-    assert not session.job_folder(0).exists()
+    assert not session.job_directory(0).exists()
     assert session.claims() == []
     assert session.run(jobs).returncode == 1
     assert session.runs() == {"0": 2, "1": 1}
 
 
-def test_a_session_folder_that_was_taken_away_harms_no_running_job(tmp_path: Path) -> None:
-    session = Session(tmp_path)
-    gate = tmp_path / "gate"
-    waits = f"until test -e {gate}; do sleep 0.01; done; echo end >>{tmp_path}/end"
+def test_removing_the_session_directory_harms_no_running_job(session: Session) -> None:
+    gate = session.directory / "gate"
+    waits = f"until test -e {gate}; do sleep 0.01; done; echo end >>{session.directory}/end"
     jobs = session.write(session.told(0, waits), session.told(1))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs(), "the job runs")
         remove_under_its_owner(session.root)
         assert len(session.processes()) >= 1
         gate.touch()
-        until((tmp_path / "end").exists, "the job went on to its end")
+        until((session.directory / "end").exists, "the job continues to its end")
         assert owner.wait(60) == 1
         _, err = owner.communicate()
         assert "was moved, removed or replaced" in err
@@ -251,20 +235,19 @@ def test_a_session_folder_that_was_taken_away_harms_no_running_job(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["symlink", "writable", "foreign", "file"])
-def test_a_private_folder_that_is_not_safely_ours_is_refused(tmp_path: Path, kind: str) -> None:
-    session = Session(tmp_path)
+def test_a_private_directory_that_is_not_safely_ours_is_refused(session: Session, kind: str) -> None:
     jobs = session.write(session.told(0))
     session.root.mkdir()
     match kind:
         case "symlink":
-            (tmp_path / "elsewhere").mkdir(mode=0o700)
-            session.private.symlink_to(tmp_path / "elsewhere")
+            (session.directory / "elsewhere").mkdir(mode=0o700)
+            session.private.symlink_to(session.directory / "elsewhere")
         case "writable":
             session.private.mkdir()
             session.private.chmod(0o777)
         case "foreign":
             if os.getuid() != 0:
-                pytest.skip("only root can give a folder away")
+                pytest.skip("only root can give a directory away")
             session.private.mkdir(mode=0o700)
             os.chown(session.private, 12345, 12345)
         case "file":

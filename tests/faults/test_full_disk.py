@@ -1,4 +1,4 @@
-"""The disk fills up under a living session: what the user ends does end, and what was refused never runs."""
+"""The disk fills up during a session: jobs can be ended, and refused jobs never run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from support.homes import Home, kill
-from support.mounts import ext4, full, tmpfs
-from support.sessions import GPUTUI, Done, Process
+from support.machines import ext4, full, tmpfs
+from support.sessions import GPUTUI, Done, Home, Process, kill
 from support.waiting import until
 
 from gputui.session.control.connection import ClientError, NotDurable
@@ -25,14 +24,14 @@ LONG = "exec sleep 600"
 @pytest.fixture(params=["tmpfs", "ext4"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     made = tmpfs(tmp_path / "disk", "2m") if request.param == "tmpfs" else ext4(tmp_path / "disk", "8M")
-    with made as folder:
-        yield folder
+    with made as directory:
+        yield directory
 
 
 @contextmanager
-def home_on(disk: Path, folder: Path) -> Iterator[Home]:
-    """The session is on the small disk; the jobs run and write elsewhere. Nothing of it is left afterwards."""
-    home = Home(folder, "disk/out")
+def home_on(disk: Path, directory: Path) -> Iterator[Home]:
+    """The session is on the small disk; the jobs run and write elsewhere."""
+    home = Home(directory, "disk/out")
     try:
         yield home
     finally:
@@ -47,9 +46,9 @@ def run_of(home: Home, *commands: str) -> Iterator[Process]:
         yield owner
 
 
-def gputui(home: Home, verb: str, *words: str) -> Done:
-    arguments = [*GPUTUI, verb, "--session", str(home.root), *words]
-    return subprocess.run(arguments, capture_output=True, text=True, cwd=home.folder, timeout=120)
+def gputui(home: Home, subcommand: str, *words: str) -> Done:
+    arguments = [*GPUTUI, subcommand, "--session", str(home.root), *words]
+    return subprocess.run(arguments, capture_output=True, text=True, cwd=home.directory, timeout=120)
 
 
 def state(home: Home, job: int) -> str:
@@ -57,28 +56,16 @@ def state(home: Home, job: int) -> str:
     return found
 
 
-def test_kill_now_ends_a_running_job_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
-    with home_on(disk, tmp_path) as home, run_of(home, home.told(0, LONG), home.told(1)) as owner:
-        with full(disk):
-            done = gputui(home, "kill", "--now", "0")
-            assert done.returncode == 0, done.stderr
-            until(lambda: not home.processes(), "nothing of the job is left")
-            until(lambda: state(home, 0) == "killed", "it is said to be killed")
-        assert owner.wait(60) == 1
-        assert home.states() == ["killed", "succeeded"]
-        assert home.runs() == {"0": 1, "1": 1}
-
-
-@pytest.mark.parametrize("verb", ["kill", "requeue"])
-def test_an_order_given_on_a_full_disk_outlives_the_owner_that_was_killed(
-    disk: Path, tmp_path: Path, verb: str
+@pytest.mark.parametrize("subcommand", ["kill", "requeue"])
+def test_a_kill_or_requeue_on_a_full_disk_survives_kill_9_of_the_owner(
+    disk: Path, tmp_path: Path, subcommand: str
 ) -> None:
     with home_on(disk, tmp_path) as home:
         waits = f"test -e {tmp_path}/gate || {LONG}"
         with run_of(home, home.told(0, waits)) as owner:
             waiter = home.waiter()
             with full(disk):
-                assert gputui(home, verb, "0").returncode == 0
+                assert gputui(home, subcommand, "0").returncode == 0
                 until(lambda: not home.processes(), "nothing of the job is left")
                 (tmp_path / "gate").touch()
                 kill(waiter)
@@ -86,12 +73,12 @@ def test_an_order_given_on_a_full_disk_outlives_the_owner_that_was_killed(
         done = home.run("--pause-after", "1", gpus="0")
         [job] = home.jobs()
         assert job.attempts[0].end.name == "killed"
-        assert job.state.name == ("killed" if verb == "kill" else "succeeded")
-        assert home.runs() == {"0": 1 if verb == "kill" else 2}
+        assert job.state.name == ("killed" if subcommand == "kill" else "succeeded")
+        assert home.runs() == {"0": 1 if subcommand == "kill" else 2}
         assert "paused" not in done.stderr
 
 
-def test_sigterm_ends_a_run_and_its_jobs_on_a_full_disk_and_leaves_no_keeper(disk: Path, tmp_path: Path) -> None:
+def test_sigterm_ends_a_run_and_its_jobs_on_a_full_disk_and_leaves_no_daemon(disk: Path, tmp_path: Path) -> None:
     with home_on(disk, tmp_path) as home:
         waits = f"test -e {tmp_path}/gate || {LONG}"
         with run_of(home, home.told(0, waits), home.told(1)) as owner, full(disk):
@@ -104,21 +91,7 @@ def test_sigterm_ends_a_run_and_its_jobs_on_a_full_disk_and_leaves_no_keeper(dis
         assert home.runs() == {"0": 2, "1": 1}
 
 
-def test_stop_ends_everything_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
-    with home_on(disk, tmp_path) as home:
-        home.begin(home.told(0, LONG), home.told(1))
-        home.resume()
-        until(lambda: home.runs() == {"0": 1, "1": 1}, "both ran")
-        home.claim_pid(0)
-        with full(disk):
-            done = gputui(home, "stop")
-            assert done.returncode == 0, done.stderr
-            assert "nothing of gputui runs here any more" in done.stdout
-            home.gone()
-        assert state(home, 0) == "queued"
-
-
-def test_a_stop_on_a_full_disk_holds_until_somebody_resumes(disk: Path, tmp_path: Path) -> None:
+def test_a_stop_on_a_full_disk_ends_everything_until_resumed(disk: Path, tmp_path: Path) -> None:
     with home_on(disk, tmp_path) as home:
         waits = f"test -e {tmp_path}/gate || {LONG}"
         home.begin(home.told(0, waits), home.told(1, waits), home.told(2))
@@ -129,12 +102,12 @@ def test_a_stop_on_a_full_disk_holds_until_somebody_resumes(disk: Path, tmp_path
         with full(disk):
             done = gputui(home, "stop")
             assert done.returncode == 0, done.stderr
-            assert "To go on: gputui resume" in done.stdout
+            assert "stopped, nothing left running; 3 jobs waiting. To continue: gputui resume" in done.stdout
             home.gone()
         (tmp_path / "gate").touch()
         home.add(home.told(3))
-        home.gone("the keeper that was started for it has left again")
-        assert home.runs() == {"0": 1, "1": 1}, "nothing starts by itself"
+        home.gone("the daemon that was started for it has left again")
+        assert home.runs() == {"0": 1, "1": 1}, "nothing starts on its own"
         assert home.ask("status")["scheduler"]["cause"]["kind"] == "stopped"
         assert gputui(home, "resume").returncode == 0
         until(lambda: home.runs() == {"0": 2, "1": 2, "2": 1, "3": 1}, "all of them ran")
@@ -142,7 +115,7 @@ def test_a_stop_on_a_full_disk_holds_until_somebody_resumes(disk: Path, tmp_path
         assert home.ask("status")["scheduler"]["state"] == "running", "the next one is not stopped again"
 
 
-def test_a_stop_that_cannot_be_kept_at_all_says_so(tmp_path: Path) -> None:
+def test_a_stop_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "disk", "2m") as disk, home_on(disk, tmp_path) as home:
         home.begin(home.told(0, LONG))
         home.resume()
@@ -153,35 +126,38 @@ def test_a_stop_that_cannot_be_kept_at_all_says_so(tmp_path: Path) -> None:
             done = gputui(home, "stop")
             home.gone()
         assert done.returncode == 1
-        assert "could not be stored: the next gputui goes on" in done.stderr
+        assert (
+            "could not save the stopped state: the next gputui will resume. Free disk space, then: gputui stop"
+            in done.stderr
+        )
         assert "gputui resume" not in done.stdout
         assert home.ask("status")["scheduler"]["state"] == "running"
 
 
-def test_what_is_added_on_a_full_disk_is_refused_at_once_and_never_runs(disk: Path, tmp_path: Path) -> None:
+def test_a_job_added_on_a_full_disk_is_refused_and_never_runs(disk: Path, tmp_path: Path) -> None:
     with home_on(disk, tmp_path) as home, run_of(home, home.told(0, LONG)) as owner:
         with full(disk):
             for _ in range(3):
                 done = gputui(home, "add", "--", home.told("again"))
                 assert done.returncode == 1
-                assert "nothing was changed: the queue cannot be written: database or disk is full" in done.stderr
+                assert "nothing was changed: cannot write the queue: database or disk is full" in done.stderr
             assert gputui(home, "ls").returncode == 0
-        until(lambda: home.ask("status")["trouble"] is None, "there is room again")
+        until(lambda: home.ask("status")["trouble"] is None, "there is space again")
         assert gputui(home, "add", "--", home.told("again")).returncode == 0
         assert gputui(home, "kill", "--now", "0").returncode == 0
         assert owner.wait(60) == 1
         until(lambda: home.runs()["again"], "what was added runs")
-        home.gone("the keeper has left")
+        home.gone("the daemon has left")
         assert home.runs() == {"0": 1, "again": 1}
 
 
 class Campaign:
-    """Adds and ends jobs by chance, mostly while the disk is full, and now and then the owner is killed."""
+    """Adds and ends random jobs, mostly while the disk is full; sometimes kills the owner."""
 
     def __init__(self, home: Home, seed: int) -> None:
         self.home, self.chance = home, random.Random(seed)
-        self.over = home.folder / "over"
-        """From then on no job takes long."""
+        self.over = home.directory / "over"
+        """Once it exists, all jobs are short."""
         self.added: dict[int, str] = {}
         self.refused: set[str] = set()
         self.unanswered: set[str] = set()
@@ -222,7 +198,7 @@ class Campaign:
         self.add()
 
     def judge(self) -> None:
-        """What was refused never ran; all else ran once, and once more for each time that it was put back."""
+        """Refused jobs never ran; all others ran once, and once more each time they were requeued."""
         self.over.touch()
         for job in self.home.ask("status")["active"]:
             self._order("requeue", job)
@@ -241,9 +217,7 @@ class Campaign:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_is_asked_while_the_disk_is_full_comes_true_or_to_nothing(
-    disk: Path, tmp_path: Path, seed: int
-) -> None:
+def test_every_request_on_a_full_disk_either_has_effect_or_has_none(disk: Path, tmp_path: Path, seed: int) -> None:
     with home_on(disk, tmp_path) as home:
         home.begin()
         home.resume()

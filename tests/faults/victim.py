@@ -1,4 +1,4 @@
-"""`gputui` as it is, but for the faults that VICTIM orders: the process under test in these folders' tests.
+"""`gputui` with the faults that the variable VICTIM orders: the process under test in this directory.
 
 It kills itself with SIGKILL at a step of the protocol, fails there or at its closing, makes wrappers claim late, takes
 away what keeps two processes from claiming one attempt, or makes backups all the time.
@@ -17,16 +17,17 @@ from typing import Any
 from msgspec.structs import replace
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support.late_wrappers import UNTIL_CLAIMED, late
+from support.machines import UNTIL_CLAIMED, late
 
 from gputui.__main__ import main
+from gputui.core.events import NeverRan
 from gputui.core.steps import Step, watch
 from gputui.engines.local import spawn as wrapper
 from gputui.engines.local.engine import LocalEngine
-from gputui.engines.local.recovery import Adoption
 from gputui.engines.protocol import Survivor
 from gputui.process import directories as mounts
-from gputui.process.machine import this_world
+from gputui.process.machine import this_host
+from gputui.session.owner.owner import Owner
 from gputui.session.store import backup, opening
 
 
@@ -36,23 +37,30 @@ def obey(orders: dict[str, Any]) -> None:
     if "probability" in orders:
         watch(at_random(orders["probability"], dying(orders["tally"])))
     if orders.get("bad_closing"):
-        setattr(LocalEngine, "close", lambda engine: fail(Step.RECOVERED))  # noqa: B010  # mypy minds it otherwise
+        replace_attribute(LocalEngine, "close", lambda engine: fail(Step.RECOVERED))
+    if orders.get("no_closing"):
+        replace_attribute(Owner, "_fail", no_memory)
+        replace_attribute(Owner, "_release_all", no_memory)
     if "late" in orders:
-        claim_late(orders["late"])
-    if orders.get("too_late"):
-        claim_too_late()
+        replace_attribute(wrapper, "arguments", late(f"time.sleep(os.getpid() % {orders['late']} / 100)"))
+    if orders.get("too_late"):  # no wrapper claims before the next owner has revoked its attempt
+        replace_attribute(wrapper, "arguments", late(UNTIL_CLAIMED))
     if orders.get("shared_claims"):
         without_exclusion()
     if "boot" in orders:
-        elsewhen(orders["boot"])
+        replace_attribute(opening, "this_host", lambda: replace(this_host(), boot=orders["boot"]))
     if orders.get("shared_disk"):
         mounts.LOCAL = frozenset()
     if "backup_every" in orders:
         backup.FIRST_AFTER = backup.EVERY = orders["backup_every"]
 
 
+def replace_attribute(owner: object, name: str, value: object) -> None:
+    setattr(owner, name, value)
+
+
 def at(name: str, nth: int, act: Callable[[Step], None]) -> Callable[[Step], None]:
-    """Acts the n-th time that the step is reached."""
+    """Act when the step is reached for the n-th time."""
     left = [nth]
 
     def witness(step: Step) -> None:
@@ -65,7 +73,7 @@ def at(name: str, nth: int, act: Callable[[Step], None]) -> Callable[[Step], Non
 
 
 def at_random(probability: float, act: Callable[[Step], None]) -> Callable[[Step], None]:
-    """At a step chosen by chance; chance is not waited for for ever."""
+    """Act at a random step, or after many steps at the latest."""
     left = [round(3 / probability)]
 
     def witness(step: Step) -> None:
@@ -89,28 +97,17 @@ def fail(step: Step) -> None:
     raise RuntimeError("a defect")
 
 
-def claim_late(hundredths: int) -> None:
-    """Every wrapper waits up to so many hundredths of a second before it claims."""
-    setattr(wrapper, "arguments", late(f"time.sleep(os.getpid() % {hundredths} / 100)"))  # noqa: B010 - a function is replaced
+def no_memory(_: Owner) -> None:
+    raise MemoryError
 
 
-def claim_too_late() -> None:
-    """No wrapper claims before somebody else has: the next owner, who revokes."""
-    setattr(wrapper, "arguments", late(UNTIL_CLAIMED))  # noqa: B010 - a function is replaced
-
-
-def elsewhen(boot: str) -> None:
-    """As after a reboot."""
-    setattr(opening, "this_world", lambda: replace(this_world(), boot=boot))  # noqa: B010 - a function is replaced
-
-
-def not_seeking(self: Adoption, survivor: Survivor, wait: float) -> None:
-    self._findings.revoked(survivor)
+def not_seeking(self: LocalEngine, survivor: Survivor, wait: float) -> None:
+    self._end(survivor, NeverRan())
 
 
 def without_exclusion() -> None:
-    """And nobody looks whether an attempt runs whose claim does not say so."""
-    setattr(Adoption, "_seek_wrapper", not_seeking)  # noqa: B010 - a method is replaced
+    """Let two processes claim one attempt, and let no owner look for a wrapper without a claim."""
+    replace_attribute(LocalEngine, "_seek_wrapper", not_seeking)
     text = wrapper.TEXT.replace("set -C\n", "")
     assert text != wrapper.TEXT
     wrapper.TEXT = text

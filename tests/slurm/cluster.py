@@ -44,7 +44,7 @@ def install() -> int:
 
 
 def run(words: list[str]) -> int:
-    from support.slurm_cluster import SlurmUnavailable, cluster
+    from support.slurm import SlurmUnavailable, cluster
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:

@@ -1,4 +1,4 @@
-"""What is seen of a cluster: its nodes, whose GPUs are whose, and the figures of our own jobs' GPUs."""
+"""Samples of a cluster: its nodes, the users of its GPUs, and our jobs' GPU usage."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.slurm_cluster import Cluster
-from support.slurm_conf import user
+from support.slurm import Cluster, user
 from support.waiting import until
 
-from gputui.gpus.sample import ClusterSample, NodeStanding, Sample
-from gputui.session.devices.cluster import ClusterSampler, Held
+from gputui.core.slots import NodeState
+from gputui.gpus.sample import ClusterSample, Sample
+from gputui.session.devices.cluster import ClusterSampler, FigureFiles
 from gputui.session.devices.picture import gpu_use
 
 SESSION = "5f3a"
 
 
-def sample_where(held: Held, holds: Callable[[Sample, ClusterSample], bool], *, asks: bool = True) -> Sample:
+def sample_where(held: FigureFiles, holds: Callable[[Sample, ClusterSample], bool], *, asks: bool = True) -> Sample:
     """The first sample of which this holds."""
     sampler = ClusterSampler(lambda: held, SESSION, partition=None, asks=asks)
     found: list[Sample] = []
@@ -36,7 +36,7 @@ def sample_where(held: Held, holds: Callable[[Sample, ClusterSample], bool], *, 
     return found[0]
 
 
-def test_nodes_and_whose_gpus_are_whose_are_seen(slurm: Cluster) -> None:
+def test_nodes_and_the_users_of_their_gpus_are_shown(slurm: Cluster) -> None:
     job = slurm.submit("sleep 1000", "--gres=gpu:2", "-w", "n2")
     slurm.await_state(job, "RUNNING")
     slurm.ask("scontrol", "update", "node=n3", "state=drain", "reason=fan replacement, back on Tuesday")
@@ -45,7 +45,7 @@ def test_nodes_and_whose_gpus_are_whose_are_seen(slurm: Cluster) -> None:
     assert (sample.cluster.name, sample.cluster.partition) == ("gputui", "gpu")
     _, busy, closed = sample.cluster.nodes
     assert (busy.name, busy.gpus, busy.used, busy.unplaced) == ("n2", 4, 2, 0)
-    assert (closed.standing, closed.reason) == (NodeStanding.DRAINED, "fan replacement, back on Tuesday")
+    assert (closed.standing, closed.reason) == (NodeState.DRAINED, "fan replacement, back on Tuesday")
     assert closed.closed_by == user()
     assert [device.key for device in sample.devices][:5] == ["n1:0", "n1:1", "n1:2", "n1:3", "n2:0"]
     taken = {device.key: device.processes[0] for device in sample.devices if device.processes}
@@ -53,7 +53,7 @@ def test_nodes_and_whose_gpus_are_whose_are_seen(slurm: Cluster) -> None:
     assert (taken["n2:0"].user, taken["n2:0"].command) == (user(), f"Slurm job {job}")
 
 
-def test_a_job_of_ours_is_never_taken_for_somebodys(slurm: Cluster) -> None:
+def test_our_jobs_are_not_shown_as_other_users(slurm: Cluster) -> None:
     job = slurm.submit("sleep 1000", "-w", "n2", f"--comment=gputui:{SESSION}.7.1")
     slurm.await_state(job, "RUNNING")
     sample = sample_where({}, lambda sample, _: sample.complete)
@@ -62,7 +62,7 @@ def test_a_job_of_ours_is_never_taken_for_somebodys(slurm: Cluster) -> None:
     assert [(node.used, node.unplaced) for node in sample.cluster.nodes] == [(0, 0), (1, 0), (0, 0)]
 
 
-def test_what_our_jobs_hold_shows_the_figures_that_their_node_wrote(slurm: Cluster, tmp_path: Path) -> None:
+def test_our_gpus_show_the_usage_that_their_node_wrote(slurm: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "gpu_use.csv"
     file.write_text("0, 97, 28774, 40960, 61, 287.50\n1, [N/A], 100, 40960, 41, [Not Supported]\n")
     held = {"n1:0": str(file), "n1:1": str(file)}
@@ -74,7 +74,7 @@ def test_what_our_jobs_hold_shows_the_figures_that_their_node_wrote(slurm: Clust
     assert len(sample.devices) == 12
 
 
-def test_with_nobody_to_look_slurm_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_viewers_slurm_is_not_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     file = tmp_path / "gpu_use.csv"
     file.write_text("2, 50, 100, 40960, 61, 287.50\n")
@@ -82,9 +82,7 @@ def test_with_nobody_to_look_slurm_is_not_asked(tmp_path: Path, monkeypatch: pyt
     assert [device.key for device in sample.devices] == ["n7:2"]
 
 
-def test_a_cluster_that_falls_silent_is_shown_as_it_was_with_the_reason(
-    slurm: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_cluster_is_shown_as_it_was_with_the_reason(slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gputui.session.devices.cluster.NODES_EVERY", 1.0)
     sampler = ClusterSampler(dict, SESSION, partition=None, asks=True)
     seen: list[Sample] = []
@@ -102,12 +100,12 @@ def test_a_cluster_that_falls_silent_is_shown_as_it_was_with_the_reason(
         cluster = seen[0].cluster
         assert cluster is not None
         assert len(cluster.nodes) == 3
-        assert "does not answer" in (cluster.silent or "")
+        assert "not responding" in (cluster.silent or "")
     finally:
         sampler.close()
 
 
-def test_figures_that_are_old_damaged_or_no_file_tell_nothing(tmp_path: Path) -> None:
+def test_old_or_damaged_usage_files_are_ignored(tmp_path: Path) -> None:
     old, damaged, pipe = tmp_path / "old", tmp_path / "damaged", tmp_path / "pipe"
     old.write_text("0, 97, 28774, 40960, 61, 287.50\n")
     os.utime(old, (0, 0))

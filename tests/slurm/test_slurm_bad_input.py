@@ -1,4 +1,4 @@
-"""What cannot be had of a cluster is refused in one sentence, and nothing is half-submitted."""
+"""Invalid cluster options are refused in one sentence, and nothing is submitted."""
 
 from __future__ import annotations
 
@@ -6,32 +6,30 @@ from pathlib import Path
 
 import pytest
 from support.sessions import Session, said
-from support.slurm_cluster import Cluster
+from support.slurm import Cluster
 
-from gputui.gpus.lanes import BadGpus, SlurmLanes, parse_gpus
+from gputui.gpus.slots import BadGpus, SlurmSlots, parse_gpus
 
 
 @pytest.mark.parametrize(
     "written", ["slurm:0", "slurm:-1", "slurm:x", "slurm:10000", "slurm:4+0,1", "slurm:4,0", "slurm"]
 )
-def test_lanes_that_mean_nothing_are_refused(written: str) -> None:
+def test_invalid_slots_are_refused(written: str) -> None:
     with pytest.raises(BadGpus):
         parse_gpus(written)
-    assert parse_gpus("slurm:8") == SlurmLanes(8)
-    assert parse_gpus("slurm:all") == SlurmLanes(None)
+    assert parse_gpus("slurm:8") == SlurmSlots(8)
+    assert parse_gpus("slurm:all") == SlurmSlots(None)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--partition", "nowhere"], "the cluster has no partition nowhere; it has "),
-        (["--sbatch-opt=--array=1-4"], "--sbatch-opt --array=1-4: gputui sets it itself"),
-        (["--sbatch-opt=--nonsense"], "Slurm refuses: sbatch knows no option --nonsense"),
+        (["--partition", "nowhere"], "no partition nowhere; available: "),
+        (["--sbatch-opt=--array=1-4"], "--sbatch-opt --array=1-4: set by gputui"),
+        (["--sbatch-opt=--nonsense"], "rejected by Slurm: sbatch has no option --nonsense"),
     ],
 )
-def test_what_the_cluster_does_not_have_is_refused(
-    slurm: Cluster, tmp_path: Path, words: list[str], sentence: str
-) -> None:
+def test_invalid_cluster_options_are_refused(slurm: Cluster, tmp_path: Path, words: list[str], sentence: str) -> None:
     session = Session(tmp_path)
     session.write(session.told(1))
     done = session.run("jobs.txt", *words, gpus="slurm:2")
@@ -44,5 +42,5 @@ def test_more_gpus_than_any_node_has_are_refused_at_add_and_the_node_named(slurm
     session = Session(tmp_path)
     session.write(session.told(1), "#: gpus=8", session.told(2))
     done = session.run("jobs.txt", gpus="slurm:2")
-    assert said(done) == "a job asks for 8 GPUs: the largest node, n1, has 4"
+    assert said(done) == "job requests 8 GPUs: the largest node (n1) has 4"
     assert session.jobs() == []

@@ -1,16 +1,18 @@
-"""Slurm's command line, asked as the engine asks it, on a real cluster."""
+"""Slurm's command line as the engine uses it, on a real cluster."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
-from support.slurm_cluster import Cluster
-from support.slurm_conf import user
+from support.slurm import Cluster, user
 
+from gputui.core.slots import NodeState
 from gputui.engines.slurm.client import NoSlurm, SlurmCommands, SlurmRefused, SlurmSilent, command_environment
-from gputui.engines.slurm.parse import NodeState, Phase
+from gputui.engines.slurm.parse import Phase
 
 
 @pytest.fixture
@@ -33,10 +35,10 @@ def test_a_job_is_found_in_the_queue_with_its_gpus(slurm: Cluster, commands: Slu
     assert number in [each.id for each in commands.busy()]
 
 
-def test_what_slurm_does_not_take_is_refused_in_words(commands: SlurmCommands) -> None:
-    with pytest.raises(SlurmRefused, match="the cluster has no partition nosuch: "):
+def test_a_refusal_of_sbatch_is_explained(commands: SlurmCommands) -> None:
+    with pytest.raises(SlurmRefused, match="no such partition nosuch: "):
         commands.submit("-p", "nosuch", *QUIET, "true")
-    with pytest.raises(SlurmRefused, match="sbatch knows no option --frobnicate"):
+    with pytest.raises(SlurmRefused, match="sbatch has no option --frobnicate"):
         commands.submit("--frobnicate", *QUIET, "true")
 
 
@@ -46,7 +48,7 @@ def test_a_job_that_slurm_has_forgotten_is_missing_and_no_error(commands: SlurmC
     commands.cancel("999999")
 
 
-def test_what_the_caller_set_for_sbatch_and_squeue_changes_nothing(slurm: Cluster) -> None:
+def test_variables_for_sbatch_and_squeue_change_nothing(slurm: Cluster) -> None:
     steering = {"SBATCH_ARRAY_INX": "0-3", "SQUEUE_FORMAT": "%j", "SBATCH_PARTITION": "nosuch", "SQUEUE_STATES": "CA"}
     commands = SlurmCommands({**slurm.environment, **steering})
     number = commands.submit(*QUIET, "sleep 1000")
@@ -55,12 +57,19 @@ def test_what_the_caller_set_for_sbatch_and_squeue_changes_nothing(slurm: Cluste
 
 def test_a_dead_controller_is_silent_and_not_a_refusal(slurm: Cluster) -> None:
     slurm.kill_controller()
-    with pytest.raises(SlurmSilent, match=r"squeue did not answer in 1 s|Slurm's controller does not answer"):
+    with pytest.raises(SlurmSilent, match=r"squeue did not respond within 1 s|Slurm controller not responding"):
         SlurmCommands(slurm.environment, patience=1).queue(user())
 
 
-def test_without_slurm_its_absence_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NoSlurm, match="there is no squeue here"):
+def test_a_controller_killed_before_it_reads_a_request_is_silent_and_not_a_refusal(slurm: Cluster) -> None:
+    slurm.signal_controller(signal.SIGSTOP)
+    threading.Timer(0.5, slurm.kill_controller).start()
+    with pytest.raises(SlurmSilent, match="Slurm controller not responding"):
+        SlurmCommands(slurm.environment).submit(*QUIET, "true")
+
+
+def test_a_missing_slurm_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NoSlurm, match="squeue not found"):
         SlurmCommands({"PATH": str(tmp_path)}).queue("ana")
 
 

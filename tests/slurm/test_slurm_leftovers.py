@@ -1,4 +1,4 @@
-"""What is taken back leaves Slurm's queue too, also when whoever took it back goes at once."""
+"""Withdrawn jobs leave Slurm's queue, even if their owner exits at once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.homes import Home
-from support.sessions import GPUTUI
-from support.slurm_cluster import Cluster
-from support.slurm_machine import SlurmMachine
-from support.stage import staged
+from support.app import staged
+from support.engines import SlurmMachine
+from support.sessions import GPUTUI, Home
+from support.slurm import Cluster
 from support.waiting import until
 
 from gputui.core.events import Exited, NeverRan, Submitted
 from gputui.core.job import StateName
-from gputui.core.lanes import DeviceKind, Lane
+from gputui.core.slots import DeviceKind, Slot
 from gputui.engines.claims import MARK
-from gputui.engines.slurm import watch
+from gputui.engines.slurm import engine as slurm_engine
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def ours(cluster: Cluster) -> list[str]:
 @pytest.fixture
 def pending(home: Home, full: Cluster) -> Iterator[Home]:
     """A session whose only job stands in the full cluster's queue."""
-    jobs = home.folder / "j.txt"
+    jobs = home.directory / "j.txt"
     jobs.write_text("echo x >>cnt\n")
     run = home.start(jobs, gpus="slurm:2")
     until(lambda: any("PENDING" in line for line in ours(full)), "the job is in Slurm's queue")
@@ -56,39 +55,37 @@ def pending(home: Home, full: Cluster) -> Iterator[Home]:
     run.communicate()
 
 
-def told(home: Home, verb: str) -> subprocess.CompletedProcess[str]:
-    words = [*GPUTUI, verb, "--session", str(home.root)]
-    return subprocess.run(words, cwd=home.folder, capture_output=True, text=True, check=False)
+def told(home: Home, subcommand: str) -> subprocess.CompletedProcess[str]:
+    words = [*GPUTUI, subcommand, "--session", str(home.root)]
+    return subprocess.run(words, cwd=home.directory, capture_output=True, text=True, check=False)
 
 
-def test_stop_says_that_nothing_is_left_when_slurm_has_nothing_left(pending: Home, full: Cluster) -> None:
+def test_stop_empties_slurms_queue(pending: Home, full: Cluster) -> None:
     done = told(pending, "stop")
-    assert "nothing of gputui runs here any more" in done.stdout
+    assert "stopped, nothing left running" in done.stdout
     assert ours(full) == []
 
 
-def test_stop_names_what_a_silent_slurm_could_not_be_told(pending: Home, full: Cluster) -> None:
+def test_stop_names_the_jobs_that_slurm_may_still_have(pending: Home, full: Cluster) -> None:
     full.kill_controller(signal.SIGTERM)
     done = told(pending, "stop")
-    assert "nothing of gputui runs here any more; 1 job waits" in done.stdout
-    assert "Slurm did not answer: #0 may still stand in its queue." in done.stderr
+    assert "stopped, nothing left running; 1 job waiting" in done.stdout
+    assert "Slurm did not answer: #0 may still be in its queue." in done.stderr
     assert done.returncode == 1
 
 
-def test_pause_counts_what_has_begun_and_takes_the_rest_back(pending: Home, full: Cluster) -> None:
+def test_pause_withdraws_jobs_that_have_not_started(pending: Home, full: Cluster) -> None:
     done = told(pending, "pause")
-    assert "paused: nothing runs, 1 job waits" in done.stdout + done.stderr
+    assert "paused: nothing running, 1 job waiting" in done.stdout + done.stderr
     until(lambda: ours(full) == [], "Slurm's queue is empty")
 
 
-SLURM_LANES = tuple(Lane(number, (), DeviceKind.SLURM) for number in range(2))
+SLURM_SLOTS = tuple(Slot(number, (), DeviceKind.SLURM) for number in range(2))
 
 
-def test_keys_on_a_job_that_has_not_begun_speak_of_slurms_queue_and_take_it_out_of_there(
-    full: Cluster, tmp_path: Path
-) -> None:
-    async def story() -> None:
-        async with staged(tmp_path, lanes=SLURM_LANES, size=(140, 40)) as stage:
+def test_keys_on_a_submitted_job_withdraw_it_from_slurms_queue(full: Cluster, tmp_path: Path) -> None:
+    async def history() -> None:
+        async with staged(tmp_path, slots=SLURM_SLOTS, size=(140, 40)) as stage:
             [job, other] = await stage.add("touch ran", "touch ran")
             await stage.until(lambda: len(ours(full)) == 2, "both are in Slurm's queue")
             await stage.go_to(job)
@@ -106,7 +103,7 @@ def test_keys_on_a_job_that_has_not_begun_speak_of_slurms_queue_and_take_it_out_
             await stage.press("K", "y")
             await stage.becomes(other, StateName.KILLED)
 
-    asyncio.run(story())
+    asyncio.run(history())
     until(lambda: ours(full) == [], "Slurm's queue is empty")
     assert not (tmp_path / "ran").exists()
 
@@ -118,7 +115,7 @@ def machine(full: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
     machine.clear_away()
 
 
-def test_what_a_lost_owner_took_back_is_cancelled_by_the_next(machine: SlurmMachine, full: Cluster) -> None:
+def test_the_next_owner_cancels_what_the_last_one_withdrew(machine: SlurmMachine, full: Cluster) -> None:
     machine.engine.start([machine.launch("touch ran")])
     machine.until(lambda: any(isinstance(told, Submitted) and told.slurm_job for told in machine.reports))
     full.kill_controller(signal.SIGTERM)  # which keeps what it knows
@@ -128,24 +125,24 @@ def test_what_a_lost_owner_took_back_is_cancelled_by_the_next(machine: SlurmMach
     full.start_controller()
     until(full.listening, "the controller is back")
     assert len(ours(full)) == 1
-    mark = machine.folder / MARK
+    mark = machine.directory / MARK
     assert mark.exists()
     machine.engine = machine.make_engine()
     machine.engine.recover([])
     machine.until(lambda: not mark.exists())
     assert ours(full) == []
-    assert not os.path.exists(machine.folder / "ran")
+    assert not os.path.exists(machine.directory / "ran")
 
 
 @pytest.mark.parametrize("next_owner", [False, True])
 def test_an_ended_job_that_a_crashed_controller_lists_as_running_gives_its_gpus_back(
     slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, next_owner: bool
 ) -> None:
-    monkeypatch.setattr(watch, "RUNS_ON_AFTER", 1.0)
+    monkeypatch.setattr(slurm_engine, "RUNS_ON_AFTER", 1.0)
     machine = SlurmMachine(tmp_path)
     machine.start("until [ -e go ]; do sleep 0.1; done")
     slurm.kill_controller(signal.SIGTERM)  # which saves what it knows
-    saved = shutil.copytree(slurm.folder / "state", tmp_path / "saved")
+    saved = shutil.copytree(slurm.directory / "state", tmp_path / "saved")
     slurm.start_controller()
     until(slurm.listening, "the controller is back")
     (machine.work / "go").touch()
@@ -155,7 +152,7 @@ def test_an_ended_job_that_a_crashed_controller_lists_as_running_gives_its_gpus_
         machine.claims.remove(0, 1)  # as is done when the end is stored
     until(lambda: ours(slurm) == [], "Slurm knows of the end")
     slurm.kill_controller()
-    shutil.copytree(saved, slurm.folder / "state", dirs_exist_ok=True)
+    shutil.copytree(saved, slurm.directory / "state", dirs_exist_ok=True)
     slurm.start_controller()
     until(slurm.listening, "the controller is back")
     assert [line.split()[1] for line in ours(slurm)] == ["RUNNING"]

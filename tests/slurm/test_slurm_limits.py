@@ -1,4 +1,4 @@
-"""A cluster that counts and limits: memory by control groups, accounts and QOS by its accounting. Takes its time."""
+"""Memory limits by control groups, account and QOS limits by Slurm's accounting (slow)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.slurm_accounts import Accounts
-from support.slurm_cluster import Cluster, lent
-from support.slurm_machine import SlurmMachine
+from support.engines import SlurmMachine
+from support.slurm import Accounts, Cluster, lent
 
 from gputui.core.events import Exited, NotStarted, Submitted
 from gputui.core.job import CrashKind
-from gputui.engines.protocol import ClusterWishes
+from gputui.engines.protocol import ClusterOptions
 from gputui.engines.slurm.client import SlurmCommands
 
 pytestmark = pytest.mark.long
@@ -29,12 +28,12 @@ def test_a_job_over_its_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest
     with lent(nodes=1, tracker="cgroup", settings={"TaskPlugin": "task/cgroup"}) as cluster:
         monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
         machine = SlurmMachine(tmp_path)
-        little = ClusterWishes(sbatch_opt=("--mem=100M",))
-        outcome = machine.run("exec python3 -c 'bytearray(300 << 20)'", gpus=1, wishes=little)
+        little = ClusterOptions(sbatch_opt=("--mem=100M",))
+        outcome = machine.run("exec python3 -c 'bytearray(300 << 20)'", gpus=1, cluster_options=little)
         machine.clear_away()
     assert outcome == Exited(137)
     assert (machine.ends()[0].signature, machine.ends()[0].kind) == (
-        "Slurm ended it at its memory limit", CrashKind.OOM_HOST,
+        "stopped by Slurm at its memory limit", CrashKind.OOM_HOST,
     )  # fmt: skip
 
 
@@ -56,27 +55,29 @@ def accounts(counting: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clu
     counting.clear()
 
 
-@pytest.mark.parametrize(("wishes", "said"), [({"account": "nobody"}, "the account may not"), ({"qos": "none"}, "QOS")])
+@pytest.mark.parametrize(
+    ("options", "said"), [({"account": "nobody"}, "account not allowed"), ({"qos": "none"}, "QOS")]
+)
 def test_an_account_or_qos_that_may_not_be_used_refuses_the_job(
-    accounts: Cluster, machine: SlurmMachine, wishes: dict[str, str], said: str
+    accounts: Cluster, machine: SlurmMachine, options: dict[str, str], said: str
 ) -> None:
-    outcome = machine.run("true", wishes=ClusterWishes(**wishes))  # type: ignore[arg-type]
+    outcome = machine.run("true", cluster_options=ClusterOptions(**options))  # type: ignore[arg-type]
     assert isinstance(outcome, NotStarted)
     assert said in outcome.why
 
 
 @pytest.mark.parametrize(
-    ("wishes", "said"),
+    ("options", "said"),
     [
-        ({"account": "lab", "qos": "small"}, "you may have no more jobs at once in this QOS (QOSMaxJobsPerUserLimit)"),
-        ({"account": "tiny"}, "your account may have no more CPUs at once (AssocGrpCpuLimit)"),
+        ({"account": "lab", "qos": "small"}, "your limit of jobs in this QOS is reached (QOSMaxJobsPerUserLimit)"),
+        ({"account": "tiny"}, "your account's limit of CPUs is reached (AssocGrpCpuLimit)"),
     ],
 )
-def test_a_limit_that_keeps_a_job_waiting_is_told(
-    accounts: Cluster, machine: SlurmMachine, wishes: dict[str, str], said: str
+def test_a_limit_that_makes_a_job_wait_is_named(
+    accounts: Cluster, machine: SlurmMachine, options: dict[str, str], said: str
 ) -> None:
-    told = ClusterWishes(**wishes)  # type: ignore[arg-type]
-    machine.engine.start([machine.launch("sleep 600", job=job, gpus=1, wishes=told) for job in (0, 1)])
+    told = ClusterOptions(**options)  # type: ignore[arg-type]
+    machine.engine.start([machine.launch("sleep 600", job=job, gpus=1, cluster_options=told) for job in (0, 1)])
     machine.until(lambda: any(isinstance(news, Submitted) and news.why == said for news in machine.reports))
 
 

@@ -1,5 +1,4 @@
-"""What Slurm takes back from a job that runs: its node, its place, its GPUs. Its end is named, and only one that was
-seen may be run again."""
+"""Running jobs whose node, place or GPUs Slurm takes away: only jobs that were seen to end are retried."""
 
 from __future__ import annotations
 
@@ -10,16 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.slurm_cluster import Cluster
-from support.slurm_conf import SCAVENGE, URGENT
-from support.slurm_machine import SlurmMachine
+from support.engines import SlurmMachine
+from support.slurm import SCAVENGE, URGENT, Cluster
 from support.waiting import until
 
 from gputui.core.events import Exited, NodeFailed, Outcome, Remark, Vanished
-from gputui.core.job import CrashKind
-from gputui.engines.claims import BatchBegun, Claims
-from gputui.engines.protocol import ClusterWishes
-from gputui.engines.slurm import watch as inquiry
+from gputui.engines.claims import BatchStarted, Claims
+from gputui.engines.protocol import ClusterOptions
+from gputui.engines.slurm import engine as slurm_engine
 from gputui.process import processes
 
 FOREVER = "echo $$ >ready; exec sleep 600"
@@ -35,8 +32,8 @@ def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
         machine.clear_away()
 
 
-def begun(machine: SlurmMachine) -> BatchBegun:
-    claim = Claims(str(machine.folder / "claims")).begun(0, 1)
+def begun(machine: SlurmMachine) -> BatchStarted:
+    claim = Claims(str(machine.directory / "claims")).begun(0, 1)
     assert claim is not None
     return claim
 
@@ -51,15 +48,13 @@ def slurm_says(slurm: Cluster, number: int) -> str:
 
 
 def step_daemon(machine: SlurmMachine) -> int:
-    supervisor = processes.stat_of(int((machine.folder / "claims/0.1").read_text().split()[3]))
+    supervisor = processes.stat_of(int((machine.directory / "claims/0.1").read_text().split()[3]))
     assert supervisor is not None
     return supervisor.parent
 
 
 @pytest.mark.parametrize("command", [FOREVER, SAVES])
-def test_a_preempted_job_is_no_success_and_its_end_was_seen(
-    machine: SlurmMachine, slurm: Cluster, command: str
-) -> None:
+def test_a_preempted_job_has_not_succeeded(machine: SlurmMachine, slurm: Cluster, command: str) -> None:
     machine.start(command)
     machine.pid_in("ready")
     slurm.fill(URGENT)
@@ -75,7 +70,7 @@ def requeue(machine: SlurmMachine, slurm: Cluster, how: str = "requeue") -> None
 
 
 @pytest.mark.parametrize("how", ["requeue", "requeuehold"])
-def test_a_job_put_back_into_slurms_queue_is_cancelled_there_before_its_end_is_told(
+def test_a_job_requeued_in_slurm_is_canceled_there_before_its_end_is_reported(
     machine: SlurmMachine, slurm: Cluster, how: str
 ) -> None:
     machine.start("echo ran >>runs; exec sleep 600")
@@ -83,23 +78,23 @@ def test_a_job_put_back_into_slurms_queue_is_cancelled_there_before_its_end_is_t
     requeue(machine, slurm, how)
     outcome = machine.end_of()
     assert isinstance(outcome, NodeFailed)
-    assert "put back into Slurm's queue" in outcome.why
+    assert "requeued in Slurm by the admin or by Slurm itself, then canceled there" in outcome.why
     assert "JobState=CANCELLED" in slurm_says(slurm, begun(machine).slurm_job)
     assert (machine.work / "runs").read_text() == "ran\n"
 
 
-def test_the_next_owner_too_cancels_what_was_put_back_and_tells_it_so(machine: SlurmMachine, slurm: Cluster) -> None:
-    machine.start(FOREVER, wishes=ClusterWishes(partition=SCAVENGE))
+def test_the_next_owner_cancels_a_job_requeued_in_slurm_too(machine: SlurmMachine, slurm: Cluster) -> None:
+    machine.start(FOREVER, cluster_options=ClusterOptions(partition=SCAVENGE))
     machine.pid_in("ready")
     machine.engine.close()
     requeue(machine, slurm)
     machine.next_owner()
     machine.recover()
-    assert "put back into Slurm's queue" in words(machine.end_of())
+    assert "requeued in Slurm by the admin or by Slurm itself, then canceled there" in words(machine.end_of())
     assert "JobState=CANCELLED" in slurm_says(slurm, begun(machine).slurm_job)
 
 
-def test_a_node_that_is_set_down_while_it_answers_ends_the_job_in_sight(machine: SlurmMachine, slurm: Cluster) -> None:
+def test_a_responding_node_that_is_set_down_ends_the_job(machine: SlurmMachine, slurm: Cluster) -> None:
     machine.start(FOREVER)
     command, node = machine.pid_in("ready"), begun(machine).node
     slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
@@ -109,23 +104,23 @@ def test_a_node_that_is_set_down_while_it_answers_ends_the_job_in_sight(machine:
     assert not os.path.exists(f"/proc/{command}")
 
 
-def test_a_node_that_is_only_called_dead_may_run_it_still_so_it_is_lost(
+def test_a_job_on_a_node_that_is_only_marked_down_is_lost(
     machine: SlurmMachine, slurm: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inquiry, "NODE_PATIENCE", 3.0)
+    monkeypatch.setattr(slurm_engine, "NODE_PATIENCE", 3.0)
     machine.start(FOREVER)
     command, node = machine.pid_in("ready"), begun(machine).node
     slurm.kill_node(node)
     slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=no answer")
     outcome = machine.end_of()
     assert isinstance(outcome, Vanished)
-    assert f"node {node} failed (Slurm: NODE_FAIL); it may go on there" in outcome.why
+    assert f"node {node} failed (Slurm: NODE_FAIL); it may still run there" in outcome.why
     remarks = [report.text for report in machine.reports if isinstance(report, Remark)]
     assert any(f"node {node} failed (Slurm: NODE_FAIL): lost unless it is back by" in text for text in remarks)
     assert os.path.exists(f"/proc/{command}")
 
 
-def test_a_node_that_was_restarted_has_ended_what_ran_there(machine: SlurmMachine, slurm: Cluster) -> None:
+def test_a_restarted_node_has_ended_its_jobs(machine: SlurmMachine, slurm: Cluster) -> None:
     machine.start(FOREVER)
     machine.pid_in("ready")
     node = begun(machine).node
@@ -138,24 +133,10 @@ def test_a_node_that_was_restarted_has_ended_what_ran_there(machine: SlurmMachin
     outcome = machine.end_of()
     assert isinstance(outcome, NodeFailed)
     assert f"node {node} failed" in outcome.why
-    assert "restarted since" in outcome.why
+    assert "and has restarted: nothing runs there" in outcome.why
 
 
-def test_what_slurm_ends_at_its_time_limit_is_no_success_though_it_left_with_0(
-    machine: SlurmMachine, slurm: Cluster
-) -> None:
-    machine.start(SAVES)
-    machine.pid_in("ready")
-    number = begun(machine).slurm_job
-    slurm.ask("scontrol", "update", f"job={number}", "TimeLimit=1")
-    slurm.ask("scontrol", "update", f"job={number}", "EndTime=now")
-    machine.until(machine.has_ended, seconds=120)
-    assert machine.end_of() == Exited(143)
-    assert machine.ends()[0].kind is CrashKind.TIME_LIMIT
-    assert machine.ends()[0].signature == "Slurm ended it at its time limit"
-
-
-def test_a_job_that_its_user_tells_to_end_ends_as_it_says(machine: SlurmMachine, slurm: Cluster) -> None:
+def test_a_job_terminated_in_slurm_by_its_user_keeps_its_exit_code(machine: SlurmMachine, slurm: Cluster) -> None:
     machine.start(SAVES)
     machine.pid_in("ready")
     slurm.ask("scancel", "--batch", "-s", "TERM", str(begun(machine).slurm_job))

@@ -1,1 +1,1 @@
-"""Helpers that tests of several folders share."""
+"""Helpers that tests of several directories share."""

@@ -1,4 +1,4 @@
-"""An owner's process with nothing but an engine, which kills itself at a step: `MODULE CLASS FOLDER SESSION STEP ACT`.
+"""An owner with nothing but an engine, which kills itself at a step: `MODULE CLASS DIRECTORY SESSION STEP ACT`.
 
 ACT is `recover`, or the command of an attempt to start.
 """
@@ -11,14 +11,16 @@ import signal
 import sys
 from pathlib import Path
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from gputui.core import steps
-from support.engine_machine import EngineMachine
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from support.engines import EngineMachine
 
 
-def main(module: str, kind: str, folder: str, session: str, fatal: str, act: str) -> None:
+def main(module: str, kind: str, directory: str, session: str, fatal: str, act: str) -> None:
     make: type[EngineMachine] = getattr(importlib.import_module(module), kind)
-    machine = make(Path(folder), session)
+    machine = make(Path(directory), session)
     steps.watch(lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == fatal else None)
     if act == "recover":
         machine.recover()

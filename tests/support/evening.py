@@ -10,10 +10,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gputui.core.eta import Outlook
-from gputui.core.events import SetLanes
+from gputui.core.events import SetSlots
 from gputui.core.job import (
     Attempt,
-    Crashed,
     Ended,
     Failed,
     Job,
@@ -26,18 +25,16 @@ from gputui.core.job import (
     Succeeded,
     Usage,
 )
-from gputui.core.lanes import Lane
-from gputui.core.results import Direction, JobResults, MainMetric, MetricResult
+from gputui.core.results import Direction, JobResults, MainMetric, MetricResult, PackedResults
 from gputui.core.scheduler import Scheduler
+from gputui.core.slots import Slot
 from gputui.core.snapshot import Snapshot
-from gputui.core.structures import PackedMap, Vector
 from gputui.gpus.picture import DevicesPicture
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.chrome import Where
 from gputui.tui.terminal.tty import Colours
 
-from .devices import GIB, gpu, picture, running
-from .fixed import FixedBridge
+from .app import GIB, FixedBridge, gpu, picture, running
 
 NOW = 1_000_033_140.0
 """A Thursday at 22:59 UTC."""
@@ -45,7 +42,7 @@ GRID = list(
     itertools.product(("resnet50", "vit-b", "convnext"), ("0.3", "0.1", "0.03", "0.01", "0.003"), (64, 256), (0, 1))
 )
 RUNNING = (37, 38, 39, 40)
-FAILED: dict[JobId, Crashed | Failed] = {12: Crashed(11), 20: Failed(1), 21: Failed(1)}
+FAILED: dict[JobId, Failed] = {12: Failed(139), 20: Failed(1), 21: Failed(1)}
 LOG = "".join(
     f"epoch {epoch}/40  loss {0.7 + 0.9 / epoch:.4f}  val_loss {0.88 + 1.5 / epoch:.4f}  acc {46 + epoch}.2%  8.0 s\n"
     for epoch in range(1, 32)
@@ -103,17 +100,16 @@ def results() -> dict[JobId, JobResults]:
 def snapshot(made: list[Job] | None = None) -> Snapshot:
     made = jobs() if made is None else made
     empty = Scheduler()
-    empty.handle(SetLanes(tuple(Lane(number, (str(number),)) for number in range(4))), NOW)
+    empty.handle(SetSlots(tuple(Slot(number, (str(number),)) for number in range(4))), NOW)
     counts: dict[StateName, int] = {}
     for job in made:
         counts[job.state.name] = counts.get(job.state.name, 0) + 1
     told = results()
-    packed: PackedMap[JobResults] = PackedMap(JobResults)
     outlook = Outlook(NOW + 1560, sum(not isinstance(job.state, Ended) for job in made))
     return replace(
-        empty.snapshot(), jobs=Vector(made), counts=counts, outlook=outlook,
+        empty.snapshot(), jobs=tuple(made), counts=counts, outlook=outlook,
         active=frozenset(job.id for job in made if job.active is not None),
-        results=packed.set_all(dict(told)), metric=MainMetric("val_loss", Direction.DOWN),
+        results=PackedResults().with_results(dict(told)), metric=MainMetric("val_loss", Direction.DOWN),
         best=min(told, key=lambda job: told[job]["val_loss"].best),
     )  # fmt: skip
 
@@ -130,11 +126,11 @@ def cards() -> DevicesPicture:
 
 
 def evening_app(
-    folder: Path, *, theme: str | None = None, colours: Colours = Colours.MANY, shown: Snapshot | None = None
+    directory: Path, *, theme: str | None = None, colours: Colours = Colours.MANY, shown: Snapshot | None = None
 ) -> GputuiApp:
-    bridge = FixedBridge(shown or snapshot(), cards(), folder, {})
-    (folder / "out").write_text(LOG)
-    (folder / "err").write_text("")
+    bridge = FixedBridge(shown or snapshot(), cards(), directory, {})
+    (directory / "out").write_text(LOG)
+    (directory / "err").write_text("")
     app = GputuiApp(bridge, Setup(Where("sweep", "lab7"), {}, theme=theme, colours=colours))
     app.main.now = lambda: NOW
     return app

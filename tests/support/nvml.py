@@ -13,7 +13,7 @@ from gputui.gpus import hardware
 
 __all__ = ["FakeNvml", "NoCompiler", "build_fake_nvml"]
 
-SOURCE = Path(__file__).parent.parent / "gpus" / "fake_nvml" / "fake_nvml.c"
+SOURCE = Path(__file__).parent.parent / "unit" / "gpus" / "fake_nvml" / "fake_nvml.c"
 
 
 class NoCompiler(Exception):
@@ -23,14 +23,14 @@ class NoCompiler(Exception):
 class FakeNvml:
     """A machine of fake GPUs: what is set is what the real bindings, loading the stand-in, will read."""
 
-    def __init__(self, library: Path, folder: Path) -> None:
-        self._state, self.log = folder / "state", folder / "log"
+    def __init__(self, library: Path, directory: Path) -> None:
+        self._state, self.log = directory / "state", directory / "log"
         self.environment = {
             **os.environ,
             "LD_LIBRARY_PATH": str(library),
             "FAKE_NVML_STATE": str(self._state),
             "FAKE_NVML_LOG": str(self.log),
-            "GPUTUI_LEASES": str(_shared(folder / "leases")),
+            "GPUTUI_LEASES": str(_shared(directory / "leases")),
         }
         self.environment.pop("CUDA_VISIBLE_DEVICES", None)
 
@@ -61,18 +61,18 @@ class FakeNvml:
         return [(int(word[1]), word[2], int(word[3])) for word in words]
 
 
-def _shared(folder: Path) -> Path:
+def _shared(directory: Path) -> Path:
     """Leases of the users of this machine alone: on another one the cards have the same names."""
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o1777)
-    return folder
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o1777)
+    return directory
 
 
-def build_fake_nvml(folder: Path, *options: str) -> Path:
+def build_fake_nvml(directory: Path, *options: str) -> Path:
     """Raises NoCompiler where there is none."""
     if shutil.which("cc") is None:
-        raise NoCompiler("no C compiler: the stand-in for libnvidia-ml.so.1 cannot be built")
-    target = folder / "libnvidia-ml.so.1"
+        raise NoCompiler("no C compiler to build the stand-in for libnvidia-ml.so.1")
+    target = directory / "libnvidia-ml.so.1"
     flags = ["-O1", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"]
     subprocess.run(["cc", *flags, *options, "-o", str(target), str(SOURCE)], check=True)
-    return folder
+    return directory

@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 
 from .sessions import GPUTUI
-from .throwaway_users import with_our_python
+from .users import with_our_python
 from .waiting import until
 
 
 class Lab:
-    """Several machines in one folder, and the ssh that knows them."""
+    """Several machines in one directory, and the ssh that knows them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         server = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
         if server is None or shutil.which("ssh-keygen") is None or shutil.which("ssh") is None:
             pytest.skip("no sshd here: install openssh-server and openssh-client to check this")
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
-        self.folder, self._server = folder, server
+        self.directory, self._server = directory, server
         self._key = self._made_key("user")
-        self._settings = folder / "ssh_config"
+        self._settings = directory / "ssh_config"
         self._settings.write_text("")
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._listeners: list[socket.socket] = []
@@ -40,15 +40,15 @@ class Lab:
     def environment(self, **more: str) -> dict[str, str]:
         """Of somebody who uses these machines."""
         own = {"GPUTUI_SSH": self.ssh, "XDG_RUNTIME_DIR": str(self._short("run")), "HOME": str(self._short("me"))}
-        return {**os.environ, "XDG_CONFIG_HOME": str(self.folder / "config"), **own, **more}
+        return {**os.environ, "XDG_CONFIG_HOME": str(self.directory / "config"), **own, **more}
 
     def _short(self, name: str) -> Path:
-        path = self.folder / name
+        path = self.directory / name
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
     def _made_key(self, name: str) -> Path:
-        key = self.folder / f"{name}_key"
+        key = self.directory / f"{name}_key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         return key
 
@@ -61,21 +61,21 @@ class Lab:
         user: str | None = None,
     ) -> Path:
         """Starts one; its home. `user`: who one is there, if not oneself."""
-        home = self.folder / f"home-{name}"
+        home = self.directory / f"home-{name}"
         (home / ".local" / "bin").mkdir(parents=True)
         if has_gputui:
             program = home / ".local" / "bin" / "gputui"
             program.write_text(f'#!/bin/sh\nexec {" ".join(GPUTUI)} "$@"\n')
             program.chmod(0o755)
         port = free_port()
-        config = self.folder / f"{name}.conf"
+        config = self.directory / f"{name}.conf"
         config.write_text(self._configuration(name, port, home, environment or {}))
-        log = self.folder / f"{name}.log"
+        log = self.directory / f"{name}.log"
         words = [*(with_our_python() if user is not None else ()), self._server, "-D", "-f", config, "-E", log]
         self._daemons.append(subprocess.Popen(words, stdin=subprocess.DEVNULL))
         self._name(name, port, user)
         if user is not None:
-            self.folder.chmod(0o711)
+            self.directory.chmod(0o711)
             subprocess.run(["chown", "-R", f"{user}:", home], check=True)
         until(lambda: answers(port), f"the sshd of {name} listens: {log.read_text() if log.exists() else ''}")
         return home
@@ -85,14 +85,14 @@ class Lab:
             "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config"),
             "PATH": "/usr/bin:/bin", **environment,
         }  # fmt: skip
-        entry = self.folder / f"{name}.sh"
+        entry = self.directory / f"{name}.sh"
         told = "\n".join(f"export {key}='{value}'" for key, value in inner.items())
         entry.write_text(
             f'{told}\ncd "$HOME"\nif [ -n "$SSH_ORIGINAL_COMMAND" ]; then exec sh -c "$SSH_ORIGINAL_COMMAND"; fi\n'
         )
         lines = [
             f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {self._made_key(name)}",
-            f"PidFile {self.folder}/{name}.pid",
+            f"PidFile {self.directory}/{name}.pid",
             f"AuthorizedKeysFile {self._key}.pub", "StrictModes no", "UsePAM no", "PasswordAuthentication no",
             "KbdInteractiveAuthentication no", "PermitRootLogin yes", f"ForceCommand sh {entry}",
         ]  # fmt: skip
@@ -113,7 +113,7 @@ class Lab:
         with self._settings.open("a") as settings:
             settings.write(
                 f"Host {name}\n HostName 127.0.0.1\n Port {port}\n User {user}\n IdentityFile {self._key}\n"
-                f" IdentitiesOnly yes\n UserKnownHostsFile {self.folder}/known\n StrictHostKeyChecking accept-new\n"
+                f" IdentitiesOnly yes\n UserKnownHostsFile {self.directory}/known\n StrictHostKeyChecking accept-new\n"
             )
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Lab:
         for daemon in self._daemons:
             daemon.terminate()
             daemon.wait()
-        for control in (self.folder / "run").glob("gputui/ssh-*"):
+        for control in (self.directory / "run").glob("gputui/ssh-*"):
             subprocess.run(["ssh", "-o", f"ControlPath={control}", "-O", "exit", "x"], capture_output=True)
 
 

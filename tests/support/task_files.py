@@ -29,7 +29,7 @@ config = {
     ]
 }
 """
-SAMPLE_FOLDERS = [
+SAMPLE_DIRECTORIES = [
     "method-ALI,num_packing-1,num_zmode-1,",
     "method-GAN,num_packing-1,num_zmode-1,",
     "method-WGAN,num_packing-3,num_zmode-1,",
@@ -55,11 +55,11 @@ class MyGPUTask(GPUTask):
 """
 
 
-def write(folder: Path, **files: str) -> Path:
+def write(directory: Path, **files: str) -> Path:
     """`name=text` becomes `name.py`; the path of the first."""
     for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
-    return folder / f"{next(iter(files))}.py"
+        (directory / f"{name}.py").write_text(text)
+    return directory / f"{next(iter(files))}.py"
 
 
 def one(scheduler: str = "", test: str = "", common: str = "") -> str:

@@ -1,29 +1,109 @@
-"""A real terminal for a program under test: keys in, every byte counted, and the screen as a user would see it.
-
-The terminal can stall (nobody reads), hang up, and change its size, as the far end of an SSH connection does.
-"""
+"""Real terminals: ptys, tmux, what the bytes mean on a screen, and terminals that close."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import pty
+import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .emulation import Emulator, Picture
+import pyte
+from rich.cells import cell_len
+
 from .waiting import until
 
-__all__ = ["CTRL_C", "CTRL_L", "CTRL_Z", "RecordedTerminal", "recorded"]
+# ---- What a terminal makes of the bytes it gets ----
+
+
+Picture = tuple[tuple[Any, ...], ...]
+"""One tuple of cells for each row; a cell is its text and its looks."""
+
+# What pyte would print as text, and the switch between the two screens, which it does not have.
+_UNKNOWN = re.compile(rb"\x1b\[[<>=][0-9;]*[a-z]|\x1b\[\?[0-9;]*\$p|\x18")
+_SWITCH = re.compile(rb"(\x1b\[\?1049[hl])")
+_UNFINISHED = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?\Z")
+
+
+def _joined(row: list[str]) -> Iterator[str]:
+    """Yield the characters of a row without the second cells of wide ones."""
+    for before, cell in zip(["", *row], row, strict=False):
+        if cell or cell_len(before) < 2:
+            yield cell or " "
+
+
+class Emulator:
+    def __init__(self, columns: int, rows: int) -> None:
+        self._screens = {alternate: pyte.Screen(columns, rows) for alternate in (False, True)}
+        self._streams = {alternate: pyte.ByteStream(screen) for alternate, screen in self._screens.items()}
+        self._rest = b""
+        self.alternate = False
+        """Whether the program has the whole screen."""
+
+    @property
+    def screen(self) -> pyte.Screen:
+        return self._screens[self.alternate]
+
+    @property
+    def text(self) -> str:
+        """The rows as text. Unlike `pyte.Screen.display`, this allows half of a wide character to be overwritten."""
+        screen = self.screen
+        cells = ([screen.buffer[y][x].data for x in range(screen.columns)] for y in range(screen.lines))
+        return "\n".join("".join(_joined(row)).rstrip() for row in cells)
+
+    @property
+    def picture(self) -> Picture:
+        screen = self.screen
+        return tuple(tuple(_as_seen(screen.buffer[y][x]) for x in range(screen.columns)) for y in range(screen.lines))
+
+    @property
+    def cursor_hidden(self) -> bool:
+        return bool(self.screen.cursor.hidden)
+
+    def resize(self, columns: int, rows: int) -> None:
+        for screen in self._screens.values():
+            screen.resize(rows, columns)
+
+    def feed(self, chunk: bytes) -> None:
+        data = self._rest + chunk
+        unfinished = _UNFINISHED.search(data)
+        cut = unfinished.start() if unfinished else len(data)
+        data, self._rest = data[:cut], data[cut:]
+        for part in _SWITCH.split(_UNKNOWN.sub(b"", data)):
+            if _SWITCH.fullmatch(part):
+                self._switch(part.endswith(b"h"))
+            else:
+                self._streams[self.alternate].feed(part)
+
+    def _switch(self, alternate: bool) -> None:
+        hidden = self.screen.cursor.hidden
+        self.alternate = alternate
+        self.screen.cursor.hidden = hidden
+        if alternate:
+            self.screen.erase_in_display(2)
+
+
+def _as_seen(cell: Any) -> tuple[Any, ...]:
+    """The colour of a blank is not seen, nor are its bold and italics."""
+    if cell.data == " " and not (cell.underscore or cell.reverse or cell.strikethrough):
+        return (" ", cell.bg)
+    return tuple(cell)
+
+
+# ---- A real terminal for a program under test ----
+
 
 CTRL_C, CTRL_L, CTRL_Z = "\x03", "\x0c", "\x1a"
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PS1": "$ "}
@@ -111,6 +191,11 @@ class RecordedTerminal:
             if self._text is None:
                 self._text = self.emulator.text
             return self._text
+
+    @property
+    def written(self) -> str:
+        """Everything that was ever written to it."""
+        return self.since(0).decode("utf-8", "replace")
 
     @property
     def picture(self) -> Picture:
@@ -213,3 +298,123 @@ def recorded(words: Sequence[str | Path], **settings: Any) -> Iterator[RecordedT
         yield terminal
     finally:
         terminal.end()
+
+
+# ---- A program in a real tmux ----
+
+
+SIZE = ("120", "40")
+NAP = 0.05
+"""Seconds between two looks: each is a process of its own."""
+
+
+class Tmux:
+    """A server of its own with one pane, which keeps what its program said last."""
+
+    def __init__(self, directory: Path, env: Mapping[str, str]) -> None:
+        self._name = f"gputui-test-{os.getpid()}"
+        self._directory = directory
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("TMUX")}
+        self._environment = {**outside, **env}
+        self._tmux(
+            "-f", os.devnull, "new-session", "-d", "-x", SIZE[0], "-y", SIZE[1], "-c", str(directory), "sleep 600"
+        )
+        self._tmux("set-option", "-g", "remain-on-exit", "on")
+
+    def run(self, words: Sequence[str]) -> None:
+        """Instead of whatever the pane runs or ran."""
+        self._tmux("respawn-pane", "-k", "-c", str(self._directory), shlex.join(words))
+
+    def press(self, *keys: str) -> None:
+        """Keys by tmux's names, such as `Enter` and `C-c`."""
+        self._tmux("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        self._tmux("send-keys", "-l", text)
+
+    @property
+    def text(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    def shows(self, wanted: str) -> None:
+        self._until(lambda: wanted in self.text, f"the pane shows {wanted!r}")
+
+    def hides(self, unwanted: str) -> None:
+        self._until(lambda: unwanted not in self.text, f"the pane shows {unwanted!r} no more")
+
+    @property
+    def copied(self) -> str:
+        """What tmux's newest buffer has; empty: there is none."""
+        command = ["tmux", "-L", self._name, "show-buffer"]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False).stdout
+
+    def leaves(self) -> None:
+        """The pane's program ends by itself."""
+        self._until(lambda: self._tmux("display-message", "-p", "#{pane_dead}").strip() == "1", "the program has left")
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        def looked() -> bool:
+            time.sleep(NAP)
+            return condition()
+
+        try:
+            until(looked, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it shows:\n{self.text}") from None
+
+    def end(self) -> None:
+        self._tmux("kill-server")
+
+    def _tmux(self, *words: str) -> str:
+        command = ["tmux", "-L", self._name, *words]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def in_tmux(directory: Path, env: Mapping[str, str]) -> Iterator[Tmux]:
+    tmux = Tmux(directory, env)
+    try:
+        yield tmux
+    finally:
+        tmux.end()
+
+
+# ---- The small app of `terminal_host` on a terminal of its own, with the history that it writes ----
+
+
+HOST = (sys.executable, str(Path(__file__).parent / "terminal_host.py"))
+
+
+class Hosted:
+    def __init__(self, terminal: RecordedTerminal, log: Path) -> None:
+        self.terminal, self.log = terminal, log
+
+    @property
+    def history(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    @property
+    def pid(self) -> int:
+        self.tells("mounted")
+        return int(next(line for line in self.history if line.startswith("mounted")).split()[1])
+
+    def times(self, what: str) -> int:
+        return sum(line.startswith(what) for line in self.history)
+
+    def tells(self, what: str, times: int = 1) -> None:
+        until(
+            lambda: self.times(what) >= times, f"the app has told {what!r} {times} times; it told {self.history[-5:]}"
+        )
+
+    def ready(self) -> Hosted:
+        self.terminal.shows("hello there")
+        self.tells("mounted")
+        return self
+
+
+@contextmanager
+def hosted(directory: Path, *parts: str, words: tuple[str, ...] = HOST, **settings: Any) -> Iterator[Hosted]:
+    log = directory / f"history-{os.urandom(4).hex()}"
+    env = {"GPUTUI_HOST_LOG": str(log), **settings.pop("env", {})}
+    with recorded([*words, *parts], env=env, **settings) as terminal:
+        yield Hosted(terminal, log)

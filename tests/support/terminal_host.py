@@ -8,26 +8,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, DataTable, Input, Label, Log, OptionList, RichLog, Static
+from textual.widgets import Label, Static
 
 from gputui.tui.terminal.app import TerminalApp
-from gputui.tui.terminal.tty import colours, refusal, set_piped_stdin_aside
+from gputui.tui.terminal.tty import colours
 
-PARTS = ("ticks", "beats", "hostile", "busy", "stock")
-"""A counter on the screen; a heartbeat in the log; widgets with hostile text; a whole screen that changes; no diff."""
-
-HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\x1b]0;owned\x1b\\\x9b31mred\x00\x1b(0\u202ebidi\x07 end \ud800\x7f\x85"
-STYLES = ("red", "green", "#8090a0 on #203040", "bold")
-BEAT = 0.02
+PARTS = ("ticks", "stock")
+"""A counter on the screen; no cell diff."""
 
 
 class Question(ModalScreen[None]):
@@ -57,30 +51,19 @@ class Host(TerminalApp[int]):
         self.parts = parts
         self.presses = 0
         self.frames = 0
-        self.piped = PIPE.read().decode() if PIPE is not None else ""
 
     def compose(self) -> ComposeResult:
         yield Static("hello there", id="hello", markup=False)
         yield Static("ticks 0", id="ticks", markup=False)
         yield Static("日本語テキスト x 表示幅", id="wide", markup=False)
-        if "hostile" in self.parts:
-            yield from hostile_widgets()
         yield Static("", id="grid", markup=False)
 
     def on_mount(self) -> None:
         tell(f"mounted {os.getpid()}")
-        if self.piped:
-            self.query_one("#grid", Static).update(f"piped {len(self.piped)}")
         if "ticks" in self.parts:
             self.set_interval(0.02, self.tick)
-        if "busy" in self.parts:
-            self.set_interval(0.02, self.action_busier)
-        if "beats" in self.parts:
-            self.set_interval(BEAT, self.beat)
-        if "hostile" in self.parts:
-            self.attack()
 
-    # What the terminal does
+    # Callbacks of the terminal
 
     def terminal_lost(self) -> None:
         tell("lost")
@@ -102,14 +85,11 @@ class Host(TerminalApp[int]):
     def on_unmount(self) -> None:
         tell("unmounted")
 
-    # What the keys do
+    # Keys
 
     def tick(self) -> None:
         self.frames += 1
         self.query_one("#ticks", Static).update(f"ticks {self.frames}", layout=False)
-
-    def beat(self) -> None:
-        tell(f"beat {time.monotonic():.3f}")
 
     def action_say(self, word: str) -> None:
         self.presses += 1
@@ -134,11 +114,10 @@ class Host(TerminalApp[int]):
     def action_busier(self) -> None:
         self.frames += 1
         grid = self.query_one("#grid", Static)
+        colors = ["red", "green", "#8090a0 on #203040", "bold"] * 50
         lines = (
             Text("".join(chr(33 + (self.frames * 7 + x * y) % 90) for x in range(grid.size.width)), style=color)
-            for y, color in zip(
-                range(grid.size.height), ["red", "green", "#8090a0 on #203040", "bold"] * 50, strict=False
-            )
+            for y, color in zip(range(grid.size.height), colors, strict=False)
         )
         grid.update(Text("\n").join(lines), layout=False)
         self.query_one("#ticks", Static).update(f"frame {self.frames}", layout=False)
@@ -154,28 +133,6 @@ class Host(TerminalApp[int]):
     def action_leave(self) -> None:
         self.exit(return_code=7)
 
-    def attack(self) -> None:
-        self.query_one("#grid", Static).border_title = Content(HOSTILE)
-        self.query_one(DataTable).add_columns(Text(HOSTILE))
-        self.query_one(DataTable).add_row(Text(HOSTILE))
-        self.query_one(RichLog).write(Text(HOSTILE))
-        self.query_one(Log).write_line(HOSTILE)
-        self.notify(HOSTILE, title=HOSTILE, markup=False, timeout=600)
-        self.query_one("#hello", Static).styles.link_color = "red"
-        self.query_one("#hello", Static).update(Text("hello there", style="link https://evil.example/\x1b]0;x\x07"))
-        self.query_one("#grid", Static).styles.border = ("round", "red")
-
-
-def hostile_widgets() -> ComposeResult:
-    yield Static(HOSTILE, markup=False)
-    yield Label(Content(HOSTILE))
-    yield Button(Content(HOSTILE))
-    yield Input(HOSTILE, placeholder=HOSTILE)
-    yield OptionList(HOSTILE, markup=False)
-    for pane in (DataTable[Text](), RichLog(), Log()):
-        pane.styles.height = 3
-        yield pane
-
 
 def tell(what: str) -> None:
     with LOG.open("a") as log:
@@ -185,9 +142,6 @@ def tell(what: str) -> None:
 LOG = Path(os.environ.get("GPUTUI_HOST_LOG", os.devnull))
 
 if __name__ == "__main__":
-    if (sentence := refusal()) is not None:
-        sys.exit(f"gputui: {sentence}")
-    PIPE = set_piped_stdin_aside()
     host = Host(set(sys.argv[1:]))
     host.run()
     sys.exit(host.return_code)

@@ -1,26 +1,23 @@
-"""Two real users of one machine: their processes, and a folder that both may write to, as labs have it."""
+"""Acting as another user of this machine."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-VICTIM, MALLORY, LAB = 54_321, 54_322, 54_320
-"""Two users and the group that they share; nobody has these numbers."""
+import gputui
+
 LAB_UMASK = 0o002
 
 
 def as_user(uid: int, work: Callable[[], object], gid: int | None = None) -> str:
-    """Runs `work` in a child of another user and gives what it returned, as text."""
+    """Run `work` in a child of another user and return its result as text."""
     if os.geteuid() != 0:
         pytest.skip("only root can act as two users; run the tests as root to check this")
     read, write = os.pipe()
@@ -45,30 +42,30 @@ def as_user(uid: int, work: Callable[[], object], gid: int | None = None) -> str
     return text
 
 
-def words_as(uid: int) -> tuple[str, ...]:
-    """Before a command: it runs as this user of the lab. It may read what root may, so that it finds its Python;
-    what is written, and whose it is, is as for anybody."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can act as two users; run the tests as root to check this")
-    reads = ("--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search")
-    shell = ("sh", "-c", f'umask {LAB_UMASK:03o}; exec "$@"', "sh")
-    words = ("setpriv", "--reuid", str(uid), "--regid", str(LAB), "--clear-groups", *reads, *shell)
-    try:
-        subprocess.run([*words, sys.executable, "-c", ""], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("setpriv is not here or may not give another user the right to read our Python")
+def with_our_python() -> list[str]:
+    """Before a command: whoever it becomes may run the Python of these tests, also where that is in a closed home.
+
+    In a mount namespace of its own, directories that are closed to others are covered by open ones that contain only
+    what Python needs; nothing outside of it changes.
+    """
+    wanted = sorted({sys.base_prefix, sys.prefix, str(Path(gputui.__file__).parents[1])})
+    closed = sorted({str(above) for place in wanted if (above := _closed_above(Path(place))) is not None})
+    lines = ["set -e"]
+    for directory in closed:
+        inside = [place for place in wanted if place.startswith(f"{directory}/")]
+        lines.append("mount -t tmpfs -o mode=755 kept /mnt")
+        lines += [f"mkdir /mnt/{number}; mount --bind '{place}' /mnt/{number}" for number, place in enumerate(inside)]
+        lines.append(f"mount -t tmpfs -o mode=755 open '{directory}'")
+        lines += [f"mkdir -p '{place}'; mount --bind /mnt/{number} '{place}'" for number, place in enumerate(inside)]
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "\n".join([*lines, 'exec "$@"']), "sh"]
+    tried = subprocess.run([*words, sys.executable, "-c", ""], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"no mount namespace can be made here: {tried.stderr.strip()}")
     return words
 
 
-@contextmanager
-def shared_folder() -> Iterator[Path]:
-    """The victim's, but for the whole lab to write: set-gid, as project folders are made."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can act as two users; run the tests as root to check this")
-    path = Path(tempfile.mkdtemp(prefix="lab-"))
-    try:
-        os.chown(path, VICTIM, LAB)
-        path.chmod(0o2775)
-        yield path
-    finally:
-        shutil.rmtree(path)
+def _closed_above(place: Path) -> Path | None:
+    """The uppermost directory on the way that others may not enter."""
+    return next(
+        (directory for directory in reversed((place, *place.parents)) if not directory.stat().st_mode & 0o001), None
+    )

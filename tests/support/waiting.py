@@ -1,12 +1,17 @@
-"""Waiting for conditions, never for time to pass."""
+"""Wait for conditions, never for time to pass."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+# ---- Waiting for conditions, never for time to pass ----
+
 
 PATIENCE = 120.0
 """Seconds; far more than anything needs, since the machine may be busy with other things."""
@@ -35,11 +40,35 @@ async def until_then(condition: Callable[[], object], what: str, seconds: float 
         await asyncio.sleep(0.01)
 
 
-def remove_under_its_owner(folder: Path) -> None:
+def remove_under_its_owner(directory: Path) -> None:
     """Who owns the session in it may write there meanwhile; as with `rm -r`, one does it again then."""
 
     def is_removed() -> bool:
-        shutil.rmtree(folder, ignore_errors=True)
-        return not folder.exists()
+        shutil.rmtree(directory, ignore_errors=True)
+        return not directory.exists()
 
-    until(is_removed, f"{folder} is removed")
+    until(is_removed, f"{directory} is removed")
+
+
+# ---- Signals that the kernel gives to another thread than the main one, as it may ----
+
+
+def signal_another_thread(pid: int, number: int) -> None:
+    """When all of the process rests, so that nothing but the signal can wake its main thread."""
+    until(lambda: len(_threads(pid)) > 1 and _rests(pid), f"process {pid} has threads and rests")
+    assert ctypes.CDLL(None).tgkill(pid, max(_threads(pid)), number) == 0
+
+
+def _threads(pid: int) -> list[int]:
+    return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+
+
+def _rests(pid: int) -> bool:
+    before = _main_switches(pid)
+    time.sleep(0.3)
+    return _main_switches(pid) == before
+
+
+def _main_switches(pid: int) -> list[str]:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return [line for line in status if line.startswith("voluntary_ctxt_switches")]

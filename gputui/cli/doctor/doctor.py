@@ -1,59 +1,53 @@
-"""`gputui doctor`: what this machine gives, each finding with what to do about it."""
+"""`gputui doctor`: check this machine and give advice for each finding."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 
-from gputui.cli.output import out
+from gputui.cli.output import out, print_json
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Settings
 from gputui.core.job import EngineName
 from gputui.gpus.hardware import driver_present
 from gputui.logs.plain import plain
+from gputui.session.control.connection import ask_owner
+from gputui.session.messages import StatusQuestion
+from gputui.session.registry import PRIVATE
 
 from .machine import Finding, gpu_findings, lease_finding
 
 Section = tuple[str, Callable[[], list[Finding]]]
 
 
-def parser(verb: str) -> Parser:
-    verb_parser = Parser(
-        verb,
-        "Looks at this machine: Python, GPUs and driver, the session's folder, limits, what survives a logout, the "
-        "terminal, other machines, Slurm. Every finding says what to do; nothing is changed. Exit status 1: something "
-        "keeps jobs from running, or from running safely.",
+def parser(subcommand: str) -> Parser:
+    parser = Parser(
+        subcommand,
+        "Check this machine: Python, GPUs and driver, session directory, limits, logout, terminal, other "
+        "hosts, Slurm. Each finding says what to do; nothing is changed. Exit status 1: something prevents "
+        "jobs from running, or from running safely.",
         usage="doctor [--slurm] [--partition P] [--account A] [--qos Q] [--json]",
         examples="gputui doctor\ngputui doctor --json\ngputui doctor --slurm --partition gpu",
     )
-    verb_parser.switch(
-        "--slurm", help="work is to be done on a cluster: also submit a trial job that looks at the folder"
-    )
-    verb_parser.add_argument("--partition", help="as jobs will be submitted with")
-    verb_parser.add_argument("--account", help="as jobs will be submitted with")
-    verb_parser.add_argument("--qos", help="as jobs will be submitted with")
-    verb_parser.add_argument("--constraint", help="as jobs will be submitted with")
-    verb_parser.add_common("json", "session")
-    return verb_parser
-
-
-def main(verb: str, words: list[str]) -> int:
-    from gputui.cli.command import carry_out
-
-    return carry_out(parser(verb), words, work)
+    parser.switch("--slurm", help="check for use with Slurm; also submits a test job")
+    parser.add_argument("--partition", help="as used for your jobs")
+    parser.add_argument("--account", help="as used for your jobs")
+    parser.add_argument("--qos", help="as used for your jobs")
+    parser.add_argument("--constraint", help="as used for your jobs")
+    parser.add_common("json", "session")
+    return parser
 
 
 def work(options: Options) -> int:
-    findings = [(name, finding) for name, look in sections(options) for finding in look()]
+    findings = [(name, finding) for name, check in sections(options) for finding in check()]
     if options.json:
-        from gputui.cli.command import print_json
-
         rows = [
-            {"area": name, "level": each.level, "text": plain(each.text), "advice": each.advice or None}
-            for name, each in findings
+            {"area": name, "level": finding.level, "text": plain(finding.text), "advice": finding.advice or None}
+            for name, finding in findings
         ]
-        print_json({"good": not any(each.serious for _, each in findings), "findings": rows})
+        print_json({"good": not any(finding.serious for _, finding in findings), "findings": rows})
     else:
         for _, finding in findings:
             out(f"{finding.level:4}  {plain(finding.text)}")
@@ -64,24 +58,27 @@ def work(options: Options) -> int:
 
 def sections(options: Options) -> list[Section]:
     from .machine import limit_findings, logout_findings, python_findings, terminal_findings
-    from .session_dir import folder_findings, host_findings
+    from .session_dir import directory_findings, host_findings
 
-    root, begun = session_folder(options)
+    root, exists = session_directory(options)
+    shell = Finding(True, "commands run under bash")
+    if shutil.which("bash") is None:
+        shell = Finding(False, "bash not found: commands run under sh", "install bash, or write commands for sh")
     return [
         ("python", python_findings),
         ("gpus", lambda: [*_gpus(), lease_finding()]),
-        ("folder", lambda: folder_findings(root, begun=begun)),
+        ("directory", lambda: directory_findings(root, exists=exists)),
         ("limits", limit_findings),
         ("logout", logout_findings),
-        ("shell", lambda: [_shell()]),
+        ("shell", lambda: [shell]),
         ("terminal", terminal_findings),
         ("hosts", host_findings),
-        ("slurm", lambda: _slurm(options, root if begun else os.path.dirname(root))),
+        ("slurm", lambda: _slurm(options, root if exists else os.path.dirname(root))),
     ]
 
 
-def session_folder(options: Options) -> tuple[str, bool]:
-    """The session that is meant, or where one would be begun; and whether it is there."""
+def session_directory(options: Options) -> tuple[str, bool]:
+    """Return the selected session directory, or the one that would be created, and whether it exists."""
     from gputui.session.client import NeedsSession, chosen
     from gputui.session.control.connection import NoSession
 
@@ -97,30 +94,21 @@ def _gpus() -> list[Finding]:
     from gputui.gpus.sampler_process import ProcessSampler, sample_once
 
     if not driver_present():
-        return [Finding(True, "no NVIDIA GPU: CPU lanes serve instead", "gputui run --gpus cpu:N chooses how many")]
-    sampler = ProcessSampler()
-    try:
+        return [Finding(True, "no NVIDIA GPU: using CPU slots", "set how many: gputui run --gpus cpu:N")]
+    with closing(ProcessSampler()) as sampler:
         return gpu_findings(sample_once(sampler), os.environ)
-    finally:
-        sampler.close()
 
 
-def _shell() -> Finding:
-    if shutil.which("bash"):
-        return Finding(True, "commands run under bash")
-    return Finding(False, "there is no bash: commands run under sh", "install bash, or write commands for sh")
+def _slurm(options: Options, directory: str) -> list[Finding]:
+    """Check Slurm if it is installed or used. A test job is submitted only if it is used."""
+    from .slurm import SubmitOptions, slurm_findings
 
-
-def _slurm(options: Options, folder: str) -> list[Finding]:
-    """Only where there is Slurm, or where it is asked for; a job is submitted only where it is asked for."""
-    from .slurm import SlurmWishes, slurm_findings
-
-    settings = cluster_settings(folder)
+    settings = cluster_settings(directory)
     session_settings = settings or Settings()
     on_cluster = options.slurm or settings is not None or bool(options.partition or options.account or options.qos)
     if not on_cluster and shutil.which("sbatch") is None:
         return []
-    wishes = SlurmWishes(
+    submit_options = SubmitOptions(
         on_cluster,
         options.partition or session_settings.partition,
         options.account or session_settings.account,
@@ -128,22 +116,10 @@ def _slurm(options: Options, folder: str) -> list[Finding]:
         options.constraint or session_settings.constraint,
         session_settings.sbatch_opt,
     )
-    return slurm_findings(wishes, folder, probe=on_cluster)
+    return slurm_findings(submit_options, directory, probe=on_cluster)
 
 
 def cluster_settings(root: str) -> Settings | None:
-    """What the session in this folder wants of a cluster; None: its jobs run here, or nobody owns it."""
-    from gputui.session.control.connection import ClientError, Connection, NoOwner
-    from gputui.session.messages import StatusQuestion
-
-    try:
-        connection = Connection(os.path.join(root, ".gputui"))
-    except (ClientError, NoOwner, OSError):
-        return None
-    try:
-        status = connection.ask(StatusQuestion())
-    except (ClientError, NoOwner, OSError):
-        return None
-    finally:
-        connection.close()
-    return status.settings if status.engine is EngineName.SLURM else None
+    """Return the cluster options of the session in this directory. Return None if it is local or has no owner."""
+    status = ask_owner(os.path.join(root, PRIVATE), StatusQuestion())
+    return status.settings if status is not None and status.engine is EngineName.SLURM else None

@@ -1,34 +1,36 @@
-"""Checks of the cluster, with a probe job."""
+"""Checks of a Slurm cluster, including a test job."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import tempfile
 import time
 
 from msgspec import Struct
 
 from gputui.core.amounts import counted, memory_words
+from gputui.core.slots import NodeState
 from gputui.engines.slurm.client import OLDEST, NoSlurm, SlurmCommands, SlurmError, SlurmSilent
-from gputui.engines.slurm.messages import waits
-from gputui.engines.slurm.parse import NodeState, Phase, SlurmJob, SlurmNode, largest
+from gputui.engines.slurm.messages import describe_wait
+from gputui.engines.slurm.parse import Phase, SlurmJob, SlurmNode, largest
 from gputui.logs.plain import plain
 
 from .machine import Finding
 
-# ---- The cluster ----
-
-
 SHOWN = 5
-"""Closed nodes that are named."""
+"""Maximum number of closed nodes to list."""
 _NO_ACCOUNTING = "accounting_storage/none"
 
 
-class SlurmWishes(Struct, frozen=True):
-    """What jobs are submitted with; `asked`: the user works with Slurm, so that its absence is a fault."""
+class SubmitOptions(Struct, frozen=True):
+    """Options for submitting jobs.
 
-    asked: bool = False
+    `required`: the user works with Slurm, so it is an error if Slurm is missing.
+    """
+
+    required: bool = False
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
@@ -40,50 +42,48 @@ class SlurmWishes(Struct, frozen=True):
         return [*(f"--{name}={value}" for name, value in named.items() if value), *self.further]
 
 
-def slurm_findings(wishes: SlurmWishes, folder: str, *, probe: bool) -> list[Finding]:
-    """`folder`: where a session's jobs write. `probe`: a job is submitted to see whether the nodes see it."""
+def slurm_findings(options: SubmitOptions, directory: str, *, probe: bool) -> list[Finding]:
+    """Check the cluster.
+
+    `directory`: where jobs write. `probe`: submit a job to check that nodes see the directory.
+    """
     commands = SlurmCommands()
     try:
-        general = [_version(commands), _nodes(commands, wishes)]
+        general = [_version(commands), _nodes(commands, options)]
         closed = _closed(commands.nodes())
     except NoSlurm as error:
-        return [Finding(False, str(error), "without a cluster: gputui run --gpus all", serious=True)] * wishes.asked
+        return [Finding(False, str(error), "without a cluster: gputui run --gpus all", serious=True)] * options.required
     except SlurmSilent as error:
-        advice = "scontrol ping; jobs that run go on, and gputui waits until it answers"
-        return [Finding(False, str(error), advice, serious=wishes.asked)]
+        advice = "check with scontrol ping; running jobs continue, and gputui waits for it"
+        return [Finding(False, str(error), advice, serious=options.required)]
     except SlurmError as error:
-        return [Finding(False, plain(str(error)), _advice(error), serious=wishes.asked)]
-    findings = [*general, *closed, *_options(commands, wishes), *_accounting(commands, wishes)]
+        advice = "run sinfo to see Slurm's own message"
+        if "slurm.conf" in str(error):
+            advice = "if this machine is in a cluster: export SLURM_CONF=FILE; otherwise: gputui run --gpus all"
+        return [Finding(False, plain(str(error)), advice, serious=options.required)]
+    findings = [*general, *closed, *_options(commands, options), *_accounting(commands, options)]
     if probe and not any(finding.serious for finding in findings):
-        findings += probe_findings(commands, wishes.words(), folder)
+        findings += probe_findings(commands, options.words(), directory)
     return findings
-
-
-def _advice(error: SlurmError) -> str:
-    if "slurm.conf" in str(error):
-        return "export SLURM_CONF=FILE, where this machine is in a cluster; without one: gputui run --gpus all"
-    return "sinfo shows what Slurm itself says"
 
 
 def _version(commands: SlurmCommands) -> Finding:
     version = commands.version()
-    name = f"Slurm {version[0]}.{version[1]:02d}" if version else "Slurm of a version that does not tell itself"
+    name = f"Slurm {version[0]}.{version[1]:02d}" if version else "unknown Slurm version"
     if version is None or version >= OLDEST:
-        return Finding(version is not None, name, "" if version else "gputui may misread it: sbatch --version")
+        return Finding(version is not None, name, "" if version else "gputui may misread it; check sbatch --version")
     oldest = f"{OLDEST[0]}.{OLDEST[1]:02d}"
-    return Finding(
-        False, f"{name} is older than {oldest}, the oldest that gputui knows", "ask the admin for a newer one"
-    )
+    return Finding(False, f"{name} is older than {oldest}, the oldest version supported", "ask the admin to upgrade")
 
 
-def _nodes(commands: SlurmCommands, wishes: SlurmWishes) -> Finding:
-    nodes = [node for node in commands.nodes() if not wishes.partition or wishes.partition in node.partitions]
+def _nodes(commands: SlurmCommands, options: SubmitOptions) -> Finding:
+    nodes = [node for node in commands.nodes() if not options.partition or options.partition in node.partitions]
     with_gpus = [node for node in nodes if node.gpus]
-    where = f" in partition {wishes.partition}" if wishes.partition else ""
+    where = f" in partition {options.partition}" if options.partition else ""
     most = largest(with_gpus)
     if most is None:
         text = f"no node{where} has a GPU"
-        return Finding(False, text, "sinfo -o '%P %D %G' shows where they are; choose with --partition")
+        return Finding(False, text, "find GPU nodes with sinfo -o '%P %D %G'; choose with --partition")
     total, used = sum(node.gpus for node in with_gpus), sum(node.used for node in with_gpus)
     kind = f"{most.gpu_type} " if most.gpu_type else ""
     have = f"{counted(len(with_gpus), 'node has', 'nodes have')} {counted(total, 'GPU', 'GPUs')}{where}, {used} in use"
@@ -97,123 +97,118 @@ def _closed(nodes: list[SlurmNode]) -> list[Finding]:
         return []
     named = [f"{node.name} ({_why(node)})" for node in closed[:SHOWN]]
     more = f" and {len(closed) - SHOWN} more" if len(closed) > SHOWN else ""
-    return [Finding(True, f"closed: {', '.join(named)}{more}", "sinfo -R tells since when")]
+    return [Finding(True, f"unavailable nodes: {', '.join(named)}{more}", "see sinfo -R for since when")]
 
 
 def _why(node: SlurmNode) -> str:
     return plain(f"{node.reason}{f', says {node.by}' if node.by else ''}" if node.reason else node.said.lower())
 
 
-def _options(commands: SlurmCommands, wishes: SlurmWishes) -> list[Finding]:
-    """Slurm's own test of partition, account, QOS and whatever else; not of sizes, which closed nodes would blur."""
-    named = " ".join(wishes.words()) or "its defaults"
+def _options(commands: SlurmCommands, options: SubmitOptions) -> list[Finding]:
+    """Check the options with `sbatch --test-only`.
+
+    Sizes are not checked, because the result would depend on closed nodes.
+    """
+    named = " ".join(options.words()) or "its defaults"
     try:
-        commands.run("sbatch", "--test-only", *wishes.words(), "-o", "/dev/null", "-D", "/", "--wrap", "true")
+        commands.run("sbatch", "--test-only", *options.words(), "-o", "/dev/null", "-D", "/", "--wrap", "true")
     except SlurmError as error:
-        advice = "sinfo -s lists partitions, sacctmgr show assoc user=$USER your accounts"
-        return [Finding(False, f"Slurm takes no job with {named}: {plain(str(error))}", advice, serious=True)]
-    return [Finding(True, f"Slurm takes jobs with {named}")]
+        advice = "list partitions: sinfo -s; your accounts: sacctmgr show assoc user=$USER"
+        return [Finding(False, f"Slurm rejects jobs with {named}: {plain(str(error))}", advice, serious=True)]
+    return [Finding(True, f"Slurm accepts jobs with {named}")]
 
 
-def _accounting(commands: SlurmCommands, wishes: SlurmWishes) -> list[Finding]:
+def _accounting(commands: SlurmCommands, options: SubmitOptions) -> list[Finding]:
     if commands.settings().get("AccountingStorageType") not in (_NO_ACCOUNTING, "(null)"):
         return []
-    text = "the cluster keeps no accounts: how a job ended is known from what its supervisor writes"
-    if wishes.account or wishes.qos:
-        text = "the cluster keeps no accounts, so it takes any account and QOS, and these could not be checked"
+    text = "Slurm accounting is off: exit states come from gputui's own records"
+    if options.account or options.qos:
+        text = "Slurm accounting is off: account and QOS could not be checked"
     return [Finding(True, text)]
 
 
-# ---- probe ----
+# The test job
 
 
 PATIENCE = 45.0
-"""Seconds that the job may wait for its turn."""
-SEEN_WITHIN = 15.0
-"""Seconds until a file that a node has written must be seen here."""
-APART = 5.0
-"""Seconds that clocks may differ: timeouts and the ages of files are told by them."""
+"""Maximum number of seconds that the test job may wait in the queue."""
+VISIBLE_WITHIN = 15.0
+"""Seconds within which a file written by a node must be visible on this machine."""
+CLOCK_TOLERANCE = 5.0
+"""Maximum difference between clocks in seconds. Timeouts and the ages of files depend on them."""
 _SCRIPT = 'printf \'%s %s\\n\' "$(date +%s.%N)" "$SLURMD_NODENAME" >{file}.new && mv {file}.new {file}'
 
 
-def probe_findings(commands: SlurmCommands, options: list[str], folder: str) -> list[Finding]:
+def probe_findings(commands: SlurmCommands, options: list[str], directory: str) -> list[Finding]:
     try:
-        place = tempfile.mkdtemp(prefix=".gputui-doctor-", dir=folder)
+        place = tempfile.mkdtemp(prefix=".gputui-doctor-", dir=directory)
     except OSError:
-        return []  # whoever looks at the folder tells of it
+        return []  # reported by the check of the directory
     file = os.path.join(place, "seen")
     try:
-        return [*_judged(commands, options, folder, file)]
+        return _run_probe(commands, options, directory, file)
     except SlurmError as error:
-        advice = "sinfo -s lists the partitions; choose with --partition"
-        return [Finding(False, f"a trial job could not be run: {plain(str(error))}", advice, serious=True)]
+        advice = "list partitions with sinfo -s; choose with --partition"
+        return [Finding(False, f"cannot run a test job: {plain(str(error))}", advice, serious=True)]
     finally:
-        _clear_away(place)
+        shutil.rmtree(place, ignore_errors=True)
 
 
-def _judged(commands: SlurmCommands, options: list[str], folder: str, file: str) -> list[Finding]:
+def _run_probe(commands: SlurmCommands, options: list[str], directory: str, file: str) -> list[Finding]:
     script = _SCRIPT.format(file=shlex.quote(file))
     number = commands.submit(
         "-J", "gputui-doctor", "--time=1", *options, "-o", "/dev/null", "-D", "/", "--wrap", script
     )
     try:
-        job = _ended(commands, number, file)
+        job = _wait_for_job(commands, number, file)
     finally:
         commands.cancel(number)
     if not os.path.exists(file) and job is not None and job.phase is Phase.WAITING:
-        text = f"whether the nodes see {folder} is not known: a trial job waits: {plain(waits(job, time.time()))}"
-        return [Finding(False, text, "gputui doctor --slurm, when there is room")]
-    if not _seen(file):
+        why = plain(describe_wait(job, time.time()))
+        text = f"cannot tell whether the nodes see {directory}: test job is waiting: {why}"
+        return [Finding(False, text, "run gputui doctor --slurm again later")]
+    if not _becomes_visible(file):
         nodes = ", ".join(job.nodes) if job is not None and job.nodes else "the nodes"
-        text = f"no shared file system: a job ran on {nodes} and its file did not appear in {folder}"
-        return [Finding(False, text, "choose a folder that the nodes share, with --output-dir", serious=True)]
-    return _clocks(file, folder)
+        text = f"no shared file system: a file written by {nodes} did not appear in {directory}"
+        return [Finding(False, text, "use a directory shared with the nodes (--output-dir)", serious=True)]
+    return _clocks(file, directory)
 
 
-def _ended(commands: SlurmCommands, number: str, file: str) -> SlurmJob | None:
-    """As Slurm last told of it, when it is over or its file is there."""
+def _wait_for_job(commands: SlurmCommands, number: str, file: str) -> SlurmJob | None:
+    """Wait until the job has ended or its file exists. Return the job's last known state."""
     ends = time.monotonic() + PATIENCE
     job: SlurmJob | None = None
     while time.monotonic() < ends and not os.path.exists(file):
-        job = next((each for each in commands.queue(str(os.getuid())) if each.id == number), job)
+        job = next((queued for queued in commands.queue(str(os.getuid())) if queued.id == number), job)
         if job is not None and job.phase is Phase.ENDED:
             break
         time.sleep(0.5)
     return job
 
 
-def _seen(file: str) -> bool:
-    """A shared disk shows a new file late: looking into its folder makes it look again."""
-    ends = time.monotonic() + SEEN_WITHIN
+def _becomes_visible(file: str) -> bool:
+    """Wait until the file is visible and return whether it is.
+
+    Listing its directory refreshes the cache of a shared file system.
+    """
+    ends = time.monotonic() + VISIBLE_WITHIN
     while not os.path.exists(file) and time.monotonic() < ends:
         os.listdir(os.path.dirname(file))
         time.sleep(0.2)
     return os.path.exists(file)
 
 
-def _clocks(file: str, folder: str) -> list[Finding]:
+def _clocks(file: str, directory: str) -> list[Finding]:
     with open(file, errors="replace") as written:
         there, _, node = written.read(200).strip().partition(" ")
-    good = Finding(True, f"{plain(node) or 'a node'} sees {folder}")
+    good = Finding(True, f"{plain(node) or 'a node'} sees {directory}")
     try:
         ahead = float(there) - os.stat(file).st_mtime
         behind_us = time.time() - float(there)
     except ValueError:
         return [good]
-    if abs(ahead) <= APART and -APART <= behind_us <= APART + SEEN_WITHIN:
+    if abs(ahead) <= CLOCK_TOLERANCE and -CLOCK_TOLERANCE <= behind_us <= CLOCK_TOLERANCE + VISIBLE_WITHIN:
         return [good]
-    off = -behind_us if behind_us < -APART else ahead if abs(ahead) > APART else -behind_us
+    off = -behind_us if behind_us < -CLOCK_TOLERANCE else ahead if abs(ahead) > CLOCK_TOLERANCE else -behind_us
     text = f"the clock of {plain(node)} is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} this machine's"
     return [good, Finding(False, text, "ask the admin for NTP: times and timeouts are off by that much")]
-
-
-def _clear_away(place: str) -> None:
-    for name in ("seen", "seen.new"):
-        try:
-            os.unlink(os.path.join(place, name))
-        except OSError:
-            continue
-    try:
-        os.rmdir(place)
-    except OSError:
-        return

@@ -1,1 +1,1 @@
-"""`gputui run`: a session without a screen. `cli.app` shares its inputs and its session options."""
+"""`gputui run`: run a session without the TUI. `cli.app` uses the same inputs and session options."""

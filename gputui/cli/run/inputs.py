@@ -1,46 +1,49 @@
-"""From the command line's JOBS to specs: everything is read and checked before anything is added."""
+"""The jobs given on the command line. All inputs are read and checked before any job is added."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from gputui.cli.output import refuse
+from gputui.cli.parser import Options
 from gputui.core.job import JobSpec
-from gputui.session.layouts import keep
-from gputui.session.loading import NO_RESULTS, Again, Results, SourceKind, SourceRecord
+from gputui.session.loading import NO_RESULTS, RerunRules, Results, SourceKind, SourceRecord
 from gputui.session.owner.requests import Load
+from gputui.session.session_dir import store_file
+from gputui.sources.follow import end_of
 from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
-from gputui.sources.mark import end_of
 from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, missing, specs
-from gputui.sources.task_config import Before, TaskConfig, bundled, read_task_config
+
+if TYPE_CHECKING:
+    from gputui.sources.task_config import TaskConfig
 
 STDIN = 0
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The jobs of one file, and what is remembered of it."""
+    """The jobs of one input, and the record that is needed to reload it."""
 
     origin: str
     specs: tuple[JobSpec, ...]
     record: SourceRecord | None = None
     results: Results = NO_RESULTS
     force_rerun: bool = False
-    """The file itself asks for it."""
+    """Whether the file itself requests a rerun."""
     keepsakes: dict[str, bytes] = {}
-    """Files that its jobs need, by name; kept in the session before they are added."""
+    """Contents of files that the jobs need, by file name. They are saved in the session before the jobs are added."""
     tasks: TaskConfig | None = None
 
-    def load(self, root: str, environment: dict[str, str], again: Again) -> Load:
-        """The request that adds its jobs to the session in `root`, where its keepsakes are now."""
+    def load(self, root: str, environment: dict[str, str], again: RerunRules) -> Load:
+        """Save the keepsakes in the session in `root` and return the request that adds the jobs."""
         for name, data in self.keepsakes.items():
-            keep(root, name, data)
+            store_file(root, name, data)
         if self.tasks is not None and not (again.force_rerun or self.force_rerun):
             self.tasks.tell_skipped()
         again = replace(again, force_rerun=again.force_rerun or self.force_rerun)
@@ -48,27 +51,18 @@ class Source(msgspec.Struct, frozen=True):
         return Load(self.specs, environment, self.origin, again, records, self.results)
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line names."""
-
-    jobs: Sequence[str] = ()
-    job_yielder: str | None = None
-    follow: Sequence[str] = ()
-    task_bundle: str | None = None
-    """A file with the tasks of a script that starts them itself."""
-    task: str | None = None
-    """For a configuration of GPUTaskScheduler: the class of its tasks."""
-    kind: Kind | None = None
-    """How all of it is read, whatever it is called."""
-    again: Again = Again()
-
-
 class Inputs:
-    """What to load, what to read from now on, and whether standard input goes on giving jobs."""
+    """All inputs of one command line."""
 
-    def __init__(self, named: Named, environment: str, settings: JobSettings) -> None:
-        self._cwd = here()
-        self._named = named
+    def __init__(self, options: Options, again: RerunRules, environment: str, settings: JobSettings) -> None:
+        """Read and check the inputs.
+
+        `environment`: the digest of the environment.
+        """
+        self._cwd = _working_directory()
+        self._again = again
+        self._task: str | None = options.task
+        self._kind = Kind(options.format) if options.format else None
         self._environment = environment
         self._settings = settings
         self._occurrences = Occurrences()
@@ -77,59 +71,66 @@ class Inputs:
         self.follows_stdin = False
         self.notices: list[str] = []
         self.gpus: str | None = None
-        """The lanes that a file names itself."""
-        self.lasting: list[SourceRecord] = [self._followed(path) for path in named.follow]
-        """Sources that go on giving jobs."""
-        if named.job_yielder is not None:
-            self.lasting.append(self._yielder(named.job_yielder))
-        names = list(named.jobs)
-        others = self.lasting or named.task_bundle is not None
+        """The GPUs named by an input file, if any."""
+        self.ongoing: list[SourceRecord] = [self._followed(path) for path in options.follow]
+        """Sources that may add more jobs later."""
+        if options.job_yielder is not None:
+            self.ongoing.append(self._yielder(options.job_yielder))
+        names = [*([options.job_file] if options.job_file else []), *options.jobs]
+        others = self.ongoing or options.task_bundle is not None
         if not names and not others and not sys.stdin.isatty() and _is_input(STDIN):
             names = ["-"]
-        self.sources = [source for name in names if (source := self._read(name)) is not None]
-        if named.task_bundle is not None:
-            self.sources.append(self._tasks(bundled(named.task_bundle)))
+        self._sources = [source for name in names if (source := self._read(name)) is not None]
+        if options.task_bundle is not None:
+            from gputui.sources.task_config import bundled
 
-    @property
-    def again(self) -> Again:
-        return self._named.again
-
-    @property
-    def nothing(self) -> bool:
-        return not (self.sources or self.lasting or self.follows_stdin)
+            self._sources.append(self._tasks(bundled(options.task_bundle)))
+        self.nothing = not (self._sources or self.ongoing or self.follows_stdin)
+        del self._occurrences  # it is as large as the inputs
 
     def loads(self, root: str, environment: dict[str, str]) -> tuple[Load, ...]:
-        """The requests that add all of it to the session in `root`, in their order."""
-        loads = [source.load(root, environment, self.again) for source in self.sources]
-        lasting = [Load((), environment, "", self.again, tuple(self.lasting))] if self.lasting else []
-        return (*loads, *lasting)
+        """Return the requests that add all jobs and sources to the session in `root`, in order.
+
+        Only the first call returns the jobs.
+        """
+        sources, self._sources = self._sources, []  # known jobs would be kept twice
+        loads = [source.load(root, environment, self._again) for source in sources]
+        ongoing = [Load((), environment, "", self._again, tuple(self.ongoing))] if self.ongoing else []
+        return (*loads, *ongoing)
 
     def _read(self, name: str) -> Source | None:
         if name == "-":
             return self._stdin()
-        kind = self._named.kind or kind_of(name)
+        kind = self._kind or kind_of(name)
         if kind is Kind.YIELDER:
-            self.lasting.append(self._yielder(name))
+            self.ongoing.append(self._yielder(name))
             return None
         if kind is Kind.TASK_CONFIG:
-            return self._tasks(read_task_config(name, self._named.task))
+            from gputui.sources.task_config import read_task_config
+
+            return self._tasks(read_task_config(name, self._task))
         drafts = read_drafts(name, kind)
         identity = has_identity(name)
-        # What would be read otherwise by its name alone cannot be loaded again by it.
-        record = self._record(SourceKind.FILE, name) if identity and self._named.kind is None else None
+        # With --format the file cannot be reloaded, because its name does not tell how to read it.
+        record = self._record(SourceKind.FILE, name) if identity and self._kind is None else None
         return self._source(os.path.basename(name), drafts, record, identity=identity)
 
     def _tasks(self, config: TaskConfig) -> Source:
-        """Not remembered for reloading: what a configuration gives is not known by its commands alone."""
+        """Return the tasks of a config as a source without a record.
+
+        Their commands alone do not identify them for reloading.
+        """
+        from gputui.sources.task_config import Before
+
         self.notices += config.notices()
         if self.gpus not in (None, config.gpus):
-            refuse("these files name different GPUs; say which with --gpus")
+            refuse("these files name different GPUs; choose with --gpus")
         self.gpus = config.gpus
-        there = config.numbers(Before.DONE, Before.FOREIGN, Before.AT_WORK)
+        existing = config.numbers(Before.DONE, Before.FOREIGN, Before.AT_WORK)
         return Source(
             config.origin,
             config.specs(cwd=self._cwd, environment=self._environment, defaults=self._settings),
-            results=Results(gone=config.numbers(Before.NOTHING), there=there),
+            results=Results(gone=config.numbers(Before.NOTHING), there=existing),
             force_rerun=config.force_rerun,
             keepsakes={config.bundle_name: config.bundle},
             tasks=config,
@@ -137,8 +138,8 @@ class Inputs:
 
     def _stdin(self) -> Source | None:
         if self.follows_stdin:
-            refuse("standard input (-) is given twice; give it once")
-        kind = self._named.kind or _kind_of_stdin()
+            refuse("standard input (-) is given twice")
+        kind = self._kind or _kind_of_stdin()
         identity = has_identity(STDIN)
         if identity or kind is not Kind.COMMANDS:
             drafts = parse_drafts(sys.stdin.buffer.read(), "standard input", kind)
@@ -162,10 +163,13 @@ class Inputs:
             occurrences=occurrences,
         )
 
-    # Sources that are remembered
+    # Records of sources
 
     def _redirected(self) -> SourceRecord | None:
-        """The file behind `< jobs.txt`, if it still has the name it was opened by and would be read the same way."""
+        """Return a record of the file behind `< jobs.txt`, or None.
+
+        The file must still have the same name and must be a command list.
+        """
         try:
             path = os.readlink(f"/proc/self/fd/{STDIN}")
             is_stdin = os.path.samestat(os.stat(path), os.fstat(STDIN)) and kind_of(path) is Kind.COMMANDS
@@ -190,26 +194,29 @@ class Inputs:
             cwd=self._cwd,
             group=os.path.basename(path),
             settings=self._settings,
-            again=self._named.again,
+            again=self._again,
             load=self._load,
             place=self._place,
         )
 
 
-def here() -> str:
-    """Where the jobs will run; it must be there and must be text, or the store could not keep it."""
+def _working_directory() -> str:
+    """Return the directory in which the jobs will run.
+
+    It must exist, and its name must be valid UTF-8 because it is stored.
+    """
     try:
-        folder = os.getcwd()
-        folder.encode()
+        directory = os.getcwd()
+        directory.encode()
     except OSError as error:
-        refuse(f"the folder you are in is gone ({error.strerror}); change to one that is there")
+        refuse(f"the current directory no longer exists ({error.strerror}); change to another one")
     except UnicodeEncodeError:
-        refuse(f"the name of the folder you are in ({os.fsencode(folder)!r}) is not UTF-8; run from another one")
-    return folder
+        refuse(f"the current directory's name ({os.fsencode(directory)!r}) is not valid UTF-8; run from another one")
+    return directory
 
 
 def _kind_of_stdin() -> Kind:
-    """By the name of the file behind it, where that can be read without one."""
+    """Guess the input format from the name of the file that standard input is redirected from."""
     try:
         kind = kind_of(os.readlink(f"/proc/self/fd/{STDIN}")) if has_identity(STDIN) else Kind.COMMANDS
     except (OSError, BadInput):
@@ -218,7 +225,7 @@ def _kind_of_stdin() -> Kind:
 
 
 def _is_input(fd: int) -> bool:
-    """A closed input or /dev/null gives nothing, and is not what anybody meant."""
+    """Return whether a file descriptor may provide input. A closed one and /dev/null do not."""
     try:
         mode = os.fstat(fd)
     except OSError:

@@ -1,4 +1,4 @@
-"""The jobs of one run: the sources that give them, crashes, counts and exit status."""
+"""The jobs of one run: the sources that add them, the pauses after errors, the counts and the exit status."""
 
 from __future__ import annotations
 
@@ -7,62 +7,59 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from gputui.core.amounts import counted, duration_exact
-from gputui.core.events import Cause, Refusal
+from gputui.core.events import Refusal
 from gputui.core.job import Ended, Job, JobId, Killed, Refused, Skipped, Succeeded
-from gputui.core.snapshot import Caution, Snapshot
-from gputui.process.watch import begin
+from gputui.core.snapshot import PausedScope, Snapshot
+from gputui.logs.plain import plain
+from gputui.process.watch import start_thread
 from gputui.session.control.connection import ClientError, NotDurable
 from gputui.session.errors import CommitFailed
 from gputui.session.event_loop import OwnerGone
 from gputui.session.loading import SourceKind, SourceRecord
+from gputui.session.owner.requests import Loaded
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft
 
-from .streaming import Prints
-
-# ---- The jobs of one `run` ----
+from .streaming import YielderOutput
 
 
-class Charges:
-    """Costs what changed, not what there is."""
+class RunJobs:
+    """The jobs of one run. The cost of an update depends only on the number of changed jobs."""
 
     def __init__(self) -> None:
         self.jobs: set[JobId] = set()
         self.unfinished: set[JobId] = set()
-        self._guests: set[JobId] = set()
-        self._guests_from: JobId | None = None
-        self._fresh: set[JobId] = set()
+        self.adopt_from: JobId | None = None
+        """First id of the other clients' jobs that this run also waits for, because no other process would run them."""
+        self._adopted: set[JobId] = set()
+        self._added: set[JobId] = set()
 
-    def own(self, jobs: Iterable[JobId]) -> None:
-        fresh = set(jobs)
-        self.jobs |= fresh
-        self.unfinished |= fresh
-        self._fresh |= fresh
-
-    def welcome(self, first: JobId) -> None:
-        """From this number on jobs of others count too: nobody else would run them."""
-        self._guests_from = first
+    def add(self, jobs: Iterable[JobId]) -> None:
+        added = set(jobs)
+        self.jobs |= added
+        self.unfinished |= added
+        self._added |= added
 
     def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> None:
-        fresh, self._fresh = self._fresh, set()
-        if self._guests_from is not None:
-            self._guests.update(job for job in changed if job >= self._guests_from and job not in self.jobs)
-        for job in changed | fresh:
-            if job in self.jobs or job in self._guests:
+        added, self._added = self._added, set()
+        if self.adopt_from is not None:
+            self._adopted.update(job for job in changed if job >= self.adopt_from and job not in self.jobs)
+        for job in changed | added:
+            if job in self.jobs or job in self._adopted:
                 (self.unfinished.discard if isinstance(snapshot[job].state, Ended) else self.unfinished.add)(job)
 
     def succeeded(self, snapshot: Snapshot) -> bool:
         return all(isinstance(snapshot[job].state, Succeeded) for job in self.jobs)
 
-    def others(self, snapshot: Snapshot) -> int:
-        """How many jobs of the session are none of these and have not ended."""
+    def count_others(self, snapshot: Snapshot) -> int:
+        """Count the session's unfinished jobs that do not belong to this run."""
         return sum(job.id not in self.jobs and not isinstance(job.state, Ended) for job in snapshot)
 
-    def left(self, snapshot: Snapshot) -> list[str]:
-        """What lives on of their newest attempts, in words."""
+    def leftovers(self, snapshot: Snapshot) -> list[str]:
+        """Describe the processes left over from each job's newest attempt."""
         return [
             leftover.words
             for job in sorted(self.jobs)
@@ -71,58 +68,55 @@ class Charges:
         ]
 
 
-# ---- What a `run` says about crashes ----
+# Pauses after errors
 
 
 class CrashNotes:
-    """Each pause is told when it begins and when it is over; what joins it meanwhile is told by the jobs' own lines."""
+    """Reports when a pause after errors starts and ends.
+
+    Failures during the pause are reported by the jobs' own lines.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._told: dict[str | None, Caution] = {}
+        self._reported: dict[str | None, PausedScope] = {}
 
     def update(self, snapshot: Snapshot) -> bool:
-        """True: nothing goes on without somebody's help."""
-        now = {caution.group: caution for caution in snapshot.cautions}
-        for group in self._told.keys() - now.keys():
-            self._say(_over(snapshot, self._told.pop(group)))
-        for group, caution in now.items():
-            before = self._told.get(group)
-            if before is None or (before.goes_on and not caution.goes_on and caution.job is not None):
-                self._say(_begun(caution))
-            self._told[group] = caution if caution.tries or before is None else before
-        return any(caution.group is None and not caution.goes_on for caution in now.values())
+        """Report changes, and return whether the scheduler is paused until the user resumes it."""
+        now = {paused.group: paused for paused in snapshot.paused_scopes}
+        for group in self._reported.keys() - now.keys():
+            self._say(_describe_end(snapshot, self._reported.pop(group)))
+        for group, paused in now.items():
+            before = self._reported.get(group)
+            if before is None or (before.resumes_itself and not paused.resumes_itself and paused.job is not None):
+                self._say(_describe_pause(paused))
+            self._reported[group] = paused if paused.probing or before is None else before
+        return any(paused.group is None and not paused.resumes_itself for paused in now.values())
 
 
-def _begun(caution: Caution) -> str:
-    group = f"group {caution.group or 'without a name'}" if caution.group is not None else ""
-    if caution.goes_on and caution.job is not None and not caution.wait:
-        return f"{group}{': ' * bool(group)}{_crashed(caution.cause)}; going on one at a time until one succeeds"
-    sentence = f"{group}{' is ' * bool(group)}paused: {caution.cause.message}"
-    if not caution.goes_on or caution.job is None:
-        return sentence
-    at = f" in {duration_exact(caution.at - time.time())}" if caution.at is not None and not caution.tries else ""
-    return f"{sentence}; tries #{caution.job} alone{at}"
+def _describe_pause(paused: PausedScope) -> str:
+    group = f"group {paused.group or '(unnamed)'}" if paused.group is not None else ""
+    if paused.resumes_itself and paused.job is not None and not paused.wait:
+        return f"{group}{': ' * bool(group)}{paused.cause.message}; running one at a time until one succeeds"
+    message = f"{group}{' is ' * bool(group)}paused: {paused.cause.message}"
+    if not paused.resumes_itself or paused.job is None:
+        return message
+    at = f" in {duration_exact(paused.at - time.time())}" if paused.at is not None and not paused.probing else ""
+    return f"{message}; probe: #{paused.job}{at}"
 
 
-def _crashed(cause: Cause) -> str:
-    """`5 jobs crashed alike: exit code 3`"""
-    alike = cause.count > 1 and cause.signature is not None
-    return cause.message.replace(" jobs: ", " jobs crashed alike: ", 1) if alike else cause.message
+def _describe_end(snapshot: Snapshot, paused: PausedScope) -> str:
+    if not paused.probing or paused.job is None:
+        return "scheduler resumed"
+    succeeded = isinstance(snapshot[paused.job].state, Succeeded)
+    return f"#{paused.job} {'succeeded' if succeeded else 'ran longer than the failed jobs'}: resuming"
 
 
-def _over(snapshot: Snapshot, caution: Caution) -> str:
-    if not caution.tries or caution.job is None:
-        return "the scheduler starts jobs again"
-    succeeded = isinstance(snapshot[caution.job].state, Succeeded)
-    return f"#{caution.job} {'succeeded' if succeeded else 'has outlived the crashes'}: all go on"
+# Counts
 
 
-# ---- How many jobs of a `run` failed, and how many were not run ----
-
-
-def tallied(jobs: Iterable[Job]) -> dict[str, int]:
-    """A job that was never started has not failed: it was not run."""
+def tally_jobs(jobs: Iterable[Job]) -> dict[str, int]:
+    """Count the jobs by how they ended. A job that was never started counts as not run, not as failed."""
     tally = {"total": 0, "succeeded": 0, "failed": 0, "not_run": 0}
     for job in jobs:
         tally["total"] += 1
@@ -135,171 +129,175 @@ def tallied(jobs: Iterable[Job]) -> dict[str, int]:
     return tally
 
 
-def told(tally: dict[str, int]) -> str | None:
-    """None where all is well."""
-    if not tally["failed"] and not tally["not_run"]:
-        return None
-    failed = f"{tally['failed']:,} of {counted(tally['total'], 'job', 'jobs')} failed"
-    noun = ("was", "were") if tally["failed"] else ("job was", "jobs were")
-    not_run = f"{counted(tally['not_run'], *noun)} not run"
-    return ", ".join([failed] * bool(tally["failed"]) + [not_run] * bool(tally["not_run"]))
-
-
-def write(path: str | None, tally: dict[str, int]) -> None:
+def report_tally(tally: dict[str, int], path: str | None, say: Callable[[str], None]) -> None:
+    """Write the counts to a file if one was given, and report the jobs that failed or were not run."""
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(tally, file)
+    if not tally["failed"] and not tally["not_run"]:
+        return
+    failed = f"{tally['failed']:,} of {counted(tally['total'], 'job', 'jobs')} failed"
+    noun = ("was", "were") if tally["failed"] else ("job was", "jobs were")
+    not_run = f"{counted(tally['not_run'], *noun)} not run"
+    say(", ".join([failed] * bool(tally["failed"]) + [not_run] * bool(tally["not_run"])))
 
 
-# ---- The sources of one `run` that go on giving jobs ----
+def load_messages(loaded: Iterable[Loaded]) -> Iterator[str]:
+    for answer in loaded:
+        if answer.sentence:
+            yield f"{answer.sentence} {answer.advice}".rstrip()
+        if answer.warning:
+            yield f"warning: {plain(answer.warning)}"
 
 
-class Lasting:
-    """Told in the sources' threads, asked in the run's own."""
+# Sources that keep adding jobs: followed files and yielders
+
+
+class OngoingSources:
+    """The followed files and yielders of one run.
+
+    `on_fed` is called in the owner's thread, the other methods in the run's thread.
+    """
 
     def __init__(self, say: Callable[[str], None], wake: Callable[[], None]) -> None:
         self._say = say
         self._wake = wake
         self._sources: dict[str, SourceRecord] = {}
-        """As they were when they last gave something."""
+        """The sources in the state they had when they last added jobs."""
         self._fed: queue.SimpleQueue[tuple[SourceRecord, list[JobId], list[str]]] = queue.SimpleQueue()
         self.failed = False
-        self.prints: Prints | None = None
-        """What the yielders among them print, if there are any."""
+        self.output: YielderOutput | None = None
 
-    def wait_for(self, sources: Iterable[SourceRecord]) -> bool:
-        """These are this run's; whether there are any that may give more."""
+    def add(self, sources: Iterable[SourceRecord]) -> bool:
+        """Add those of these sources that may add jobs to the ones to wait for. Return whether there are any."""
         self._sources.update((source.key, source) for source in sources if source.lasts)
         return bool(self._sources)
 
-    def listen(self, log: str, tell: Callable[[str], None]) -> None:
-        """From now on what yielders print is told, where there are any."""
+    def copy_output(self, log: str, write_line: Callable[[str], None]) -> None:
+        """If there are yielders, copy everything they print from now on."""
         if any(source.kind is SourceKind.YIELDER for source in self._sources.values()):
-            self.prints = Prints(log, tell)
+            self.output = YielderOutput(log, write_line)
 
     def announce(self) -> None:
         for source in self._sources.values():
             if source.kind is SourceKind.FOLLOWED:
-                self._say(f"what is appended to {source.path} is run")
+                self._say(f"following {source.path} for new commands")
 
-    def fed(self, source: SourceRecord, jobs: list[JobId], complaints: list[str]) -> None:
+    def on_fed(self, source: SourceRecord, jobs: list[JobId], complaints: list[str]) -> None:
         self._fed.put((source, jobs, complaints))
         self._wake()
 
     def take(self) -> list[JobId]:
-        """The jobs that came since it was asked last."""
+        """Return the jobs that were added since the last call."""
         job_ids: list[JobId] = []
-        if self.prints is not None:
-            self.prints.copy()
+        if self.output is not None:
+            self.output.copy()
         while not self._fed.empty():
             source, jobs, complaints = self._fed.get()
-            for sentence in complaints:
-                self._say(sentence)
+            for complaint in complaints:
+                self._say(complaint)
             if source.key in self._sources:
                 self._sources[source.key] = source
                 job_ids += jobs
-                self._tell_end(source)
+                if source.trouble is not None:
+                    self.failed = True
+                    self._say(f"{source.trouble}; its jobs continue" if source.position else source.trouble)
         return job_ids
-
-    def _tell_end(self, source: SourceRecord) -> None:
-        if source.trouble is not None:
-            self.failed = True
-            self._say(f"{source.trouble}; the jobs it gave go on" if source.position else source.trouble)
 
     def more_may_come(self, snapshot: Snapshot, remembered: Container[str]) -> bool:
         remembered_sources = (source for key, source in self._sources.items() if key in remembered)
-        return any(source.goes_on(snapshot.mode, snapshot.cause) for source in remembered_sources)
+        return any(source.may_yield(snapshot.mode, snapshot.cause) for source in remembered_sources)
 
 
-# ---- Jobs that arrive on standard input while others run ----
+# Jobs from standard input
 
 
 CHUNK = 1 << 16
 OFFERED_EVERY = 0.5
-"""Seconds between tries, while the queue cannot be written."""
+"""Seconds between retries while the queue cannot be written."""
 MOST_WAITING = 10_000
-"""A producer is held back while so many jobs wait; the pipe makes it wait."""
+"""Maximum number of waiting jobs for which reading continues. With more, the full pipe blocks the producer."""
 
 
-class Feeder:
-    """Reads until the end of the input; `ended` is set then, and `trouble` says what was wrong with a line."""
+class StdinReader:
+    """Reads commands until the end of the input. Then it sets `ended`, and if there was an error, `trouble`."""
 
     def __init__(
         self,
         fd: int,
         add: Callable[[list[Draft]], None],
         waiting: Callable[[], int],
-        at_its_end: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self.ended = threading.Event()
         self.trouble: str | None = None
-        self.to_its_end = threading.Event()
-        """Set when the program is about to leave: take all there is, without holding back."""
+        self.finish = threading.Event()
+        """Set when the program is about to exit, so that reading no longer pauses."""
         self._fd = fd
         self._reading_since: float | None = None
         self._add = add
         self._waiting = waiting
-        self._at_its_end = at_its_end
+        self._on_end = on_end
 
     def start(self) -> None:
-        """Raises NoThread."""
-        begin(self._read, "gputui-stdin")
+        """Start the thread. Raise NoThread if that fails."""
+        start_thread(self._read, "gputui-stdin")
 
     def quiet_for(self, seconds: float) -> bool:
-        """Nothing has come for so long."""
+        """Return whether nothing has arrived for this many seconds."""
         return self._reading_since is not None and time.monotonic() - self._reading_since > seconds
 
     def _read(self) -> None:
         lines = CommandLines("standard input")
         try:
-            while chunk := self._next():
-                self._pass_on(lines.feed(chunk))
-                while self._waiting() > MOST_WAITING and not self.to_its_end.wait(0.2):
+            while chunk := self._read_chunk():
+                self._add_drafts(lines.feed(chunk))
+                while self._waiting() > MOST_WAITING and not self.finish.wait(0.2):
                     pass
-            self._pass_on(lines.finish())
+            self._add_drafts(lines.finish())
         except BadInput as error:
             self.trouble = str(error)
         except OSError as error:
-            self.trouble = f"standard input cannot be read: {error.strerror}"
+            self.trouble = f"cannot read standard input: {error.strerror}"
         except (ClientError, Refusal, OwnerGone) as error:
             self.trouble = str(error)
         finally:
             self.ended.set()
-            self._at_its_end()
+            self._on_end()
 
-    def _next(self) -> bytes:
+    def _read_chunk(self) -> bytes:
         self._reading_since = time.monotonic()
         try:
             return os.read(self._fd, CHUNK)
         finally:
             self._reading_since = None
 
-    def _pass_on(self, drafts: Iterable[Draft]) -> None:
-        """All together; those before a bad line are added before it is complained of."""
+    def _add_drafts(self, drafts: Iterable[Draft]) -> None:
+        """Add the drafts in one batch.
+
+        If a line is invalid, the drafts before it are added and then its error is raised.
+        """
         batch: list[Draft] = []
         try:
             batch.extend(drafts)
         finally:
-            self._add_batch(batch)
+            try:
+                if batch:
+                    self._add_batch(batch)
+            except CommitFailed:
+                raise
+            except Refusal:
+                if len(batch) == 1:
+                    raise
+                # Only the refused jobs must be lost, not others that happened to be in the same batch.
+                for draft in batch:
+                    self._add_batch([draft])
 
     def _add_batch(self, batch: list[Draft]) -> None:
-        try:
-            if batch:
-                self._offer(batch)
-        except CommitFailed:
-            raise
-        except Refusal:
-            if len(batch) == 1:
-                raise
-            # How lines fall into batches is chance, so a bad one must not cost its neighbours.
-            for draft in batch:
-                self._offer([draft])
-
-    def _offer(self, batch: list[Draft]) -> None:
-        """Again while the queue cannot be written: a pipe does not give its lines twice."""
+        """Add a batch. It is retried while the queue cannot be written, because a pipe cannot be read twice."""
         while True:
             try:
                 return self._add(batch)
             except (CommitFailed, NotDurable):
-                if self.to_its_end.wait(OFFERED_EVERY):
+                if self.finish.wait(OFFERED_EVERY):
                     raise

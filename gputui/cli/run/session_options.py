@@ -1,375 +1,288 @@
-"""What the flags of run and app ask of a session, and conflicts with its owner."""
+"""Session options of `run` and the app.
+
+They come from flags and config files, and may conflict with a session that another process owns.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.cli.command import again_in, agreed, on_terminal
+from gputui.cli.command import ask_yes_no, on_terminal, suggest_in
 from gputui.cli.output import Exit, refuse, say
-from gputui.core.events import Settings
-from gputui.core.lanes import DeviceKind
+from gputui.cli.parser import Options
+from gputui.core.slots import DeviceKind, NodeSize, Slot
 from gputui.gpus.hardware import find_hardware
-from gputui.gpus.lanes import All, BadGpus, GivenLanes, SlurmLanes, parse_gpus
-from gputui.gpus.lanes import lanes as lanes_for
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
+from gputui.gpus.slots import All, BadGpus, SlurmSlots, Wanted, parse_gpus
+from gputui.gpus.slots import slots as slots_for
 from gputui.session.client import Client
-from gputui.session.config import DEFAULT, Config, load
-from gputui.session.creation import lane_words, lanes_of
-from gputui.session.devices import lane_changes
-from gputui.session.layouts import Layout, trouble
-from gputui.session.loading import Again
-from gputui.session.messages import LayoutShown, StatusQuestion
+from gputui.session.config import CLUSTER_OPTIONS, DEFAULT, SESSION_OPTIONS, Config, load
+from gputui.session.creation import format_slots, slots_of
+from gputui.session.devices import slot_changes
+from gputui.session.job_directories import layout_error
+from gputui.session.messages import Layout, StatusQuestion
 from gputui.session.owner.requests import Begin, Begun, devices_of
-from gputui.session.ownership.acquisition import Owned
-from gputui.sources.kinds import Kind
+from gputui.session.ownership.acquisition import AlreadyOwned
 from gputui.sources.settings import JobSettings
 
-from .inputs import Named
-
-TYPE_CHECKING = False  # typing takes long to import
-
-if TYPE_CHECKING:
-    pass
-
-
-# ---- Flags that were not given take what the settings say ----
-
-
-NOT_ITS_OWN = object()
-"""A flag that this verb does not have."""
-TAKEN = (
-    "output_dir", "prefix", "job_dir", "pause_after", "probe", "grace", "retries", "timeout", "shell", "keep_free",
-    "at_most", "ignore", "theme",
-)  # fmt: skip
-HOG_FOLDER = "hog_run"
-"""Where gpu-hog's flags put their jobs when nothing is said."""
-SWITCHES = ("login_shell", "ignore_strangers")
-OF_A_CLUSTER = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
-OF_THE_SESSION = (
-    "pause_after",
-    "probe",
-    "grace",
-    "at_most",
-    "keep_free",
-    "ignore_strangers",
-    "ignore",
-    "gpu_file",
-    *OF_A_CLUSTER,
-)
-"""Flags that say how the whole session is scheduled, not only the jobs of this call."""
-
-
 APP_PROBE = 600.0
-"""Somebody may look at the screen and mend it meanwhile."""
+"""Default number of seconds before a probe in the app, which gives the user time to fix the cause."""
+HOG_DIRECTORY = "hog_run"
+"""Default session directory if gpu-hog's flags are used."""
+PATIENCE = 5.0
 
 
-def settle(options: argparse.Namespace, probe: float = APP_PROBE) -> None:
-    """A value: None is not given. A switch: the settings can turn it on, the flag cannot turn it off."""
+class SessionOptions(Struct, frozen=True, kw_only=True):
+    """The session options from flags, environment variables and config files."""
+
+    output_dir: str
+    layout: Layout
+    layout_named: bool
+    daemon: bool
+    gpus: Wanted | None
+    gpus_named: bool
+    """Whether the GPUs were named by a flag rather than only by a config file."""
+    settings: dict[str, Any]
+    """Values by field name of `Begin`. None leaves a setting unchanged."""
+    named: frozenset[str]
+    """Names of the settings given by flags."""
+    jobs: JobSettings
+
+
+def session_options(options: Options) -> SessionOptions:
+    """Combine flags and config files.
+
+    Flags take precedence but cannot turn off a switch that a config file turns on.
+    """
     config = load([*options.jobs, *(file for file in (options.job_file, options.job_yielder) if file)])
-    folder_given = options.output_dir is not None
-    options.job_defaults = config.job_settings()
-    _settle_layout(options)
-    options.named = frozenset(key for key in OF_THE_SESSION if _is_given(getattr(options, key)))
-    for key in TAKEN:
-        if getattr(options, key, NOT_ITS_OWN) is None:
-            setattr(options, key, config.get(key)[0])
-    for key in SWITCHES:
-        setattr(options, key, getattr(options, key) or bool(config.get(key)[0]))
-    if (options.job_file or options.job_yielder) and config.get("output_dir")[1] == DEFAULT and not folder_given:
-        options.output_dir = HOG_FOLDER
-    options.no_keeper = options.no_keeper or not config.get("keeper")[0]
-    for key in OF_A_CLUSTER:
-        if getattr(options, key) is None:
-            setattr(options, key, config.get(f"engine.{key}")[0])
-    options.gpus_given = options.gpus is not None or options.gpu_file is not None
-    if options.gpus is None and not options.gpu_file:
-        options.gpus = _gpus(config)
-    if options.probe is None:
-        options.probe = probe
-
-
-def settle_for_run(options: argparse.Namespace) -> None:
-    """Nobody looks: jobs are tried at once after crashes. Whoever names a limit wants the run to end there."""
-    if options.fail_fast:
+    flags = {option.field: getattr(options, option.field) for option in SESSION_OPTIONS}
+    if options.subcommand == "run" and options.fail_fast:
         if options.pause_after not in (None, 1):
-            refuse("--fail-fast is --pause-after 1; give one of them")
-        options.pause_after = 1
-    if options.pause_after and options.probe is None:
-        options.probe, probe_named = "off", False
-    else:
-        probe_named = options.probe is not None
-    settle(options, 0.0)
-    if not probe_named:
-        options.named -= {"probe"}
+            refuse("use either --fail-fast or --pause-after")
+        flags["pause_after"] = 1
+    named = frozenset(field for field, value in flags.items() if value is not None and value is not False)
+    settings = flags | config.session_options(in_cluster=True) | {field: flags[field] for field in named}
+    if "probe" not in named:
+        default = 0.0 if options.subcommand == "run" else APP_PROBE  # a run is unattended: probe immediately
+        settings["probe"] = settings["probe"] if settings["probe"] is not None else default
+        if options.subcommand == "run" and flags["pause_after"]:
+            settings["probe"] = "off"  # the run must end at this limit
+    settings["share_gpus"] = settings["share_gpus"] or None
+    settings["sbatch_opt"] = tuple(settings["sbatch_opt"]) if settings["sbatch_opt"] else None
+    settings["gpu_file"] = os.path.abspath(settings["gpu_file"]) if settings["gpu_file"] else None
+    gpus_named = options.gpus is not None or options.gpu_file is not None
+    return SessionOptions(
+        output_dir=_output_dir(options, config),
+        layout=_layout(options, config),
+        layout_named=options.prefix is not None or options.job_dir is not None,
+        daemon=not options.no_daemon and bool(config.get("daemon")[0]),
+        gpus=options.gpus if gpus_named else _gpus(config),
+        gpus_named=gpus_named,
+        settings=settings,
+        named=named,
+        jobs=_job_settings(options, config),
+    )
 
 
-def _is_given(value: object) -> bool:
-    """0 is a value."""
-    return value is not None and value is not False
+def _output_dir(options: Options, config: Config) -> str:
+    configured, origin = config.get("output_dir")
+    is_hog = (options.job_file or options.job_yielder) and origin == DEFAULT
+    return options.output_dir or (HOG_DIRECTORY if is_hog else str(configured))
 
 
-def _settle_layout(options: argparse.Namespace) -> None:
-    """Either flag names the folders; what the settings say of the other one must not drop it."""
+def _layout(options: Options, config: Config) -> Layout:
+    """Return how job directories are named. Either flag overrides both settings, not only its own."""
     if options.prefix is not None and options.job_dir is not None:
-        refuse("--prefix and --job-dir both name the jobs' folders; give one of them")
-    options.layout_given = options.prefix is not None or options.job_dir is not None
-    if options.prefix is not None:
-        options.job_dir = ""
+        refuse("use either --prefix or --job-dir")
+    prefix = options.prefix if options.prefix is not None else config.get("prefix")[0]
+    job_dir = options.job_dir if options.job_dir is not None else config.get("job_dir")[0]
+    layout = Layout(prefix, "" if options.prefix is not None else job_dir)
+    if (wrong := layout_error(layout)) is not None:
+        refuse(wrong)
+    return layout
 
 
-def _gpus(config: Config) -> object:
+def _gpus(config: Config) -> Wanted | None:
     written, origin = config.gpus()
-    if written is None:
-        return None
     try:
-        return parse_gpus(written)
+        return None if written is None else parse_gpus(written)
     except BadGpus as error:
         refuse(f"{origin}: {error}")
 
 
-# ---- driver ----
-
-
-PATIENCE = 5.0
-
-
-def refuse_broken_driver() -> None:
-    sampler = ProcessSampler()
-    try:
-        sample = sample_once(sampler, PATIENCE)
-    finally:
-        sampler.close()
-    if sample is not None and sample.trouble is not None:
-        refuse(f"{sample.trouble.message}; {sample.trouble.advice} (without GPUs: --gpus cpu:4)")
-
-
-# ---- What the flags of `run` and of the app ask of a session ----
-
-
-def job_settings(options: argparse.Namespace) -> JobSettings:
+def _job_settings(options: Options, config: Config) -> JobSettings:
     if options.timeout == 0:
-        refuse("--timeout 0 would end every job at once; leave it out for no limit")
-    said = JobSettings(
+        refuse("--timeout 0 would stop every job at once; omit it for no limit")
+    flags = JobSettings(
         retries=options.retries,
         timeout=options.timeout,
         shell=options.shell,
         login_shell=options.login_shell or None,
         group=options.project,
     )
-    defaults: JobSettings = options.job_defaults
-    return said.over(defaults)
+    return flags.over(config.job_settings())
 
 
-def named_inputs(options: argparse.Namespace, again: Again) -> Named:
-    return Named(
-        jobs=[*([options.job_file] if options.job_file else []), *options.jobs],
-        job_yielder=options.job_yielder,
-        follow=options.follow,
-        task_bundle=getattr(options, "task_bundle", None),
-        task=options.task,
-        kind=Kind(options.format) if options.format else None,
-        again=again,
-    )
+# Slots
 
 
-def wanted_lanes(options: argparse.Namespace, named_by_input: str | None = None) -> GivenLanes:
-    """Refuses what is not there, and a driver that is broken.
+class WantedSlots(Struct, frozen=True):
+    """The slots for a session, with a notice about them for the user."""
 
-    An input that names its GPUs is given them, also by a session with others; the flag counts more, settings less.
+    slots: tuple[Slot, ...]
+    notice: str | None = None
+    given: bool = False
+    """Whether the user chose the slots. Otherwise they are the default."""
+    change: bool = False
+    """Whether to replace the slots of a session that has different ones."""
+    largest: NodeSize | None = None
+
+
+def wanted_slots(options: SessionOptions, named_by_input: str | None = None) -> WantedSlots:
+    """Return the slots to use. Exit if they do not exist or the driver is broken.
+
+    A flag overrides the GPUs named by an input (`named_by_input`), which override the settings.
     """
-    hardware = find_hardware()
-    options.largest = None
+    hardware, file = find_hardware(), options.settings["gpu_file"]
+    gpus, change = options.gpus, options.gpus_named
     try:
-        if options.gpu_file:
-            return GivenLanes(lane_changes.read(options.gpu_file), None)
-        if named_by_input is not None and not options.gpus_given:
-            options.gpus, options.set = parse_gpus(named_by_input), True
-        if isinstance(options.gpus, SlurmLanes):
-            return _lanes_in_slurm(options, options.gpus)
-        given_lanes = lanes_for(options.gpus or All(), hardware)
+        if file:
+            return WantedSlots(slot_changes.read(file), change=True)
+        if named_by_input is not None and not change:
+            gpus, change = parse_gpus(named_by_input), True
+        if isinstance(gpus, SlurmSlots):
+            return _slots_in_slurm(options, gpus, change=change)
+        chosen = slots_for(gpus or All(), hardware)
     except BadGpus as error:
-        refuse(f"--gpu-file {options.gpu_file}: {error}" if options.gpu_file else str(error))
+        refuse(f"--gpu-file {file}: {error}" if file else str(error))
     except (OSError, UnicodeDecodeError) as error:
-        refuse(f"--gpu-file {options.gpu_file}: {getattr(error, 'strerror', 'it is not UTF-8')}")
-    if hardware.gpus and any(lane.kind is DeviceKind.GPU for lane in given_lanes.lanes):
-        refuse_broken_driver()
-    return given_lanes
+        refuse(f"--gpu-file {file}: {getattr(error, 'strerror', 'not valid UTF-8')}")
+    if hardware.gpus and any(slot.kind is DeviceKind.GPU for slot in chosen.slots):
+        _refuse_broken_driver()
+    return WantedSlots(chosen.slots, chosen.notice, gpus is not None, change)
 
 
-def _lanes_in_slurm(options: argparse.Namespace, wanted: SlurmLanes) -> GivenLanes:
-    """Refuses what the cluster does not have. One that does not answer now is waited for later."""
-    from gputui.session.cluster import ClusterError, inspected
+def _refuse_broken_driver() -> None:
+    with closing(ProcessSampler()) as sampler:
+        sample = sample_once(sampler, PATIENCE)
+    if sample is not None and sample.trouble is not None:
+        refuse(f"{sample.trouble.message}; {sample.trouble.advice} (no GPU? --gpus cpu:4)")
+
+
+def _slots_in_slurm(options: SessionOptions, wanted: SlurmSlots, *, change: bool) -> WantedSlots:
+    """Return slots for a cluster.
+
+    The cluster does not have to answer now, but exit if it lacks what the options request.
+    """
+    from gputui.session.cluster import ClusterError, inspect_cluster
 
     try:
-        cluster = inspected(_of_a_cluster(options))
+        cluster = inspect_cluster({field: options.settings[field] for field in CLUSTER_OPTIONS})
     except ClusterError as error:
         refuse(str(error))
-    options.largest = cluster.largest
-    given_lanes = lanes_for(SlurmLanes(wanted.lanes or cluster.most_jobs), find_hardware())
-    return replace(given_lanes, notice=cluster.trouble or None)
+    slots = slots_for(SlurmSlots(wanted.slots or cluster.most_jobs), find_hardware()).slots
+    return WantedSlots(slots, cluster.trouble or None, True, change, cluster.largest)
 
 
-def _of_a_cluster(options: argparse.Namespace) -> dict[str, Any]:
-    values = {key: getattr(options, key) for key in OF_A_CLUSTER}
-    return {**values, "sbatch_opt": tuple(values["sbatch_opt"]) if values["sbatch_opt"] else None}
-
-
-def begin_request(options: argparse.Namespace, given_lanes: GivenLanes) -> Begin:
-    return Begin(
-        lanes=given_lanes.lanes,
-        given=options.gpus is not None,
-        change_lanes=options.gpus_given or options.set,
-        cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
-        pause_after=options.pause_after,
-        probe=options.probe,
-        grace=options.grace,
-        at_most=options.at_most,
-        keep_free=options.keep_free,
-        ignore_strangers=options.ignore_strangers or None,
-        ignored=tuple(options.ignore.split(",")) if options.ignore else None,
-        gpu_file=os.path.abspath(options.gpu_file) if options.gpu_file else None,
-        layout=layout(options) if options.layout_given else None,
-        largest=options.largest,
-        **_asked_of_cluster(options, given_lanes),
-    )
-
-
-def _asked_of_cluster(options: argparse.Namespace, given_lanes: GivenLanes) -> dict[str, Any]:
-    """What is only set in a file is for sessions in a cluster; what is named must be obeyed or refused."""
-    in_cluster = any(lane.kind is DeviceKind.SLURM for lane in given_lanes.lanes)
-    cluster_settings = _of_a_cluster(options)
-    return {key: value for key, value in cluster_settings.items() if in_cluster or key in options.named}
-
-
-def named_request(options: argparse.Namespace, given_lanes: GivenLanes) -> Begin:
-    """The same without what only the settings say: they are for whoever opens a session."""
-    request = begin_request(options, given_lanes)
-    said = {"ignored" if key == "ignore" else key for key in OF_THE_SESSION if key not in options.named}
-    return replace(request, **dict.fromkeys(said))
-
-
-def told_of_lanes(begun: Begun, notice: str | None) -> str | None:
-    """What the user must know about the lanes they got."""
+def describe_slots(begun: Begun, notice: str | None) -> str | None:
+    """Describe the session's slots if they are not what the user would expect."""
     if begun.kept and begun.differ:
-        return f"this session keeps its lanes ({lane_words(begun.lanes)}); --gpus gives it others"
+        return f"keeping this session's slots ({format_slots(begun.slots)}); change with --gpus"
     if begun.before:
-        return f"the lanes are {lane_words(begun.lanes)} now; they were {lane_words(begun.before)}"
+        return f"slots changed to {format_slots(begun.slots)}; they were {format_slots(begun.before)}"
     return notice if not begun.kept else None
 
 
-def layout(options: argparse.Namespace) -> Layout:
-    return Layout(options.prefix, options.job_dir)
+def begin_request(options: SessionOptions, wanted: WantedSlots) -> Begin:
+    """Return the request to open a session.
+
+    For a local session, cluster options from config files are ignored, but those from flags are not.
+    """
+    in_cluster = any(slot.kind is DeviceKind.SLURM for slot in wanted.slots)
+    ignored = set() if in_cluster else set(CLUSTER_OPTIONS) - options.named
+    return Begin(
+        slots=wanted.slots,
+        given=wanted.given,
+        change_slots=wanted.change,
+        cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
+        layout=options.layout if options.layout_named else None,
+        largest=wanted.largest,
+        **{field: value for field, value in options.settings.items() if field not in ignored},
+    )
 
 
-# ---- Refuses names for the jobs' folders that cannot be given ----
+# Conflicts with a session that another process owns
 
 
-def check_layout(layout: Layout) -> None:
-    sentence = trouble(layout)
-    if sentence is not None:
-        refuse(sentence)
+class Difference(Struct, frozen=True):
+    """An option whose value in the session differs from the given value, described as text."""
 
-
-# ---- `run` on a session that another program owns ----
-
-
-FLAGS = {
-    "pause_after": "--pause-after",
-    "probe": "--probe",
-    "grace": "--grace",
-    "at_most": "--at-most",
-    "keep_free": "--keep-free",
-    "ignore_strangers": "--ignore-strangers",
-    "ignored": "--ignore",
-    "gpu_file": "--gpu-file",
-    "partition": "--partition",
-    "account": "--account",
-    "qos": "--qos",
-    "time": "--time",
-    "constraint": "--constraint",
-    "sbatch_opt": "--sbatch-opt",
-}
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """One thing that was named and is not so yet, in words."""
-
-    has: str
-    """Instead of it."""
+    current: str
     wanted: str
     name: str
-    way: str | None = None
-    """How else it can be had."""
+    alternative: str | None = None
+    """Another way for the user to get the wanted value."""
 
 
-def agree(client: Client, owned: Owned, named: Begin, *, yes: bool) -> Begin:
-    """What the owner is to be asked of what was named, with the user's consent; ends the program if nobody gives it.
+def confirm_conflicts(
+    client: Client, owned: AlreadyOwned, options: SessionOptions, wanted: WantedSlots, *, yes: bool
+) -> Begin:
+    """Return the changes to request from the owner after the user has agreed to them. Exit if the user disagrees.
 
-    `yes`: the user has agreed on the command line.
+    Only flags count here, because config files are for opening a session. `yes`: the user has already agreed on the
+    command line.
     """
-    change, differences = compared(client, named)
+    unnamed = [field for field in options.settings if field not in options.named]
+    change, differences = find_conflicts(client, replace(begin_request(options, wanted), **dict.fromkeys(unnamed)))
     if not differences or yes:
         return change
-    has = _listed([each.has for each in differences])
-    sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with {has}"
+    current = _join([difference.current for difference in differences])
+    sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with {current}"
     if not on_terminal():
         refuse(f"{sentence}: agree with -y, {_ways_out(differences)}")
     say(sentence)
-    if not agreed(f"give it {_listed([each.wanted for each in differences])}?"):
-        raise Exit(2, f"nothing was added: {_ways_out(differences)}")
+    if not ask_yes_no(f"change to {_join([difference.wanted for difference in differences])}?"):
+        raise Exit(2, f"nothing added: {_ways_out(differences)}")
     return change
 
 
-def compared(client: Client, named: Begin) -> tuple[Begin, list[Difference]]:
-    """Of what was named, that which is not so yet: as a request, and in words."""
+def find_conflicts(client: Client, named: Begin) -> tuple[Begin, list[Difference]]:
+    """Compare the session with the given options.
+
+    Return a request that would change the session to match, and the differences as text.
+    """
     status = client.ask(StatusQuestion())
-    lanes, layout = _other_lanes(client, named), _other_layout(status.layout, named)
-    differences = [*lanes, *layout, *_other_settings(status.settings, named)]
-    change = replace(
-        named,
-        lanes=named.lanes if lanes else None,
-        layout=named.layout if layout else None,
-        cpu_jobs=status.settings.cpu_jobs,  # nobody names it: the owner's stays
-        resume=False,
-    )
-    return change, differences
-
-
-def _other_lanes(client: Client, named: Begin) -> list[Difference]:
-    if named.lanes is None or not named.change_lanes or devices_of(lanes_of(client)) == devices_of(named.lanes):
-        return []
-    words = lane_words(named.lanes)
-    way = f"change its lanes ({again_in(client.root, f'gputui gpus {shlex.quote(words)}')})"
-    return [Difference("other lanes", f"the lanes {words}", "the GPUs", way)]
-
-
-def _other_layout(shown: LayoutShown, named: Begin) -> list[Difference]:
-    layout = named.layout
-    if layout is None or (shown.prefix, shown.job_dir) == (layout.prefix, layout.job_dir):
-        return []
-    return [Difference("other folders for its jobs", f"folders {layout.job_dir or layout.prefix + 'N'}", "the folders")]
-
-
-def _other_settings(settings: Settings, named: Begin) -> list[Difference]:
+    changes: dict[str, Any] = {"slots": None, "layout": None}
     differences = []
-    for field, flag in FLAGS.items():
-        has, wanted = getattr(settings, field), getattr(named, field)
-        has = "off" if field == "probe" and has is None else has
-        if wanted is not None and has != wanted:
-            words = _words(flag, wanted)
-            differences.append(Difference(f"{_words(flag, has)}, not {words}", words, flag))
-    return differences
+    if named.slots is not None and named.change_slots and devices_of(slots_of(client)) != devices_of(named.slots):
+        changes["slots"] = named.slots
+        words = format_slots(named.slots)
+        way = f"change its slots ({suggest_in(client.root, f'gputui gpus {shlex.quote(words)}')})"
+        differences.append(Difference("other slots", f"slots {words}", "--gpus", way))
+    layout = named.layout
+    if layout is not None and layout != status.layout:
+        changes["layout"] = layout
+        directories = f"job directories {layout.job_dir or layout.prefix + 'N'}"
+        differences.append(Difference("other job directories", directories, "--prefix or --job-dir"))
+    for option in SESSION_OPTIONS:
+        current, wanted = getattr(status.settings, option.field), getattr(named, option.field)
+        current = "off" if option.field == "probe" and current is None else current
+        if wanted is not None and current != wanted:
+            text = _format_flag(option.flag, wanted)
+            differences.append(Difference(f"{_format_flag(option.flag, current)}, not {text}", text, option.flag))
+    # No option sets cpu_jobs: keep the owner's.
+    return replace(named, **changes, cpu_jobs=status.settings.cpu_jobs, resume=False), differences
 
 
-def _words(flag: str, value: object) -> str:
-    """As it would be written on a command line."""
+def _format_flag(flag: str, value: object) -> str:
+    """Format an option as it would be written on a command line."""
     if value is None or value is False or value == ():
         return f"no {flag}"
     if value is True:
@@ -380,10 +293,10 @@ def _words(flag: str, value: object) -> str:
 
 
 def _ways_out(differences: Sequence[Difference]) -> str:
-    ways = ["take another folder (--output-dir, GPUTUI_OUTPUT_DIR)"]
-    ways += [each.way for each in differences if each.way is not None]
-    return ", ".join(ways) + f", or do not name {_listed([each.name for each in differences])}"
+    ways = ["use another directory (--output-dir, GPUTUI_OUTPUT_DIR)"]
+    ways += [difference.alternative for difference in differences if difference.alternative is not None]
+    return ", ".join(ways) + f", or omit {_join([difference.name for difference in differences])}"
 
 
-def _listed(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

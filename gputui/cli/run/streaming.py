@@ -1,4 +1,4 @@
-"""--stream: copies what jobs and yielders print to our own output."""
+"""Copy the output of jobs and yielders to standard output."""
 
 from __future__ import annotations
 
@@ -7,122 +7,90 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from gputui.cli.follower import Follower
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
-from gputui.session.job_folders import Folders
+from gputui.session.job_directories import Directories
 
-# ---- `--stream` ----
-
-
-CHUNK = 1 << 20
-LONGEST_LINE = 1 << 20
-"""Bytes; a longer one is passed on in pieces of about so much, each on a line of its own."""
 Key = tuple[JobId, int, str]
+"""The job, the number of its attempt, and the log's path."""
 
 
 class Streamer:
-    """Called often; reads on where it stopped, a piece at a time. A half-written line waits for its end."""
+    """Copies the output of jobs line by line (`--stream`). Each update copies one piece of each log."""
 
-    def __init__(self, folders: Folders) -> None:
-        self._folders = folders
-        self._open: dict[Key, tuple[int, bytes]] = {}
+    def __init__(self, directories: Directories) -> None:
+        self._directories = directories
+        self._open: dict[Key, Follower] = {}
         self._copied: set[Key] = set()
         self._terminal = sys.stdout.isatty()
 
     def update(self, snapshot: Snapshot, changed: frozenset[JobId]) -> bool:
-        """Whether there is more to copy at once."""
+        """Copy a piece of each log, and return whether there may be more."""
         for job_id in sorted(set(changed) | set(snapshot.active)):
             job = snapshot[job_id]
             if job.active is not None:
-                self._begin(job, job.active.attempt)
+                self._open_logs(job, job.active.attempt)
             elif job.attempts and job.id in changed:
-                self._begin(job, job.attempts[-1].number)
-        copied = [self._copy(key, last=_is_over(snapshot, key)) for key in list(self._open)]
+                self._open_logs(job, job.attempts[-1].number)
+        copied = [self._copy(key, last=_has_ended(snapshot, key)) for key in list(self._open)]
         return any(copied)
 
     def finish(self, snapshot: Snapshot) -> None:
-        """All that ended attempts have written."""
-        for key in [key for key in self._open if _is_over(snapshot, key)]:
+        """Copy the rest of the logs of attempts that have ended."""
+        for key in [key for key in self._open if _has_ended(snapshot, key)]:
             while self._copy(key, last=True):
                 pass
 
-    def _begin(self, job: Job, attempt: int) -> None:
-        files = self._folders.written(job, attempt)
+    def _open_logs(self, job: Job, attempt: int) -> None:
+        files = self._directories.current_files(job, attempt)
         for path in (files.out, files.err):
             key = (job.id, attempt, path or "")
             if path is not None and key not in self._open and key not in self._copied:
                 with suppress(OSError):
-                    # A job may have put a FIFO in its log's place: opening it must not wait for a writer.
-                    self._open[key] = (os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), b"")
+                    self._open[key] = Follower(path)
 
     def _copy(self, key: Key, *, last: bool) -> bool:
-        """One piece; False: all there is was copied."""
-        fd, rest = self._open[key]
-        chunk = _read(fd)
-        *lines, rest = (rest + chunk).split(b"\n")
-        over = last and not chunk
-        cut = len(rest) if over else _whole_characters(rest) if len(rest) > LONGEST_LINE else 0
-        self._print(key, [*lines, rest[:cut]] if cut else lines)
-        self._open[key] = (fd, rest[cut:])
-        if over:
-            os.close(fd)
-            del self._open[key]
-            self._copied.add(key)
-        return bool(chunk)
+        """Copy one piece of a log, and return whether there may be more.
 
-    def _print(self, key: Key, lines: list[bytes]) -> None:
+        `last`: nothing more will be written to the log.
+        """
+        log = self._open[key]
+        piece = log.read()
+        ended = last and not piece
+        lines = log.lines(piece, last=ended)
         for line in lines:
-            text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
-            print(f"[{key[0]}] {plain(text) if self._terminal else text}")
+            print(f"[{key[0]}] {plain(line) if self._terminal else line}")
         if lines:
             sys.stdout.flush()
+        if ended:
+            log.close()
+            del self._open[key]
+            self._copied.add(key)
+        return bool(piece)
 
 
-def _is_over(snapshot: Snapshot, key: Key) -> bool:
+def _has_ended(snapshot: Snapshot, key: Key) -> bool:
     active = snapshot[key[0]].active
     return active is None or active.attempt != key[1]
 
 
-def _read(fd: int) -> bytes:
-    try:
-        return os.read(fd, CHUNK)
-    except OSError:
-        return b""
+class YielderOutput:
+    """Copies the lines that are appended to the yielders' log from now on."""
 
-
-def _whole_characters(text: bytes) -> int:
-    """How much of it can be cut off without cutting a character of UTF-8 in two."""
-    cut = len(text)
-    while len(text) - cut < 4 and cut and text[cut - 1] & 0xC0 == 0x80:
-        cut -= 1
-    return cut - 1 if cut and text[cut - 1] & 0x80 else cut
-
-
-# ---- What a yielder prints, copied as it comes ----
-
-
-MOST = 1 << 20
-"""Bytes at once."""
-
-
-class Prints:
-    """Tells, line by line, what is appended to a log from now on."""
-
-    def __init__(self, log: str, tell: Callable[[str], None]) -> None:
-        self._log = log
-        self._tell = tell
-        self._position = os.path.getsize(log) if os.path.exists(log) else 0
-        self._rest = b""
+    def __init__(self, log: str, write_line: Callable[[str], None]) -> None:
+        self._path = log
+        self._write_line = write_line
+        self._start = os.path.getsize(log) if os.path.exists(log) else 0
+        self._log: Follower | None = None
 
     def copy(self) -> None:
-        try:
-            with open(self._log, "rb") as file:
-                file.seek(self._position)
-                data = file.read(MOST)
-        except FileNotFoundError:
-            return
-        self._position += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._tell(plain(line.decode("utf-8", "replace")))
+        if self._log is None:
+            if not os.path.exists(self._path):
+                return
+            self._log = Follower(self._path)
+            os.lseek(self._log.fd, self._start, os.SEEK_SET)
+        while piece := self._log.read():
+            for line in self._log.lines(piece):
+                self._write_line(plain(line))

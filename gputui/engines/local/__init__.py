@@ -1,6 +1,5 @@
-"""The engine of this machine: a wrapper in sh for each attempt, its claim file, its process tree, its recovery.
+"""The engine for this machine. Each attempt consists of a wrapper (an sh script), a claim file and a process tree.
 
-What may enter: what an attempt is as processes and claims; the Linux underneath is in `process`.
-`wrapper` and `claims` are the exactly-once protocol: stored sessions depend on their form.
-Called through `engines.protocol`; `session.store` reads claims when it rebuilds a damaged store.
+The wrapper script and the claims form the protocol that runs each attempt exactly once. Stored sessions depend on their
+format.
 """

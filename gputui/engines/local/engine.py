@@ -1,4 +1,4 @@
-"""The engine that runs attempts on this machine: starts them, sees their ends, takes them over, stops them."""
+"""The engine that starts, watches, recovers and stops attempts on this machine."""
 
 from __future__ import annotations
 
@@ -6,33 +6,63 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
-from gputui.engines.claims import Claimed, ClaimedAttempts, Claims, Revoked, Unreadable
-from gputui.engines.protocol import Abilities, Launch, Report, Survivor
+from gputui.engines.claims import (
+    Claim,
+    Claimed,
+    ClaimedAttempts,
+    Claims,
+    DirectoryGone,
+    Empty,
+    Revoked,
+    Unreadable,
+    WrittenExit,
+)
+from gputui.engines.protocol import LEFT_BEHIND, Launch, Report, Since, Survivor
 from gputui.process import processes
-from gputui.process.directories import FolderId
-from gputui.process.watch import EventLoop, Watch
+from gputui.process.directories import DirectoryId, lives_elsewhere
+from gputui.process.watch import Cancel, EventLoop, Watch
 
 from . import spawn
-from .recovery import Adoption, WaitStatus, command_may_live, outcome_of
+from .recovery import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    TO_SEEK,
+    UNKNOWN,
+    UNSEEN,
+    Decision,
+    Leader,
+    WaitStatus,
+    Wrapper,
+    command_may_live,
+    decide,
+    find_leader,
+    outcome_of,
+)
 from .spawn import Crew
-from .stop import Key, LiveAttempt, StoppedWrappers, Stopper, TreeOrder, carry_out
+from .stop import Key, LiveAttempt, Stopper, TreeOrder, carry_out
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
-"""How often a claim is read that the disk does not give, before the end counts as unseen."""
+"""Number of reads after which the end of an attempt with an unreadable claim counts as lost, and seconds
+between them.
+"""
+LOOK_EVERY = 2.0
+"""Seconds between checks for stopped wrappers.
+
+Polling is necessary because the kernel notifies only the parent, and an adopted wrapper is not a child of this process.
+"""
 _LOG_TAIL = 200
 _CLAIMS_OF_WRAPPERS = Claims.of(spawn.SESSION)
 
 
 class LocalEngine(ClaimedAttempts):
-    """Every wrapper holds `private`, the session's private folder, too."""
-
-    abilities = Abilities(can_suspend=True, can_pin_device=True, telemetry=True)
+    """Engine that runs attempts on this machine. Every wrapper inherits `private`, the session's private directory."""
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
         super().__init__(private, session)
@@ -41,19 +71,20 @@ class LocalEngine(ClaimedAttempts):
         self._report = report
         self._live: dict[Key, LiveAttempt] = {}
         self._undecided: dict[Key, TreeOrder] = {}
-        """Survivors that could not be judged yet, with what was ordered meanwhile."""
+        """Recovered attempts for which no decision has been made yet, with the latest order for each."""
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
         self._stopper = Stopper(loop, self._report_end)
-        self._adoption = Adoption(loop, self._claims, FolderId.of(private), self)
-        self._stopped_wrappers = StoppedWrappers(loop, self._live.values)
+        self._directory = DirectoryId.of(private)
+        self._closed = False
+        self._wake_timer: Cancel | None = None
 
     def start(self, launches: Iterable[Launch]) -> None:
-        self._claims.make_folder()
+        self._claims.make_directory()
         for launch, started in self._crew.each(launches):
             self._started(launch, started)
 
     def _spawn(self, launch: Launch) -> int | spawn.SpawnError:
-        """In any thread: the wrapper's pid, or why there is none."""
+        """Start the wrapper and return its pid. May be called in any thread."""
         key = (launch.job, launch.attempt)
         arguments = spawn.arguments(launch, _CLAIMS_OF_WRAPPERS.path(*key))
         environment = spawn.variables(launch.environment, self.token(*key))
@@ -63,13 +94,20 @@ class LocalEngine(ClaimedAttempts):
         except spawn.SpawnError as error:
             return error
         finally:
-            if launch.folder is not None:
-                os.close(launch.folder)
+            if launch.directory is not None:
+                os.close(launch.directory)
 
     def _started(self, launch: Launch, started: int | spawn.SpawnError) -> None:
         key = (launch.job, launch.attempt)
         if isinstance(started, spawn.SpawnError):
-            self._report(_ended(key, _failed_start(started)))
+            match started:
+                case spawn.AlreadyStarted():
+                    outcome: Outcome = Vanished(str(started))
+                case spawn.NoRoomNow():
+                    outcome = NoRoom(str(started))
+                case _:
+                    outcome = NotStarted(str(started))
+            self._report(_ended(key, outcome))
             return
         reached(Step.SPAWNED)
         live = LiveAttempt(
@@ -82,10 +120,10 @@ class LocalEngine(ClaimedAttempts):
     def recover(self, survivors: list[Survivor]) -> None:
         self._undecided.update({(survivor.job, survivor.attempt): TreeOrder.NONE for survivor in survivors})
         for survivor in survivors:
-            self._adoption.decide(survivor)
+            self._decide(survivor)
 
     def withdraw(self, job: JobId, attempt: int) -> None:
-        """Here what is started begins at once."""
+        """Do nothing: local attempts begin as soon as they are started."""
 
     def terminate(self, job: JobId, attempt: int) -> None:
         self._order((job, attempt), TreeOrder.TERMINATE)
@@ -100,65 +138,155 @@ class LocalEngine(ClaimedAttempts):
         self._order((job, attempt), TreeOrder.RESUME)
 
     def gc(self, *, all_dead: bool) -> None:
-        """Removes claims of long ended attempts, and of revoked ones if no wrapper of theirs can live.
-
-        After `recover`, which says what is wanted still.
-        """
         self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided, all_dead=all_dead)
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
-        marks = processes.Marks(self.token(job, attempt))
+        marks = processes.AttemptMarks(self.token(job, attempt))
         self._loop.run_in_thread(lambda: carry_out(TreeOrder.KILL, marks, True), lambda outcome: None)
 
     def close(self) -> None:
+        self._closed = True
         self._crew.close()
-        self._adoption.close()
         self._stopper.close()
-        self._stopped_wrappers.close()
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
         for live in self._live.values():
             if live.watch is not None:
                 live.watch.close()
         self._live.clear()
         self._undecided.clear()
 
-    # What an adoption found
+    # Recovery of attempts that an earlier owner started
 
-    def adopt(self, survivor: Survivor, watch: Watch) -> None:
+    def _decide(self, survivor: Survivor, wait: float = FIRST_WAIT) -> None:
+        if self._closed:
+            return
+        claim = self._read(survivor)
+        if survivor.since is Since.NOTHING and isinstance(claim, Claimed):
+            self._check_wrapper(survivor, claim.pid, claim, wait)
+        elif survivor.since is Since.NOTHING and isinstance(claim, TO_SEEK):
+            self._seek_wrapper(survivor, wait)
+        else:
+            self._act(survivor, claim, Wrapper.DEAD, wait)
+
+    def _check_wrapper(self, survivor: Survivor, pid: int, claim: Claim, wait: float) -> None:
+        # The process is pinned before it is checked, so that its pid cannot be reused in between.
+        watch = Watch(pid)
+        try:
+            is_the_wrapper = processes.leads_attempt(pid, self.token(survivor.job, survivor.attempt))
+        except OSError:
+            watch.close()
+            self._retry_later(survivor, wait)
+            return
+        if is_the_wrapper and not lives_elsewhere(pid, self._directory):
+            self._adopt(survivor, watch)
+            return
+        watch.close()
+        if is_the_wrapper:
+            self._end(survivor, Vanished(LEFT_BEHIND[Since.COPY]))
+        else:
+            now = self._read(survivor)
+            ended_meanwhile = isinstance(now, WrittenExit | DirectoryGone)
+            self._act(survivor, now if ended_meanwhile else claim, Wrapper.DEAD, FIRST_WAIT)
+
+    def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
+        """Search all processes for the attempt's token, because the claim contains no pid."""
+        token = self.token(survivor.job, survivor.attempt)
+        self._loop.run_in_thread(lambda: find_leader(token), lambda leader: self._wrapper_found(survivor, leader, wait))
+
+    def _wrapper_found(self, survivor: Survivor, leader: Leader | OSError | None, wait: float) -> None:
+        if self._closed:
+            return
+        claim = self._read(survivor)
+        if isinstance(leader, OSError):
+            self._retry_later(survivor, wait)
+        elif not isinstance(claim, TO_SEEK):
+            self._decide(survivor, wait)
+        elif leader is None:
+            self._act(survivor, claim, Wrapper.DEAD, wait)
+        elif isinstance(claim, Empty) and not leader.runs:
+            self._act(survivor, claim, Wrapper.ALIVE, wait)
+        else:
+            if leader.runs:
+                self._claims.restore(survivor.job, survivor.attempt, leader.pid)
+            self._check_wrapper(survivor, leader.pid, claim, wait)
+
+    def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
+        match decide(type(claim), survivor.since, wrapper):
+            case Decision.FINISHED:
+                at = claim.at if isinstance(claim, WrittenExit | DirectoryGone) else None
+                self._end(survivor, outcome_of(claim, None, None), at)
+            case Decision.REVOKE:
+                self._revoke(survivor, wait)
+            case Decision.REQUEUE:
+                self._revoked.add((survivor.job, survivor.attempt))
+                self._end(survivor, NeverRan())
+            case Decision.RETRY:
+                self._retry_later(survivor, wait)
+            case _ if survivor.since is not Since.NOTHING:
+                # Pids of another boot or namespace are invalid here, so nothing is signalled.
+                self._end(survivor, Vanished(LEFT_BEHIND[survivor.since]))
+            case _:
+                self._end_as_lost(survivor, claim.pid if isinstance(claim, Claimed) else None)
+
+    def _revoke(self, survivor: Survivor, wait: float) -> None:
+        self._claims.make_directory()
+        try:
+            revoked = self._claims.revoke(survivor.job, survivor.attempt)
+        except OSError:
+            self._retry_later(survivor, wait)
+            return
+        if revoked:
+            reached(Step.REVOKED)
+        self._decide(survivor, wait)
+
+    def _retry_later(self, survivor: Survivor, wait: float) -> None:
+        """Retry until a decision is possible. A job must not be ended only because a file cannot be read."""
+        self._loop.call_later(wait, lambda: self._decide(survivor, min(wait * 2, LONGEST_WAIT)))
+
+    def _adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)
         purpose = self._claims.asked(*key)
         live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=purpose)
         live.signalled = survivor.stopping or purpose is not None
         order = self._undecided.pop(key, TreeOrder.NONE)
         self._watch(live)
-        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, asked=purpose))
+        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, requested=purpose))
         if order is not TreeOrder.NONE:
             self._order(key, order)
 
-    def over(self, survivor: Survivor, outcome: Outcome, at: float | None) -> None:
+    def _end(self, survivor: Survivor, outcome: Outcome, at: float | None = None) -> None:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
         self._report(_ended(key, outcome, at, self._claims.asked(*key)))
 
-    def revoked(self, survivor: Survivor) -> None:
-        self._revoked.add((survivor.job, survivor.attempt))
-        self.over(survivor, NeverRan(), None)
-
-    def lost(self, survivor: Survivor, wrapper: int | None, why: str) -> None:
+    def _end_as_lost(self, survivor: Survivor, wrapper: int | None) -> None:
+        """Kill any remaining processes of the attempt, then report it as lost."""
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
-        purpose = self._claims.asked(*key)
-        marks = processes.Marks(self.token(*key), wrapper, logs=(survivor.out,), known={})
-        live = LiveAttempt(key, marks, None, survivor.out, asked=purpose)
-        self._live[key] = live
-        self._settle(live, Vanished(why), True)
+        marks = processes.AttemptMarks(self.token(*key), wrapper, logs=(survivor.out,), known={})
+        live = self._live[key] = LiveAttempt(key, marks, None, survivor.out, asked=self._claims.asked(*key))
+        self._settle(live, Vanished(UNSEEN if wrapper is not None else UNKNOWN), True)
 
-    # The ends
+    def _read(self, survivor: Survivor) -> Claim:
+        return self._claims.read_with_log(survivor.job, survivor.attempt, survivor.out)
+
+    # Ends of attempts
 
     def _watch(self, live: LiveAttempt) -> None:
         assert live.watch is not None
         self._live[live.key] = live
-        self._stopped_wrappers.begin()
+        if self._wake_timer is None:
+            self._wake_timer = self._loop.call_later(LOOK_EVERY, self._wake_stopped_wrappers)
         live.watch.begin(self._loop, lambda: self._wrapper_ended(live))
+
+    def _wake_stopped_wrappers(self) -> None:
+        """Continue stopped wrappers. Stopped commands remain stopped."""
+        self._wake_timer = self._loop.call_later(LOOK_EVERY, self._wake_stopped_wrappers) if self._live else None
+        for live in self._live.values():
+            with suppress(OSError):
+                if live.watch is not None and (stat := processes.stat_of(live.watch.pid)) is not None and stat.stopped:
+                    live.watch.signal(signal.SIGCONT)
 
     def _wrapper_ended(self, live: LiveAttempt) -> None:
         assert live.watch is not None
@@ -166,7 +294,7 @@ class LocalEngine(ClaimedAttempts):
         live.watch = None
         reached(Step.END_SEEN)
         if status is not None and status.code == 0:
-            # Only a command that ran and ended with 0 makes its wrapper end so: nothing is left to read.
+            # The wrapper exits with 0 only if the command did, so the claim need not be read.
             self._settle(live, Exited(0), False)
         else:
             self._read_end(live, status, READ_TRIES)
@@ -174,14 +302,14 @@ class LocalEngine(ClaimedAttempts):
     def _read_end(self, live: LiveAttempt, status: WaitStatus | None, tries: int) -> None:
         if self._live.get(live.key) is not live:
             return
-        claim = self._claims.read_beside(*live.key, live.out)
+        claim = self._claims.read_with_log(*live.key, live.out)
         if isinstance(claim, Unreadable) and tries:
             self._loop.call_later(READ_INTERVAL, lambda: self._read_end(live, status, tries - 1))
             return
         if isinstance(claim, Revoked):
             self._revoked.add(live.key)
         tail = _tail(live.err or live.out) if isinstance(claim, Claimed) else b""
-        outcome = outcome_of(claim, status, live.folder, tail)
+        outcome = outcome_of(claim, status, live.directory, tail)
         self._settle(live, outcome, command_may_live(outcome, status))
 
     def _settle(self, live: LiveAttempt, outcome: Outcome, command_may_live: bool) -> None:
@@ -194,9 +322,8 @@ class LocalEngine(ClaimedAttempts):
         assert live.end is not None
         self._report(replace(live.end, by_itself=not live.signalled and not _by_our_signal(live.end.outcome)))
 
-    def _marks(self, key: Key, wrapper: int, out: str, err: str | None = None) -> processes.Marks:
-        """Of a wrapper under watch."""
-        return processes.Marks(self.token(*key), wrapper, True, (out, err) if err is not None else (out,), {})
+    def _marks(self, key: Key, wrapper: int, out: str, err: str | None = None) -> processes.AttemptMarks:
+        return processes.AttemptMarks(self.token(*key), wrapper, True, (out, err) if err is not None else (out,), {})
 
     def _order(self, key: Key, order: TreeOrder) -> None:
         if key in self._live:
@@ -207,35 +334,29 @@ class LocalEngine(ClaimedAttempts):
 
 def _ended(key: Key, outcome: Outcome, at: float | None = None, asked: Purpose | None = None) -> AttemptEnded:
     at = time.time() if at is None else at
-    return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, asked=asked)
+    return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, requested=asked)
 
 
 def _by_our_signal(outcome: Outcome) -> bool:
-    """Whether it can be: one that met the wrapper's child before its exec is not known to have reached the command."""
+    """Return whether the end may have been caused by a signal that gputui sent.
+
+    The signal may also have hit the wrapper's child before its exec.
+    """
     return not isinstance(outcome, Exited) or outcome.code in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def _logs(launch: Launch) -> tuple[str, str | None]:
-    """Where its logs are made: in the very folder that was looked at, if that is held."""
-    if launch.folder is None:
+    """Return the paths of the logs, relative to the open directory's descriptor if there is one."""
+    if launch.directory is None:
         return launch.out, launch.err
-    folder = f"/proc/self/fd/{launch.folder}"
-    err = os.path.join(folder, os.path.basename(launch.err)) if launch.err is not None else None
-    return os.path.join(folder, os.path.basename(launch.out)), err
-
-
-def _failed_start(error: spawn.SpawnError) -> Outcome:
-    match error:
-        case spawn.AlreadyStarted():
-            return Vanished(str(error))
-        case spawn.NoRoomNow():
-            return NoRoom(str(error))
-    return NotStarted(str(error))
+    directory = f"/proc/self/fd/{launch.directory}"
+    err = os.path.join(directory, os.path.basename(launch.err)) if launch.err is not None else None
+    return os.path.join(directory, os.path.basename(launch.out)), err
 
 
 def _tail(log: str) -> bytes:
     try:
-        # A job may have put a FIFO in its log's place: opening it must not wait for a writer.
+        # The job may have replaced its log by a FIFO, and opening it must not wait for a writer.
         fd = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""

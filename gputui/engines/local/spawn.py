@@ -1,156 +1,137 @@
-"""Starting a wrapper: the sh script that claims an attempt and runs its command."""
+"""Start wrappers. A wrapper is an sh script that claims an attempt and runs its command."""
 
 from __future__ import annotations
 
 import errno
 import os
-import re
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE
+from gputui.core.regex import lazy_regex
+from gputui.engines.claims import DIRECTORY_GONE_LINE, EXIT_WORD
 from gputui.engines.protocol import Launch
-from gputui.process.descriptors import OpenedPath, Same
 from gputui.process.processes import TOKEN_VARIABLE
+from gputui.process.spawn import CopyOf, OpenedPath
 from gputui.process.spawn import spawn as spawn_process
-from gputui.process.watch import NoThread, begin
-
-# ---- Starting a wrapper ----
-
+from gputui.process.watch import NoThread, start_thread
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
 LOG_MODE = 0o666
 LEASE, SESSION = 8, 9
-"""The wrapper's numbers of what it holds for its attempt; dash knows numbers of one digit only."""
+"""Descriptor numbers in the wrapper. They must be single digits because dash supports no others."""
 HELD_BY_WRAPPER = (LEASE, SESSION)
 LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
 
 _MACHINE_TROUBLE = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EDQUOT, errno.EROFS, errno.EIO)
 )
-# Some file systems keep times in whole seconds, or in two.
+# Some file systems store times in units of one or two seconds.
 _COARSEST_FILE_TIME_NS = 2_000_000_000
-
-Environment = dict[str, str]
 
 
 class SpawnError(Exception):
-    """Nothing was started; the message is the sentence the user reads."""
+    """The wrapper was not started. The message is shown to the user."""
 
 
 class AlreadyStarted(SpawnError):
-    """The attempt's log is there: it may have run before."""
+    """The attempt may have run before because its log already exists."""
 
 
 class CannotStart(SpawnError):
-    """It will not start however often it is tried."""
+    """The attempt cannot be started, and a retry would fail too."""
 
 
 class NoRoomNow(SpawnError):
-    """The machine lacks something; later it may start."""
+    """The machine currently lacks a resource. A retry may succeed."""
 
 
 def spawn(
-    arguments: Sequence[str], environment: Environment, out: str, err: str | None, held: Mapping[int, int] | None = None
+    arguments: Sequence[str], environment: dict[str, str], out: str, err: str | None, held: Mapping[int, int]
 ) -> int:
-    """The pid of the wrapper, leader of its own session. `err` None: both streams into `out`.
+    """Start a wrapper as the leader of its own session and return its pid.
 
-    `held`: descriptors of ours by the number that the wrapper gets them under, and closes for its command.
+    If `err` is None, both streams go to `out`. `held` maps descriptor numbers in the wrapper to descriptors of this
+    process. The wrapper closes them before it runs its command.
     """
     begun = time.time_ns()
+    stderr = CopyOf(1) if err is None else OpenedPath(err, LOG_FLAGS, LOG_MODE)
     try:
-        return spawn_process(arguments, environment, {**_logs(out, err), **(held or {})})
+        return spawn_process(arguments, environment, {1: OpenedPath(out, LOG_FLAGS, LOG_MODE), 2: stderr, **held})
     except FileExistsError as error:
-        raise AlreadyStarted("this attempt was started before") from error
+        raise AlreadyStarted("this attempt was already started") from error
     except ValueError as error:
         _remove_own_logs(out, err, begun)
-        raise CannotStart(f"it cannot be passed to a shell: {error}") from error
+        raise CannotStart(f"cannot pass it to a shell: {error}") from error
     except OSError as error:
         _remove_own_logs(out, err, begun)
         raise _explained(error, arguments, out) from error
 
 
-def _logs(out: str, err: str | None) -> dict[int, OpenedPath | Same]:
-    return {
-        1: OpenedPath(out, LOG_FLAGS, LOG_MODE),
-        2: Same(1) if err is None else OpenedPath(err, LOG_FLAGS, LOG_MODE),
-    }
-
-
 def _remove_own_logs(out: str, err: str | None, begun: int) -> None:
-    """Removes what this call created, and only that: an older log says that the attempt was started before."""
+    """Remove the logs that this call created.
+
+    Older logs are kept because they show that the attempt was started before.
+    """
     for log in (out, err):
         if log is not None:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                _remove_own_log(log, begun)
-
-
-def _remove_own_log(log: str, begun: int) -> None:
-    stat = os.stat(log)
-    if stat.st_size or stat.st_mtime_ns < begun - _COARSEST_FILE_TIME_NS:
-        raise AlreadyStarted("this attempt was started before")
-    os.unlink(log)
+                facts = os.stat(log)
+                if facts.st_size or facts.st_mtime_ns < begun - _COARSEST_FILE_TIME_NS:
+                    raise AlreadyStarted("this attempt was already started")
+                os.unlink(log)
 
 
 def _explained(error: OSError, arguments: Sequence[str], out: str) -> SpawnError:
-    """The kernel gives one number for all that can fail in the child; what is at hand tells the cases apart."""
-    folder = os.path.dirname(out)
+    """Find out which step failed, because the child returns a single errno for everything it does before exec."""
+    directory = os.path.dirname(out)
     if error.errno in _MACHINE_TROUBLE:
-        return NoRoomNow(f"the machine could not start it now: {_words(error)}")
+        return NoRoomNow(f"cannot start it now: {error.strerror or error}")
     if error.errno == errno.E2BIG:
-        return CannotStart(_too_long(arguments))
-    if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.isdir(folder):
-        return CannotStart(f"the folder for its output is gone: {os.path.realpath(folder)}")
-    if error.errno in (errno.EACCES, errno.EPERM) and not os.access(folder, os.W_OK | os.X_OK):
-        return CannotStart(f"the folder for its output cannot be written: {os.path.realpath(folder)}")
-    return CannotStart(f"it could not be started: {_words(error)}")
+        longest = max(len(os.fsencode(argument)) for argument in arguments)
+        if longest > LONGEST_ARGUMENT:
+            return CannotStart(f"command too long: {longest:,} bytes; the limit here is {LONGEST_ARGUMENT:,}")
+        return CannotStart("command and environment together are too long for this machine")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.isdir(directory):
+        return CannotStart(f"its output directory is gone: {os.path.realpath(directory)}")
+    if error.errno in (errno.EACCES, errno.EPERM) and not os.access(directory, os.W_OK | os.X_OK):
+        return CannotStart(f"cannot write to its output directory: {os.path.realpath(directory)}")
+    return CannotStart(f"failed to start: {error.strerror or error}")
 
 
-def _too_long(arguments: Sequence[str]) -> str:
-    longest = max(len(os.fsencode(argument)) for argument in arguments)
-    if longest > LONGEST_ARGUMENT:
-        return f"the command is too long: {longest:,} bytes, and this machine takes {LONGEST_ARGUMENT:,}"
-    return "the command and its environment are too long for this machine together"
-
-
-def _words(error: OSError) -> str:
-    return os.strerror(error.errno) if error.errno is not None else str(error)
-
-
-# ---- The wrapper ----
+# The wrapper
 
 
 SHELL = "/bin/sh"
 CLAIM_FAILED = 125
 _WITHOUT_LEASES = " ".join(f"{fd}>&-" for fd in HELD_BY_WRAPPER)
-FOLDER_FAILED = 126
+DIRECTORY_FAILED = 126
 
-# Trapped with ':' and not '': the command gets default dispositions, and a signal to the whole group does not end
-# the wrapper before it has written the code. The names of variables are ours alone because the command may know
-# any other from its environment.
+# Signals are trapped with ':' and not '': the command gets default dispositions, and a signal to the whole group does
+# not end the wrapper before it has written the exit code. Variables have a prefix of their own because the environment
+# of the command may contain any other name.
 TEXT = f"""\
 trap : HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ
-gputui_claim=$1 gputui_folder=$2 gputui_code=0
+gputui_claim=$1 gputui_directory=$2 gputui_code=0
 shift 2
 set -C
 {{ echo "$$" >"$gputui_claim"; }} 2>/dev/null || exit {CLAIM_FAILED}
-if cd -- "$gputui_folder" 2>/dev/null; then
+if cd -- "$gputui_directory" 2>/dev/null; then
     "$@" {_WITHOUT_LEASES} || gputui_code=$?
     {{ echo "{EXIT_WORD.decode()} $gputui_code" >>"$gputui_claim"; }} 2>/dev/null
     exit "$gputui_code"
 fi
-{{ echo {FOLDER_GONE_LINE.decode()} >>"$gputui_claim"; }} 2>/dev/null
-exit {FOLDER_FAILED}
+{{ echo {DIRECTORY_GONE_LINE.decode()} >>"$gputui_claim"; }} 2>/dev/null
+exit {DIRECTORY_FAILED}
 """
 
-# A word with a slash may name a script without '#!', which sh would run itself and bash would run in bash.
-_PLAIN_WORDS = re.compile(r"[ \t]*[A-Za-z0-9_.+@-]+(?:[ \t]+[A-Za-z0-9_./:,+@%=-]+)*[ \t\n]*")
-# Without true and false, which are the same in every shell: the wrapper runs them itself.
+_PLAIN_WORDS = lazy_regex(r"[ \t]*[A-Za-z0-9_./+@-]+(?:[ \t]+[A-Za-z0-9_./:,+@%=-]+)*[ \t\n]*")
+# true and false are missing here because they behave the same in every shell.
 _BUILTINS_AND_KEYWORDS = """
     . : [ alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare
     dirs disown do done echo elif else enable esac eval exec exit export fc fg fi for function getopts hash help
@@ -160,17 +141,20 @@ _BUILTINS_AND_KEYWORDS = """
 _NEEDS_BASH = frozenset(_BUILTINS_AND_KEYWORDS.split())
 _EXPORTED_FUNCTION = "BASH_FUNC_"
 _SETS_UP_BASH = ("BASH_ENV", "SHELLOPTS", "BASHOPTS")
-# Shells that end their options at '--'; in others '--' would be the command.
+# Shells that accept '--' after their options.
 _KNOW_END_OF_OPTIONS = frozenset(("ash", "bash", "dash", "ksh", "ksh93", "mksh", "sh", "yash", "zsh"))
 
 
 def arguments(launch: Launch, claim: str) -> list[str]:
-    """The argument list that runs the attempt."""
+    """Return the argument list of the wrapper."""
     return [SHELL, "-c", TEXT, "sh", claim, launch.cwd, *_command(launch)]
 
 
 def variables(environment: Mapping[str, str], token: str) -> dict[str, str]:
-    """The wrapper's environment: the job's and its token, without what its own shell must not act upon."""
+    """Return the wrapper's environment: the job's variables and its token.
+
+    Variables that would affect the wrapper are left out.
+    """
     chosen = {**environment, TOKEN_VARIABLE: token}
     for name in kept_from_the_wrapper(environment):
         del chosen[name]
@@ -178,16 +162,13 @@ def variables(environment: Mapping[str, str], token: str) -> dict[str, str]:
 
 
 def plain_words(command: str) -> list[str] | None:
-    """The words of a command that no shell is needed for; None: bash must read it."""
+    """Split a command that needs no shell into its arguments. Return None if bash has to parse the command."""
     if _PLAIN_WORDS.fullmatch(command) is None:
         return None
     words = command.split()
-    return None if words[0] in _NEEDS_BASH and not _plain_echo(words) else words
-
-
-def _plain_echo(words: list[str]) -> bool:
-    """Shells differ about options of echo and about backslashes, and plain words hold no backslashes."""
-    return words[0] == "echo" and not any(word.startswith("-") for word in words[1:2])
+    # Shells differ in the options of echo and in backslashes, which plain words do not contain.
+    plain_echo = words[0] == "echo" and not (len(words) > 1 and words[1].startswith("-"))
+    return None if words[0] in _NEEDS_BASH and not plain_echo else words
 
 
 def _command(launch: Launch) -> list[str]:
@@ -195,7 +176,8 @@ def _command(launch: Launch) -> list[str]:
     kept_variables = kept_from_the_wrapper(environment)
     if not (launch.shell or launch.login_shell or kept_variables) and "PATH" in environment:
         words = plain_words(launch.command)
-        if words is not None:
+        # A shell runs scripts without '#!' itself, and sh may not be bash.
+        if words is not None and ("/" not in words[0] or _kernel_runs(os.path.join(launch.cwd, words[0]))):
             return words
     return [*handed_over(kept_variables, environment), *shell_call(launch)]
 
@@ -209,7 +191,8 @@ def shell_call(launch: Launch) -> list[str]:
 
 
 def kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
-    # One look at all names together is what nearly every start pays.
+    """Return the variables that would affect the wrapper's shell, namely exported functions and bash's own options."""
+    # Searching all names together keeps the usual start fast.
     all_names = "\n".join(environment)
     if "BASH" not in all_names and "SHELLOPTS" not in all_names:
         return []
@@ -217,8 +200,31 @@ def kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
 
 
 def handed_over(names: list[str], environment: Mapping[str, str]) -> list[str]:
-    """Gives the command what dash would drop (functions have no names it knows) and bash as sh would act upon."""
+    """Return arguments for `env` that pass variables on to the command.
+
+    The wrapper's environment cannot contain them: dash would drop exported functions, and bash running as sh would act
+    on them.
+    """
     return ["/usr/bin/env", *(f"{name}={environment[name]}" for name in names)] if names else []
+
+
+def _kernel_runs(path: str) -> bool:
+    """Return whether a file is an executable binary or script. If it is not, bash is left to report the reason."""
+    try:
+        facts = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    executable = stat.S_ISREG(facts.st_mode) and facts.st_mode & 0o111
+    return bool(executable) and _has_known_start(path, facts.st_ino, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _has_known_start(path: str, inode: int, changed: int) -> bool:
+    with suppress(OSError), open(path, "rb", buffering=0) as program:
+        start = program.read(256)
+        interpreter = start[2:].split(maxsplit=1)[0] if start[:2] == b"#!" and start[2:].strip() else None
+        return start.startswith(b"\x7fELF") or (interpreter is not None and os.path.exists(interpreter))
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -230,17 +236,25 @@ def _default_shell(search_path: str | None) -> str:
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or SHELL
 
 
-# ---- Threads that do one kind of work beside each other while whoever gave it waits for all of it ----
+# Concurrent starts
 
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 HANDS = 3
+LOOK_AT_THREADS = 1.0
+"""Seconds between checks whether the threads are alive.
+
+If memory is short, a thread may die without returning a result.
+"""
 
 
 class Crew(Generic[T, R]):
-    """Its threads are made when there are two tasks at once for the first time; where none can be, it needs none."""
+    """A small thread pool that runs one function.
+
+    Its threads are created when a second concurrent task arrives, if possible.
+    """
 
     def __init__(self, work: Callable[[T], R]) -> None:
         self._work = work
@@ -249,7 +263,10 @@ class Crew(Generic[T, R]):
         self._threads: list[threading.Thread] = []
 
     def each(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """Every task with what came of it. The last is done here, so that one alone wakes nobody."""
+        """Yield each task with its result.
+
+        The last task runs in the calling thread, so a single task wakes no other thread.
+        """
         under_way = 0
         last: T | None = None
         for task in tasks:
@@ -260,10 +277,17 @@ class Crew(Generic[T, R]):
         if last is not None:
             yield last, self._work(last)
         for _ in range(under_way):
-            done = self._done.get()
+            done = self._next_done()
             if isinstance(done, BaseException):
                 raise done
             yield done
+
+    def _next_done(self) -> tuple[T, R] | BaseException:
+        while True:
+            with suppress(Empty):
+                return self._done.get(timeout=LOOK_AT_THREADS)
+            if not all(thread.is_alive() for thread in self._threads):
+                raise MemoryError("a thread that starts jobs has died")
 
     def close(self) -> None:
         for _ in self._threads:
@@ -274,17 +298,13 @@ class Crew(Generic[T, R]):
 
     def _hand_over(self, task: T) -> None:
         if not self._threads:
-            self._gather()
+            with suppress(NoThread):
+                for number in range(HANDS):
+                    self._threads.append(start_thread(self._serve, f"gputui-crew-{number}"))
         if self._threads:
             self._tasks.put(task)
         else:
             self._do(task)
-
-    def _gather(self) -> None:
-        """As many as the machine gives."""
-        with suppress(NoThread):
-            for number in range(HANDS):
-                self._threads.append(begin(self._serve, f"gputui-crew-{number}"))
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -293,5 +313,5 @@ class Crew(Generic[T, R]):
     def _do(self, task: T) -> None:
         try:
             self._done.put((task, self._work(task)))
-        except BaseException as defect:  # whoever waits must not wait for ever
+        except BaseException as defect:  # passed on, because `each` waits for an answer
             self._done.put(defect)

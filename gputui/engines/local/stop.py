@@ -1,12 +1,11 @@
-"""Stopping live attempts: rounds of signals over the whole process tree until it has ended."""
+"""Stop attempts by sending rounds of signals to the whole process tree until it has ended."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -14,28 +13,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.events import AttemptEnded
-from gputui.core.job import JobId, Left, Purpose
+from gputui.core.job import JobId, Purpose, SurvivingProcess
 from gputui.process.processes import (
-    Marks,
+    AttemptMarks,
     Members,
     Stat,
     command_line,
     signal_member,
     signal_members,
-    stat_of,
     tree,
     user_of,
 )
-from gputui.process.watch import Cancel, EventLoop, Watch
-
-# ---- An attempt that this engine watches, or whose processes it still clears away ----
-
+from gputui.process.watch import EventLoop, Watch
 
 Key = tuple[JobId, int]
 
 
 class TreeOrder(Enum):
-    """What was last asked of an attempt's processes."""
+    """The latest order for an attempt's processes."""
 
     NONE = auto()
     TERMINATE = auto()
@@ -45,79 +40,88 @@ class TreeOrder(Enum):
 
 
 class LiveAttempt(Struct, eq=False):
+    """An attempt that is being watched or whose remaining processes are being killed."""
+
     key: Key
-    marks: Marks
+    marks: AttemptMarks
     watch: Watch | None
-    """None: the wrapper is gone, though how it ended may not be read yet."""
+    """The watch on the wrapper, or None if the wrapper has ended."""
     out: str
     err: str | None = None
-    """Where the wrapper's own complaints go; None: not known any more, or into `out`."""
-    folder: str | None = None
+    """The path of the error log, or None if it is unknown or identical to `out`."""
+    directory: str | None = None
     order: TreeOrder = TreeOrder.NONE
     rounds: int = 0
-    """Of the newest order; a round of an older one is out of date."""
+    """Number of rounds carried out for the latest order."""
     serial: int = 0
+    """Number that increases with each order, so that rounds of older orders can be dropped."""
     lone_since: float | None = None
-    """Since when the wrapper has been seen without a command, under a kill."""
+    """Time since when the wrapper has had no command during a kill, or None."""
     end: AttemptEnded | None = None
-    """Known, but reported only when nothing of the attempt lives any more."""
+    """The end to report when no process of the attempt is left."""
     asked: Purpose | None = None
-    """What an earlier owner had ordered without being able to make it durable."""
+    """An order that an earlier owner could not save in the store."""
     ended_at: float = 0.0
-    """On the monotonic clock."""
+    """Time of the wrapper's end on the monotonic clock."""
     killed_at: float = 0.0
-    """When it was first ordered, on the same clock."""
+    """Time of the first order to kill, on the monotonic clock."""
     signalled: bool = False
-    """SIGTERM or SIGKILL may have been sent to its command; until then an end is the command's own."""
+    """Whether the command may have received SIGTERM or SIGKILL from gputui."""
 
     def note_signal(self) -> None:
-        """In any thread, just before the signal is sent."""
+        """Note that the command is about to be signalled. Called in any thread just before the signal is sent."""
         self.signalled = True
 
 
-# ---- One round of an order over an attempt's whole tree ----
+# One round of signals
 
 
 KILLING_TIME = 0.25
-"""Seconds one round of kills may take before other work gets its turn."""
+"""Maximum duration in seconds of one round of kills."""
 CLEAN_LOOKS = 3
-"""A process that forks and exits all the time can hide from one look."""
+"""Number of consecutive scans that must find no process.
+
+A process that keeps forking and exiting can escape a single scan.
+"""
 _BREATH = 0.003
 _STOPPING_SCANS = 5
 
 
 class Round(NamedTuple):
     others: int
-    """Processes besides the wrapper that it met, or for kills: that are left."""
-    left: tuple[Left, ...] = ()
-    """Of a kill: those, in words."""
+    """Number of processes besides the wrapper. After a kill, only those that are left are counted."""
+    left: tuple[SurvivingProcess, ...] = ()
+    """Descriptions of the processes that are left after a kill."""
     forbidden: bool = False
-    """All that are left are another user's, and may not be signalled."""
+    """Whether all remaining processes belong to other users and cannot be signalled."""
 
 
-def carry_out(order: TreeOrder, marks: Marks, ended: bool, reached: Callable[[], None] | None = None) -> Round | None:
-    """None: it could not look. `reached` is called before the command is told to end, if it still runs then."""
+def carry_out(
+    order: TreeOrder, marks: AttemptMarks, ended: bool, reached: Callable[[], None] | None = None
+) -> Round | None:
+    """Send one round of signals to the tree. Return None if /proc cannot be read.
+
+    `reached` is called before the command is signalled to end, if it is still running.
+    """
     try:
-        return _kill(marks, reached) if order is TreeOrder.KILL else Round(_carry_out(order, marks, ended, reached))
+        match order:
+            case TreeOrder.KILL:
+                return _kill(marks, reached)
+            case TreeOrder.SUSPEND:
+                return Round(_suspend(marks))
+            case TreeOrder.TERMINATE if not ended:
+                # A stopped process handles SIGTERM only after SIGCONT.
+                return Round(_signal_all(marks, (signal.SIGTERM, signal.SIGCONT), reached))
+            case TreeOrder.RESUME:
+                return Round(_signal_all(marks, (signal.SIGCONT,), None))
+        return Round(len(_without_wrapper(marks)))
     except OSError:
         return None
 
 
-def _carry_out(order: TreeOrder, marks: Marks, ended: bool, reached: Callable[[], None] | None) -> int:
-    match order:
-        case TreeOrder.SUSPEND:
-            return _suspend(marks)
-        case TreeOrder.TERMINATE if not ended:
-            # A stopped process would not see its SIGTERM.
-            return _signal_all(marks, (signal.SIGTERM, signal.SIGCONT), reached)
-        case TreeOrder.RESUME:
-            return _signal_all(marks, (signal.SIGCONT,), None)
-    return len(_command_of(marks))
-
-
-def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...], reached: Callable[[], None] | None) -> int:
+def _signal_all(marks: AttemptMarks, signals: tuple[signal.Signals, ...], reached: Callable[[], None] | None) -> int:
     members = tree(marks)
-    # Between fork and exec the wrapper's child is deaf as the wrapper is: it has not been met.
+    # Between fork and exec the wrapper's child still ignores signals like the wrapper, so it does not count as reached.
     deaf = command_line(marks.wrapper) if marks.wrapper is not None else None
     others = [pid for pid in members if pid != marks.wrapper and command_line(pid) != deaf]
     for signum in signals:
@@ -127,8 +131,11 @@ def _signal_all(marks: Marks, signals: tuple[signal.Signals, ...], reached: Call
     return len(others)
 
 
-def _kill(marks: Marks, reached: Callable[[], None] | None) -> Round:
-    """Without the wrapper, so that it writes the true code. Repeated at once: others may be forking still."""
+def _kill(marks: AttemptMarks, reached: Callable[[], None] | None) -> Round:
+    """Kill the tree except for the wrapper, which has to record the exit code.
+
+    The kill is repeated because processes may be forking.
+    """
     deadline = time.monotonic() + KILLING_TIME
     clean_looks = 0
     while True:
@@ -136,13 +143,13 @@ def _kill(marks: Marks, reached: Callable[[], None] | None) -> Round:
         clean_looks = 0 if met else clean_looks + 1
         only_forbidden = bool(met) and met.keys() == forbidden
         if clean_looks == CLEAN_LOOKS or only_forbidden or time.monotonic() > deadline:
-            left_over = tuple(_described(pid, stat, pid in forbidden) for pid, stat in met.items())
-            return Round(len(met), left_over, only_forbidden)
+            leftovers = tuple(_describe_leftover(pid, stat, pid in forbidden) for pid, stat in met.items())
+            return Round(len(met), leftovers, only_forbidden)
         time.sleep(_BREATH)
 
 
-def _kill_once(marks: Marks, reached: Callable[[], None] | None) -> tuple[Members, set[int]]:
-    """Whom it met, and which of them it may not signal."""
+def _kill_once(marks: AttemptMarks, reached: Callable[[], None] | None) -> tuple[Members, set[int]]:
+    """Kill the processes once. Return the processes found, and the pids of those that cannot be signalled."""
     forbidden: set[int] = set()
 
     def kill(pid: int, stat: Stat) -> None:
@@ -157,16 +164,16 @@ def _kill_once(marks: Marks, reached: Callable[[], None] | None) -> tuple[Member
     return met, forbidden & met.keys()
 
 
-def _described(pid: int, stat: Stat, forbidden: bool) -> Left:
+def _describe_leftover(pid: int, stat: Stat, forbidden: bool) -> SurvivingProcess:
     command, user = command_line(pid), user_of(pid) if forbidden else None
-    trouble = f"of {user}, which you may not signal" if forbidden else "which does not end"
-    return Left(pid, stat.started, f"pid {pid} ({command}) lives on, {trouble}")
+    trouble = f"belongs to {user}, no permission" if forbidden else "SIGKILL had no effect"
+    return SurvivingProcess(pid, stat.started, f"pid {pid} ({command}) is still running: {trouble}")
 
 
-def _suspend(marks: Marks) -> int:
-    """Without the wrapper, so that an end from outside is still written down."""
+def _suspend(marks: AttemptMarks) -> int:
+    """Stop the tree except for the wrapper, which has to record the exit code if the command is killed."""
     for _ in range(_STOPPING_SCANS):
-        others = _command_of(marks)
+        others = _without_wrapper(marks)
         running = {pid: stat for pid, stat in others.items() if not stat.stopped}
         if not running:
             break
@@ -175,23 +182,23 @@ def _suspend(marks: Marks) -> int:
     return len(others)
 
 
-def _command_of(marks: Marks) -> Members:
+def _without_wrapper(marks: AttemptMarks) -> Members:
     return {pid: stat for pid, stat in tree(marks).items() if pid != marks.wrapper}
 
 
-# ---- Carrying orders out until they have had their effect ----
+# Repeating rounds until an order has taken effect
 
 
 BETWEEN_KILLS = 0.05
 WRAPPER_GRACE = 0.3
-"""Seconds a wrapper without a command has to write the code, before it is killed too."""
+"""Seconds that a wrapper without a command gets to record the exit code before it is killed too."""
 UNKILLABLE_AFTER = 5.0
-"""Seconds after which processes stuck in the kernel, or that we may not signal, no longer hold up the end."""
+"""Seconds after which an attempt's end is reported even if some of its processes cannot be killed."""
 _LONGEST_WAIT = 1.0
 
 
 class Stopper:
-    """Calls `report_end` for an attempt that has ended and of which nothing lives any more."""
+    """Carries out orders, and calls `report_end` when an attempt has ended and none of its processes is left."""
 
     def __init__(self, loop: EventLoop, report_end: Callable[[LiveAttempt], None]) -> None:
         self._loop = loop
@@ -199,12 +206,15 @@ class Stopper:
         self._closed = False
 
     def order(self, live: LiveAttempt, order: TreeOrder) -> None:
-        # A kill is final, and what an ended attempt left behind can only be killed.
+        # A kill is final, and leftovers of an ended attempt can only be killed.
         if order is TreeOrder.KILL or (live.order is not TreeOrder.KILL and live.watch is not None):
             self._begin(live, order)
 
     def ended(self, live: LiveAttempt, may_live: bool) -> bool:
-        """The wrapper is gone. Whether what it left behind is pursued, so that the end must wait."""
+        """Handle the end of a wrapper.
+
+        Return whether its remaining processes are being killed, in which case the report waits.
+        """
         live.ended_at = time.monotonic()
         if live.order is TreeOrder.KILL or may_live:
             self._begin(live, TreeOrder.KILL)
@@ -241,7 +251,7 @@ class Stopper:
         elif live.watch is None:
             self._again(live, serial, _growing_wait(live.rounds))
         elif live.order is TreeOrder.KILL:
-            self._look_after_wrapper(live, met)
+            self._end_wrapper(live, met)
             in_vain = met is not None and met.forbidden
             self._again(live, serial, _growing_wait(live.rounds) if in_vain else BETWEEN_KILLS)
         elif live.order is not TreeOrder.RESUME and (met is None or not met.others):
@@ -257,10 +267,10 @@ class Stopper:
         else:
             self._again(live, serial, _growing_wait(live.rounds))
 
-    def _look_after_wrapper(self, live: LiveAttempt, met: Round | None) -> None:
-        """It is killed too when it has no command any more, or one that nobody here can end."""
+    def _end_wrapper(self, live: LiveAttempt, met: Round | None) -> None:
+        """Kill the wrapper too if its command has ended or cannot be killed."""
         assert live.watch is not None
-        # Somebody may have stopped it, and then it could not write.
+        # A stopped wrapper could not record the exit code.
         live.watch.signal(signal.SIGCONT)
         now = time.monotonic()
         alone = met is not None and met.others == 0
@@ -282,38 +292,3 @@ def _growing_wait(rounds: int) -> float:
 
 def _given_up(live: LiveAttempt, met: Round) -> bool:
     return met.forbidden and time.monotonic() - live.killed_at > UNKILLABLE_AFTER
-
-
-# ---- Wakes wrappers that somebody stopped ----
-
-
-LOOK_EVERY = 2.0
-"""Seconds: the kernel tells nobody but a parent, and an adopted wrapper is no child of ours."""
-
-
-class StoppedWrappers:
-    """Looks at the wrappers as long as there are any. A command that was stopped stays stopped."""
-
-    def __init__(self, loop: EventLoop, attempts: Callable[[], Iterable[LiveAttempt]]) -> None:
-        self._loop = loop
-        self._attempts = attempts
-        self._timer: Cancel | None = None
-
-    def begin(self) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(LOOK_EVERY, self._look)
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _look(self) -> None:
-        self._timer = None
-        for live in self._attempts():
-            self.begin()
-            with suppress(OSError):
-                self._wake(live)
-
-    def _wake(self, live: LiveAttempt) -> None:
-        if live.watch is not None and (stat := stat_of(live.watch.pid)) is not None and stat.stopped:
-            live.watch.signal(signal.SIGCONT)

@@ -1,5 +1,4 @@
-"""The engine `slurm`: attempts are batch jobs of a cluster.
+"""The engine for a Slurm cluster. Attempts are batch jobs that are controlled through Slurm's command-line tools.
 
-Slurm is driven by its command line (`commands.py`), whose answers are read in one place (`answers.py`). Claims and
-exit records are files of the session's own folder, on the file system that the nodes share. Knows no session.
+Claims and exit records are files in the session directory, on a file system shared by the nodes.
 """

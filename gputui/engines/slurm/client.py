@@ -1,16 +1,17 @@
-"""Runs Slurm's commands, one after the other, and reports what went wrong."""
+"""Run Slurm's commands and translate their errors."""
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
-from gputui.process.watch import begin
+from gputui.process.watch import start_thread
 
-from .messages import refusal
+from .messages import last_line, refusal
 from .parse import (
     BUSY_FORMAT,
     ENDED_FIELDS,
@@ -19,32 +20,30 @@ from .parse import (
     SlurmEnd,
     SlurmJob,
     SlurmNode,
-    busy,
-    details,
-    ended,
-    nodes,
+    parse_accounting,
+    parse_busy_jobs,
+    parse_job_details,
+    parse_nodes,
     parse_queue,
-    settings,
-    submitted_id,
-    version,
+    parse_settings,
+    parse_submitted_id,
+    parse_version,
 )
 
-# ---- Runs Slurm's command line and says what went wrong when it does not answer ----
-
-
 PATIENCE = 20.0
-"""Seconds: a controller that is dead is given up by Slurm itself after 9 or more."""
+"""Timeout of a command in seconds. Slurm itself waits 9 seconds or more for a dead controller."""
 OLDEST = (21, 8)
-"""The oldest Slurm whose answers we know."""
+"""The oldest supported version of Slurm."""
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER")
 _STEERING = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SINFO_", "SACCT_", "SCONTROL_", "SLURMD_")
-_NOBODY_ANSWERS = (
+_NO_ANSWER = (
     "Unable to contact slurm controller",
-    "Connection refused",
-    "Connection timed out",
+    *map(os.strerror, (errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE, errno.EHOSTUNREACH)),
     "Socket timed out",
     "Zero Bytes were transmitted or received",
     "Unexpected message received",
+    "Message send failure",
+    "Message receive failure",
     "Slurm controller not responding",
     "Transport endpoint",
     "backup controller",
@@ -57,19 +56,19 @@ _NOBODY_ANSWERS = (
 
 
 class SlurmError(Exception):
-    """A command failed; the message is a sentence for the user."""
+    """A Slurm command failed. The message is shown to the user."""
 
 
 class NoSlurm(SlurmError):
-    """There is no such program here."""
+    """The Slurm program is not installed."""
 
 
 class SlurmSilent(SlurmError):
-    """Nobody answers now: what was asked may or may not have been done."""
+    """Slurm did not answer. The request may or may not have been carried out."""
 
 
 class SlurmRefused(SlurmError):
-    """Slurm answered and will not. `words` are its own."""
+    """Slurm refused the request. `words` contains Slurm's own message."""
 
     def __init__(self, sentence: str, words: str) -> None:
         super().__init__(sentence)
@@ -77,98 +76,118 @@ class SlurmRefused(SlurmError):
 
 
 class SlurmCommands:
-    """`environment`: of whoever works with the cluster; what would steer Slurm's commands otherwise is left out."""
+    """Slurm's command-line tools.
+
+    They run without the variables of `environment` that would change what they do or print.
+    """
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE) -> None:
         self._environment = command_environment(os.environ if environment is None else environment)
         self._patience = patience
 
-    def run(self, program: str, *words: str, patience: float | None = None) -> str:
-        """What it printed. Raises NoSlurm, SlurmSilent or SlurmRefused."""
+    def run(self, program: str, *words: str, script: str | None = None, passed: int | None = None) -> str:
+        """Run a command and return its output. Raises NoSlurm, SlurmSilent or SlurmRefused.
+
+        `passed` is a descriptor that the command inherits.
+        """
         path = shutil.which(program, path=self._environment.get("PATH"))
         if path is None:
-            raise NoSlurm(f"there is no {program} here: log in to a machine of the cluster, or load its Slurm module")
+            raise NoSlurm(f"{program} not found: log in to a cluster machine or load the Slurm module")
         try:
             done = subprocess.run(
-                [path, *words], env=self._environment, stdin=subprocess.DEVNULL, capture_output=True,
-                encoding="utf-8", errors="replace", timeout=patience or self._patience, check=False,
+                [path, *words], env=self._environment, input=script or "", capture_output=True, encoding="utf-8",
+                errors="replace", timeout=self._patience, pass_fds=() if passed is None else (passed,),
+                start_new_session=True, check=False,
             )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise SlurmSilent(f"{program} did not answer in {error.timeout:.0f} s") from None
+        except subprocess.TimeoutExpired:
+            raise SlurmSilent(f"{program} did not respond within {self._patience:.0f} s") from None
         except OSError as error:
-            raise SlurmSilent(f"{program} could not be started: {error.strerror}") from None
-        if done.returncode != 0:
-            raise trouble(program, done.stderr or done.stdout)
-        return done.stdout
+            raise SlurmSilent(f"cannot start {program}: {error.strerror}") from None
+        if done.returncode == 0:
+            return done.stdout
+        said = done.stderr or done.stdout
+        if any(words in said for words in _NO_ANSWER):
+            raise SlurmSilent(f"Slurm controller not responding ({last_line(said)})")
+        raise SlurmRefused(refusal(program, said), said)
 
-    # Questions
+    # Queries
 
     def version(self) -> tuple[int, int] | None:
-        return version(self.run("sbatch", "--version"))
+        return parse_version(self.run("sbatch", "--version"))
 
     def queue(self, user: str) -> list[SlurmJob]:
-        """All jobs of a user that Slurm still lists, ended ones too, in one question."""
+        """Return all jobs of a user that Slurm still lists, including ended ones."""
         return parse_queue(self.run("squeue", "-h", "-r", "-t", "all", "-u", user, "-o", QUEUE_FORMAT))
 
     def busy(self) -> list[BusyJob]:
-        """The running jobs of everybody whose jobs we may see."""
-        return busy(self.run("squeue", "-h", "-r", "-t", "R,CG,S", "-o", BUSY_FORMAT))
+        """Return the running jobs of all users that Slurm lets this user see."""
+        return parse_busy_jobs(self.run("squeue", "-h", "-r", "-t", "R,CG,S", "-o", BUSY_FORMAT))
 
     def details(self, *jobs: str) -> list[SlurmEnd]:
-        """Where jobs are; none given: all. One that Slurm has forgotten is missing."""
+        """Return the details of the given jobs, or of all jobs.
+
+        Jobs that Slurm no longer knows are missing from the result.
+        """
         try:
-            return details(self.run("scontrol", "-o", "show", "job", "-d", *jobs))
+            return parse_job_details(self.run("scontrol", "-o", "show", "job", "-d", *jobs))
         except SlurmRefused as error:
             if "Invalid job id" in error.words:
                 return []
             raise
 
     def nodes(self) -> list[SlurmNode]:
-        return nodes(self.run("scontrol", "-o", "show", "node", "-d"))
+        return parse_nodes(self.run("scontrol", "-o", "show", "node", "-d"))
 
     def ended(self, jobs: Sequence[str]) -> list[SlurmEnd]:
-        """From the accounting; nothing where there is none."""
+        """Return how the jobs ended according to Slurm's accounting.
+
+        The result is empty if the cluster has no accounting.
+        """
         try:
             text = self.run("sacct", "-n", "-P", "-X", "-j", ",".join(jobs), "-o", ENDED_FIELDS)
         except (NoSlurm, SlurmRefused):
             return []
-        return ended(text)
+        return parse_accounting(text)
 
-    def last_words(self, job: int, token: str) -> SlurmEnd | None:
-        """What Slurm or its accounting knows of the end of a job that bears this token: numbers are used again."""
+    def find_end(self, job: int, token: str) -> SlurmEnd | None:
+        """Return what Slurm or its accounting knows about the end of a job.
+
+        The token is compared because job ids are reused.
+        """
         try:
             ends = [*self.details(str(job)), *self.ended([str(job)])]
         except SlurmError:
             return None
-        return next((end for end in ends if _bears(end, token)), None)
+        return next(
+            (end for end in ends if token in (end.comment.rpartition(":")[2], end.name.partition("-")[2])), None
+        )
 
     def node(self, name: str) -> SlurmNode | None:
-        """None: it cannot be said."""
+        """Return the state of a node, or None if it is unknown."""
         try:
-            return next(iter(nodes(self.run("scontrol", "-o", "show", "node", "-d", name))), None)
+            return next(iter(parse_nodes(self.run("scontrol", "-o", "show", "node", "-d", name))), None)
         except SlurmError:
             return None
 
     def default_partition(self) -> str | None:
-        """The one that a job gets which names none."""
         names = self.run("sinfo", "-h", "-o", "%P").split()
         return next((name.rstrip("*") for name in names if name.endswith("*")), None)
 
     def settings(self) -> dict[str, str]:
-        return settings(self.run("scontrol", "show", "config"))
+        return parse_settings(self.run("scontrol", "show", "config"))
 
     # Orders
 
-    def submit(self, *words: str, patience: float | None = None) -> str:
-        """Returns the number of the new job. SlurmSilent: it may be there all the same."""
-        text = self.run("sbatch", "--parsable", *words, patience=patience)
-        number = submitted_id(text)
+    def submit(self, *words: str, script: str | None = None, passed: int | None = None) -> str:
+        """Submit a job and return its id. The job may exist even if SlurmSilent is raised."""
+        text = self.run("sbatch", "--parsable", *words, script=script, passed=passed)
+        number = parse_submitted_id(text)
         if number is None:
-            raise SlurmSilent(f"sbatch gave no number: {text.strip() or 'nothing'}")
+            raise SlurmSilent(f"sbatch returned no job id: {text.strip() or 'nothing'}")
         return number
 
     def cancel(self, *words: str) -> None:
-        """A job that is over is no trouble."""
+        """Cancel jobs with scancel. It is not an error if they have already ended."""
         try:
             self.run("scancel", *words)
         except SlurmRefused as error:
@@ -177,49 +196,33 @@ class SlurmCommands:
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Times in seconds, messages in English, and nothing that changes what a command prints or asks for."""
+    """Return an environment in which Slurm's commands print times in seconds and messages in English.
+
+    Variables that set options of Slurm's commands are removed.
+    """
     harmless = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
     return {**harmless, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
 
 
-def _bears(end: SlurmEnd, token: str) -> bool:
-    return token in (end.comment.rpartition(":")[2], end.name.partition("-")[2])
-
-
-def trouble(program: str, said: str) -> SlurmError:
-    """The error that a failed command's words are."""
-    if any(words in said for words in _NOBODY_ANSWERS):
-        return SlurmSilent(f"Slurm's controller does not answer ({last_line(said)})")
-    return SlurmRefused(refusal(program, said), said)
-
-
-def last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1].removeprefix("sbatch: ").removeprefix("error: ") if lines else "it said nothing"
-
-
-# ---- A thread that does one errand after the other, in the order they came ----
-
-
-class Errands:
-    """What is left when it is closed is not done."""
+class SerialWorker:
+    """A thread that runs tasks in order. `close` drops tasks that have not started."""
 
     PATIENCE = 2.0
-    """Seconds that closing waits for the errand under way."""
+    """Seconds that `close` waits for the running task."""
 
-    def __init__(self, name: str) -> None:
-        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+    def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._closed = False
-        self._thread = begin(self._work, name)
+        self._thread = start_thread(self._work, name, failed)
 
-    def add(self, errand: Callable[[], None]) -> None:
-        self._errands.put(errand)
+    def add(self, task: Callable[[], None]) -> None:
+        self._tasks.put(task)
 
     def close(self) -> None:
         self._closed = True
-        self._errands.put(None)
+        self._tasks.put(None)
         self._thread.join(self.PATIENCE)
 
     def _work(self) -> None:
-        while (errand := self._errands.get()) is not None and not self._closed:
-            errand()
+        while (task := self._tasks.get()) is not None and not self._closed:
+            task()

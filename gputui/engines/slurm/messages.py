@@ -1,4 +1,4 @@
-"""Slurm's reasons and refusals in plain words."""
+"""Translate Slurm's reasons and errors into plain English."""
 
 from __future__ import annotations
 
@@ -8,212 +8,193 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputui.core.amounts import DAY, moment
+from gputui.core.regex import lazy_regex
 
 from .parse import SlurmJob
 
-# ---- Why a job waits in Slurm, in words for people ----
+# Why a job waits
 
 
 _WORDS = {
-    "": "Slurm has not looked at it yet",
+    "": "not yet considered by Slurm",
     "Resources": "not enough free GPUs, CPUs or memory in {partition}",
-    "Priority": "others are before it in {partition}",
-    "Dependency": "it waits for another job of Slurm",
-    "DependencyNeverSatisfied": "it waits for a job of Slurm that failed, and will never start",
-    "JobHeldUser": "it is held in Slurm: `scontrol release {id}` lets it go",
-    "JobHeldAdmin": "the admin holds it: ask them",
-    "JobHoldMaxRequeue": "Slurm gave up starting it and holds it: ask the admin",
-    "BeginTime": "Slurm waits with it",
-    "Licenses": "no licence is free",
-    "PartitionDown": "the partition {partition} is closed",
-    "PartitionInactive": "the partition {partition} is closed",
-    "PartitionNodeLimit": "it asks for more nodes than {partition} gives, or for closed ones",
-    "PartitionTimeLimit": "it asks for more time than {partition} gives: see --time",
-    "PartitionConfig": "{partition} cannot give what it asks for",
+    "Priority": "other jobs are ahead in {partition}",
+    "Dependency": "waiting for another Slurm job",
+    "DependencyNeverSatisfied": "depends on a Slurm job that failed; will never start",
+    "JobHeldUser": "held in Slurm; release with `scontrol release {id}`",
+    "JobHeldAdmin": "held by the admin; ask them",
+    "JobHoldMaxRequeue": "held: Slurm failed to start it; ask the admin",
+    "BeginTime": "delayed by Slurm",
+    "Licenses": "no free license",
+    "PartitionDown": "partition {partition} is closed",
+    "PartitionInactive": "partition {partition} is closed",
+    "PartitionNodeLimit": "requests more nodes than {partition} allows, or closed ones",
+    "PartitionTimeLimit": "requests more time than {partition} allows; see --time",
+    "PartitionConfig": "{partition} cannot satisfy its request",
     "NodeDown": "its node is down",
-    "BadConstraints": "no node can ever give what it asks for",
-    "InvalidAccount": "its account may not be used: see --account",
-    "InvalidQOS": "its QOS may not be used: see --qos",
-    "AccountNotAllowed": "its account may not use {partition}: see --account",
-    "QOSNotAllowed": "its QOS may not be used in {partition}: see --qos",
-    "AccountingPolicy": "a limit of its account is reached",
-    "QOSResourceLimit": "a limit of its QOS is reached",
-    "AssociationResourceLimit": "a limit of its account is reached",
-    "AssociationJobLimit": "its account may run no more jobs at once",
-    "AssociationTimeLimit": "its account has no time left",
-    "Reservation": "its reservation has not begun",
-    "ReservationDeleted": "its reservation is gone",
-    "Prolog": "its node is being prepared",
-    "Cleaning": "what is left of its last run is being cleared away",
-    "FrontEndDown": "Slurm's front end is down",
-    "JobArrayTaskLimit": "its array may run no more jobs at once",
-    "Constraints": "no open node has what it asks for",
-    "SystemFailure": "Slurm had a failure of its own",
-    "BlockMaxError": "Slurm had a failure of its own",
-    "InactiveLimit": "it was inactive for too long",
+    "BadConstraints": "no node can satisfy its request",
+    "InvalidAccount": "account not allowed; see --account",
+    "InvalidQOS": "QOS not allowed; see --qos",
+    "AccountNotAllowed": "account not allowed in {partition}; see --account",
+    "QOSNotAllowed": "QOS not allowed in {partition}; see --qos",
+    "Reservation": "reservation has not started",
+    "ReservationDeleted": "reservation is gone",
+    "Prolog": "node is being prepared",
+    "Cleaning": "cleaning up after its last run",
+    "Constraints": "no available node satisfies its request",
+    "SystemFailure": "internal Slurm error",
 }
 _BEGINNINGS = (
-    ("ReqNodeNotAvail", "the nodes it could run on are reserved, down or closed"),
-    ("Nodes required for job are DOWN", "the nodes it could run on are down, drained or reserved"),
-    ("launch failed requeued held", "it could not be started and is held: `scontrol release {id}` tries again"),
-    ("BurstBuffer", "its burst buffer is not ready"),
-    ("Reboot", "its node is being restarted"),
+    ("ReqNodeNotAvail", "all suitable nodes are reserved, down or closed"),
+    ("Nodes required for job are DOWN", "all suitable nodes are down, drained or reserved"),
+    ("launch failed requeued held", "failed to start, now held; retry with `scontrol release {id}`"),
+    ("BurstBuffer", "burst buffer is not ready"),
+    ("Reboot", "node is restarting"),
 )
 _AMOUNTS = {
     "GRES": "GPUs", "CPU": "CPUs", "Cpu": "CPUs", "Mem": "memory", "Memory": "memory", "Node": "nodes",
     "Nodes": "nodes",
     "Job": "jobs", "Jobs": "jobs", "SubmitJobs": "submitted jobs", "Wall": "time", "WallDuration": "time",
-    "Billing": "billing units", "Energy": "energy", "License": "licences", "Unknown": "of some resource",
+    "Billing": "billing units", "Energy": "energy", "License": "licenses", "Unknown": "a resource",
 }  # fmt: skip
 FARTHEST = 14 * DAY
-"""Seconds ahead: jobs without a time limit make Slurm expect years, which nobody should be told."""
-_LIMIT = re.compile(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|Minutes)?(Per[A-Z][a-z]+)?(?:Limit)?")
+"""Seconds from now up to which an expected start is shown.
+
+For jobs without a time limit Slurm's estimates are useless.
+"""
+_LIMIT = lazy_regex(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|Minutes)?(Per[A-Z][a-z]+)?(?:Limit)?")
 
 
-def waits(job: SlurmJob, now: float) -> str:
-    """`not enough free GPUs, CPUs or memory in gpu; Slurm expects 14:20 (Resources)`."""
-    reason = (job.reason or "").replace("_", " ") if " " not in (job.reason or "") else job.reason or ""
-    is_near = job.started is not None and now < job.started < now + FARTHEST
-    expected = _expected(reason, moment(job.started or 0.0, now)) if is_near else ""
-    own, words = brief(reason), explained(reason)
+def describe_wait(job: SlurmJob, now: float) -> str:
+    """Describe why a job is waiting: `not enough free GPUs, CPUs or memory in gpu; Slurm expects 14:20 (Resources)`."""
+    reason = job.reason or ""
+    if " " not in reason:
+        reason = reason.replace("_", " ")
+    expected = ""
+    if job.started is not None and now < job.started < now + FARTHEST:
+        expected = (" until " if reason == "BeginTime" else "; Slurm expects ") + moment(job.started, now)
+    name, words = reason, _WORDS.get(reason) or _limit(reason)
+    for beginning, meaning in _BEGINNINGS:
+        if reason.startswith(beginning):
+            name, words = "" if " " in beginning else beginning, meaning
     if words is None:
-        return f"Slurm says: {reason}{expected}"
-    return words.format(partition=job.partition or "the partition", id=job.id) + expected + (f" ({own})" if own else "")
-
-
-def _expected(reason: str, time: str) -> str:
-    return f" until {time}" if reason == "BeginTime" else f"; Slurm expects {time}"
-
-
-def brief(reason: str) -> str:
-    """Slurm's own word, without what it lists behind."""
-    for beginning, _ in _BEGINNINGS:
-        if reason.startswith(beginning):
-            return beginning if " " not in beginning else ""
-    return reason
-
-
-def explained(reason: str) -> str | None:
-    """Our words; None: not known here."""
-    if reason in _WORDS:
-        return _WORDS[reason]
-    for beginning, words in _BEGINNINGS:
-        if reason.startswith(beginning):
-            return words
-    return _limit(reason)
+        return f"Slurm: {reason}{expected}"
+    words = words.format(partition=job.partition or "the partition", id=job.id)
+    return words + expected + (f" ({name})" if name else "")
 
 
 def _limit(reason: str) -> str | None:
-    """`AssocGrpGRES`, `QOSMaxJobsPerUserLimit`, `MaxGRESPerAccount`, `QOSGrpCPURunMinutes` and their like."""
+    """Explain reasons for waiting that name a limit.
+
+    Examples are `AssocGrpGRES`, `QOSMaxJobsPerUserLimit`, `MaxGRESPerAccount` and `QOSGrpCPURunMinutes`.
+    """
     limit = _LIMIT.fullmatch(reason)
     if limit is None or (what := _AMOUNTS.get(limit[3])) is None:
         return None
-    owner, scope, each = limit[1], limit[2], limit[5]
+    scope, minutes, per = limit[2], limit[4], limit[5]
+    owner = "account" if limit[1] == "Assoc" else "QOS"
     if scope == "Min":
-        return f"it asks for fewer {what} than its {'account' if owner == 'Assoc' else 'QOS'} demands"
-    if each in ("PerJob", "PerNode"):
-        return f"it asks for more {what} than its {'account' if owner == 'Assoc' else 'QOS'} allows"
-    if limit[4]:
-        return f"its {'account' if owner == 'Assoc' else 'QOS'} has used up its minutes of {what}"
-    if each == "PerUser":
-        return f"you may have no more {what} at once in this QOS"
-    if owner == "Assoc" or each == "PerAccount":
-        return f"your account may have no more {what} at once"
-    return f"this QOS may have no more {what} at once"
+        return f"requests fewer {what} than its {owner} requires"
+    if per in ("PerJob", "PerNode"):
+        return f"requests more {what} than its {owner} allows"
+    if minutes:
+        return f"its {owner} has no minutes left for {what}"
+    if per == "PerUser":
+        return f"your limit of {what} in this QOS is reached"
+    if owner == "account" or per == "PerAccount":
+        return f"your account's limit of {what} is reached"
+    return f"the QOS limit of {what} is reached"
 
 
-# ---- Why Slurm does not take a job or an order, in a sentence that says what to do ----
+# Why Slurm refuses a job or an order
 
 
-_ASSOCIATIONS = "`sacctmgr show assoc user=$USER` lists yours"
-_FEWER = "Slurm takes no more jobs of yours at once here: use fewer lanes (gpus slurm:N)"
-_MEMORY = "no node has so much memory: ask for less"
-_GPUS = "the cluster has no such GPU resource: `sinfo -o '%P %G'` shows what it has"
+_ASSOCIATIONS = "see `sacctmgr show assoc user=$USER`"
+_FEWER = "Slurm job limit reached: keep fewer jobs in its queue (gputui gpus slurm:N)"
+_MEMORY = "no node has that much memory: request less"
+_GPUS = "no such GPU resource in the cluster: see `sinfo -o '%P %G'`"
 _CLOSED = "the partition is closed: choose another with --partition"
 
 _SENTENCES = (
-    ("invalid partition", "the cluster has no partition{named}: `sinfo -s` lists them; choose with --partition"),
-    ("no partition specified", "the cluster has no default partition: choose with --partition (`sinfo -s` lists them)"),
-    ("account/partition combination", f"the account may not be used there: {_ASSOCIATIONS}; choose with --account"),
-    ("invalid account", f"the account may not be used: {_ASSOCIATIONS}; choose with --account"),
+    ("invalid partition", "no such partition{named}: choose one with --partition (see `sinfo -s`)"),
+    ("no partition specified", "no default partition: choose one with --partition (see `sinfo -s`)"),
+    ("account/partition combination", f"account not allowed there: {_ASSOCIATIONS}; choose with --account"),
+    ("invalid account", f"account not allowed: {_ASSOCIATIONS}; choose with --account"),
     ("user's group not permitted", "your group may not use this partition: choose another with --partition"),
-    ("invalid qos", f"the QOS may not be used: {_ASSOCIATIONS}; choose with --qos"),
-    ("access/permission denied", "Slurm does not let you do that"),
+    ("invalid qos", f"QOS not allowed: {_ASSOCIATIONS}; choose with --qos"),
+    ("access/permission denied", "permission denied by Slurm"),
     ("jobs in this qos or account", _FEWER),
     ("maximum number of jobs", _FEWER),
     ("submitjob", _FEWER),
     (
         "violates accounting/qos policy",
-        "the job breaks a limit of your account or QOS (jobs at once, size, or time): use fewer lanes, or ask for less",
+        "job exceeds an account or QOS limit (number of jobs, size or time): request less, or gputui gpus slurm:N",
     ),
-    ("time limit", "the partition does not allow so much time: ask for less with --time"),
-    ("more processors requested than permitted", "no node has so many CPUs: ask for less"),
+    ("time limit", "time limit exceeds the partition's: lower it with --time"),
+    ("more processors requested than permitted", "no node has that many CPUs: request fewer"),
     ("memory specification can not be satisfied", _MEMORY),
     ("memory required by task is not available", _MEMORY),
     (
         "node configuration is not available",
-        "no node that is open now has what the job asks for: ask for less, or see `sinfo -R` for closed nodes",
+        "no available node satisfies the request: request less, or see `sinfo -R` for closed nodes",
     ),
     ("generic resource", _GPUS),
     ("gres", _GPUS),
-    ("invalid feature", "no node has that feature: `sinfo -o '%N %f'` shows them; choose with --constraint"),
-    ("invalid node name", "the cluster has no such node: `sinfo -N` lists them"),
-    ("invalid license", "the cluster has no such licence: `scontrol show lic` lists them"),
+    ("invalid feature", "no node has that feature: choose with --constraint (see `sinfo -o '%N %f'`)"),
+    ("invalid node name", "no such node in the cluster: see `sinfo -N`"),
+    ("invalid license", "no such license in the cluster: see `scontrol show lic`"),
     ("required partition not available", _CLOSED),
     ("partition is down", _CLOSED),
-    ("unrecognized option", "sbatch knows no option {option}: see `sbatch --help`"),
+    ("unrecognized option", "sbatch has no option {option}: see `sbatch --help`"),
     (
         "establish a configuration source",
-        "Slurm is installed here, but this machine is in no cluster: there is no slurm.conf (SLURM_CONF names one)",
+        "Slurm is installed, but this machine is not in a cluster: no slurm.conf found (set SLURM_CONF)",
     ),
-    ("unable to resolve", "Slurm cannot find its controller: is SLURM_CONF as it should be?"),
-    ("invalid job id", "Slurm does not know the job any more"),
+    ("unable to resolve", "Slurm cannot find its controller: check SLURM_CONF"),
+    ("invalid job id", "Slurm no longer knows the job"),
 )
 
 
 def refusal(program: str, said: str) -> str:
-    """What its user is told."""
+    """Translate an error message of a Slurm program."""
     low = said.lower()
     for words, sentence in _SENTENCES:
         if words in low:
-            return _filled(sentence, said)
-    return f"{program}: {_last(said)}"
+            partition = re.search(r"invalid partition specified: (\S+)", said)
+            option = re.search(r"unrecognized option '?([^'\s]+)", said)
+            named = f" {partition[1]}" if partition else ""
+            return sentence.format(named=named, option=option[1] if option else "of that name")
+    return f"{program}: {last_line(said)}"
 
 
-def _filled(sentence: str, said: str) -> str:
-    partition = re.search(r"invalid partition specified: (\S+)", said)
-    option = re.search(r"unrecognized option '?([^'\s]+)", said)
-    named = f" {partition[1]}" if partition else ""
-    return sentence.format(named=named, option=option[1] if option else "like that")
-
-
-def _last(said: str) -> str:
+def last_line(said: str) -> str:
+    """Return the last line of an error message without its usual prefixes."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    words = lines[-1] if lines else "it failed and said nothing"
+    words = lines[-1] if lines else "failed without a message"
     return re.sub(r"^(?:\w+: )?(?:error: )?(?:Batch job submission failed: )?", "", words)
 
 
-# ---- What a session may want of sbatch, and what Slurm's refusals of it mean ----
+# Options for sbatch
 
 
 LATER = (
     "jobs in this qos or account", "maximum number of jobs", "violates accounting/qos policy", "temporarily",
     "node configuration is not available", "required partition not available", "partition is down",
 )  # fmt: skip
-"""What Slurm says when the same job may be taken later."""
+"""Phrases in refusals which mean that the same job may be accepted later."""
 OURS = (
     "-J", "--job-name", "--comment", "-o", "--output", "-e", "--error", "-D", "--chdir", "-a", "--array", "--export",
     "--export-file", "--requeue", "--wrap", "--parsable", "--test-only", "-N", "--nodes", "-W", "--wait", "-H",
     "--hold", "-i", "--input", "-d", "--dependency", "-M", "--clusters", "-Q", "--quiet", "-v", "--verbose", "-h",
     "--help",
 )  # fmt: skip
-"""Options by which an attempt would not be ours any more, or not one."""
+"""Options that users cannot set because gputui needs them to control the attempt."""
 
 
-def wished(options: Mapping[str, Any]) -> list[str]:
-    """What a session wants of the cluster, by the names of its settings, as sbatch takes it."""
-    wishes = {name: options.get(name) for name in ("partition", "account", "qos", "constraint")}
-    words = [f"--{name}={value}" for name, value in wishes.items() if value]
+def sbatch_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the sbatch options for the settings of a session."""
+    named = {name: options.get(name) for name in ("partition", "account", "qos", "constraint")}
+    words = [f"--{name}={value}" for name, value in named.items() if value]
     time = minutes(options.get("time"))
     return [*(options.get("sbatch_opt") or ()), *words, *([f"--time={time}"] if time else [])]
 

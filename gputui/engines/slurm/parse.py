@@ -1,4 +1,4 @@
-"""Parses what Slurm's commands print."""
+"""Parse the output of Slurm's commands."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
-# ---- The pieces that Slurm's answers are made of ----
-
+from gputui.core.slots import NodeState
 
 NOTHING = ("", "(null)", "N/A", "NONE", "None", "Unknown", "n/a")
-"""How Slurm says that there is none."""
+"""Strings that Slurm prints for a missing value."""
 
 
 def host_list(text: str) -> list[str]:
-    """`n[1-3,07-08],login`: each node by its name; widths are kept. What is no list is taken as it is."""
-    names: list[str] = []
-    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", text):
-        names += _expanded(part)
-    return [name for name in names if name not in NOTHING]
+    """Expand `n[1-3,07-08],login` to a list of node names, keeping leading zeros."""
+    parts = re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", text)
+    return [name for part in parts for name in _expanded(part) if name not in NOTHING]
 
 
 def _expanded(part: str) -> list[str]:
@@ -41,12 +38,15 @@ def _ranged(text: str) -> Iterator[str]:
 
 
 def numbers(text: str) -> list[int]:
-    """`0-1,3`."""
-    return [int(each) for each in _ranged(text) if each.isdigit()]
+    """Expand `0-1,3` to a list of numbers."""
+    return [int(number) for number in _ranged(text) if number.isdigit()]
 
 
 def facts_of(line: str) -> dict[str, str]:
-    """The first of each name: what follows in a free text is no fact."""
+    """Parse `Name=value …`.
+
+    If a name occurs more than once, its first value counts because the others may be part of free text.
+    """
     facts: dict[str, str] = {}
     names = list(re.finditer(r"(?:^|\s)([A-Za-z][\w/:.]*)=", line))
     for name, following in zip(names, [*names[1:], None], strict=True):
@@ -67,18 +67,18 @@ def time_of(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{6,}", text) else None
 
 
-# ---- What Slurm's commands print, as values ----
+# The values
 
 
 QUEUE_FORMAT = "%i|%T|%V|%S|%e|%r|%P|%N|%k|%j"
-"""squeue's: the free texts come last, and ours hold no `|`."""
+"""Output format for squeue. Fields with free text come last. The comment and name that gputui sets contain no `|`."""
 BUSY_FORMAT = "%i|%u|%N"
 ENDED_FIELDS = "JobIDRaw,State,ExitCode,Start,End,NodeList,JobName"
-"""sacct's."""
+"""Output fields for sacct."""
 
 
 class Phase(Enum):
-    """Where a job is on its way, whatever Slurm calls it."""
+    """Phase of a job, derived from Slurm's many states."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -102,15 +102,15 @@ PHASES = {
 
 
 class SlurmJob(Struct, frozen=True, kw_only=True):
-    """A line of the queue. `id` is for orders and people: a job of ours is known by its comment and name."""
+    """A row of Slurm's queue. gputui's jobs are identified by their comment or name because job ids are reused."""
 
     id: str
     state: str
-    """Slurm's word, such as PENDING."""
+    """Slurm's name for the state, such as PENDING."""
     reason: str | None = None
     submitted: float | None = None
     started: float | None = None
-    """For one that waits: when Slurm expects it to start, if it says so."""
+    """Time of the start. For a waiting job, the time at which Slurm expects it to start, if known."""
     ends: float | None = None
     partition: str = ""
     nodes: tuple[str, ...] = ()
@@ -119,12 +119,12 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
 
     @property
     def phase(self) -> Phase:
-        """A state that a later Slurm may add is taken as running: whoever asks goes on looking."""
+        """The phase of the job. Unknown states count as running."""
         return PHASES.get(self.state, Phase.RUNNING)
 
 
 class BusyJob(Struct, frozen=True):
-    """A running job of anybody."""
+    """A running job of any user."""
 
     id: str
     user: str
@@ -132,12 +132,12 @@ class BusyJob(Struct, frozen=True):
 
 
 class SlurmEnd(Struct, frozen=True, kw_only=True):
-    """A job as scontrol or sacct tell of it, during or after its life."""
+    """A running or ended job as described by scontrol or sacct."""
 
     id: str
     state: str
     code: int
-    """Of its batch script."""
+    """The exit code of the batch script."""
     signal: int
     reason: str | None = None
     started: float | None = None
@@ -147,85 +147,71 @@ class SlurmEnd(Struct, frozen=True, kw_only=True):
     name: str = ""
     comment: str = ""
     places: tuple[tuple[str, int], ...] = ()
-    """Its GPUs as node and index, while it has them."""
-
-
-class NodeState(Enum):
-    UP = auto()
-    DRAINING = auto()
-    """Closed, and jobs run there still."""
-    DRAINED = auto()
-    DOWN = auto()
+    """Node and index of each GPU that the job uses while it runs."""
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True):
     name: str
     state: NodeState
     said: str
-    """Slurm's own words for its state."""
+    """Slurm's name for the state of the node."""
     gpus: int = 0
     gpu_type: str = ""
     used: int = 0
-    used_at: tuple[int, ...] | None = None
-    """Which GPUs are taken; None: Slurm says only how many."""
     memory: int = 0
-    """Bytes of main memory."""
+    """Main memory in bytes."""
     partitions: tuple[str, ...] = ()
     booted: float | None = None
-    """By the controller's clock, as all times here."""
+    """Boot time. All times here are by the controller's clock."""
     reason: str | None = None
     by: str | None = None
-    """Who closed it, and when."""
+    """Name of the user who closed the node."""
     since: float | None = None
+    """Time when the node was closed."""
 
 
-# Questions and answers
+# The parsers
 
 
-def version(text: str) -> tuple[int, int] | None:
-    """Of `sbatch --version`: `slurm-wlm 22.05.8`, `slurm 24.11.0-0rc1`."""
+def parse_version(text: str) -> tuple[int, int] | None:
+    """Parse the output of `sbatch --version`, such as `slurm-wlm 22.05.8` or `slurm 24.11.0-0rc1`."""
     numbers = re.search(r"slurm\S*\s+(\d+)\.(\d+)", text)
     return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
-def submitted_id(text: str) -> str | None:
-    """Of `sbatch --parsable`: the number, perhaps with its cluster after a semicolon and a plugin's words before."""
+def parse_submitted_id(text: str) -> str | None:
+    """Parse the output of `sbatch --parsable`.
+
+    It is a job id that may be followed by `;CLUSTER` and preceded by messages of plugins.
+    """
     words = [word for word in text.split() if re.fullmatch(r"\d+(;\S+)?", word)]
     return words[-1].partition(";")[0] if words else None
 
 
 def parse_queue(text: str) -> list[SlurmJob]:
-    """Of squeue with QUEUE_FORMAT and times in seconds; lines that are no jobs are not read."""
-    fields = (line.split("|", 9) for line in text.splitlines())
-    return [_job(each) for each in fields if len(each) == 10 and each[0][:1].isdigit()]
+    """Parse the output of squeue with QUEUE_FORMAT and times in seconds. Lines in other formats are skipped."""
+    rows = (line.split("|", 9) for line in text.splitlines())
+    return [_job(fields) for fields in rows if len(fields) == 10 and fields[0][:1].isdigit()]
 
 
 def _job(fields: list[str]) -> SlurmJob:
     id, state, submitted, started, ends, reason, partition, nodes, comment, name = fields
     return SlurmJob(
-        id=id,
-        state=state,
-        reason=known(reason.strip("()")),
-        submitted=time_of(submitted),
-        started=time_of(started),
-        ends=time_of(ends),
-        partition=partition,
-        nodes=tuple(host_list(nodes)),
-        comment=known(comment) or "",
-        name=name,
-    )
+        id=id, state=state, reason=known(reason.strip("()")), submitted=time_of(submitted), started=time_of(started),
+        ends=time_of(ends), partition=partition, nodes=tuple(host_list(nodes)), comment=known(comment) or "", name=name,
+    )  # fmt: skip
 
 
-def busy(text: str) -> list[BusyJob]:
-    """Of squeue with BUSY_FORMAT."""
-    fields = (line.split("|") for line in text.splitlines())
-    return [BusyJob(each[0], each[1], tuple(host_list(each[2]))) for each in fields if len(each) == 3]
+def parse_busy_jobs(text: str) -> list[BusyJob]:
+    """Parse the output of squeue with BUSY_FORMAT."""
+    rows = (line.split("|") for line in text.splitlines())
+    return [BusyJob(fields[0], fields[1], tuple(host_list(fields[2]))) for fields in rows if len(fields) == 3]
 
 
-def ended(text: str) -> list[SlurmEnd]:
-    """Of sacct with ENDED_FIELDS, `-n -P -X`."""
-    fields = (line.split("|", 6) for line in text.splitlines())
-    return [_ended(each) for each in fields if len(each) == 7 and each[0].isdigit()]
+def parse_accounting(text: str) -> list[SlurmEnd]:
+    """Parse the output of `sacct -n -P -X` with ENDED_FIELDS."""
+    rows = (line.split("|", 6) for line in text.splitlines())
+    return [_ended(fields) for fields in rows if len(fields) == 7 and fields[0].isdigit()]
 
 
 def _ended(fields: list[str]) -> SlurmEnd:
@@ -237,13 +223,13 @@ def _ended(fields: list[str]) -> SlurmEnd:
     )  # fmt: skip
 
 
-def details(text: str) -> list[SlurmEnd]:
-    """Of `scontrol -o show job -d`."""
+def parse_job_details(text: str) -> list[SlurmEnd]:
+    """Parse the output of `scontrol -o show job -d`."""
     return [_details(line) for line in text.splitlines() if line.startswith("JobId=")]
 
 
 def _details(line: str) -> SlurmEnd:
-    """A job's name is anybody's free text, and no fact may be read from it."""
+    # A job's name is free text and must not be parsed as facts.
     job_name = re.search(r" JobName=(.*?)(?= UserId=\S+\(\d+\) GroupId=)", line)
     name = job_name[1] if job_name is not None else ""
     line = line[: job_name.start()] + line[job_name.end() :] if job_name is not None else line
@@ -266,7 +252,7 @@ def _details(line: str) -> SlurmEnd:
 
 
 def _places(line: str) -> Iterator[tuple[str, int]]:
-    """Nodes that have the same indices are told of together."""
+    """Yield the GPUs of a job. Slurm prints nodes with the same GPU indices as one group."""
     for nodes, gres in re.findall(r" Nodes=(\S+) .*?GRES=(\S*)", line):
         for node in host_list(nodes):
             for indices in re.findall(r"gpu[^,(]*\(IDX:([^)]*)\)", gres):
@@ -274,8 +260,8 @@ def _places(line: str) -> Iterator[tuple[str, int]]:
                     yield node, index
 
 
-def nodes(text: str) -> list[SlurmNode]:
-    """Of `scontrol -o show node -d`."""
+def parse_nodes(text: str) -> list[SlurmNode]:
+    """Parse the output of `scontrol -o show node -d`."""
     return [_node(line) for line in text.splitlines() if line.startswith("NodeName=")]
 
 
@@ -284,7 +270,8 @@ def _node(line: str) -> SlurmNode:
     facts = facts_of(line)
     total, kind = _gpus(facts.get("Gres", ""))
     used = facts.get("GresUsed")
-    in_use = _gpus(used)[0] if used is not None else _allocated(facts.get("AllocTRES", ""))
+    allocated = re.search(r"gres/gpu=(\d+)", facts.get("AllocTRES", ""))
+    in_use = _gpus(used)[0] if used is not None else int(allocated[1]) if allocated else 0
     return SlurmNode(
         name=facts["NodeName"],
         state=_node_state(facts.get("State", "")),
@@ -292,7 +279,6 @@ def _node(line: str) -> SlurmNode:
         gpus=total,
         gpu_type=kind,
         used=in_use,
-        used_at=_used_at(used or "", in_use),
         memory=int(facts.get("RealMemory", "0")) * 1024**2,
         partitions=tuple(name for name in facts.get("Partitions", "").split(",") if name),
         booted=time_of(facts.get("BootTime", "")),
@@ -303,7 +289,7 @@ def _node(line: str) -> SlurmNode:
 
 
 def _closed(line: str) -> tuple[str, str | None, str | None, float | None]:
-    """The admin's words are free text: they end with who said them and when."""
+    """Separate the admin's reason from a line. The reason is free text followed by `[USER@TIME]`."""
     closed = re.search(r" Reason=(.*) \[([^\]@]*)@([^\]]*)\]", line)
     if closed is None:
         plain = re.search(r" Reason=(.*?)(?: Comment=| *$)", line)
@@ -312,7 +298,10 @@ def _closed(line: str) -> tuple[str, str | None, str | None, float | None]:
 
 
 def _node_state(said: str) -> NodeState:
-    """`IDLE+DRAIN`, `MIXED+DRAIN`, `DOWN*+NOT_RESPONDING`, `IDLE+POWERED_DOWN` (which starts when it is needed)."""
+    """Parse states such as `IDLE+DRAIN`, `MIXED+DRAIN`, `DOWN*+NOT_RESPONDING` and `IDLE+POWERED_DOWN`.
+
+    A node in the last of these states is started on demand.
+    """
     base, *flags = said.replace("*", "").split("+")
     if base in ("DOWN", "ERROR", "FUTURE", "INVAL", "INVALID") or "NOT_RESPONDING" in flags or "FAIL" in flags:
         return NodeState.DOWN
@@ -322,29 +311,18 @@ def _node_state(said: str) -> NodeState:
 
 
 def _gpus(gres: str) -> tuple[int, str]:
-    """`gpu:a100:4(S:0-1),gpu:h100:2`: how many and of what type, if there is one type."""
+    """Parse `gpu:a100:4(S:0-1),gpu:h100:2`. Return the number of GPUs, and their type if all have the same type."""
     counts = re.findall(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)", re.sub(r"\([^)]*\)", "", gres))
     types = {kind for kind, _ in counts if kind}
     return sum(int(count) for _, count in counts), types.pop() if len(types) == 1 else ""
 
 
-def _allocated(tres: str) -> int:
-    gpus = re.search(r"gres/gpu=(\d+)", tres)
-    return int(gpus[1]) if gpus else 0
-
-
-def _used_at(gres: str, used: int) -> tuple[int, ...] | None:
-    lists = [each for each in re.findall(r"gpu[^,(]*\(IDX:([^)]*)\)", gres) if each != "N/A"]
-    indices = tuple(sorted(index for each in lists for index in numbers(each)))
-    return indices if len(indices) == used else None
-
-
 def largest(all_nodes: list[SlurmNode]) -> SlurmNode | None:
-    """The one with most GPUs, closed or not: a node that is drained today is there tomorrow."""
+    """Return the node with the most GPUs. Closed nodes are included because they may be opened again."""
     return max(all_nodes, key=lambda node: node.gpus, default=None)
 
 
-def settings(text: str) -> dict[str, str]:
-    """Of `scontrol show config`."""
+def parse_settings(text: str) -> dict[str, str]:
+    """Parse the output of `scontrol show config`."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}

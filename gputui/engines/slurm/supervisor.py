@@ -1,51 +1,69 @@
-"""The supervisor: the batch script that claims an attempt on a node, runs its command and witnesses its end.
+"""The supervisor: the batch script that claims an attempt on a node, runs the command and records how it ended.
 
-It is bash, since a shell that waits in the foreground would never hear of a signal, and it outlives its command:
-when a batch script is gone, Slurm ends the rest at once. Signals of Slurm reach it alone under control groups, and
-everything under process groups; it passes them on to the whole tree of the attempt: whatever bears its token, writes
-to its logs, or descends from its command.
+The supervisor is a bash script because bash can handle signals while it waits for a command. It outlives the command
+because Slurm kills all processes when the batch script ends. On clusters that track processes with control groups,
+Slurm's signals reach only the supervisor. On clusters that use process groups, they reach all processes. The supervisor
+forwards signals to the whole tree of the attempt: processes that have its token, write to its logs, or descend from its
+command.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
-from gputui.engines.claims import EXIT_WORD, FOLDER_GONE_LINE, LOG_FAILED_LINE, SIGNALLED_LINE, SLURM_WORD
+from gputui.engines.claims import DIRECTORY_GONE_LINE, EXIT_WORD, LOG_FAILED_LINE, SIGNALLED_LINE, SLURM_WORD
 from gputui.engines.local import spawn
 from gputui.engines.protocol import Launch
 from gputui.process.processes import TOKEN_VARIABLE
 
-CLAIM_TAKEN, FOLDER_UNSEEN, CLAIM_FAILED = 125, 124, 123
-"""The supervisor's own codes, where no claim of its own tells of it."""
+CLAIM_TAKEN, DIRECTORY_UNSEEN, CLAIM_FAILED = 125, 124, 123
+"""Exit codes of a supervisor that could not create its claim."""
 BEGUN, ENDED = "begun", "ended"
-"""What the names of news end with."""
+"""Suffixes of the notes in the directory `news`."""
 KILL_SIGNAL = 40
-"""Asks it to kill the tree: a signal that nobody else uses, as Slurm takes it and (RTMIN+6) as bash does."""
+"""Number of the signal that asks the supervisor to kill the tree (RTMIN+6 in bash). Nothing else uses it."""
 KILLED = 128 + 9
-"""The code of what ended with nobody left to tell how."""
+"""Exit code of attempts that were killed together with their supervisor."""
 GPU_USE = "gpu_use.csv"
-"""In the job's folder, every two seconds: index, utilisation in %, used and total memory in MiB, °C, W of its GPUs."""
+"""Name of the file in the job's directory to which GPU use is written every two seconds.
+
+The columns are index, utilization in %, used and total memory in MiB, temperature in °C and power in W.
+"""
 _GIVEN = "GPUTUI_SLURM_"
 
-# A trapped signal ends `wait`, and bash forgets how a child ended that ends in the same moment, as it does when Slurm
-# signals all of a job (5.2.15 then says -1, once and for ever). So a shell that waits in the foreground, which no trap
-# cuts short, witnesses the command's end and tells it by a pipe; traps only take notes. What a command left behind is
-# looked for only where Slurm has no control group to clear away, or where it was ordered to end and may take its time.
+# A trapped signal ends `wait`, and bash loses the status of a child that ends at the same moment, as happens when Slurm
+# signals all processes of a job (5.2.15 then always returns -1). So a second shell, the witness, waits in the
+# foreground, where no trap interrupts it, and passes the exit code on through a pipe; traps only set variables.
+# Leftover processes are searched for only if Slurm has no control group that it would kill, or after an order to end.
+# Usually there are none, so /proc/PID/stat, which is slow to read in bash, is read only if a process has a log open.
 _SIGNALS = "HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ RTMIN+6"
 TEXT = f"""\
 #!/bin/bash
-gputui_folder=${_GIVEN}FOLDER gputui_key=${_GIVEN}KEY gputui_token=${_GIVEN}TOKEN gputui_cwd=${_GIVEN}CWD
+gputui_directory=${_GIVEN}DIRECTORY gputui_key=${_GIVEN}KEY gputui_token=${_GIVEN}TOKEN gputui_cwd=${_GIVEN}CWD
 gputui_out=${_GIVEN}OUT gputui_err=${_GIVEN}ERR gputui_words=${_GIVEN}WORDS
 gputui_rang= gputui_asked= gputui_heard= gputui_ordered=
 unset ${{!{_GIVEN}@}}
-gputui_claim=$gputui_folder/claims/$gputui_key gputui_news=$gputui_folder/news/$gputui_key
+gputui_claim=$gputui_directory/claims/$gputui_key gputui_news=$gputui_directory/news/$gputui_key
 cd /
 set -C
 
 gputui_tree() {{
     local gputui_line gputui_pid gputui_grew=1
     local -A gputui_parent=() gputui_member=()
+    gputui_found=()
+    for gputui_line in /proc/[0-9]*; do
+        if [[ $gputui_line/fd/1 -ef $gputui_out || $gputui_line/fd/2 -ef $gputui_err ]]; then
+            gputui_member[${{gputui_line#/proc/}}]=1
+        fi
+    done
+    [ -z "$gputui_ordered" ] || for gputui_line in $(
+        grep -lzxF "{TOKEN_VARIABLE}=$gputui_token" /proc/[0-9]*/environ 2>/dev/null
+    ); do
+        gputui_pid=${{gputui_line#/proc/}}
+        gputui_member[${{gputui_pid%/environ}}]=1
+    done
+    [ ! -e "/proc/$gputui_witness" ] || gputui_member[$gputui_witness]=1
+    [ ${{#gputui_member[@]}} != 0 ] || return 0
     for gputui_line in /proc/[0-9]*/stat; do
         gputui_pid=${{gputui_line#/proc/}} gputui_pid=${{gputui_pid%/stat}}
         {{ read -r gputui_line <"$gputui_line"; }} 2>/dev/null || continue
@@ -53,17 +71,7 @@ gputui_tree() {{
         case $gputui_line in [ZX]*) continue ;; esac
         gputui_line=${{gputui_line#* }}
         gputui_parent[$gputui_pid]=${{gputui_line%% *}}
-        if [ "/proc/$gputui_pid/fd/1" -ef "$gputui_out" ] || [ "/proc/$gputui_pid/fd/2" -ef "$gputui_err" ]; then
-            gputui_member[$gputui_pid]=1
-        fi
     done
-    [ -z "$gputui_ordered" ] || for gputui_line in $(
-        grep -lzxF "{TOKEN_VARIABLE}=$gputui_token" /proc/[0-9]*/environ 2>/dev/null
-    ); do
-        gputui_pid=${{gputui_line#/proc/}} gputui_pid=${{gputui_pid%/environ}}
-        [ -z "${{gputui_parent[$gputui_pid]}}" ] || gputui_member[$gputui_pid]=1
-    done
-    [ -z "${{gputui_parent[$gputui_witness]}}" ] || gputui_member[$gputui_witness]=1
     while [ -n "$gputui_grew" ]; do
         gputui_grew=
         for gputui_pid in "${{!gputui_parent[@]}}"; do
@@ -73,13 +81,12 @@ gputui_tree() {{
         done
     done
     unset "gputui_member[$$]" "gputui_member[$gputui_witness]"
-    # The command itself first: it must not see its children end and go on to an end of its own.
-    gputui_found=()
+    # The command itself is signalled first, so that it does not react to the end of its children.
     for gputui_pid in "${{!gputui_member[@]}}"; do
         [ "${{gputui_parent[$gputui_pid]}}" != "$gputui_witness" ] || gputui_found+=("$gputui_pid")
     done
     for gputui_pid in "${{!gputui_member[@]}}"; do
-        [ "${{gputui_parent[$gputui_pid]}}" = "$gputui_witness" ] || gputui_found+=("$gputui_pid")
+        case ${{gputui_parent[$gputui_pid]}} in '' | "$gputui_witness") ;; *) gputui_found+=("$gputui_pid") ;; esac
     done
 }}
 gputui_signal() {{
@@ -131,7 +138,7 @@ done
 
 printf -v gputui_now '%(%s)T' -1
 gputui_now=${{EPOCHREALTIME:-$gputui_now}} gputui_gpus=${{SLURM_JOB_GPUS:-$CUDA_VISIBLE_DEVICES}}
-[ -d "$gputui_folder/claims" ] || exit {FOLDER_UNSEEN}
+[ -d "$gputui_directory/claims" ] || exit {DIRECTORY_UNSEEN}
 if ! {{ printf '{SLURM_WORD} %s %s %s %s %s\\n' "$SLURM_JOB_ID" "$SLURMD_NODENAME" "$$" "${{gputui_now/,/.}}" \\
     "${{gputui_gpus:--}}" >"$gputui_claim"; }} 2>/dev/null; then
     [ -e "$gputui_claim" ] && exit {CLAIM_TAKEN}
@@ -142,7 +149,7 @@ gputui_over() {{
     {{ echo "$1" >>"$gputui_claim"; : >|"$gputui_news.{ENDED}"; }} 2>/dev/null
     exit "$2"
 }}
-cd -- "$gputui_cwd" 2>/dev/null || gputui_over {FOLDER_GONE_LINE.decode()} 126
+cd -- "$gputui_cwd" 2>/dev/null || gputui_over {DIRECTORY_GONE_LINE.decode()} 126
 if ! {{ : >"$gputui_out"; }} 2>/dev/null || ! {{ [ "$gputui_out" = "$gputui_err" ] || : >"$gputui_err"; }} 2>/dev/null
 then
     gputui_over {LOG_FAILED_LINE.decode()} 126
@@ -172,7 +179,7 @@ while :; do
     [ -n "$gputui_rang" ] || break
     gputui_obey
 done
-if read -r -t 1 -u "$gputui_ends" gputui_told; then gputui_code=$gputui_told; fi
+if read -r -t 1 -u "$gputui_ends" gputui_given; then gputui_code=$gputui_given; fi
 [ "$gputui_code" != -1 ] || gputui_code={KILLED}
 [ -z "$gputui_sampler" ] || kill -s KILL "$gputui_sampler" 2>/dev/null
 gputui_found=()
@@ -189,28 +196,17 @@ gputui_over "{EXIT_WORD.decode()} $gputui_code" "$gputui_code"
 """
 
 
-def variables(launch: Launch, token: str, folder: str) -> dict[str, str]:
-    """The supervisor's environment: the job's, without what its own shell must not act upon, and its orders.
+def variables(launch: Launch, token: str, directory: str) -> dict[str, str]:
+    """Return the supervisor's environment: the job's variables and the inputs of the script.
 
-    Slurm lays its own variables over it, so what the caller has of them from a job around it is left out.
+    Variables that affect bash are left out. Slurm's own variables are left out too, because they would come from a
+    Slurm job in which gputui itself runs.
     """
     hidden_names = spawn.kept_from_the_wrapper(launch.environment)
     words = [*spawn.handed_over(hidden_names, launch.environment), *spawn.shell_call(launch)]
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if launch.gpus == 0 else {}
-    return {
-        **{
-            name: value
-            for name, value in launch.environment.items()
-            if name not in hidden_names and not _of_slurm(name)
-        },
-        **hidden,
-        **_given(launch, token, folder, words),
-    }
-
-
-def _given(launch: Launch, token: str, folder: str, words: list[str]) -> Mapping[str, str]:
-    orders = {
-        "FOLDER": folder,
+    inputs = {
+        "DIRECTORY": directory,
         "KEY": f"{launch.job}.{launch.attempt}",
         "TOKEN": token,
         "CWD": launch.cwd,
@@ -218,7 +214,10 @@ def _given(launch: Launch, token: str, folder: str, words: list[str]) -> Mapping
         "ERR": launch.err or launch.out,
         "WORDS": shlex.join(words),
     }
-    return {_GIVEN + name: value for name, value in orders.items()}
+    environment = {
+        name: value for name, value in launch.environment.items() if name not in hidden_names and not _of_slurm(name)
+    }
+    return {**environment, **hidden, **{_GIVEN + name: value for name, value in inputs.items()}}
 
 
 def _of_slurm(name: str) -> bool:

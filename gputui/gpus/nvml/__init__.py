@@ -1,6 +1,5 @@
-"""The sampler of NVIDIA devices: a process of its own (`python -m gputui.gpus.nvml`), and nothing else loads NVML.
+"""The sampler for NVIDIA devices. It runs in a separate process: `python -m gputui.gpus.nvml`.
 
-A call that hangs in the kernel, or a crash of the driver's library, then harms nobody but this process.
-What may enter: questions to the driver, and what counts as an answer; what samples mean is for `gpus`.
-Started by `gpus.child`; nobody else imports it.
+Only this package loads NVML. If a call hangs in the kernel or the library crashes, gputui itself is not affected. The
+process is started by `gpus.sampler_process`.
 """

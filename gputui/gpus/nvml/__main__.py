@@ -1,4 +1,7 @@
-"""`python -m gputui.gpus.nvml DATA_FD INTERVAL`: samples to a descriptor, orders from standard input."""
+"""Entry point of `python -m gputui.gpus.nvml DATA_FD INTERVAL`.
+
+Writes samples to the descriptor DATA_FD and reads orders from standard input.
+"""
 
 from __future__ import annotations
 
@@ -19,5 +22,5 @@ if __name__ == "__main__":
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
-    # A normal exit would wait for threads that may hang in the driver, and run its shutdown under them.
+    # A normal exit would wait for threads that may hang in the driver, and shut the driver down while they use it.
     os._exit(0)

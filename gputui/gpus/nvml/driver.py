@@ -1,4 +1,4 @@
-"""Opens NVML once; error codes in words."""
+"""Open NVML and translate its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from gputui.gpus.sample import Status, Trouble, TroubleKind
 
-# ---- The driver's error codes in words ----
+# Error codes
 
 
 NOT_SUPPORTED = 3
@@ -30,36 +30,36 @@ GPU_NOT_FOUND = 28
 UNKNOWN = 999
 
 UNANSWERABLE = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
-"""The device will say the same next second."""
+"""Error codes of queries that will never be answered."""
 
 DEVICE_GONE = frozenset({1, DRIVER_NOT_LOADED, GPU_IS_LOST, RESET_REQUIRED, VERSION_MISMATCH, GPU_NOT_FOUND})
-"""After one of these no other question to the device is worth asking."""
+"""Error codes after which no other query to the device can succeed."""
 
 _DEVICE_WORDS = {
     NO_PERMISSION: (Status.DENIED, "no permission to read this GPU"),
-    GPU_IS_LOST: (Status.LOST, "fell off the bus (dmesg may say Xid 79); only a reboot brings it back"),
+    GPU_IS_LOST: (Status.LOST, "fell off the bus (dmesg may show Xid 79); reboot to recover it"),
     RESET_REQUIRED: (Status.LOST, "needs a reset: `nvidia-smi --gpu-reset`, or a reboot"),
-    GPU_NOT_FOUND: (Status.LOST, "is not there any more"),
+    GPU_NOT_FOUND: (Status.LOST, "no longer present"),
 }
 
 
 def device_status(code: int, text: str) -> tuple[Status, str]:
-    """For one device that refuses to answer at all."""
-    return _DEVICE_WORDS.get(code, (Status.ERROR, f"the driver says: {text}"))
+    """Return the status of a device that answered with an error."""
+    return _DEVICE_WORDS.get(code, (Status.ERROR, f"driver: {text}"))
 
 
 def opening_trouble(code: int, text: str, *, in_container: bool) -> Trouble:
-    """For a driver that cannot be opened."""
+    """Explain why the driver cannot be opened."""
     if code in (UNKNOWN, OPERATING_SYSTEM) and in_container:
         return Trouble(
             TroubleKind.CONTAINER,
             "this container lost its GPUs",
-            "restart the container; `systemctl daemon-reload` on the host takes the devices from running ones",
+            "restart the container; `systemctl daemon-reload` on the host can cause this",
         )
     return _OPENING.get(code) or Trouble(
         TroubleKind.OTHER,
-        f"the NVIDIA driver does not answer: {text}",
-        "`nvidia-smi` should show the same; see `dmesg`",
+        f"the NVIDIA driver is not responding: {text}",
+        "check `nvidia-smi` and `dmesg`",
     )
 
 
@@ -67,65 +67,51 @@ _OPENING = {
     NO_PERMISSION: Trouble(
         TroubleKind.DENIED,
         "no permission to use the NVIDIA driver",
-        "ask for access to /dev/nvidia*: often membership of the group `video` or `render`",
+        "ask for access to /dev/nvidia*, often via the group `video` or `render`",
     ),
     DRIVER_NOT_LOADED: Trouble(
         TroubleKind.NOT_LOADED,
         "the NVIDIA kernel module is not loaded",
-        "`sudo modprobe nvidia`, or reboot; after a kernel update the module must be built again",
+        "`sudo modprobe nvidia`, or reboot; after a kernel update, rebuild the module",
     ),
     LIBRARY_NOT_FOUND: Trouble(
         TroubleKind.NO_LIBRARY,
-        "there is no NVIDIA driver here (libnvidia-ml.so.1 was not found)",
-        "nothing, on a machine without GPUs; in a container start it with `--gpus all`",
+        "no NVIDIA driver found (libnvidia-ml.so.1 is missing)",
+        "ignore this on a machine without GPUs; start containers with `--gpus all`",
     ),
     VERSION_MISMATCH: Trouble(
         TroubleKind.MISMATCH,
-        "the NVIDIA driver was upgraded under the running kernel module",
-        "reboot, or end all GPU programs and reload the module",
+        "the NVIDIA driver was upgraded but the old kernel module is loaded",
+        "reboot, or quit all GPU programs and reload the module",
     ),
 }
 
 NO_DEVICES = Trouble(
     TroubleKind.NO_DEVICES,
-    "the NVIDIA driver works but shows no GPU",
-    "`lspci | grep -i nvidia` tells whether the machine has one; in a container start it with `--gpus all`",
+    "the NVIDIA driver works but finds no GPU",
+    "check `lspci | grep -i nvidia`; start containers with `--gpus all`",
 )
-
-
-def bindings_missing() -> Trouble:
-    return Trouble(
-        TroubleKind.BINDINGS, "the Python package nvidia-ml-py is not installed", "`pip install nvidia-ml-py`"
-    )
-
-
-def bindings_shadowed(path: str) -> Trouble:
-    return Trouble(
-        TroubleKind.BINDINGS,
-        f"an old package `pynvml` ({path}) hides NVIDIA's own bindings",
-        "`pip uninstall pynvml nvidia-ml-py3`, then `pip install --force-reinstall nvidia-ml-py`",
-    )
 
 
 def opening_silent(seconds: float) -> Trouble:
     return Trouble(
         TroubleKind.SILENT,
-        f"the NVIDIA driver has not answered for {seconds:.0f} s",
-        "if `nvidia-smi` hangs too, see `dmesg`; if it is only slow, `sudo nvidia-smi -pm 1` keeps the driver open",
+        f"no response from the NVIDIA driver for {seconds:.0f} s",
+        ("if `nvidia-smi` hangs too, see `dmesg`; if it is just slow, `sudo nvidia-smi -pm 1` keeps the driver loaded"),
     )
 
 
-# ---- The door to NVML ----
+# The driver
 
 
 Handle = Any
-"""NVML's opaque pointer."""
+"""An opaque pointer to a device in NVML."""
 
 _TEMPERATURE_OF_THE_CHIP = 0
 
 
 class DriverError(Exception):
-    """The driver refused; `code` is NVML's."""
+    """An NVML call failed. `code` is NVML's error code."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -133,7 +119,7 @@ class DriverError(Exception):
 
 
 class CannotOpen(Exception):
-    """There is no driver to talk to; `trouble` says why."""
+    """NVML cannot be opened. `trouble` explains why."""
 
     def __init__(self, trouble: Trouble) -> None:
         super().__init__(trouble.message)
@@ -141,7 +127,10 @@ class CannotOpen(Exception):
 
 
 class Driver:
-    """NVML, opened. Its methods may hang, and are called from the threads of devices only."""
+    """Interface to NVML.
+
+    Its methods may hang, so they are called only in the thread that opens the driver and in the threads of the devices.
+    """
 
     def __init__(self) -> None:
         self.nvml = load_bindings()
@@ -149,22 +138,20 @@ class Driver:
             self.call("nvmlInit")
         except DriverError as error:
             raise CannotOpen(opening_trouble(error.code, str(error), in_container=in_container())) from error
-        self._memory_version = getattr(self.nvml, "nvmlMemory_v2", None)
-        if not self.has("nvmlDeviceGetMemoryInfo_v2"):
-            self._memory_version = None
-        self._new_temperature = hasattr(self.nvml, "nvmlDeviceGetTemperatureV") and self.has(
-            "nvmlDeviceGetTemperatureV"
-        )
+        has_version_2 = self.has("nvmlDeviceGetMemoryInfo_v2")
+        self._memory_version = getattr(self.nvml, "nvmlMemory_v2", None) if has_version_2 else None
+        newer = "nvmlDeviceGetTemperatureV"
+        self._new_temperature = hasattr(self.nvml, newer) and self.has(newer)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """One function of the bindings; whatever goes wrong in it becomes a DriverError."""
+        """Call a function of the bindings. All its errors are raised as DriverError."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except Exception as error:
             raise self._translated(error) from error
 
     def has(self, symbol: str) -> bool:
-        """The driver's library has this function."""
+        """Return whether the driver's library has the function."""
         try:
             self.symbol(symbol)
         except DriverError:
@@ -172,7 +159,7 @@ class Driver:
         return True
 
     def symbol(self, name: str) -> Any:
-        """The C function itself, for calls whose bindings differ from driver to driver."""
+        """Return the C function. It is used for calls that differ between releases of the bindings."""
         return self.call("_nvmlGetFunctionPointer", name)
 
     def check(self, code: int) -> None:
@@ -189,7 +176,10 @@ class Driver:
             return None
 
     def memory(self, handle: Handle) -> tuple[int, int]:
-        """Used and total. Version 2 of the call, since in version 1 `used` holds the driver's reserve too."""
+        """Return used and total bytes.
+
+        Version 2 of the call is preferred because `used` includes the driver's reserve in version 1.
+        """
         if self._memory_version is not None:
             try:
                 answer = self.call("nvmlDeviceGetMemoryInfo", handle, self._memory_version)
@@ -202,12 +192,15 @@ class Driver:
         return int(answer.used), int(answer.total)
 
     def temperature(self, handle: Handle) -> int:
-        """By the newer call where there is one: the older is announced to be removed."""
+        """Return the temperature in degrees Celsius.
+
+        The newer call is preferred because the older one is deprecated.
+        """
         name = "nvmlDeviceGetTemperatureV" if self._new_temperature else "nvmlDeviceGetTemperature"
         return int(self.call(name, handle, _TEMPERATURE_OF_THE_CHIP))
 
     def reasons(self, function: str, handle: Handle) -> int:
-        """Bits, by the C function itself: the bindings have other names for it from release to release."""
+        """Return a bit mask by calling the C function directly, because its Python name differs between releases."""
         bits = c_ulonglong(0)
         self.check(self.symbol(function)(handle, byref(bits)))
         return bits.value
@@ -224,20 +217,28 @@ class Driver:
 
 
 def load_bindings() -> Any:
-    """The module `pynvml` of the package nvidia-ml-py; other packages have shipped a module of that name."""
+    """Import `pynvml` from nvidia-ml-py. Other packages contain a module of the same name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             pynvml: Any = importlib.import_module("pynvml")
         except ImportError as error:
-            raise CannotOpen(bindings_missing()) from error
+            message, advice = "the Python package nvidia-ml-py is not installed", "`pip install nvidia-ml-py`"
+            raise CannotOpen(Trouble(TroubleKind.BINDINGS, message, advice)) from error
     if not (hasattr(pynvml, "_nvmlGetFunctionPointer") and hasattr(pynvml, "NVMLError")):
-        raise CannotOpen(bindings_shadowed(str(getattr(pynvml, "__file__", "?"))))
+        path = getattr(pynvml, "__file__", "?")
+        raise CannotOpen(
+            Trouble(
+                TroubleKind.BINDINGS,
+                f"an old `pynvml` package ({path}) shadows NVIDIA's own bindings",
+                "`pip uninstall pynvml nvidia-ml-py3`, then `pip install --force-reinstall nvidia-ml-py`",
+            )
+        )
     return pynvml
 
 
 def text(value: str | bytes) -> str:
-    """Bindings of some years gave bytes."""
+    """Decode text that older bindings return as bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 

@@ -1,6 +1,6 @@
-"""The main thread of the sampler process: asks the devices every interval and writes what they said.
+"""The main thread of the sampler process. It queries the devices at every interval and writes samples.
 
-Makes no NVML call itself, so it always hears when its owner goes, and always has a sample to write.
+The main thread makes no NVML calls itself, so it can always write a sample and notice when its owner ends.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
-from gputui.core.lanes import DeviceKind
+from gputui.core.slots import DeviceKind
 from gputui.gpus import hardware
 from gputui.gpus.hardware import Gpu, kernel_hardware
-from gputui.gpus.process_facts import ProcessTable, foreign_pids
 from gputui.gpus.sample import Sample, Status, Trouble, TroubleKind, encode
 
 from . import driver as troubles
 from .driver import CannotOpen, Driver, DriverError
+from .processes import ProcessTable, foreign_pids
 from .reader import DeviceReader, Worker
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 60.0
@@ -32,16 +33,16 @@ _LAST_WRITE_PATIENCE = 1.0
 
 
 class OpenedDriver(Struct, frozen=True):
-    """A driver that answered; made in the opening thread."""
+    """A driver that has answered. Created in the thread that opens the driver."""
 
     workers: list[Worker]
     version: str | None
     listed: tuple[Gpu, ...]
-    """The kernel's own list of the cards."""
+    """The GPUs listed by the kernel."""
 
 
 class Publisher:
-    """Runs until the owner closes its end, or no device can be read and only a new process can help."""
+    """Runs until the owner closes its end of the pipe, or until only a new process could read the devices."""
 
     def __init__(self, control: int, data: int, interval: float) -> None:
         self._control, self._data, self._interval = control, data, interval
@@ -97,11 +98,14 @@ class Publisher:
             self._publish(self._still_opening(now - self._began))
 
     def _step_round(self, opened: OpenedDriver, now: float) -> None:
-        """A round asks all idle devices, and ends when all have answered or its time is up."""
+        """Start or end a round.
+
+        In a round all idle devices are queried. It ends when they have answered or at a deadline.
+        """
         if self._round_ends is not None:
             if now >= self._round_ends or not any(worker.busy for worker in self._asked):
                 self._round_ends = None
-                self._publish(self._picture(opened, now))
+                self._publish(self._make_sample(opened, now))
         elif now >= self._next_round or not self._asked:
             first = not self._asked
             self._next_round = now + self._interval
@@ -110,11 +114,11 @@ class Publisher:
             for worker in self._asked:
                 worker.ask()
 
-    def _picture(self, opened: OpenedDriver, now: float) -> Sample:
-        devices = hardware.in_bus_order(worker.devices(now) for worker in opened.workers)
-        devices = hardware.restricted(hardware.completed(devices, opened.listed), os.environ)
+    def _make_sample(self, opened: OpenedDriver, now: float) -> Sample:
+        devices = hardware.sort_by_bus(worker.devices(now) for worker in opened.workers)
+        devices = hardware.mark_visible(hardware.add_uuids(devices, opened.listed), os.environ)
         self._judge(all(device.status is Status.ERROR for device in devices), now)
-        note = hardware.order_note(devices, os.environ)
+        note = hardware.find_order_warning(devices, os.environ)
         return Sample(
             kind=DeviceKind.GPU,
             taken=time.time(),
@@ -125,7 +129,7 @@ class Publisher:
         )
 
     def _judge(self, all_in_error: bool, now: float) -> None:
-        """A driver that fails for every device may have been replaced under us: only a new process can open it."""
+        """Exit if all devices keep failing. After a driver was replaced, only a new process can open the new one."""
         if not all_in_error:
             self._in_error_since = None
         elif self._in_error_since is None:
@@ -138,7 +142,7 @@ class Publisher:
         return Sample(kind=DeviceKind.GPU, taken=time.time(), complete=False, trouble=trouble)
 
     def _publish(self, sample: Sample) -> None:
-        """An owner that does not read gets no pile: it finds one old sample, then the newest."""
+        """Write a sample, unless the owner has not finished reading the previous one."""
         if not self._unwritten:
             self._unwritten = encode(sample)
             self._write()
@@ -154,13 +158,8 @@ class Publisher:
         if self._unwritten:
             self._poll.register(self._data, select.POLLOUT)
         else:
-            self._forget_data()
-
-    def _forget_data(self) -> None:
-        try:
-            self._poll.unregister(self._data)
-        except KeyError:
-            return
+            with suppress(KeyError):
+                self._poll.unregister(self._data)
 
     def _write_last(self) -> None:
         deadline = time.monotonic() + _LAST_WRITE_PATIENCE
@@ -169,7 +168,7 @@ class Publisher:
             self._write()
 
     def _is_owned(self) -> bool:
-        """False: the owner has gone, and its end of the pipe with it."""
+        """Return False if the owner has closed its end of the pipe."""
         try:
             data = os.read(self._control, 4096)
         except BlockingIOError:
@@ -182,7 +181,7 @@ def clamped(seconds: float) -> float:
 
 
 def open_driver(notify: Callable[[], None]) -> OpenedDriver | Trouble:
-    """May take long or for ever: cards that nobody keeps open must wake up first."""
+    """Open the driver. This may take long or hang, because GPUs without persistence mode have to wake up first."""
     try:
         driver = Driver()
         count = driver.count()
@@ -197,4 +196,4 @@ def open_driver(notify: Callable[[], None]) -> OpenedDriver | Trouble:
     except DriverError as error:
         return troubles.opening_trouble(error.code, str(error), in_container=False)
     except Exception as error:
-        return Trouble(TroubleKind.OTHER, f"reading GPUs failed: {error!r}", "please report this sentence")
+        return Trouble(TroubleKind.OTHER, f"failed to read GPUs: {error!r}", "please report this message")

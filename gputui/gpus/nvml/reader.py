@@ -1,27 +1,30 @@
-"""Reads one physical device and its MIG instances, in a thread of its own."""
+"""Read one physical device and its MIG instances in a separate thread."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.gpus.process_facts import ProcessTable
-from gputui.gpus.sample import DeviceSample, MigInstance, Status, no_answer
+from gputui.gpus.hardware import Readings
+from gputui.gpus.sample import DeviceSample, MigInstance, Status, silent
 
 from . import driver as troubles
 from .driver import Driver, DriverError, Handle, text
-from .metrics import ECC_CORRECTED, ECC_UNCORRECTED, Metrics, ProcessLists
+from .metrics import ECC_CORRECTED, ECC_UNCORRECTED, Metrics
+from .processes import ProcessLists, ProcessTable
 
-# ---- MIG ----
+# MIG
 
 
 class Instance:
-    """One MIG instance. Its handle goes stale when it is destroyed, so instances are looked up anew often."""
+    """A MIG instance.
+
+    A handle becomes invalid when its instance is destroyed, so the list of instances is refreshed often.
+    """
 
     def __init__(self, driver: Driver, handle: Handle, lists: ProcessLists, table: ProcessTable) -> None:
         self.uuid = text(driver.call("nvmlDeviceGetUUID", handle))
@@ -33,7 +36,7 @@ class Instance:
         )
 
     def read(self, parent: DeviceSample) -> DeviceSample:
-        """Memory and processes; the driver has no utilization for an instance."""
+        """Read memory and processes. The driver reports no utilization for an instance."""
         memory = self.metrics.memory()
         return DeviceSample(
             index=parent.index,
@@ -59,7 +62,7 @@ def is_enabled(driver: Driver, handle: Handle) -> bool:
 
 
 def find_instances(driver: Driver, handle: Handle, lists: ProcessLists, table: ProcessTable) -> list[Instance]:
-    """Places may be empty in between, since instances come and go one by one."""
+    """Return all MIG instances. Their numbers may have gaps."""
     instances = []
     for number in range(int(driver.call("nvmlDeviceGetMaxMigDeviceCount", handle))):
         try:
@@ -71,20 +74,12 @@ def find_instances(driver: Driver, handle: Handle, lists: ProcessLists, table: P
     return instances
 
 
-# ---- Reads one physical device and its MIG instances ----
+# Devices
 
 
 SLOW_PERIOD = 5.0
-"""Seconds between two looks at what seldom changes."""
+"""Seconds between two readings of values that rarely change."""
 _RETRY_PERIOD = 2.0
-
-
-class DeviceIdentity(Struct, frozen=True):
-    """What a device keeps telling as long as it is the same card; kept when it is lost."""
-
-    uuid: str = ""
-    name: str = ""
-    bus_id: str | None = None
 
 
 class _Slow(Struct, frozen=True):
@@ -100,28 +95,28 @@ class _Slow(Struct, frozen=True):
 
 
 class DeviceReader:
-    """`read` never raises: a device that fails is a sample that says so."""
+    """Reads one device. `read` may hang but never raises. Errors are reported in the sample."""
 
     def __init__(self, driver: Driver, nvml_index: int, table: ProcessTable) -> None:
         self._driver, self._nvml_index, self._table = driver, nvml_index, table
         self._lists = ProcessLists(driver)
-        self._identity = DeviceIdentity()
+        self._known = DeviceSample(index=nvml_index, uuid="", name=f"GPU {nvml_index}")
+        """Identity of the GPU, which is kept when the device is lost."""
         self._handle: Handle = None
         self._metrics: Metrics | None = None
         self._slow: _Slow | None = None
         self._failure: DeviceSample | None = None
         self._retry_at = 0.0
 
-    def read(self) -> tuple[DeviceSample, ...]:
+    def read(self) -> Readings:
         if self._failure is not None and time.monotonic() < self._retry_at:
             return (self._failure,)
         try:
-            samples = self._read()
+            return self._read()
         except Exception as error:
-            samples = (self._failed(error),)
-        return samples
+            return (self._failed(error),)
 
-    def _read(self) -> tuple[DeviceSample, ...]:
+    def _read(self) -> Readings:
         metrics = self._metrics or self._open()
         slow = self._slow_values(metrics)
         device = self._device(metrics, slow)
@@ -129,14 +124,15 @@ class DeviceReader:
         return (device, *(instance.read(device) for instance in slow.instances))
 
     def _open(self) -> Metrics:
-        """By UUID once that is known: after a device was lost, indices may mean other cards."""
-        if self._identity.uuid:
-            handle = self._driver.call("nvmlDeviceGetHandleByUUID", self._identity.uuid)
+        """Open the device, by its UUID if known, because indices may change when a device is lost."""
+        if self._known.uuid:
+            handle = self._driver.call("nvmlDeviceGetHandleByUUID", self._known.uuid)
         else:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", self._nvml_index)
         self._handle = handle
         metrics = Metrics(self._driver, handle, self._lists, self._table)
-        self._identity = DeviceIdentity(
+        self._known = DeviceSample(
+            index=self._nvml_index,
             uuid=text(self._driver.call("nvmlDeviceGetUUID", handle)),
             name=metrics.ask("name", lambda: text(self._driver.call("nvmlDeviceGetName", handle))) or "unknown GPU",
             bus_id=metrics.ask("bus", lambda: text(self._driver.call("nvmlDeviceGetPciInfo", handle).busId)),
@@ -152,12 +148,12 @@ class DeviceReader:
         enabled = is_enabled(self._driver, self._handle)
         self._slow = _Slow(
             read_at=now,
-            power_limit=metrics.power_limit(),
+            power_limit=metrics.watts("nvmlDeviceGetEnforcedPowerLimit"),
             fan=metrics.fan(),
-            clock_limit=metrics.clock_limit(),
+            clock_limit=metrics.megahertz("nvmlDeviceGetMaxClockInfo"),
             ecc_corrected=metrics.ecc_errors(ECC_CORRECTED),
             ecc_uncorrected=metrics.ecc_errors(ECC_UNCORRECTED),
-            pcie_replays=metrics.pcie_replays(),
+            pcie_replays=metrics.number("nvmlDeviceGetPcieReplayCounter"),
             mig_enabled=enabled,
             instances=find_instances(self._driver, self._handle, self._lists, self._table) if enabled else [],
         )
@@ -166,13 +162,11 @@ class DeviceReader:
     def _device(self, metrics: Metrics, slow: _Slow) -> DeviceSample:
         metrics.refusal = None
         utilization, memory = metrics.utilization(), metrics.memory()
-        temperature, power = metrics.temperature(), metrics.power()
+        temperature, power = metrics.temperature(), metrics.watts("nvmlDeviceGetPowerUsage")
         if metrics.refusal is not None and utilization is memory.total is temperature is power is None:
             raise metrics.refusal
-        return DeviceSample(
-            index=self._nvml_index,
-            uuid=self._identity.uuid,
-            name=self._identity.name,
+        return replace(
+            self._known,
             utilization=utilization,
             memory_used=memory.used,
             memory_total=memory.total,
@@ -181,14 +175,13 @@ class DeviceReader:
             power=power,
             power_limit=slow.power_limit,
             fan=slow.fan,
-            clock=metrics.clock(),
+            clock=metrics.megahertz("nvmlDeviceGetClockInfo"),
             clock_limit=slow.clock_limit,
             slowed_by=metrics.slowed_by(),
             ecc_corrected=slow.ecc_corrected,
             ecc_uncorrected=slow.ecc_uncorrected,
             pcie_replays=slow.pcie_replays,
             processes=metrics.processes(with_utilization=not slow.mig_enabled),
-            bus_id=self._identity.bus_id,
             mig_enabled=slow.mig_enabled,
         )
 
@@ -197,31 +190,20 @@ class DeviceReader:
         status, message = troubles.device_status(code, str(error))
         self._metrics, self._slow = None, None
         self._retry_at = time.monotonic() + _RETRY_PERIOD
-        self._failure = replace(self.unheard(), status=status, message=message)
+        self._failure = replace(self._known, status=status, message=message)
         return self._failure
 
-    def unheard(self) -> DeviceSample:
-        identity = self._identity
-        name = identity.name or f"GPU {self._nvml_index}"
-        return DeviceSample(index=self._nvml_index, uuid=identity.uuid, name=name, bus_id=identity.bus_id)
+    @property
+    def identity(self) -> DeviceSample:
+        """What is known about a device that has not answered yet."""
+        return self._known
 
 
-# ---- One thread per device ----
+# One thread per device
 
-
-Readings = tuple[DeviceSample, ...]
 
 STALE_AFTER = 1.5
-"""Seconds of silence after which a device counts as hung; a slow answer is not a missing one."""
-
-
-class Reader(Protocol):
-    """What a worker reads: `read` may hang, `unheard` may not."""
-
-    def read(self) -> Readings: ...
-
-    def unheard(self) -> DeviceSample:
-        """What is known of a device that has not answered yet."""
+"""Seconds without an answer after which a device is considered hung."""
 
 
 class _Answer(Struct, frozen=True):
@@ -230,9 +212,9 @@ class _Answer(Struct, frozen=True):
 
 
 class Worker:
-    """A device and its thread. Everything but the thread itself is called by the publisher alone."""
+    """A device and the thread that reads it. Only the publisher calls its methods."""
 
-    def __init__(self, number: int, reader: Reader, notify: Callable[[], None]) -> None:
+    def __init__(self, number: int, reader: DeviceReader, notify: Callable[[], None]) -> None:
         self._reader, self._notify = reader, notify
         self._go = threading.Semaphore(0)
         self._answer: _Answer | None = None
@@ -241,23 +223,29 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Asked, and has not answered."""
+        """Whether a query is currently running."""
         return self._asked_at is not None
 
     def ask(self) -> None:
-        """Does nothing while an earlier question is open."""
+        """Query the device unless a query is already running."""
         if self._asked_at is None:
             self._asked_at = time.monotonic()
             self._go.release()
 
     def devices(self, now: float) -> Readings:
-        """What is known at `now`: fresh, or what was last heard with its age."""
+        """Return the last answer and its age.
+
+        The age is rounded to tenths of a second so that the samples of an idle device are identical.
+        """
         asked_at, answer = self._asked_at, self._answer
         if answer is None:
-            return (_silent(self._reader.unheard(), 0.0 if asked_at is None else round(now - asked_at, 3)),)
-        age = max(0.0, round(now - answer.at, 3))
+            return (silent(self._reader.identity, 0.0 if asked_at is None else round(now - asked_at, 3)),)
+        age = max(0.0, round(now - answer.at, 1))
         hung = asked_at is not None and now - asked_at > STALE_AFTER
-        return tuple(_with_age(device, age, hung) for device in answer.devices)
+        return tuple(
+            silent(device, age) if hung and device.status is Status.OK else replace(device, age=age)
+            for device in answer.devices
+        )
 
     def _work(self) -> None:
         while True:
@@ -266,11 +254,3 @@ class Worker:
             self._answer = _Answer(devices, time.monotonic())
             self._asked_at = None
             self._notify()
-
-
-def _with_age(device: DeviceSample, age: float, hung: bool) -> DeviceSample:
-    return _silent(device, age) if hung and device.status is Status.OK else replace(device, age=age)
-
-
-def _silent(device: DeviceSample, age: float) -> DeviceSample:
-    return replace(device, status=Status.STALE, message=no_answer(age), age=age)

@@ -1,5 +1,5 @@
-"""Why a job failed, from the last lines that it printed: traces, complaints, consequences, kinds, likeness.
+"""Determine why a job failed from the last lines of its output.
 
-What may enter: rules about what programs, launchers, shells and drivers say, pure, and of bounded cost for any input.
-Called by `logs.signatures` alone, which decides between them.
+The rules recognize messages of programs, launchers, shells and drivers. They are pure, and their cost is bounded for
+any input. `signature` decides between their results.
 """

@@ -1,41 +1,40 @@
-"""The end of a log that shows why a job failed: the last frames of its traceback, those of libraries folded.
+"""The part of a log that shows why a job failed.
 
-Which trace is shown is the one that the message was taken from; without one, the lines around the message.
+This is the traceback that ends with the error message, with the frames of libraries folded. If there is none, it is the
+lines around the message.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from enum import StrEnum
 from typing import NamedTuple
 
+from gputui.core.regex import lazy_regex
 from gputui.logs.line_index import FAR_TAIL_BYTES, read_tail
 
 from .kinds import LONGEST_MESSAGE, named, shortened
 from .lines import CleanLine, cleaned
 from .tracebacks import Trace, judged, traces_in
 
-__all__ = ["Excerpt", "ExcerptLine", "Piece", "excerpt"]
-
 LAST_LINES = 20
-_FRAME = re.compile(r"\s*[|│>]?\s*File \"(?P<path>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<where>.{1,200}))?")
-_PACKAGES = re.compile(r"/(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)")
-_PYTHON = re.compile(r"/lib(?:64)?/python\d[.\d]*/|^<frozen |^<string>$|/pypy[\d.]*/lib")
-_MARKS = re.compile(r"\s*[~^]+[~^\s]*$")
+_FRAME = lazy_regex(r"\s*[|│>]?\s*File \"(?P<path>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<where>.{1,200}))?")
+_PACKAGES = lazy_regex(r"/(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)")
+_PYTHON = lazy_regex(r"/lib(?:64)?/python\d[.\d]*/|^<frozen |^<string>$|/pypy[\d.]*/lib")
+_MARKS = lazy_regex(r"\s*[~^]+[~^\s]*$")
 
 
 class Piece(StrEnum):
-    """What a line of an excerpt is, hence how it looks."""
+    """The kind of line in an excerpt."""
 
     HEADER = "header"
     FOLDED = "folded"
-    """Frames that are not the user's."""
+    """A placeholder for frames of libraries."""
     PLACE = "place"
-    """File, line and function of a frame."""
+    """The file, line and function of a frame."""
     SOURCE = "source"
     FAILING = "failing"
-    """The line of the user's own code that failed."""
+    """The line of the user's code that failed."""
     MARKS = "marks"
     ERROR = "error"
     TEXT = "text"
@@ -46,15 +45,15 @@ class ExcerptLine(NamedTuple):
     text: str
     line: str = ""
     where: str = ""
-    """Of a place: the line's number and the function."""
+    """Line number and function of a frame."""
 
 
 class Excerpt(NamedTuple):
     lines: tuple[ExcerptLine, ...]
     stream: str
-    """OUT or ERR; empty: there is nothing to read."""
+    """OUT or ERR, or an empty string if there is no log."""
     needle: str
-    """A line of the log by which the place is found again; empty: there is none."""
+    """A line of the log that can be searched for to find the place in the log. Empty if there is none."""
     is_trace: bool
 
 
@@ -63,11 +62,11 @@ class _Frame(NamedTuple):
     line: str
     where: str
     source: tuple[str, ...]
-    """The statement and the marks below it."""
+    """The statement and the lines with marks below it."""
 
 
 def excerpt(out_path: str, err_path: str | None, message: str, cwd: str = "") -> Excerpt:
-    """`message`: what was told of the crash; `cwd`: where the user's files are named from."""
+    """Return the excerpt for an error message. Paths in it are relative to `cwd`."""
     logs = [
         ("ERR" if path == err_path else "OUT", cleaned(read_tail(path, FAR_TAIL_BYTES)))
         for path in (err_path, out_path)
@@ -86,7 +85,7 @@ _NOTHING = Excerpt((), "", "", is_trace=False)
 
 
 def _trace(lines: list[CleanLine], message: str) -> Trace | None:
-    """The last one with this message; of several ranks any will do."""
+    """Return the last traceback with this message. It may come from any rank."""
     verdict = judged(lines, traces := traces_in(lines))
     likely = [trace for trace in (verdict.cause, verdict.victim, verdict.wrapper) if trace is not None]
     for trace in [*likely, *reversed(traces)]:
@@ -96,7 +95,10 @@ def _trace(lines: list[CleanLine], message: str) -> Trace | None:
 
 
 def _place(lines: list[CleanLine], message: str) -> int | None:
-    """The last line that holds the message, or its beginning where it was put together from several."""
+    """Return the index of the last line that contains the message.
+
+    If the message was composed of several lines, search for its beginning instead.
+    """
     sought = message.removesuffix("…")
     for part in (sought, sought.partition(": ")[2], sought[:60]):
         if len(part) >= 8:
@@ -166,7 +168,7 @@ def _folded(frames: list[_Frame], cwd: str) -> list[ExcerptLine]:
 
 
 def _library(path: str) -> str:
-    """Whose a file is, if it is not the user's."""
+    """Return the name of the library that a file belongs to, or an empty string for the user's own files."""
     if match := _PACKAGES.search(path):
         return match["name"]
     return "Python" if _PYTHON.search(path) else ""

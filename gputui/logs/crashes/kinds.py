@@ -1,19 +1,20 @@
-"""What kind of crash a message means, its one line to show, and its normalized form."""
+"""The kind of an error message, its one-line form for display, and its normalized form."""
 
 from __future__ import annotations
 
 import re
 
 from gputui.core.job import CrashKind
+from gputui.core.regex import lazy_regex
 
 from .lines import CleanLine
 from .tracebacks import Trace
 
-# ---- What kind of crash a message tells of, by the words that its libraries use ----
+# Kinds
 
 
-_CLASS = re.compile(r"(?:[\w<>]{1,80}\.){0,12}(\w{1,120})(?:\([\w.]{0,80}\))?(?::|$)")
-_ERRNO = re.compile(r"\[Errno (-?\d{1,4})\]|\berrno ?[=:] ?(\d{1,4})\b")
+_CLASS = lazy_regex(r"(?:[\w<>]{1,80}\.){0,12}(\w{1,120})(?:\([\w.]{0,80}\))?(?::|$)")
+_ERRNO = lazy_regex(r"\[Errno (-?\d{1,4})\]|\berrno ?[=:] ?(\d{1,4})\b")
 
 _CLASSES = {
     CrashKind.NOT_FOUND: "FileNotFoundError ModuleNotFoundError EnvironmentNameNotFound EnvironmentLocationNotFound"
@@ -49,7 +50,7 @@ _KIND_OF_ERRNO = {
     12: CrashKind.OOM_HOST,
 }
 
-# The first that matches names the kind: words that are narrower stand higher.
+# The first match decides, so specific words come first.
 _WORDS = tuple(
     (kind, re.compile(words))
     for kind, words in (
@@ -138,37 +139,32 @@ _WORDS = tuple(
 
 
 def kind_in(text: str) -> CrashKind | None:
-    """The kind that the words of a message name; None when they only tell that something is wrong."""
+    """Return the kind of error that a message describes, or None if the message only says that something is wrong."""
     match = _CLASS.match(text)
     name = match[1] if match else ""
     if kind := _KIND_OF_CLASS.get(name):
-        return _narrower(kind, text)
+        # A process that reports the end of another process may also have given the reason.
+        words = _WORDS[:3] if kind is CrashKind.SIGNAL else ()
+        return next((narrower for narrower, pattern in words if pattern.search(text)), kind)
     if (number := _ERRNO.search(text)) and (kind := _KIND_OF_ERRNO.get(int(number[1] or number[2]))):
         return kind
     return next((kind for kind, words in _WORDS if words.search(text)), None)
 
 
-def _narrower(kind: CrashKind, text: str) -> CrashKind:
-    """A process that another one saw end may have said why."""
-    if kind is CrashKind.SIGNAL and (narrower := next((k for k, words in _WORDS[:3] if words.search(text)), None)):
-        return narrower
-    return kind
+# Messages of several lines
 
 
-# ---- Of a message of many lines, the one line to be shown ----
-
-
-# First lines that only announce what a line below them says.
-_PREAMBLE = re.compile(r"while (?:scanning|parsing|constructing)\b|.{0,1000}:$")
-_ONLY_COUNTS = re.compile(r"\d{1,6} (?:\w{1,30} )?errors? (?:for|in|found)\b.{0,200}$")
-_TELLS = re.compile(r"OOM when allocating|Last error:$")
+# First lines that only announce a line below them.
+_PREAMBLE = lazy_regex(r"while (?:scanning|parsing|constructing)\b|.{0,1000}:$")
+_ONLY_COUNTS = lazy_regex(r"\d{1,6} (?:\w{1,30} )?errors? (?:for|in|found)\b.{0,200}$")
+_TELLS = lazy_regex(r"OOM when allocating|Last error:$")
 _RULE = " \t=-~^*#"
-_ASSERTION = re.compile(r".{0,200}?\.cuh?:\d+: .{0,400}Assertion .{1,300} failed")
+_ASSERTION = lazy_regex(r".{0,200}?\.cuh?:\d+: .{0,400}Assertion .{1,300} failed")
 _GENERIC_ASSERT = "device-side assert"
 
 
 def named(trace: Trace, lines: list[CleanLine]) -> str:
-    """The exception in one line that says which, where and how much."""
+    """Return an exception as a single line."""
     text = trace.text
     if not trace.said and trace.statement.startswith("assert"):
         return f"{text.rstrip(': ')}: {trace.statement}"
@@ -179,7 +175,7 @@ def named(trace: Trace, lines: list[CleanLine]) -> str:
 
 
 def device_assertion(lines: list[CleanLine]) -> str:
-    """The assertion that a kernel failed: it is printed by each thread, long before anybody notices."""
+    """Return the failed assertion of a GPU kernel. Each thread prints it, long before the exception."""
     for line in reversed(lines):
         if "Assertion" in line.text and _ASSERTION.match(line.text):
             return line.text.strip()
@@ -200,38 +196,38 @@ def _below(trace: Trace) -> str:
     return ""
 
 
-# ---- Makes messages of like crashes equal ----
+# Signatures
 
 
 LONGEST_SIGNATURE = 200
 LONGEST_MESSAGE = 300
 
-_UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]++")
-_DIGEST = re.compile(r"\b(?=[a-f]*+[0-9])[0-9a-f]{12,64}\b")
-_TIME = re.compile(
+_UUID = lazy_regex(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
+_ADDRESS = lazy_regex(r"\b0x[0-9a-fA-F]++")
+_DIGEST = lazy_regex(r"\b(?=[a-f]*+[0-9])[0-9a-f]{12,64}\b")
+_TIME = lazy_regex(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)?"
     r"|\b\d{1,3}:\d\d:\d\d(?:[.,]\d{1,9})?\b"
 )
-_SCRATCH = re.compile(r"(?<![\w.])(/(?:var/tmp|tmp|dev/shm)/)([^\s'\"`,;:()\[\]]++)")
-_SPOKEN_NAME = re.compile(r"[a-zA-Z_]+(?:\.[a-z]{1,5})?")
-_NUMBER = re.compile(
-    # Codes say what happened, unlike sizes and counts.
+_SCRATCH = lazy_regex(r"(?<![\w.])(/(?:var/tmp|tmp|dev/shm)/)([^\s'\"`,;:()\[\]]++)")
+_SPOKEN_NAME = lazy_regex(r"[a-zA-Z_]+(?:\.[a-z]{1,5})?")
+_NUMBER = lazy_regex(
+    # Unlike sizes and counts, codes say what happened.
     r"(?P<kept>\b(?:Errno|HTTP(?: Error)?|status code|signal|exit code|code)[ =:]{1,2}-?\d++)"
     r"|(?<![\w.'\"-])-?\d++(?:[.,]\d++)*+(?:[eE][+-]?\d++)?(?:x\d++)*+(?:\s?(?:[KMGTP]i?[Bb]|bytes|ms|s)\b|(?![\w'\"]))"
 )
-_SHAPE = re.compile(r"\bN(?:, ?N)*+,?(?=[)\]}])")
-_TOKEN = re.compile(r"[^\s'\"`,;:()\[\]<>]++")
-_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}$")
-_FILE_NUMBER = re.compile(r"(?<![A-Za-z0-9.])\d++(?![A-Za-z])|(?<=[A-Za-z])\d{3,}")
-_REQUEST = re.compile(r"\(?[Rr]equest[ _-]?[Ii][Dd]:? ?[\w=;.:-]++\)?")
-_RANK = re.compile(r"\b([Rr]ank|GPU|gpu|cuda:?|worker|pid) ?\d++\b")
-_THREAD = re.compile(r"\bthread '[^']{1,60}'(?: \(\d++\))?")
-_PLACE = re.compile(r" \((/[^()\s]{1,300}/)([\w.-]{1,100}\.\w{1,5})\)$")
+_SHAPE = lazy_regex(r"\bN(?:, ?N)*+,?(?=[)\]}])")
+_TOKEN = lazy_regex(r"[^\s'\"`,;:()\[\]<>]++")
+_EXTENSION = lazy_regex(r"\.[A-Za-z][A-Za-z0-9]{0,5}$")
+_FILE_NUMBER = lazy_regex(r"(?<![A-Za-z0-9.])\d++(?![A-Za-z])|(?<=[A-Za-z])\d{3,}")
+_REQUEST = lazy_regex(r"\(?[Rr]equest[ _-]?[Ii][Dd]:? ?[\w=;.:-]++\)?")
+_RANK = lazy_regex(r"\b([Rr]ank|GPU|gpu|cuda:?|worker|pid) ?\d++\b")
+_THREAD = lazy_regex(r"\bthread '[^']{1,60}'(?: \(\d++\))?")
+_PLACE = lazy_regex(r" \((/[^()\s]{1,300}/)([\w.-]{1,100}\.\w{1,5})\)$")
 
 
 def alike(message: str) -> str:
-    """The message with addresses, sizes, times, pids and temporary names replaced; at most 200 characters."""
+    """Return a message with its addresses, sizes, times, pids and temporary names replaced, cut to 200 characters."""
     message = _REQUEST.sub("", message)
     message = _UUID.sub("<uuid>", message)
     message = _THREAD.sub("thread", message)
@@ -254,14 +250,14 @@ def shortened(message: str, longest: int = LONGEST_SIGNATURE) -> str:
 
 
 def _scratch(match: re.Match[str]) -> str:
-    """Folders under /tmp are named anew each time; a file's own name mostly is not."""
-    folder, _, name = match[2].rpartition("/")
-    made_up = name.startswith("tmp") or (not folder and not _SPOKEN_NAME.fullmatch(name))
-    return match[1] + ("…/" if folder else "") + ("…" if made_up else name)
+    # Directories under /tmp have a new name in each run, but most files do not.
+    directory, _, name = match[2].rpartition("/")
+    made_up = name.startswith("tmp") or (not directory and not _SPOKEN_NAME.fullmatch(name))
+    return match[1] + ("…/" if directory else "") + ("…" if made_up else name)
 
 
 def _file(match: re.Match[str]) -> str:
-    """Numbers in names of files tell the seed, the step, the shard; those of models and versions are glued to words."""
+    # Numbers in file names are seeds, steps or shards. Those in names of models and versions are attached to words.
     name = match[0]
     if len(name) < 3 or not ("/" in name or _EXTENSION.search(name, max(0, len(name) - 7))):
         return name

@@ -1,37 +1,35 @@
-"""The last lines of a log without colours and noise."""
+"""The last lines of a log without colors and prefixes, and the detection of lines that are noise."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+from gputui.core.regex import lazy_regex
 from gputui.logs.plain import plain, without_escapes
-
-# ---- The lines of a log's tail as a reader saw them at the end ----
-
 
 _LONGEST_LINE = 1000
 _MOST_LINES = 2000
 
 # Launchers put these before each line of the process that printed it.
-_MARK = re.compile(
+_MARK = lazy_regex(
     r"\[(?P<rank>(?:rank|default)\d{1,5})\]:\ ?"
     r"|\[\d{1,5},(?P<mpi>\d{1,5})\]<std(?:err|out)>:\ ?"
     r"|\((?:[\w.]{1,60}\ )?pid=(?P<pid>\d{1,9})[^)]{0,80}\)\ ",
 )
-_TRACEBACK = re.compile(r"(?P<prefix>.{0,160}?)(?:  \+ Exception Group )?Traceback \(most recent call last\)")
-_LABEL = re.compile(r"\s*([\w.-]{1,60}):\s*")
-_DIGITS = re.compile(r"\d+")
+_TRACEBACK = lazy_regex(r"(?P<prefix>.{0,160}?)(?:  \+ Exception Group )?Traceback \(most recent call last\)")
+_LABEL = lazy_regex(r"\s*([\w.-]{1,60}):\s*")
+_DIGITS = lazy_regex(r"\d+")
 _MOST_PREFIXES = 8
-_GROUP_MARGIN = re.compile(r"\s*+(?:\|(?: |$)|\+ (?=Exception Group)|\+[-+]{1,40}+(?: [\d.]+ (?=-)|(?=-*$)))")
+_GROUP_MARGIN = lazy_regex(r"\s*+(?:\|(?: |$)|\+ (?=Exception Group)|\+[-+]{1,40}+(?: [\d.]+ (?=-)|(?=-*$)))")
 
 
 class CleanLine(NamedTuple):
     text: str
     source: str = ""
-    """The rank or process that a launcher says it is from."""
+    """Rank or process that printed the line, according to a launcher."""
     rewritten: bool = False
-    """It was drawn again and again, as bars are."""
+    """Whether the line was drawn repeatedly, as a progress bar is."""
 
 
 def cleaned(tail: bytes) -> list[CleanLine]:
@@ -45,9 +43,11 @@ def cleaned(tail: bytes) -> list[CleanLine]:
 
 
 def _prefix_of_traces(lines: list[CleanLine]) -> re.Pattern[str] | None:
-    """What a launcher or logger puts before each line of a traceback, whatever the numbers in it."""
-    shapes: dict[str, bool] = {}
-    """Whether the next line has the same prefix."""
+    """Return a pattern for the prefix that a launcher or logger adds to each line of a traceback.
+
+    Numbers in it may vary.
+    """
+    shapes: dict[str, bool] = {}  # whether the next line has the same prefix
     for index in range(len(lines) - 1, -1, -1):
         source, text = lines[index].source, lines[index].text
         if "Traceback (most" not in text or (trace := _TRACEBACK.match(text)) is None:
@@ -88,41 +88,41 @@ def _without_margin(line: CleanLine) -> CleanLine:
 
 
 def mentioned(lines: list[CleanLine], marks: tuple[str, ...]) -> bool:
-    """Whether any of the marks occurs at all: most logs are told by this alone."""
+    """Return whether any of the marks occurs in the lines. This fast test is sufficient for most logs."""
     text = "\n".join([line.text for line in lines])
     return any(mark in text for mark in marks)
 
 
-# ---- Lines that are no cause ----
+# Lines that are not a cause
 
 
 _FAR_ENOUGH = 300
 
-_BAR = re.compile(r"\d%\|| ?(?:it/s|s/it|B/s)\b|━━━|\[=*>?\.*\] ?- ")
-_COUNTED = re.compile(
+_BAR = lazy_regex(r"\d%\|| ?(?:it/s|s/it|B/s)\b|━━━|\[=*>?\.*\] ?- ")
+_COUNTED = lazy_regex(
     r"(?:[\[(]?\d[\d:/. ,T-]{4,30}[\])]?\W{0,4})?(?:\W?(?:INFO|DEBUG)\W{1,10})?"  # a time and a level before it
     r"(?:[\w.<>]{1,40}(?::\S{1,40})? - |\w{1,20}: )?\W{0,3}"  # and a logger
     r"(?:epoch|step|iter(?:ation)?|batch|round|trial|fold|train|val(?:idation)?|eval|test)\w{0,3}\W{0,4}\d",
     re.IGNORECASE,
 )
-_METRIC = re.compile(
+_METRIC = lazy_regex(
     r"\b[a-z0-9/_]{0,30}(?:[Ll]oss|[Aa]cc[a-z]{0,5}|lr|LR|[Ee]rr(?:or)?s?(?: rate)?|eta|ETA|mem|ppl"
     r"|[Ss]core|[Rr]eward)\s?[=: ]\s?-?\d"
 )
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = lazy_regex(r"[^\W\d_]{2,}")
 _MOST_WORDS_OF_FIGURES = 5
-_GOES_ON = re.compile(
+_GOES_ON = lazy_regex(
     r"\b(?:retry(?:ing)?|try(?:ing)? again|falling back|fallback to|continuing|skipp?(?:ed|ing)|resum(?:ed|ing)"
     r"|reconnected|recovered|reducing|using .{1,40} instead)\b",
     re.IGNORECASE,
 )
 
-_WARNING = re.compile(
+_WARNING = lazy_regex(
     r"(?:[^\s:]{1,200}:\d{1,7}: )?\w{0,40}Warning:|.{0,80}\b(?:WARN(?:ING)?|INFO|DEBUG|TRACE)\b|.{0,60}\bwarning:"
     r"|[IWD]\d{4} |\[[IWD] ?\d|\[\w{1,20} @ 0x|E\d{4} \d\d:\d\d:\d"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] |[\w/.-]{1,40}: (?:Currently|Tracking|Run data|The current process)"
 )
-_CHATTER = re.compile(
+_CHATTER = lazy_regex(
     r"wandb: |Some weights of |You should probably TRAIN|To disable this warning|To avoid this warning|Corrupt JPEG"
     r"|[Dd]ownload(?:ing|ed) |[Ll]oad(?:ing|ed) |Using (?:a |the )?(?:device|cache|GPU|backend)"
     r"|.{0,200}(?:deprecated|leaked (?:semaphore|shared_memory)|Setting OMP_NUM_THREADS|Unable to register cu)"
@@ -130,7 +130,7 @@ _CHATTER = re.compile(
     r"|(?:Execution halted|Stacktrace:|Calls: |Aborting\.?$|(?:Good)?[Bb]ye)"
 )
 
-_AFTERMATH = re.compile(
+_AFTERMATH = lazy_regex(
     r"wandb: |.{0,200}resource_tracker|\s+warnings\.warn\(|srun: "
     r"|slurmstepd: error: \*\*\* \w+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*$|make(?:\[\d+\])?: |MPI_ABORT was invoked"
     r"|(?:mpirun|mpiexec|Primary job|prterun)\b|ninja: build stopped|collect2: error: ld returned"
@@ -146,7 +146,7 @@ _AFTERMATH = re.compile(
 
 
 def is_work(line: CleanLine) -> bool:
-    """The line shows that the program went on with what it had to do."""
+    """Return whether a line shows that the program continued its work."""
     text = line.text
     if not text or is_aftermath(text):
         return False
@@ -160,7 +160,7 @@ def is_work(line: CleanLine) -> bool:
 
 
 def is_noise(line: CleanLine) -> bool:
-    """The line is no error: news, warnings, and lines that only go on from such ones."""
+    """Return whether a line is not an error but information, a warning, or a continuation of either."""
     text = line.text
     return bool(
         not text.strip()
@@ -174,20 +174,20 @@ def is_noise(line: CleanLine) -> bool:
 
 
 def _is_measured(text: str) -> bool:
-    """A line of figures; a sentence may have one, too."""
+    """Return whether a line consists of metrics. A sentence that contains a metric does not count."""
     figures = len(_METRIC.findall(text, 0, _FAR_ENOUGH))
     return figures > 1 or (figures == 1 and len(_WORD.findall(text, 0, _FAR_ENOUGH)) <= _MOST_WORDS_OF_FIGURES)
 
 
 def is_aftermath(text: str) -> bool:
-    """The line is what launchers, shells and batch systems say of a program that had failed already."""
+    """Return whether a launcher, shell or batch system printed a line about a program that had already failed."""
     return _AFTERMATH.match(text) is not None
 
 
-# ---- What a program said last when nothing it said has the form of an error ----
+# The last words of a program without an error message
 
 
-_REGRET = re.compile(
+_REGRET = lazy_regex(
     r"\b(?:nan|inf|infinite|diverged?|abort\w*|stop(?:ped|ping)?|exit(?:ed|ing)?|fail(?:ed|ure|s)?|cannot|can't"
     r"|could not|couldn't|unable|invalid|missing|not found|no such|giving up|gave up|refus\w+|denied|unknown"
     r"|unsupported|nothing"
@@ -195,20 +195,23 @@ _REGRET = re.compile(
     r"|doesn't|crash\w*)\b",
     re.IGNORECASE,
 )
-_FAREWELL = re.compile(r"\b(?:giving up|stopping|exiting|quitting|aborting|terminating|bailing out)\b", re.IGNORECASE)
-_OF_THE_TRACE = re.compile(
+_FAREWELL = lazy_regex(r"\b(?:giving up|stopping|exiting|quitting|aborting|terminating|bailing out)\b", re.IGNORECASE)
+_OF_THE_TRACE = lazy_regex(
     r"\b(?:fail\w*|error\w*|exception\w*|cannot|can't|could not|couldn't|unable|crash\w*|caught|above|see)\b",
     re.IGNORECASE,
 )
-_VALUES = re.compile(r"[{\[].*[}\]]\s*$")
-"""Some print the numbers they stop for below the reason."""
+_VALUES = lazy_regex(r"[{\[].*[}\]]\s*$")
+"""A line that consists of printed values in brackets.
+
+Some programs print the values that made them stop below the reason for stopping.
+"""
 _FEWEST_WORDS_OF_A_REASON = 3
-_RULE = re.compile(r"[-=*]{40,}$")
+_RULE = lazy_regex(r"[-=*]{40,}$")
 _TALLEST_BOX = 40
 
 
 def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
-    """The last line, if it is a sentence; in OUT, which is for news, it must sound like an end."""
+    """Return the last line if it is a sentence. In OUT, it must also sound like the announcement of an end."""
     if said := _between_rules(lines):
         return said
     for index in range(len(lines) - 1, -1, -1):
@@ -222,7 +225,7 @@ def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozense
 
 
 def _between_rules(lines: list[CleanLine]) -> str | None:
-    """The first paragraph of a notice that stands between two rules, as MPI draws them, at the very end."""
+    """Return the first paragraph of a notice between two rules at the end of the log, as printed by MPI."""
     texts = [line.text for line in lines[-_TALLEST_BOX:]]
     while texts and not texts[-1].strip():
         texts.pop()
@@ -235,7 +238,7 @@ def _between_rules(lines: list[CleanLine]) -> str | None:
 
 
 def farewell(lines: list[CleanLine]) -> str | None:
-    """The last line, if it ends the program for a reason of its own: a trace above it was survived."""
+    """Return the last line if it gives a different reason for the end than the traceback above it."""
     text = next((line.text for line in reversed(lines) if line.text.strip() and not is_aftermath(line.text)), "")
     if text.startswith(" ") or not _FAREWELL.search(text) or _OF_THE_TRACE.search(text):
         return None

@@ -1,4 +1,4 @@
-"""Error messages of shells, drivers, batch systems, signals and programs other than Python."""
+"""Error messages of shells, drivers, batch systems, signals and programs not written in Python."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ from itertools import islice
 from typing import NamedTuple
 
 from gputui.core.job import CrashKind
+from gputui.core.regex import lazy_regex
 
 from .kinds import alike, device_assertion, kind_in
 from .lines import CleanLine, is_aftermath, is_noise, is_work, mentioned
 from .tracebacks import traces_in
 
-# ---- What shells, drivers, batch systems and programs other than Python say when they give up ----
-
 
 class Found(NamedTuple):
     text: str
-    """The line that tells it."""
+    """The line that contains the error."""
     key: str | None = None
-    """What is the same for crashes that are alike, where the line itself is not enough."""
+    """The signature, if it differs from that of the line."""
     kind: CrashKind | None = None
 
 
 _SHELL = r"(?:(?:[\w./+-]*+(?:: -c)?: (?:line )?\d{1,9}|-?[\w./+-]*+): )"
-_NOT_FOUND = re.compile(rf"{_SHELL}(?P<what>\S.*?): (?:command )?not found$")
-_ZSH_NOT_FOUND = re.compile(r"[\w./-]*+:(?:\d{1,9}:)? command not found: (?P<what>\S.*)$")
-_DENIED = re.compile(r"[^:]{1,200}: (?:.{1,200}: )?(?P<what>[^:]+): Permission denied$")
-_NO_MODULE = re.compile(r"\S*python[\w.]*+: No module named (?P<what>\S+)")
-_CANNOT_OPEN = re.compile(r"\S*python[\w.]*+: can't open file '?(?P<what>[^']+?)'?: \[Errno \d+\]")
-_NO_FILE = re.compile(
+_NOT_FOUND = lazy_regex(rf"{_SHELL}(?P<what>\S.*?): (?:command )?not found$")
+_ZSH_NOT_FOUND = lazy_regex(r"[\w./-]*+:(?:\d{1,9}:)? command not found: (?P<what>\S.*)$")
+_DENIED = lazy_regex(r"[^:]{1,200}: (?:.{1,200}: )?(?P<what>[^:]+): Permission denied$")
+_NO_MODULE = lazy_regex(r"\S*python[\w.]*+: No module named (?P<what>\S+)")
+_CANNOT_OPEN = lazy_regex(r"\S*python[\w.]*+: can't open file '?(?P<what>[^']+?)'?: \[Errno \d+\]")
+_NO_FILE = lazy_regex(
     r"[^:]{1,200}: (?:.{1,200}: )?(?:cannot [a-z ]{1,40} )?(?P<what>[^:]+): No such file or directory$"
 )
 _SHELL_COMPLAINTS = (
@@ -44,7 +43,7 @@ _SHELL_COMPLAINTS = (
 )
 _QUOTES = "'\"`‘’"
 _LAUNCHERS = ("MPI_ABORT", "make", "srun: error", "mpirun", "Primary job")
-_BAD_FILE = re.compile(r"bad interpreter|cannot execute|loading shared libraries|symbol lookup error")
+_BAD_FILE = lazy_regex(r"bad interpreter|cannot execute|loading shared libraries|symbol lookup error")
 
 _BATCH = (
     (re.compile(r"DUE TO TIME LIMIT|[Ww]alltime .{1,60} exceeded|TERM_RUNLIMIT"), "time limit", CrashKind.TIME_LIMIT),
@@ -54,16 +53,16 @@ _BATCH = (
     (re.compile(r"DUE TO PREEMPTION|DUE TO NODE FAIL"), "preempted", CrashKind.INTERRUPTED),
 )  # fmt: skip
 _BATCH_CLUES = ("DUE TO", "alltime", "TERM_", "emory", "oom", "OOM")
-_CANCELLED = re.compile(r".{0,200}CANCELLED AT|=>> PBS: job killed|.{0,80}job .{0,40}cancell?ed by")
+_CANCELLED = lazy_regex(r".{0,200}CANCELLED AT|=>> PBS: job killed|.{0,80}job .{0,40}cancell?ed by")
 _CANCELLED_CLUES = ("CANCELLED AT", "PBS: job killed", "celled by", "celed by")
 
-_SYNTAX = re.compile(r"(?P<what>syntax error[ :].*)", re.IGNORECASE)
-_SEGFAULT = re.compile(r".{0,200}[Ss]egmentation fault")
-_ENDED_CHILD = re.compile(
+_SYNTAX = lazy_regex(r"(?P<what>syntax error[ :].*)", re.IGNORECASE)
+_SEGFAULT = lazy_regex(r".{0,200}[Ss]egmentation fault")
+_ENDED_CHILD = lazy_regex(
     r".{0,300}: line \d{1,7}: +\d{1,9} (Killed|Aborted|Bus error|Illegal instruction|Floating point)"
 )
-_COMPILER = re.compile(r"\S{1,300}?[:(]\d{1,7}(?:[:,]\d{1,5})?\)?: (?:fatal )?error\b")
-_FORMS = re.compile(
+_COMPILER = lazy_regex(r"\S{1,300}?[:(]\d{1,7}(?:[:,]\d{1,5})?\)?: (?:fatal )?error\b")
+_FORMS = lazy_regex(
     r"(?:[^\s:]{1,100}: +)?(?:(?i:fatal|error|fatal error|panic)\b:? +\S|(?i:fatal|error|panic): *\S)"
     r"|(?:.{0,80}?[\s\[|:=])?(?:ERROR|CRITICAL|FATAL|SEVERE)\b\W{0,3}\S|Error (?:in|using|at|while|executing)\b"
     r"|[\w-]{1,40} (?:error|fatal) {0,4}: \S|.{1,60} the following error: "
@@ -73,18 +72,18 @@ _FORMS = re.compile(
     r"|(?:Cannot|Can't|Could not|Couldn't|Unable to|Failed to|Invalid) \S|.{0,30}ERR! |\*\*\* [A-Z]"
     r"|(?:.{0,60}? )?\[[EF]\] \S"
 )
-_PLACE = re.compile(
+_PLACE = lazy_regex(
     r"Error in \S{1,200} \(line \d+\)|Error termination|Error in startup|ERROR: script returned|error: called from"
 )
-_INCOMPLETE = re.compile(r"Error using\b|Error in .{1,300} : *$|.{0,300}:$")
-_BOX = re.compile(r"╭─ (?:Error|Parsing error|(?:Unrecognized|Required|Missing|Invalid) \w{1,20}) ─")
-_USAGE = re.compile(r"\s{0,4}(?:usage|Usage|USAGE): ")
+_INCOMPLETE = lazy_regex(r"Error using\b|Error in .{1,300} : *$|.{0,300}:$")
+_BOX = lazy_regex(r"╭─ (?:Error|Parsing error|(?:Unrecognized|Required|Missing|Invalid) \w{1,20}) ─")
+_USAGE = lazy_regex(r"\s{0,4}(?:usage|Usage|USAGE): ")
 _FARTHEST_USAGE_ABOVE, _FARTHEST_USAGE_BELOW = 60, 8
 
 _FARTHEST = 400
 _MOST_SUSPECTS = 40
 
-# A line without any of these is no complaint: most lines are told by this alone.
+# A line that contains none of these is not an error message. This fast test is sufficient for most lines.
 _CLUES = (
     "error", "fatal", "fail", "no such", "not found", "denied", "cannot", "can't", "could not", "unable", "invalid",
     "panic", "exception", "critical", "severe", "nccl", "watchdog", "cuda", "nvml", "xid", "memory", "alloc", "fault",
@@ -97,7 +96,7 @@ _CLUES = (
 
 
 def batch_verdict(lines: list[CleanLine]) -> Found | None:
-    """Why the kernel or the batch system ended the job: nothing else needs to be asked then."""
+    """Return why the kernel or the batch system ended the job. This takes precedence over all other causes."""
     for line in lines if mentioned(lines, _BATCH_CLUES) else ():
         if any(clue in line.text for clue in _BATCH_CLUES):
             for pattern, key, kind in _BATCH:
@@ -114,7 +113,7 @@ def cancelled(lines: list[CleanLine]) -> Found | None:
 
 
 def shell_refusal(lines: list[CleanLine], code: int | None) -> Found | None:
-    """Why a shell or an interpreter could not start what it was given."""
+    """Return why a shell or an interpreter could not start a command."""
     for line in reversed(lines):
         if refusal := _refusal(line.text, code):
             return refusal
@@ -134,7 +133,7 @@ def _refusal(text: str, code: int | None) -> Found | None:
 
 
 def complaint(lines: list[CleanLine], claimed: frozenset[int], code: int | None) -> Found | None:
-    """The last line that calls itself an error, or that tells of trouble in words which leave no doubt."""
+    """Return the last line that is clearly an error message."""
     for index in islice(_suspects(lines, claimed), _MOST_SUSPECTS):
         text = lines[index].text
         if _BOX.match(text):
@@ -147,7 +146,7 @@ def complaint(lines: list[CleanLine], claimed: frozenset[int], code: int | None)
 
 
 def _suspects(lines: list[CleanLine], claimed: frozenset[int]) -> Iterator[int]:
-    """The lines that are worth a closer look, the last first."""
+    """Yield the indices of lines that may be error messages, starting with the last line."""
     first = max(0, len(lines) - _FARTHEST)
     low = [line.text.lower() for line in lines[first:]]
     text = "\n".join(low)
@@ -176,18 +175,10 @@ def _complaint(lines: list[CleanLine], index: int, code: int | None) -> Found | 
     if _INCOMPLETE.match(text):
         text = f"{text} {next((line.text.strip() for line in lines[index + 1 : index + 4] if line.text), '')}".strip()
         kind = kind_in(text)
-    return Found(_spoken(text), None, _with_usage(kind, lines, index))
-
-
-def _with_usage(kind: CrashKind | None, lines: list[CleanLine], index: int) -> CrashKind:
     around = lines[max(0, index - _FARTHEST_USAGE_ABOVE) : index + 1 + _FARTHEST_USAGE_BELOW]
-    if kind in (None, CrashKind.USAGE) and any(_USAGE.match(line.text) for line in around):
-        return CrashKind.USAGE
-    return kind or CrashKind.EXCEPTION
-
-
-def _spoken(text: str) -> str:
-    return text.strip().removeprefix("what():").strip()
+    if kind is None and any(_USAGE.match(line.text) for line in around):
+        kind = CrashKind.USAGE
+    return Found(text.strip().removeprefix("what():").strip(), None, kind or CrashKind.EXCEPTION)
 
 
 def _unboxed(lines: list[CleanLine], index: int) -> str:
@@ -198,24 +189,24 @@ def _unboxed(lines: list[CleanLine], index: int) -> str:
 
 
 def aftermath(lines: list[CleanLine]) -> Found | None:
-    """What launchers say of a program whose own words are not there."""
+    """Return what a launcher reports about a program that printed nothing itself."""
     for line in lines:
         if line.text.startswith(_LAUNCHERS) and is_aftermath(line.text):
             return Found(line.text.strip(), None, kind_in(line.text) or CrashKind.EXCEPTION)
     return None
 
 
-# ---- gpu trouble ----
+# GPUs
 
 
-_CUDA_ERROR = re.compile(r"(?:CUDA|HIP) error: ([^.(]+?)(?= when calling|[.(]|: Assertion|$)")
-_ASSERTION = re.compile(r"Assertion (.{1,300}?) failed")
-_NCCL_ERROR = re.compile(r"NCCL error\b(?:[^,]*+,\s*+([a-z][a-z ]*+))?")
-_NCCL_WATCHDOG = re.compile(r"[Ww]atchdog caught collective operation timeout")
+_CUDA_ERROR = lazy_regex(r"(?:CUDA|HIP) error: ([^.(]+?)(?= when calling|[.(]|: Assertion|$)")
+_ASSERTION = lazy_regex(r"Assertion (.{1,300}?) failed")
+_NCCL_ERROR = lazy_regex(r"NCCL error\b(?:[^,]*+,\s*+([a-z][a-z ]*+))?")
+_NCCL_WATCHDOG = lazy_regex(r"[Ww]atchdog caught collective operation timeout")
 
 
 def common_words(message: str) -> str | None:
-    """None if it is something else."""
+    """Return the signature of a GPU error, or None for other errors."""
     if _NCCL_WATCHDOG.search(message):
         return "NCCL error: collective operation timeout"
     if kind_in(message) is CrashKind.OOM_GPU:
@@ -229,14 +220,14 @@ def common_words(message: str) -> str | None:
 
 
 def watchdog(lines: list[CleanLine]) -> Found | None:
-    """The first rank that waited in vain for the others."""
+    """Return the message of the first rank that timed out while it waited for the others."""
     for line in lines:
         if "atchdog" in line.text and _NCCL_WATCHDOG.search(line.text):
             return Found(line.text, None, CrashKind.NCCL)
     return None
 
 
-# ---- What is to be said of a process that a signal ended ----
+# Signals
 
 
 _FIRST_SIGNAL_CODE, _LAST_SIGNAL_CODE = 129, 192
@@ -247,7 +238,7 @@ _KINDS: dict[int, CrashKind] = {
     signal.SIGXFSZ: CrashKind.LIMIT,
 }
 
-# What a program says before it gives itself SIGABRT.
+# What programs print before they abort.
 _GASPS = (
     "Fatal Python error: ", "FATAL ERROR: ", "Fatal glibc error", "terminate called", "pure virtual method called",
     "free()", "malloc", "realloc()", "munmap_chunk", "double free", "corrupted ", "unaligned ", "invalid fastbin",
@@ -255,11 +246,11 @@ _GASPS = (
     "Unhandled ", "Uncaught ", "Memory access fault", "Fatal error", "fatal error",
 )  # fmt: skip
 _WHAT = "what():"
-_CHECK_FAILED = re.compile(r"F\d{4} \d\d:\d\d|\d{4}-.{0,30}: F \w")
-_FAILED_ASSERTION = re.compile(r"Assertion [`'].{1,400}failed")
+_CHECK_FAILED = lazy_regex(r"F\d{4} \d\d:\d\d|\d{4}-.{0,30}: F \w")
+_FAILED_ASSERTION = lazy_regex(r"Assertion [`'].{1,400}failed")
 
-# The shell that waited for it tells the pid, the signal and the command.
-_TOLD: dict[int, str] = {
+# The shell that waited for a process prints its pid, the signal and the command.
+_SHELL_WORDS: dict[int, str] = {
     signal.SIGSEGV: "egmentation fault", signal.SIGBUS: "Bus error", signal.SIGKILL: "Killed",
     signal.SIGABRT: "Aborted", signal.SIGFPE: "Floating point exception", signal.SIGILL: "Illegal instruction",
     signal.SIGXCPU: "CPU time limit", signal.SIGXFSZ: "File size limit", signal.SIGINT: "KeyboardInterrupt",
@@ -268,14 +259,14 @@ _TOLD: dict[int, str] = {
 
 
 def signal_of(code: int | None) -> int | None:
-    """The signal that an exit code of the shell stands for."""
+    """Return the signal that a shell's exit code stands for."""
     if code is not None and _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
         return code - 128
     return None
 
 
 def by_signal(logs: list[list[CleanLine]], number: int) -> Found:
-    """Earlier tracebacks are left alone: whoever printed them lived on until the signal came."""
+    """Return the error for an end by a signal. Earlier tracebacks are ignored because the program survived them."""
     words = _words(number)
     kind = _KINDS.get(number, CrashKind.SIGNAL)
     if number == signal.SIGABRT and (said := next((gasp for lines in logs if (gasp := _last_gasp(lines))), "")):
@@ -298,7 +289,7 @@ def _words(number: int) -> str:
 
 
 def _told(lines: list[CleanLine], number: int) -> str | None:
-    mark = _TOLD.get(number)
+    mark = _SHELL_WORDS.get(number)
     for line in reversed(lines) if mark else ():
         if mark and mark in line.text and not line.text.startswith(" "):
             return line.text.strip()
@@ -306,7 +297,7 @@ def _told(lines: list[CleanLine], number: int) -> str | None:
 
 
 def _last_gasp(lines: list[CleanLine]) -> str:
-    """What a program said before it gave itself SIGABRT."""
+    """Return what a program printed directly before it aborted."""
     if timeout := watchdog(lines):
         return timeout.text
     if assertion := device_assertion(lines):
@@ -326,6 +317,6 @@ def _last_gasp(lines: list[CleanLine]) -> str:
 
 
 def _key(said: str) -> str:
-    """Which program it was is not told by all of them."""
+    # Not all messages name the program.
     match = _FAILED_ASSERTION.search(said)
     return alike(match[0] if match else said)

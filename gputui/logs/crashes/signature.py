@@ -1,4 +1,4 @@
-"""A crash in its own words, to be shown, and in words that are the same for crashes that are alike, to be compared."""
+"""The error of a failed job: a message to display, and a signature that is the same for the same error."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .tracebacks import CrashReading, Trace, above_stack, judged, traces_in
 __all__ = ["Crash", "crash_of", "job_crash", "recalled", "signal_of"]
 
 _KIND_OF_CODE: dict[int | None, CrashKind] = {126: CrashKind.NOT_EXECUTABLE, 127: CrashKind.NOT_FOUND}
-"""By which shells say that they could not start a command."""
+"""Kinds of crash for the exit codes with which shells report that a command could not be started."""
 _TIMEOUT_CODE = 124
 _LAST_SURE_SIGNAL_CODE = 159
 _ASKED_TO_END = (1, 2, 9, 15)
-"""The signals by which jobs are cancelled; after others batch systems cancel what is left."""
+"""Signals by which jobs are canceled. After other signals, batch systems cancel the rest of the job."""
 
 
 class Crash(NamedTuple):
     message: str
-    """What the job really said, numbers and all."""
+    """The job's message, including its numbers."""
     signature: str
-    """The same without what varies from run to run; for nobody's eyes."""
+    """The message without the parts that vary between runs. Not meant for display."""
     kind: CrashKind = CrashKind.EXCEPTION
 
 
@@ -49,17 +49,20 @@ class _Log(NamedTuple):
 
 
 def crash_of(tail: bytes, code: int | None) -> Crash:
-    """What the end of a job's output and its exit code say about why it failed."""
+    """Determine the error from the end of a job's output and its exit code."""
     return _crash([_log(tail[-FAR_TAIL_BYTES:], False)], code)
 
 
 def job_crash(out_path: str, err_path: str | None, code: int | None) -> Crash:
-    """The same from both logs: a traceback in either counts more than a complaint, ERR more than OUT."""
+    """Determine the error from both logs.
+
+    A traceback takes precedence over an error message, and ERR over OUT.
+    """
     return _crash([_read(path, path == err_path) for path in (err_path, out_path) if path], code)
 
 
 def recalled(message: str, code: int | None) -> Crash:
-    """The same from a message that was kept, for whom the logs are not there any more."""
+    """Recreate the error from a stored message without reading the logs."""
     crash = crash_of(message.encode("utf-8", "replace"), code)
     if crash.message == message:
         return crash
@@ -68,7 +71,7 @@ def recalled(message: str, code: int | None) -> Crash:
 
 
 def _read(path: str, for_errors: bool) -> _Log:
-    """The end of a log, and more of it only when that holds nothing but consequences."""
+    """Read the end of a log. If it contains only consequences of an error, read a longer part."""
     log = _log(read_tail(path), for_errors)
     if log.verdict.consequences_only:
         return _log(read_tail(path, FAR_TAIL_BYTES), for_errors)
@@ -109,7 +112,7 @@ def _first(logs: list[_Log], *finders: Callable[[list[CleanLine]], Found | None]
 
 
 def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
-    """What may be the cause, the surest first."""
+    """Yield possible causes, starting with the most certain one."""
     if cause := _first(logs, batch_verdict):
         yield cause
     if code in _KIND_OF_CODE and (cause := _first(logs, lambda lines: shell_refusal(lines, code))):
@@ -127,11 +130,13 @@ def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
     yield from (_exception(log, log.verdict.wrapper) for log in logs if log.verdict.wrapper)
     if cause := _first(logs, aftermath, cancelled):
         yield cause
-    yield from _words(logs, code)
+    for log in logs:
+        if words := last_words(log.lines, log.for_errors, log.verdict.claimed):
+            yield Found(words, None, kind_in(words) or _KIND_OF_CODE.get(code, CrashKind.EXIT_ONLY))
 
 
 def _of_processes(logs: list[_Log]) -> Iterator[Found]:
-    """Of a job of many processes: what went wrong between them, or the signal that one of them died of."""
+    """Yield errors that arose between the processes of a job, or the signal that killed one of the processes."""
     if cause := _first(logs, watchdog):
         yield cause
     for log in logs:
@@ -139,12 +144,6 @@ def _of_processes(logs: list[_Log]) -> Iterator[Found]:
             lost = by_signal([log.lines], log.verdict.signal)
             yield lost if lost.kind is not CrashKind.SIGNAL else lost._replace(text=log.verdict.signal_line)
     yield from (_exception(log, log.verdict.victim) for log in logs if log.verdict.victim)
-
-
-def _words(logs: list[_Log], code: int | None) -> Iterator[Found]:
-    for log in logs:
-        if words := last_words(log.lines, log.for_errors, log.verdict.claimed):
-            yield Found(words, None, kind_in(words) or _KIND_OF_CODE.get(code, CrashKind.EXIT_ONLY))
 
 
 def _exception(log: _Log, trace: Trace) -> Found:

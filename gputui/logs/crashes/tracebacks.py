@@ -1,29 +1,27 @@
-"""Finds exceptions in a log and tells causes from consequences."""
+"""Find exceptions in a log and distinguish causes from consequences."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct, field
 
+from gputui.core.regex import lazy_regex
+
 from .lines import CleanLine, is_aftermath, is_noise, is_work, mentioned
 
-# ---- Finds the exceptions in a log ----
-
-
 _HEADER = "Traceback (most recent call last)"
-_FRAME = re.compile(r"[\s>│]*+File \"[^\"]{1,400}\", line \d{1,9}")
+_FRAME = lazy_regex(r"[\s>│]*+File \"[^\"]{1,400}\", line \d{1,9}")
 _NAME = r"(?:[A-Za-z_<][\w<>]*+\.)*+[A-Za-z_]\w*+"
-_EXCEPTION = re.compile(rf"({_NAME})(?:\([\w.]*+\))?(?::(?=\s|$)|$)")
+_EXCEPTION = lazy_regex(rf"({_NAME})(?:\([\w.]*+\))?(?::(?=\s|$)|$)")
 _SURE_ENDS = ("Error", "Exception", "ExceptionGroup", "KeyboardInterrupt", "SystemExit", "StopIteration")
 
-# What Python prints of these comes after the crash, or beside it.
+# Python prints these after the crash, or independently of it.
 _BESIDE = ("Exception ignored", "Error in atexit", "--- Logging error", "Error in sys.")
 _LINKS = ("The above exception was the direct cause", "During handling of the above exception")
 
-# Where a message is over although no new trace begins.
-_BOUNDARY = re.compile(
+# Lines that end a message although no new traceback begins.
+_BOUNDARY = lazy_regex(
     r"wandb: |[EWI]\d{4} |\[[EWI] ?\d|\d{4}-\d\d-\d\d[ T]|srun: |slurmstepd: |make(?:\[\d+\])?: |-- Process |[-=]{10,}$"
     r"|--- |Process \S{1,60}:$|\S{1,200}: line \d+: |ERROR\b|Error executing job|Set the environment variable HYDRA"
     r"|terminate called|/\S{1,300}:\d+: \w*Warning|\[\w+\]"
@@ -33,20 +31,20 @@ _LONGEST_BLOCK = 40
 
 class Trace(Struct):
     first: int
-    """The index of its first line."""
+    """Index of the first line of the traceback."""
     last: int
-    """The index of the line that names the exception."""
+    """Index of the line that names the exception."""
     text: str
     source: str = ""
-    """The rank that printed it."""
+    """The process that printed the traceback."""
     block: list[str] = field(default_factory=list)
-    """The lines of the message below the first."""
+    """The lines of the message after the first one."""
     statement: str = ""
     """The source line of the innermost frame."""
     beside: bool = False
-    """It was printed after the crash or in passing: in a destructor, at exit, with a warning."""
+    """Whether it was printed independently of the crash: in a destructor, at exit, or with a warning."""
     linked: bool = False
-    """It was raised because of the one before, or while that was handled."""
+    """Whether the exception was raised because of the previous exception or while that was being handled."""
 
     @property
     def said(self) -> str:
@@ -60,12 +58,12 @@ class _Open(Struct):
     base: int = 0
     statement: str = ""
     resumes: Trace | None = None
-    """Frames without a header, which may be part of this one's message."""
+    """The traceback before frames that have no header. These frames may be part of its message."""
     headless: bool = False
 
 
 def traces_in(lines: list[CleanLine]) -> list[Trace]:
-    """All of them in the order in which they ended, those of interleaved ranks too."""
+    """Return all tracebacks, including those of ranks whose output is interleaved, in the order in which they end."""
     rows: dict[str, list[tuple[int, str]]] = {}
     for index, line in enumerate(lines):
         rows.setdefault(line.source, []).append((index, line.text))
@@ -74,13 +72,13 @@ def traces_in(lines: list[CleanLine]) -> list[Trace]:
 
 
 class _Reader:
-    """Reads the lines of one process."""
+    """Reads the tracebacks of one process."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.open: _Open | None = None
         self.done: Trace | None = None
-        """The trace whose message may go on."""
+        """The last traceback, whose message may continue on the next lines."""
         self.beside = self.linked = False
 
     def traces(self, rows: list[tuple[int, str]]) -> Iterator[Trace]:
@@ -119,7 +117,10 @@ class _Reader:
         self.open.statement = ""
 
     def _ends(self, text: str) -> bool:
-        """Outside a trace only a name that says so counts; within one, any that could be a class."""
+        """Return whether a line names an exception.
+
+        Within a traceback any class counts. Elsewhere only names such as `…Error` count.
+        """
         if self.open is None:
             if self.done is not None or text[0] == " ":
                 return False
@@ -154,18 +155,18 @@ class _Reader:
                 self.done.block.append(text.strip())
 
 
-# ---- Tells causes from consequences ----
+# Causes and consequences
 
 
-# Only says that another process failed.
-_WRAPPER = re.compile(
+# Exceptions that only say that another process failed.
+_WRAPPER = lazy_regex(
     r"ChildFailedError|ProcessExitedException|ProcessRaisedException|CalledProcessError|exited unexpectedly|SystemExit|"
     r"RemoteTraceback|BrokenProcessPool|TerminatedWorkerError|Exit(?:ed)? with (?:exit )?code|returned non-zero exit|"
     r"\b(?:[Ss]ee|[Cc]heck|[Rr]ead)\b[^.]{0,40}\babove\b|DatasetGenerationError: An error occurred while generating|"
     r"background workers are no longer alive"
 )
-# What those are left with whose fellow went away.
-_VICTIM = re.compile(
+# Exceptions of processes whose peer has ended.
+_VICTIM = lazy_regex(
     r"DistBackendError|\bNCCL\b|BrokenPipeError|ConnectionResetError|Connection (?:closed|reset) by peer|gloo/"
     r"|\bCancelled(?:Error)?\b"
     r"|process group|remote process exited|Broken pipe|DistStoreError|Socket closed|exception on one of the ranks"
@@ -173,32 +174,33 @@ _VICTIM = re.compile(
 _FARTHEST_WORK = 200
 _ROOT_CAUSE = "Root Cause (first observed failure)"
 _LAUNCHERS = ("ChildFailedError", _ROOT_CAUSE, "failed (exitcode")
-_ROOT_RANK = re.compile(r"\s*rank\s*: (\d{1,6})\b")
-_ROOT_SIGNAL = re.compile(r"\s*traceback\s*: (Signal (\d{1,2}) \(\w+\) received by PID \d+)")
-_LOST_RANK = re.compile(r".{0,300}?(failed \(exitcode: -(\d{1,2})\) local_rank: .*)")
+_ROOT_RANK = lazy_regex(r"\s*rank\s*: (\d{1,6})\b")
+_ROOT_SIGNAL = lazy_regex(r"\s*traceback\s*: (Signal (\d{1,2}) \(\w+\) received by PID \d+)")
+_LOST_RANK = lazy_regex(r".{0,300}?(failed \(exitcode: -(\d{1,2})\) local_rank: .*)")
 
 
 class CrashReading(Struct):
-    """What the traces of one log amount to."""
+    """The causes that were found among the tracebacks of one log."""
 
     cause: Trace | None = None
     victim: Trace | None = None
-    """Something went wrong between processes, and no trace says what went wrong in one of them."""
+    """The first communication error between processes, which may be a consequence of an error in one of them."""
     wrapper: Trace | None = None
     signal: int | None = None
-    """Which one ended the rank that the launcher calls the first to fail."""
+    """The signal that ended the rank that failed first, according to the launcher."""
     signal_line: str = ""
     claimed: frozenset[int] = frozenset()
-    """The lines of all traces, those that were survived too: nobody is to look for a cause in them."""
+    """Indices of the lines that belong to tracebacks. No other cause is searched for in them."""
 
     @property
     def consequences_only(self) -> bool:
-        """The cause may stand above what was read."""
+        """Whether the cause may be further up in the log than the part that was read."""
         return self.cause is None and (self.victim is not None or self.wrapper is not None)
 
 
 def judged(lines: list[CleanLine], traces: list[Trace]) -> CrashReading:
-    verdict = CrashReading(claimed=_claimed(traces))
+    claimed = frozenset(i for t in traces for i in range(t.first, t.last + 1 + len(t.block)))
+    verdict = CrashReading(claimed=claimed)
     launched = mentioned(lines, _LAUNCHERS)
     if launched:
         verdict.signal, verdict.signal_line = _root_signal(lines)
@@ -214,12 +216,8 @@ def judged(lines: list[CleanLine], traces: list[Trace]) -> CrashReading:
     return verdict
 
 
-def _claimed(traces: list[Trace]) -> frozenset[int]:
-    return frozenset(i for t in traces for i in range(t.first, t.last + 1 + len(t.block)))
-
-
 def _unsurvived(lines: list[CleanLine], traces: list[Trace]) -> list[Trace]:
-    """Without those after which the work went on: whoever printed them had caught them."""
+    """Return the tracebacks after which the process did not continue its work."""
     if not traces:
         return traces
     worked: dict[str, int] = {}
@@ -231,7 +229,10 @@ def _unsurvived(lines: list[CleanLine], traces: list[Trace]) -> list[Trace]:
 
 
 def _telling(causes: list[Trace], root: str | None) -> Trace | None:
-    """The last one, or that of the rank which failed first; one that says nothing gives way to what caused it."""
+    """Return the last cause, or the last cause of the rank that failed first.
+
+    If that exception has no message, return the exception that caused it.
+    """
     own = [trace for trace in causes if root is not None and trace.source.removeprefix("rank") == root]
     candidates = own or causes
     for index in range(len(candidates) - 1, -1, -1):
@@ -265,10 +266,10 @@ def _below_root_cause(lines: list[CleanLine]) -> list[CleanLine]:
     return []
 
 
-# ---- The message above a stack of any language ----
+# Stacks of other languages
 
 
-_STACK_FRAME = re.compile(
+_STACK_FRAME = lazy_regex(
     r"\s{0,40}(?:[Ss]tack ?(?:trace|traceback|backtrace)\b.{0,20}:?$|CallStack \(|Backtrace:$|Raised at )"
     r"|\s{1,40}(?:from \S{1,200}:\d{1,7}\b|at \S{1,200}[(:]|#\d{1,3} +\S|\[C\]: |[\w./<>-]{1,200}:\d{1,7}: )"
 )
@@ -276,7 +277,7 @@ _FARTHEST = 200
 
 
 def above_stack(lines: list[CleanLine]) -> str | None:
-    """The line above the first frame of the last stack."""
+    """Return the line above the first frame of the last stack trace."""
     frames = [i for i in range(max(0, len(lines) - _FARTHEST), len(lines)) if _STACK_FRAME.match(lines[i].text)]
     at = frames[-1] if frames else 0
     while at > 0 and (not lines[at].text.strip() or lines[at].text[:1].isspace() or _STACK_FRAME.match(lines[at].text)):

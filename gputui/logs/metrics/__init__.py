@@ -1,12 +1,11 @@
-"""Results that jobs print: numbers under a name, and how far a job is. Pure: bytes come in, readings come out.
+"""Metrics and progress in the output of training programs. `MetricReader` is the interface.
 
-What may enter: what training programs print and how it is told from all else they print. No files, no clock, no store.
-Called by whoever reads logs; `MetricReader` is the door.
+Pure: takes bytes and returns readings, without files, a clock or a store.
 """
 
-from gputui.core.results import WantedMetric, wanted_of
+from gputui.core.results import WantedMetric, parse_wanted_metric
 
 from .findings import MetricReading
 from .reader import MetricReader
 
-__all__ = ["MetricReader", "MetricReading", "WantedMetric", "wanted_of"]
+__all__ = ["MetricReader", "MetricReading", "WantedMetric", "parse_wanted_metric"]

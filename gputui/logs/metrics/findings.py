@@ -1,4 +1,4 @@
-"""What was found in a line: named numbers, counters, and what a name means."""
+"""The parts of a line (numbers, named numbers, counters), and the meaning of names."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from math import inf, nan
 
 from msgspec import Struct
 
-from gputui.core.results import Direction, direction_of, words_of
-
-# ---- What the reader of results gives ----
+from gputui.core.regex import lazy_regex
+from gputui.core.results import Direction, direction_of, name_words
 
 
 class MetricReading(Struct, frozen=True):
-    """A number that a job printed under a name."""
+    """A number that a job printed together with a name."""
 
     name: str
     value: float
     step: float | None = None
-    """A step that does not begin again with each epoch, else the epoch; None where neither was printed."""
+    """A step that counts across all epochs, or else the epoch. None if neither was printed."""
     exact: bool = False
-    """The job said it in so many words: `::gputui metric …::`."""
+    """Whether the metric was announced with `::gputui metric …::`."""
     unit: str = ""
-    """`%`, where it was printed behind the number."""
+    """`%` if a percent sign was printed after the number, otherwise empty."""
 
 
-# ---- The numbers in a line, told by their shape ----
+# Numbers
 
 
 _INT = r"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,12}"
 _NUM = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d{1,30}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?"
 _PER = r"[^\W\d_]{1,12}\.?(?:/\s?[^\W\d_]{1,9}(?:\^-?\d|[²³])?){1,3}"
-"""`samples/s`, `kcal/mol/A`, `W/m^2`"""
+"""Units such as `samples/s`, `kcal/mol/A` and `W/m^2`."""
 _NO_NAME = r"(?![\w@.%/-]{0,60}[ ]?[:=])"
-"""`0.41 val/acc: 0.8`: what stands before a sign is a name."""
+"""Rejects a unit that is really the name of the next number, as `val/acc` is in `0.41 val/acc: 0.8`."""
 _UNITS = (
     r"ms|s|secs?|seconds?|mins?|minutes?|hours?|hrs?|"
     r"[KMGT]i?B|bytes|[GMT]?FLOPs?|GMac|W|C|px|K|M|G|percent|million|dB(?=/)"
 )
-_TOKEN = re.compile(
+_TOKEN = lazy_regex(
     rf"""(?<![\w.@\\/\#$~^+-])(?:
     (?P<date>\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T ]\d{{1,2}}:\d\d\S*)?|\d\d/\d\d[ ]\d\d:\d\d\S*)
   | (?P<clock>\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d.])|\d+[ ]?(?:h|m|min|d|hr)[ ]?,?[ ]?\d+[ ]?(?:m|s|min|sec)\b)
@@ -57,7 +56,7 @@ _TOKEN = re.compile(
 
 
 class Token(Struct, frozen=True):
-    """One number of a line, where it stands, and what it can be."""
+    """A number in a line, with its position and kind."""
 
     start: int
     end: int
@@ -80,7 +79,7 @@ def tokens_in(line: str) -> Iterator[Token]:
 
 
 def number_of(text: str) -> float | None:
-    """The number that is written there, thousands apart or not."""
+    """Parse a number, which may contain thousands separators. Return None if the text is not a number."""
     word = text.strip().strip("'\"").replace(",", "")
     percent = word.endswith("%")
     try:
@@ -89,23 +88,23 @@ def number_of(text: str) -> float | None:
         return {"nan": nan, "inf": inf}.get(word.lower())
 
 
-# ---- What a name is the name of, by its words ----
+# Names
 
 
 class NameKind(Enum):
-    """What a number under this name would be."""
+    """What kind of number a name refers to."""
 
     METRIC = auto()
     RATE = auto()
-    """Of learning: a setting where it stands alone, a result beside others."""
+    """A learning rate, which is a metric if it is printed with others and a setting if it is alone."""
     COORDINATE = auto()
     PHASE = auto()
-    """The name says only in which phase it was measured."""
+    """The name consists only of the name of a phase."""
     UNKNOWN = auto()
     OLD = auto()
-    """A best, a former or a first value."""
+    """A best, previous or initial value."""
     OTHER = auto()
-    """A setting, a time, a count, a size."""
+    """A setting, a time, a count or a size."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -130,7 +129,7 @@ _NEVER = _SETTING - _set("epochs") | _set(
     timestamp day days hour hours minute minutes requires available cuda driver hz watts util utilization decayed"""
 )
 _SURE = _set("loss mae mse rmse mape err error acc accuracy")
-"""Whatever stands before them: `ent_coef_loss`, `speed_rmse`."""
+"""Last words of names that are always metrics, regardless of the words before them: `ent_coef_loss`, `speed_rmse`."""
 _AIMS = _set("target goal threshold thresh thr tolerance tol limit")
 _COUNTED = _set(
     """batch batches sample samples token tokens image images imgs example examples frame frames size sizes count counts
@@ -158,21 +157,21 @@ _NEUTRAL = _set(
 )
 _LENGTH_OF = _set("ep episode response completion mean eplen")
 _TIMED = _set("batch reader data time iter train")
-_UNIT_IN_BRACKETS = re.compile(r"\((?:m?s|sec|[GM]i?B|%|[^)]*/[^)]*)\)", re.IGNORECASE)
-_RATE = re.compile(r"(?:lrs?\d*|lernrate|学习率)$")
-_RANKED = re.compile(r"[A-Za-z-]{1,12}@\d{1,5}(?:\.\d+)?$")
-"""`P@1`: what is right among the first so many."""
-_QUOTES = re.compile(r"[\"'`*]+")
-_BRACKETS = re.compile(r"[()\[\]{}]+")
-_WORK = re.compile(
+_UNIT_IN_BRACKETS = lazy_regex(r"\((?:m?s|sec|[GM]i?B|%|[^)]*/[^)]*)\)", re.IGNORECASE)
+_RATE = lazy_regex(r"(?:lrs?\d*|lernrate|学习率)$")
+_RANKED = lazy_regex(r"[A-Za-z-]{1,12}@\d{1,5}(?:\.\d+)?$")
+"""Metrics about the first results of a ranking, such as `P@1` (precision at 1)."""
+_QUOTES = lazy_regex(r"[\"'`*]+")
+_BRACKETS = lazy_regex(r"[()\[\]{}]+")
+_WORK = lazy_regex(
     r"(?:m?s|secs?|it(?:er)?s?|steps?|batch(?:es)?|samples?|ima?ge?s?|tok(?:en)?s?|frames?|[KMG]i?B)/", re.IGNORECASE
 )
-_BLANKS = re.compile(r"[.\s]*\s+")
+_BLANKS = lazy_regex(r"[.\s]*\s+")
 
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> NameKind:
-    words = words_of(name)
+    words = name_words(name)
     if not words or (words[-1].isdigit() and len(words) == 1):
         return NameKind.OTHER
     if _is_coordinate(words):
@@ -208,7 +207,7 @@ def _is_other(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _is_f_score(words: tuple[str, ...]) -> bool:
-    """`SENTS_F`: F-score, precision or recall of things that are counted elsewhere."""
+    """Return whether a name refers to an F-score, precision or recall, such as `SENTS_F`."""
     return len(words) > 1 and words[-1] in ("f", "p", "r")
 
 
@@ -227,14 +226,14 @@ def _is_metric(name: str, words: tuple[str, ...]) -> bool:
 
 
 def is_setting(name: str) -> bool:
-    """Company of this kind makes a setting of everything beside it."""
-    words = words_of(name)
+    """Return whether the numbers printed next to this name are settings."""
+    words = name_words(name)
     return bool(_SETTING.intersection(words)) or words[:2] == ("batch", "size") or words[-1:] == ("epochs",)
 
 
 def rank_of(name: str) -> int:
-    """How good a coordinate is for the x axis: a step that counts on beats an epoch."""
-    words = words_of(name)
+    """Return how well a coordinate is suited for the x axis. A global step is preferred to an epoch."""
+    words = name_words(name)
     rank = max((_COORDINATES.get(word, 0) for word in words), default=0)
     return 4 if rank == 3 and "global" in words else rank
 
@@ -249,7 +248,7 @@ def eval_phase(word: str | None) -> bool:
 
 @lru_cache(maxsize=4096)
 def cleaned(name: str) -> str:
-    """As printed, on one word: `Val. Loss` is `Val_Loss`."""
+    """Return a printed name as one word. For example, `Val. Loss` becomes `Val_Loss`."""
     if name.count("(") != name.count(")") or name.count("[") != name.count("]"):
         name = _BRACKETS.sub(" ", name)
     inner = _BLANKS.sub("_", _QUOTES.sub("", name).replace("'s ", " ").strip(" .:=-_>#\t"))
@@ -257,50 +256,51 @@ def cleaned(name: str) -> str:
 
 
 def is_physical(unit: str) -> bool:
-    """`eV/A` is a unit of what was measured; `samples/s` says how fast the program works."""
+    """Return whether a unit belongs to a metric, like `eV/A`, rather than to a speed, like `samples/s`."""
     return unit.startswith("°") or ("/" in unit and _WORK.match(unit) is None)
 
 
-# ---- What was found in one line before it is judged ----
+# Lines
 
 
 UNDECODED = "\ufffd"
-"""In the place of bytes that are no text."""
+"""The character that replaces bytes that cannot be decoded."""
 
 
 @dataclass(slots=True)
 class NamedNumber:
-    """A number under a name."""
-
     name: str
     value: float
     signed: bool = True
     whole: bool = False
-    """Printed without a point: of an unknown name it is a count."""
+    """Whether the number was printed without a decimal point.
+
+    If its name is unknown, such a number is considered a count.
+    """
     phase: str | None = None
     unit: str = ""
 
 
 @dataclass(slots=True)
 class Counter:
-    """`i/n` or a percentage of something."""
+    """A counter such as `i/n`, or a percentage."""
 
     words: str
     done: float
     total: float
     bar: bool = False
     opens: bool = False
-    """It stands at the beginning of the line."""
+    """Whether the counter is at the beginning of the line."""
     closes: bool = False
-    """It stands in brackets at the end of the line, behind a loss."""
+    """Whether the counter is in brackets at the end of the line, after a loss."""
     percent: bool = False
     phase: str | None = None
-    """That the line had told before it."""
+    """The phase that was printed before the counter."""
 
 
 @dataclass(slots=True)
 class LineFindings:
-    """All of one line."""
+    """All parts that were found in one line."""
 
     named: list[NamedNumber] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
@@ -314,9 +314,12 @@ class LineFindings:
     def step(self) -> float | None:
         return max(self.coordinates, key=lambda coordinate: coordinate[0])[1] if self.coordinates else None
 
-    def judged(self, step: float | None, goes_on: bool = False) -> list[MetricReading]:
-        """The results among the named numbers; company decides about names that tell nothing, and a rate of learning
-        alone is a result where the work goes on."""
+    def judged(self, step: float | None, continues: bool = False) -> list[MetricReading]:
+        """Return the metrics among the named numbers.
+
+        A number with an unknown name is a metric if there are metrics or a step beside it. A learning rate that is
+        alone is a metric if training `continues`.
+        """
         kinds = [kind_of(named.name) for named in self.named]
         if not self.coordinates and sum(is_setting(named.name) for named in self.named) >= (
             1 if NameKind.METRIC not in kinds else 2
@@ -325,7 +328,7 @@ class LineFindings:
         company = self.structured or NameKind.METRIC in kinds or bool(self.coordinates)
         readings: dict[str, MetricReading] = {}
         for named, kind in zip(self.named, kinds, strict=True):
-            rate = kind is NameKind.RATE and (company or goes_on)
+            rate = kind is NameKind.RATE and (company or continues)
             if kind is NameKind.METRIC or rate or (company and self._counts(named, kind)):
                 name = _in_phase(named, named.phase or (self.phase if eval_phase(self.phase) else None), kind)
                 if name.isprintable() and UNDECODED not in name:
@@ -338,6 +341,6 @@ class LineFindings:
 
 def _in_phase(named: NamedNumber, phase: str | None, kind: NameKind) -> str:
     name = cleaned(named.name)
-    if phase is None or kind is NameKind.RATE or phase_in(words_of(named.name)) is not None:
+    if phase is None or kind is NameKind.RATE or phase_in(name_words(named.name)) is not None:
         return name
     return f"{phase}_{name}"

@@ -1,4 +1,4 @@
-"""What one line after the other says, and how far the job is."""
+"""Read metrics and progress from a log line by line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from gputui.core.regex import lazy_regex
 
 from .findings import Counter, LineFindings, MetricReading, NamedNumber, eval_phase, number_of
 from .named_numbers import mapping_in, read_line, read_mapping
@@ -23,10 +25,10 @@ from .tables import (
     read_row,
 )
 
-# ---- What loggers put before a line ----
+# Prefixes of loggers
 
 
-_PREFIX = re.compile(
+_PREFIX = lazy_regex(
     r"""\s*(?:
     \[?\d{4}[-/]\d\d[-/]\d\d[T ,]*\d\d:\d\d(?::\d\d)?(?:[.,:]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?:[ ](?:INFO|DEBUG|WARNING))?\]?
   | \[?\d\d[/-]\d\d(?:[/-]\d\d(?:\d\d)?)?[ ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:[ ][\w.]+)?\]?
@@ -46,11 +48,11 @@ _PREFIX = re.compile(
     )\s*(?:[:|-](?=\s|\|)|>>|:)?""",
     re.VERBOSE,
 )
-_LOGGER_PHASE = re.compile(r"\s*\|?\s*(?P<phase>train|valid|test)(?:_inner)?\s*\|")
+_LOGGER_PHASE = lazy_regex(r"\s*\|?\s*(?P<phase>train|valid|test)(?:_inner)?\s*\|")
 
 
 def peeled(line: str) -> tuple[str, str | None]:
-    """The line without its prefixes, and the phase if the logger is named after one."""
+    """Return a line without its prefixes. Also return the phase if the logger is named after one."""
     at = 0
     while (prefix := _PREFIX.match(line, at)) is not None and prefix.end() > at:
         at = prefix.end()
@@ -58,40 +60,43 @@ def peeled(line: str) -> tuple[str, str | None]:
     return (line[phase.end() :], phase["phase"]) if phase is not None else (line[at:] if at else line, None)
 
 
-# ---- How far the job is ----
+# Progress
 
 
-_ASIDE = re.compile(
+_ASIDE = lazy_regex(
     r"patience|fold\b|download|loading|shards|map\b|tokeniz|sanity|valid|eval|test|infer|predict|examples|extract|fetch|"
     r"generat(?!ion\b)|resolv|cv\b|collect|preproc|filter|sampling|build|copy|upload|unpack|linking|compil|install|early",
     re.IGNORECASE,
 )
-"""Loops that are not the training."""
-_THINGS = re.compile(
+"""Words that identify loops other than training."""
+_THINGS = lazy_regex(
     r"channel|cache|hits|page|correct|counter|rank|worker|gpu|mem|[KMG]i?B\b|B/s|tok/s|images|saved|layers|accuracy|model|"
     r"files|PerSec|\w[:=]\|",
     re.IGNORECASE,
 )
-"""What is counted is not a loop, unless the counter's own noun says so: `worker-3: iteration 3400/10000`."""
-_EPOCH = re.compile(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|エポック|에포크|\bep)\W{0,6}$", re.IGNORECASE)
-_STEP = re.compile(
+"""Words that identify counters of something other than a loop.
+
+The counter still counts as a loop if it names one, as in `worker-3: iteration 3400/10000`.
+"""
+_EPOCH = lazy_regex(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|エポック|에포크|\bep)\W{0,6}$", re.IGNORECASE)
+_STEP = lazy_regex(
     r"(?:steps?|\bitr?|iter\w*|updates?|episodes?|round|timesteps?|trials?|generation|\btotal|\boverall)(?:\(train\))?\W{0,6}$",
     re.IGNORECASE,
 )
-_NOUN = re.compile(r"\s*(?:steps?|iter(?:ation)?s?|updates?|episodes?|rounds?|timesteps?)$", re.IGNORECASE)
-"""`4200 of 10000 steps`"""
-_EPOCH_NOUN = re.compile(r"\s*ep(?:och)?s?$", re.IGNORECASE)
-"""`2/20epoch`"""
-_TRAINS = re.compile(r"(?:.*\bINFO\b)?\W*train\w*\W*$", re.IGNORECASE)
-_BATCH = re.compile(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
-_RANK = re.compile(r"\s*\(\|")
-_PART = re.compile(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
+_NOUN = lazy_regex(r"\s*(?:steps?|iter(?:ation)?s?|updates?|episodes?|rounds?|timesteps?)$", re.IGNORECASE)
+"""A noun after a counter of steps, as in `4200 of 10000 steps`."""
+_EPOCH_NOUN = lazy_regex(r"\s*ep(?:och)?s?$", re.IGNORECASE)
+"""A noun after a counter of epochs, as in `2/20epoch`."""
+_TRAINS = lazy_regex(r"(?:.*\bINFO\b)?\W*train\w*\W*$", re.IGNORECASE)
+_BATCH = lazy_regex(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
+_RANK = lazy_regex(r"\s*\(\|")
+_PART = lazy_regex(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
 _SLACK = 0.02
-"""How much further than its epochs a counter of the whole job may be."""
+"""Fraction by which a counter of the whole job may be ahead of the job's epochs."""
 
 
 class Loop(Struct):
-    """A counter as it was last printed."""
+    """The latest values of a counter."""
 
     done: float
     total: float
@@ -106,19 +111,19 @@ class Loop(Struct):
 
 
 class Course(Struct):
-    """How far a job is, from the counters that it prints."""
+    """The progress of a job according to the counters that it prints."""
 
     epoch: float | None = None
     epochs: float | None = None
     from_zero: bool = False
     job: float | None = None
-    """By a counter that names what it counts: steps of the whole job."""
+    """Completed fraction of the job according to a counter of its steps."""
     bar: Loop | None = None
-    """A counter that does not say what it counts: the whole job, or one epoch."""
+    """A counter of which it is unknown whether it counts the whole job or one epoch."""
     part: Loop | None = None
-    """Of the present epoch."""
+    """A counter of the current epoch."""
     before_epoch: float | None = None
-    """The total of a loop that ended before its epoch was printed: when it starts again, the next epoch has begun."""
+    """Total of a loop that ends before its epoch is printed. If the loop starts again, the next epoch has begun."""
 
     @property
     def progress(self) -> float | None:
@@ -135,7 +140,7 @@ class Course(Struct):
         loop = self.part or self.bar
         return loop.fraction if loop is not None else None
 
-    def take(self, findings: LineFindings) -> None:
+    def update(self, findings: LineFindings) -> None:
         known_epoch = any(rank == 1 for rank, _ in findings.coordinates)
         counters = [counter for counter in findings.counters if _is_progress(counter, known_epoch)]
         for number, counter in enumerate(counters):
@@ -145,10 +150,6 @@ class Course(Struct):
                 known_epoch = True
             else:
                 self._count(counter, before, known_epoch)
-
-    def tell_part(self, fraction: float) -> None:
-        """Of the present epoch, as a percentage."""
-        self.part = Loop(fraction * 100, 100)
 
     def _count_epochs(self, counter: Counter) -> None:
         if counter.bar:
@@ -162,7 +163,7 @@ class Course(Struct):
         self.epoch, self.epochs = counter.done, counter.total
 
     def _count_ended_epochs(self, counter: Counter) -> None:
-        """A bar of epochs counts those that have ended; a bar below it may tell how far the next one is."""
+        """Set the epochs from a bar that counts completed epochs. A bar below it may count the current epoch."""
         if counter.done + 1 != self.epoch:
             self.part = Loop(0, 1)
         self.epoch, self.epochs = counter.done + 1, counter.total
@@ -184,12 +185,16 @@ class Course(Struct):
             self._set_part(loop)
 
     def _count_unnamed(self, loop: Loop, counter: Counter) -> None:
-        """Of the epoch if that was named when the loop was first seen, or if it started again."""
+        """Count a loop without a name.
+
+        It counts the current epoch if an epoch was known when the loop was first printed, or if the loop has started
+        again.
+        """
         if counter.bar and loop.total == self.epochs and self.part is not None and self.part.total != loop.total:
             self._count_ended_epochs(counter)
         elif self._is_part(loop):
             if self.part is None or loop.done >= self.part.done or loop.total == self.before_epoch:
-                self._set_part(loop)  # one that starts again is named by a later frame: until then the last one counts
+                self._set_part(loop)  # a restarted loop counts as soon as a later frame names its epoch
         elif self.bar is not None and self.bar.total == loop.total:
             if loop.done < self.bar.done and self.epochs:
                 self._set_part(loop)
@@ -201,7 +206,7 @@ class Course(Struct):
             self.bar = loop
 
     def _set_part(self, loop: Loop) -> None:
-        """A bar that named no epoch at first, and now does, counted a part of one."""
+        # A bar that was first printed without an epoch has counted a part of one.
         if self.bar is not None and self.bar.total == loop.total:
             self.bar = None
         self.part = loop
@@ -210,7 +215,10 @@ class Course(Struct):
         return (self.part is not None and self.part.total == loop.total) or self.before_epoch == loop.total
 
     def _may_be_job(self, fraction: float, later: int = 0) -> bool:
-        """The whole job is not further than its epochs; `later`: epochs that may have begun and were not printed."""
+        """Return whether a fraction fits the epochs of the whole job.
+
+        The last `later` epochs may not have been printed yet.
+        """
         if not self.epochs or self.epoch is None:
             return True
         return fraction <= (self.epoch + (1 if self.from_zero else 0) + later) / self.epochs + _SLACK
@@ -223,7 +231,10 @@ def _counts_epochs(counter: Counter, before: str) -> bool:
 
 
 def _is_doubled(counters: list[Counter], before: str) -> bool:
-    """`[12/300][120/1251]`, `Train: 1/3 (33%) [49/323 (15%)]`: the first of two counts epochs."""
+    """Return whether the first of two counters counts epochs.
+
+    Examples are `[12/300][120/1251]` and `Train: 1/3 (33%) [49/323]`.
+    """
     if len(counters) == 1 or _STEP.search(before) is not None:
         return False
     if any(_counts_epochs(counter, counter.words.rpartition("|")[0]) for counter in counters[1:]):
@@ -232,7 +243,7 @@ def _is_doubled(counters: list[Counter], before: str) -> bool:
 
 
 def _is_progress(counter: Counter, known_epoch: bool) -> bool:
-    """`(0/4) Epoch 3` is a rank."""
+    # `(0/4) Epoch 3` is a rank.
     is_rank = counter.opens and known_epoch and _RANK.match(counter.words) is not None
     if is_rank or eval_phase(counter.phase) or _ASIDE.search(counter.words) is not None:
         return False
@@ -241,21 +252,21 @@ def _is_progress(counter: Counter, known_epoch: bool) -> bool:
     return names_loop is not None or _THINGS.search(counter.words) is None
 
 
-# ---- Bars that programs draw themselves ----
+# Other progress bars
 
 
-_DRAWN = re.compile(
+_DRAWN = lazy_regex(
     r"(?P<words>[^\[|━█\d]{0,60})(?:[\[|](?=[█=#>*.-])[█▓▒░▏▎▍▌▋▊▉=#>*.\s-]{5,200}[\]|]|[━╸╺─]{5,200})"
     r"\s{0,4}(?:(?P<percent>\d{1,3})(?:\.\d{1,4})?\s?%)?"
 )
 
 
-_DRAWN_LATER = re.compile(r"(?P<words>)[━╸╺─]{5,200}\s{0,4}(?P<percent>\d{1,3})(?:\.\d{1,4})?\s?%")
-"""`epoch 5/10  loss 1.9  ━━━━╸━━━ 50%`"""
+_DRAWN_LATER = lazy_regex(r"(?P<words>)[━╸╺─]{5,200}\s{0,4}(?P<percent>\d{1,3})(?:\.\d{1,4})?\s?%")
+"""A bar that comes after other text, as in `epoch 5/10 loss 1.9 ━━━━╸━━━ 50%`."""
 
 
 def count_drawn(line: str, findings: LineFindings) -> None:
-    """A line that begins with a bar counts with its last counter, or else with the percentage behind the bar."""
+    """Add the progress from a line with a bar: its last counter or, if it has none, the percentage after the bar."""
     drawn = _DRAWN.match(line)
     if drawn is not None and findings.counters:
         last = findings.counters[-1]
@@ -268,68 +279,65 @@ def count_drawn(line: str, findings: LineFindings) -> None:
         findings.counters.append(Counter(words, percent, 100, opens=True, percent=True, phase=findings.phase))
 
 
-# ---- What one line after the other says ----
+# Lines
 
 
-MOST_PENDING = 64
-LONGEST_TABLE = 2000
+MOST_BARE_NAMES = 64
 LONGEST_HEADING = 300
 FEWEST_COLUMNS = 3
-"""Of a table whose header may have several lines."""
-_TELLING = re.compile(r"\d|\bnan\b|\binf\b", re.IGNORECASE)
-_BAR = re.compile(
+"""Minimum number of columns of a table with a header that may have several lines."""
+_TELLING = lazy_regex(r"\d|\bnan\b|\binf\b", re.IGNORECASE)
+_BAR = lazy_regex(
     r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%(?:\|[^|]*\||\s?[━╸╺─]{5,60})\s*"
     r"(?P<done>[\d.]+)(?P<unit>[kKMGT]?)/(?P<total>[\d.]+)[kKMGT]?B?"
     r"(?:\s*\[(?P<inside>.*)\]|(?: +[\d.]{1,9}(?:\w{1,9}/s|s/\w{1,9}))?(?: +[\d:.]{1,12}s?(?:<[\d:.]{1,12}s?)?)?)\s*$"
 )
-"""As tqdm draws it, or `67% ━━━━──── 6/9 6.1it/s 1.1s<0.5s`"""
-_CODE = re.compile(
+"""A bar as drawn by tqdm, or like `67% ━━━━──── 6/9 6.1it/s 1.1s<0.5s`."""
+_CODE = lazy_regex(
     r"^\s*(?:File \"|Traceback|warnings\.warn|usage:|\^+$|Step \d+/\d+ : )|(?:^|\s)--[a-z][\w-]+[= ]"
     r"|\[HYDRA\]|Namespace\(|^\s*\w+ \($"
 )
-_SENTENCE_OF_CHANGE = re.compile(
+_SENTENCE_OF_CHANGE = lazy_regex(
     r"['\"]?(?P<name>[A-Za-z][\w/ @.-]*?)['\"]?\s+(?:has\s+)?(?:improved|decreased|increased|reduced)\s*(?:from|\()\s*"
     r"[-+\w.]+\s*(?:to|-+>|→)\s*(?P<value>[-+]?\d[\d.]*(?:e[-+]?\d+)?)",
     re.IGNORECASE,
 )
-_PART_DONE = re.compile(
+_PART_DONE = lazy_regex(
     r"\s*(?:(?:step\s*)?[\d,]{1,12} \(|progress\s*[:=]?\s*|(?=[\s\[(\d.]{1,12}%[\s)\]]*$)[\[(]?\s*)"
     r"(?P<percent>(?:100|\d{1,2})(?:\.\d+)?)%",
     re.IGNORECASE,
 )
-_PART_OF_EPOCH = re.compile(
+_PART_OF_EPOCH = lazy_regex(
     r".{0,40}\bepoch\W{0,3}\d{1,9}\W{1,4}(?P<percent>(?:100|\d{1,2})(?:\.\d+)?)%", re.IGNORECASE
 )
-_PAIRS = re.compile(r"[\w/@.-]{1,60}[:=]\s{0,4}[-+\d.e]+%?")
+_PAIRS = lazy_regex(r"[\w/@.-]{1,60}[:=]\s{0,4}[-+\d.e]+%?")
 _SHORT = {"ev": "eval", "va": "val", "te": "test", "tr": "train"}
-_HEADING = re.compile(
+_HEADING = lazy_regex(
     r"\W*(?:running |begin(?:ning)? |start(?:ing)? )?(?P<phase>eval\w*|valid\w*|test\w*|train\w*)\b"
     r"[^=|]*(?:\.\.\.|:|\*{3,}|-{3,}|={3,})\s*$",
     re.IGNORECASE,
 )
-_COCO = re.compile(
+_COCO = lazy_regex(
     r"\s*Average (?:Precision|Recall)\s+\((?P<name>A[PR])\) @\[ (?P<what>[^\]]*)\] = (?P<value>-?[\d.]+)"
 )
 
 
 class Context(Struct):
-    """What lines before this one said that holds for it."""
+    """Information from earlier lines that is needed to read the next line."""
 
     table: Table | None = None
     rows: int = 0
     box: LineFindings | None = None
-    """The rows so far of a table of names and values."""
+    """The rows read so far of a table of names and values."""
     heading: list[str] = field(default_factory=list)
-    """The cells of the lines just above, if they are words: a header may have several lines."""
+    """The cells of the lines directly above if they are words, because a header may have several lines."""
     step: float | None = None
-    rank: int = 0
     traceback: bool = False
     settings: bool = False
     phase: str | None = None
-    """Of a heading above: `Evaluating …`."""
+    """The phase named by a heading above, such as `Evaluating …`."""
     bare: list[str] = field(default_factory=list)
-    """Names that were printed under no heading."""
-    pending: list[MetricReading] = field(default_factory=list)
+    """Names of numbers that were printed without a heading."""
     course: Course = field(default_factory=Course)
 
 
@@ -361,42 +369,32 @@ def _read(line: str, context: Context) -> list[MetricReading]:
     _read_body(body, context, findings)
     if not findings.named and len(body) <= LONGEST_HEADING and (heading := _HEADING.match(body)) is not None:
         context.phase = _SHORT[heading["phase"].lower()[:2]]
-    elif _tells_where(findings):
-        context.phase = None
+    elif findings.phase is not None or any(rank == 1 for rank, _ in findings.coordinates):
+        context.phase = None  # a line with its own phase or epoch ends what a heading said
     if not eval_phase(context.phase):
         count_drawn(body, findings)
-        context.course.take(findings)
+        context.course.update(findings)
     if "%" in body and not eval_phase(findings.phase):
         if (part := _PART_DONE.match(body)) is not None:
             context.course.job = float(part["percent"]) / 100
         elif (part := _PART_OF_EPOCH.match(body)) is not None:
-            context.course.tell_part(float(part["percent"]) / 100)
+            context.course.part = Loop(float(part["percent"]), 100)
     return _placed(findings, context)
-
-
-def _tells_where(findings: LineFindings) -> bool:
-    """Its own phase or epoch: what a heading above it said is over."""
-    return findings.phase is not None or any(rank == 1 for rank, _ in findings.coordinates)
 
 
 def _placed(findings: LineFindings, context: Context) -> list[MetricReading]:
     step = findings.step()
     if step is not None:
         context.step = step
-    return _under_heading(
-        findings.judged(context.step, goes_on=context.step is not None or bool(context.bare)), context
-    )
-
-
-def _under_heading(readings: list[MetricReading], context: Context) -> list[MetricReading]:
-    """Below `Evaluating …` a name that was printed before means something else than it did."""
+    readings = findings.judged(context.step, continues=context.step is not None or bool(context.bare))
+    # Below `Evaluating …`, a name that was printed before means something else.
     if eval_phase(context.phase):
         return [
             replace(reading, name=f"{context.phase}_{reading.name}") if reading.name in context.bare else reading
             for reading in readings
         ]
     context.bare += [reading.name for reading in readings if reading.name not in context.bare][
-        : MOST_PENDING - len(context.bare)
+        : MOST_BARE_NAMES - len(context.bare)
     ]
     return readings
 
@@ -407,19 +405,13 @@ def _read_body(body: str, context: Context, findings: LineFindings) -> None:
     elif (place := mapping_in(body)) is not None:
         read_line(body[: place[0]], findings)
         read_mapping(body, *place, findings)
-    elif (coco := _COCO.match(body)) is not None:
-        _read_coco(coco, findings)
+    elif (coco := _COCO.match(body)) is not None and (value := number_of(coco["value"])) is not None:
+        what = " ".join(coco["what"].split()).replace("= ", "=")
+        findings.named.append(NamedNumber(f"{coco['name']} @[ {what} ]", value))
     elif (change := _SENTENCE_OF_CHANGE.search(body)) is not None:
         read_line(f"{body[: change.start()]}, {change['name']}: {change['value']}", findings)
     elif not _read_table(body, context, findings) and _TELLING.search(body) is not None:
         read_line(body, findings)
-
-
-def _read_coco(coco: re.Match[str], findings: LineFindings) -> None:
-    value = number_of(coco["value"])
-    if value is not None:
-        what = " ".join(coco["what"].split()).replace("= ", "=")
-        findings.named.append(NamedNumber(f"{coco['name']} @[ {what} ]", value))
 
 
 def _read_table(body: str, context: Context, findings: LineFindings) -> bool:
@@ -452,7 +444,7 @@ def _read_row(body: str, table: Table, findings: LineFindings) -> bool:
 
 
 def _with_heading(body: str, context: Context) -> str:
-    """The line with the words that stand above its own in the same columns."""
+    """Return a header line in which each cell is combined with the words above it in the same column."""
     cells = cells_of(body)
     if cells is None or len(cells) < FEWEST_COLUMNS or _TELLING.search(body) is not None:
         context.heading = []

@@ -1,10 +1,11 @@
-"""Named numbers in a line of text or in a printed dictionary."""
+"""Find named numbers in a line of text or in a printed dictionary."""
 
 from __future__ import annotations
 
 import re
 
-from gputui.core.results import Direction, direction_of, words_of
+from gputui.core.regex import lazy_regex
+from gputui.core.results import Direction, direction_of, name_words
 
 from .findings import (
     Counter,
@@ -20,57 +21,56 @@ from .findings import (
     tokens_in,
 )
 
-# ---- Named numbers in a line of text ----
-
-
-_BREAK = re.compile(
+_BREAK = lazy_regex(
     r"[,;|│┃║•\t>→]|\s{2,}| -+ |:(?=\s)|[\])](?=\s|\[|\w)|(?<=\w)\[(?=[^\]]*$)"
     r"|(?<=\w{4})\.\s|^\s*[-*#=.]+\s|\.{3,}|(?<!\w)\((?![^()]{1,20}\)\s?$)"
 )
-_SIGN = re.compile(r"(?:\s*(?::=|[:=])|\s+(?:is|reached|to|-+>)|[:=]?\s*)\s*[\[({'\"<]*\s*(?:tensor\(|array\(\[?)?$")
-_SIGNED = re.compile(r"[:=]|\s(?:is|reached)\s")
-_STOP = re.compile(
+_SIGN = lazy_regex(r"(?:\s*(?::=|[:=])|\s+(?:is|reached|to|-+>)|[:=]?\s*)\s*[\[({'\"<]*\s*(?:tensor\(|array\(\[?)?$")
+_SIGNED = lazy_regex(r"[:=]|\s(?:is|reached)\s")
+_STOP = lazy_regex(
     r".*\b(?:with|from|the|a|an|in|at|by|than|for|after|and|was|value of|using|to|on)\s+(?=\S)", re.IGNORECASE
 )
-_HEAD = re.compile(r"(?P<head>\w[\w@ -]*?)\s+(?:of|on|for|over)\s+(?:the|all|\d|['\"])", re.IGNORECASE)
-_IDENTIFIER = re.compile(r".*(?<!\S)(?=\S{0,60}\d)(?=\S{0,60}_)\S{12,60}\s+(?=\S)")
-"""The name of a run or a file before the name of the number."""
+_HEAD = lazy_regex(r"(?P<head>\w[\w@ -]*?)\s+(?:of|on|for|over)\s+(?:the|all|\d|['\"])", re.IGNORECASE)
+_IDENTIFIER = lazy_regex(r".*(?<!\S)(?=\S{0,60}\d)(?=\S{0,60}_)\S{12,60}\s+(?=\S)")
+"""The name of a run or a file that precedes the name of a number."""
 LONGEST_NAME = 60
-_DOING = re.compile(r"(?:updating|setting|adjusting|reducing|decreasing|changing)\s+(?=\S)", re.IGNORECASE)
-_VALUE_WORD = re.compile(r"[\s_](?:values?|results?|=)$", re.IGNORECASE)
-_PHASE_LEAD = re.compile(
+_DOING = lazy_regex(r"(?:updating|setting|adjusting|reducing|decreasing|changing)\s+(?=\S)", re.IGNORECASE)
+_VALUE_WORD = lazy_regex(r"[\s_](?:values?|results?|=)$", re.IGNORECASE)
+_PHASE_LEAD = lazy_regex(
     r"(?:^|[\[|]|\bEpoch\(|\bIter\(|\bon\s|\bEvaluating\s)\s*"
     r"(?P<phase>train\w*|val\w*|eval\w*|test\w*|dev|predict\w*|infer\w*|sanity|(?<!\[)cv(?=\s[a-z]))\b(?=[\s\]):|\-\[]|$)",
     re.IGNORECASE,
 )
-_VALUE_BEFORE = re.compile(r"[^\W\d]\s?[:=]\s?-?\d+\.\d")
-"""A phase behind it holds for what follows, not for the line."""
-_OLD_BEFORE = re.compile(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*[:=]?\s*\(?$", re.IGNORECASE)
-_ARROW = re.compile(r"\s*(?:-+>|→|=>|\bto\b)\s*")
-_CALL = re.compile(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
-_QUOTED = re.compile(
+_VALUE_BEFORE = lazy_regex(r"[^\W\d]\s?[:=]\s?-?\d+\.\d")
+"""A named value. A phase that is printed after it applies only to what follows, not to the whole line."""
+_OLD_BEFORE = lazy_regex(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*[:=]?\s*\(?$", re.IGNORECASE)
+_CALL = lazy_regex(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
+_QUOTED = lazy_regex(
     r"(['\"`])[^'\"`=\s]*[/.][^'\"`\s]*\1(?!: -?\d)"
     r"|(?<!\S)[^\s/]*/[^\s=]*=(?![-+]?[\d.]+(?:e[-+]?\d+)?[,;)\]]*(?:\s|$))\S*|(?<!\S)\S+\.(?:ckpt|pth?|pkl|safetensors|keras|h5|json|png|bin|onnx|npz)\b"
 )
-_OPENING_STEP = re.compile(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
-_WIDE = re.compile(r"\s{3,}")
-"""Two blanks part as much as many do, and many cost a search far more."""
+_OPENING_STEP = lazy_regex(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
+_WIDE = lazy_regex(r"\s{3,}")
+"""Three or more blanks, which are replaced by two.
+
+Two blanks separate the parts of a line just as well, and the line is much faster to search.
+"""
 _FULL_WIDTH = str.maketrans("：，；＝（）％", ":,;=()%")
-"""Signs as Chinese and Japanese are written with."""
-_MARKS = re.compile(r"^[^\w(]+")
-_APART = re.compile(r"\s*([A-Z][a-z]{2,12})\s+\Z")
-"""`Force  RMSE : 0.26`, in columns."""
-_AFTER = re.compile(r"\A(?:[\])]\s{0,2}(?=[A-Z]?[a-z]{2,12}ing\b)|, (?=\w{0,20}PerSec=))?\s{0,2}\w*")
-_NAME_AFTER = re.compile(r"(?P<equals>\s*=)?\s*(?P<name>[^\W\d][\w@ ()-]{1,40}?)\s*(?:[,;|]|$)")
-"""Some write the number first: `6.66 avg loss, 0.001 rate`."""
-_DECIMAL_COMMA = re.compile(r"(?<=[:= ])(?P<whole>\d{1,9}),(?P<part>\d{1,12})(?=\s|[%;]|$)")
-_DECIMAL_POINT = re.compile(r"\d\.\d")
+"""Full-width signs as used in Chinese and Japanese text, with their ASCII equivalents."""
+_MARKS = lazy_regex(r"^[^\w(]+")
+_APART = lazy_regex(r"\s*([A-Z][a-z]{2,12})\s+\Z")
+"""The first word of a name that is spread over two columns, as in `Force RMSE : 0.26`."""
+_AFTER = lazy_regex(r"\A(?:[\])]\s{0,2}(?=[A-Z]?[a-z]{2,12}ing\b)|, (?=\w{0,20}PerSec=))?\s{0,2}\w*")
+_NAME_AFTER = lazy_regex(r"(?P<equals>\s*=)?\s*(?P<name>[^\W\d][\w@ ()-]{1,40}?)\s*(?:[,;|]|$)")
+"""A name that follows its number, as in `6.66 avg loss, 0.001 rate`."""
+_DECIMAL_COMMA = lazy_regex(r"(?<=[:= ])(?P<whole>\d{1,9}),(?P<part>\d{1,12})(?=\s|[%;]|$)")
+_DECIMAL_POINT = lazy_regex(r"\d\.\d")
 _UNIT_ALONE = frozenset({"s", "ms", "sec", "seconds", "gb", "mb"})
-_PROSE_AFTER = re.compile(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
+_PROSE_AFTER = lazy_regex(r"\s+(?!and\b|at\b|in\b|best\b)[a-z]{2,}\s+[a-z]")
 
 
 def read_line(line: str, findings: LineFindings) -> None:
-    """Adds what the line says."""
+    """Add the numbers in a line of text to the findings."""
     narrow = _with_points(_WIDE.sub("  ", line if line.isascii() else line.translate(_FULL_WIDTH)))
     text = _WIDE.sub("  ", _QUOTED.sub(lambda match: " " * len(match[0]), _CALL.sub(_blank_call, narrow)))
     _phase_of_line(text, findings)
@@ -91,7 +91,7 @@ def read_line(line: str, findings: LineFindings) -> None:
 
 
 def _with_points(line: str) -> str:
-    """A program that writes decimal commas writes no decimal points."""
+    """Convert decimal commas to points if the line contains no decimal points."""
     if "," not in line or _DECIMAL_POINT.search(line) is not None:
         return line
     return _DECIMAL_COMMA.sub(_with_point, line)
@@ -114,7 +114,7 @@ def _phase_of_line(text: str, findings: LineFindings) -> None:
 
 
 def _name_in(gap: str) -> tuple[str, bool, str]:
-    """The name that stands before a number, whether a sign parts them, and what is left of it."""
+    """Return the name before a number, whether a sign such as `=` separates them, and the text before the name."""
     if gap.rstrip().endswith("=="):
         return "", False, ""  # a version that is asked for, or a condition
     sign = _SIGN.search(gap)
@@ -134,7 +134,7 @@ def _name_in(gap: str) -> tuple[str, bool, str]:
 def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
     value = number_of(token.text)
     name, signed, before = _name_in(gap)
-    if (phase := phase_in(words_of(before[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", before):
+    if (phase := phase_in(name_words(before[-24:])[::-1])) is not None and re.search(r"[\]):]\s*$", before):
         findings.phase = phase
     if not name and value is not None:
         _number_first(token, value, text, findings)
@@ -169,7 +169,7 @@ def _number(gap: str, token: Token, text: str, findings: LineFindings) -> None:
         )
     )
     first, _, others = name.partition(" ")
-    if others and phase_in(words_of(first)) is not None:
+    if others and phase_in(name_words(first)) is not None:
         findings.phase = first.lower().removesuffix("'s").strip(".:")
         findings.named[-1].name, findings.named[-1].phase = others.strip(), findings.phase
 
@@ -183,14 +183,17 @@ def _number_first(token: Token, value: float, text: str, findings: LineFindings)
 
 
 def _spoken(phase: str | None) -> str | None:
-    """That a number was measured in training need not be said."""
+    """Return the phase to record for a number: an evaluation phase or `train`. Other phases need not be mentioned."""
     return phase if eval_phase(phase) or phase == "train" else None
 
 
 def _base(name: str) -> str:
-    """`loss` of `loss train`: the next number may be named by its phase alone."""
+    """Return the name without its phase, such as `loss` for `loss train`.
+
+    The next number in the line may be named by its phase alone.
+    """
     words = name.split()
-    return words[0] if len(words) == 2 and phase_in(words_of(words[1])) is not None else ""
+    return words[0] if len(words) == 2 and phase_in(name_words(words[1])) is not None else ""
 
 
 def _shortened(name: str) -> str:
@@ -215,7 +218,10 @@ def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
 
 
 def _closes(text: str, token: Token, findings: LineFindings) -> bool:
-    """`loss: 1.87  [38464/60000]`, not `acc: 0.91 [910/1000]`."""
+    """Return whether a counter is in brackets at the end of the line, after a loss.
+
+    This is the case in `loss: 1.87 [38464/60000]` but not in `acc: 0.91 [910/1000]`.
+    """
     last = findings.named[-1].name if findings.named else ""
     return text[token.end :].strip() == "]" and direction_of(last) is Direction.DOWN
 
@@ -246,37 +252,37 @@ def _counter(gap: str, token: Token, text: str, findings: LineFindings) -> None:
         )
 
 
-# ---- Dictionaries that programs print ----
+# Printed dictionaries
 
 
-_START = re.compile(r"\{\s*['\"]")
-_PART = re.compile(
+_START = lazy_regex(r"\{\s*['\"]")
+_PART = lazy_regex(
     r"""(?P<key>"(?:[^"\\]|\\.){1,80}"|'[^'\\]{1,80}')\s*:\s*
     (?: (?P<open>\{) | (?:[\w.]+\()?\[?['"]?
       (?P<number>-?(?:\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf|NaN|Infinity))['"]?(?=\s*[\]),}]) )?
     | (?P<close>\})""",
     re.VERBOSE,
 )
-_SETTINGS_BEFORE = re.compile(
+_SETTINGS_BEFORE = lazy_regex(
     r"(?:weights|param\w*|config\w*|args|arguments|options|settings|hparams|kwargs)\W*$", re.IGNORECASE
 )
-_TOTAL = re.compile(r"(?:(?:total|max|num|n)_)?(?:train_)?(?P<unit>step|iter|iteration|epoch)s$")
-_COUNT = re.compile(
+_TOTAL = lazy_regex(r"(?:(?:total|max|num|n)_)?(?:train_)?(?P<unit>step|iter|iteration|epoch)s$")
+_COUNT = lazy_regex(
     r"['\"][\w/]{0,40}?(?P<unit>step|iter|epoch)[\w/]{0,40}['\"]:\s?['\"](?P<done>\d{1,9})/(?P<total>\d{1,9})['\"]"
 )
-"""`'global_step/max_steps': '120/870'`"""
+"""A counter within a dictionary, such as `'global_step/max_steps': '120/870'`."""
 _PLAIN_LEVELS = frozenset({"metrics", "metric", "results", "result", "scores", "logs", "data", "values", "summary"})
 
 
 def mapping_in(line: str) -> tuple[int, int] | None:
-    """Where the dictionary stands, if one does and ends."""
+    """Return the start and end of the dictionary in a line, or None if there is no complete dictionary."""
     start = _START.search(line)
     end = line.rfind("}")
     return (start.start(), end + 1) if start is not None and end > start.start() else None
 
 
 def read_mapping(line: str, start: int, end: int, findings: LineFindings) -> None:
-    """Adds the named numbers of the dictionary there."""
+    """Add the named numbers of a dictionary to the findings."""
     if _SETTINGS_BEFORE.search(line[:start]) is not None:
         return
     path: list[str] = []
@@ -299,7 +305,7 @@ def read_mapping(line: str, start: int, end: int, findings: LineFindings) -> Non
 
 
 def _counters(numbers: dict[str, float]) -> list[Counter]:
-    """`{"step": 300, "total_steps": 1000}`"""
+    """Return the counters in numbers such as `{"step": 300, "total_steps": 1000}`."""
     totals = [(total["unit"], number) for name, number in numbers.items() if (total := _TOTAL.match(name)) is not None]
     counted = [
         (unit, numbers[name], total)

@@ -1,4 +1,4 @@
-"""Results and progress of one log file, read as it grows."""
+"""Read the metrics and the progress from a growing log file."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gputui.core.results import UNNAMED, WantedMetric, words_of
+from gputui.core.regex import lazy_regex
+from gputui.core.results import UNNAMED, WantedMetric, name_words
 from gputui.logs.plain import plain, without_escapes
 
 from .findings import MetricReading, number_of
 from .line_reader import Context, close_box, read
 from .named_numbers import mapping_in
 
-# ---- The metric that the user wants, found in a line ----
+# The metric that the user has chosen
 
 
 LONGEST_MATCHED = 400
-"""Characters of a line that the user's own expression is tried on: nothing can stop one that takes for ever."""
+"""Maximum number of characters of a line that are searched with the user's expression, which may be slow."""
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
 
 
-def is_wanted(name: str, wanted: WantedMetric) -> bool:
-    """Whether a program that prints this name prints what the user wants: `Val Acc` is `val_acc`."""
-    return wanted.name is not None and words_of(name) == words_of(wanted.name)
+def _is_wanted(name: str, wanted: WantedMetric) -> bool:
+    """Return whether a printed name refers to the metric that the user wants.
+
+    For example, `Val Acc` matches `val_acc`.
+    """
+    return wanted.name is not None and name_words(name) == name_words(wanted.name)
 
 
-def read_wanted(line: str, wanted: WantedMetric) -> tuple[str, float] | None:
-    """The wanted metric's name and value in this line, if it is there."""
+def _read_wanted(line: str, wanted: WantedMetric) -> tuple[str, float] | None:
+    """Return the name and value of the wanted metric in a line, or None if the line does not contain it."""
     match = _compiled(wanted).search(line[:LONGEST_MATCHED])
     if match is None:
         return None
@@ -50,25 +54,25 @@ def _compiled(wanted: WantedMetric) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w./-]){re.escape(wanted.name or '')}['\"]?\s*(?:[:=]|\bis\b)?\s*{_NUMBER}(?![\w.])")
 
 
-# ---- The exact way to tell a result ----
+# Lines such as `::gputui metric val_loss=0.1::`
 
 
 MARK = "::gputui "
 LONGEST_NOTE = 80
-_LINE = re.compile(r"::gputui\s+(?P<body>(?:[^\":]|\"[^\"]*\"|:(?!:))*)::")
-_PAIR = re.compile(r"(?P<name>[^\s=\"]{1,80})\s*=\s*(?:\"(?P<text>[^\"]*)\"|(?P<word>[^\s\"]{1,80}))")
+_LINE = lazy_regex(r"::gputui\s+(?P<body>(?:[^\":]|\"[^\"]*\"|:(?!:))*)::")
+_PAIR = lazy_regex(r"(?P<name>[^\s=\"]{1,80})\s*=\s*(?:\"(?P<text>[^\"]*)\"|(?P<word>[^\s\"]{1,80}))")
 
 
 class Announcement(Struct, frozen=True):
-    """What one line told in so many words."""
+    """The contents of an announcement such as `::gputui metric val_loss=0.1::`."""
 
     readings: tuple[MetricReading, ...] = ()
     progress: float | None = None
     note: str | None = None
 
 
-def told_in(line: str) -> Announcement | None:
-    """None when the line is no such line, or one that is not well formed."""
+def parse_announcement(line: str) -> Announcement | None:
+    """Parse the announcement in a line. Return None if there is none or it is malformed."""
     match = _LINE.search(line)
     if match is None:
         return None
@@ -100,17 +104,17 @@ def _number(word: str | None) -> float | None:
         return None
 
 
-# ---- Which of very many lines are read ----
+# Sampling of very many lines
 
 
 _ALIKE = b"0123456789.,+-eE \t#=>" + bytes(range(128, 256))
-"""What numbers and bars are made of."""
+"""Bytes of numbers and bars, which are ignored when kinds of lines are distinguished."""
 SHAPE = 60
-"""Bytes of a line that tell its kind."""
+"""Number of bytes at the beginning of a line by which kinds of lines are distinguished."""
 
 
-def thinned(lines: list[bytes], most: int, always: bytes) -> list[bytes]:
-    """At most so many of them, in their order, and all with a mark that is never passed over."""
+def sample_lines(lines: list[bytes], most: int, always: bytes) -> list[bytes]:
+    """Return at most `most` lines in their order, and in addition all lines that contain the mark `always`."""
     if len(lines) <= most:
         return lines
     kinds: dict[bytes, list[int]] = {}
@@ -120,64 +124,61 @@ def thinned(lines: list[bytes], most: int, always: bytes) -> list[bytes]:
             marked.append(number)
         else:
             kinds.setdefault(line.translate(None, _ALIKE)[:SHAPE], []).append(number)
-    return [lines[number] for number in merge(marked, sorted(_shared(list(kinds.values()), most)))]
-
-
-def _shared(kinds: list[list[int]], most: int) -> list[int]:
-    """The rarest first; what they leave is shared by the others, each with its newest line."""
-    kinds.sort(key=lambda numbers: (len(numbers), -numbers[-1]))
+    # The rarest kinds come first. The other kinds share the rest evenly, and each keeps its newest line.
+    rarest = sorted(kinds.values(), key=lambda numbers: (len(numbers), -numbers[-1]))
     chosen: list[int] = []
-    for place, numbers in enumerate(kinds):
-        share = (most - len(chosen)) // (len(kinds) - place)
-        if share <= 0:
-            share = 1 if len(chosen) < most else 0
-        chosen += _evenly(numbers, share)
-    return chosen
+    for place, numbers in enumerate(rarest):
+        left = most - len(chosen)
+        share = max(left // (len(rarest) - place), min(1, left))
+        if share < len(numbers):
+            numbers = [numbers[len(numbers) - 1 - round(step * len(numbers) / share)] for step in range(share)]
+        chosen += numbers
+    return [lines[number] for number in merge(marked, sorted(chosen))]
 
 
-def _evenly(numbers: list[int], share: int) -> list[int]:
-    if share >= len(numbers):
-        return numbers
-    return [numbers[len(numbers) - 1 - round(step * len(numbers) / share)] for step in range(share)]
-
-
-# ---- Bytes as they come, as finished lines ----
+# Lines
 
 
 LONGEST = 1 << 14
-"""Bytes of a line; a longer one is left out, for a part of it could say something false."""
-_ENDS = re.compile(rb"[\r\n]+")
-_METER = re.compile(rb"%\|[^|]{0,600}\|[^\[|]{0,80}\[")
-_BRACKETS = re.compile(rb"[\[\]]")
+"""Maximum length of a line in bytes. A longer line is skipped because a part of it could be misread."""
+_ENDS = lazy_regex(rb"[\r\n]+")
+_METER = lazy_regex(rb"%\|[^|]{0,600}\|[^\[|]{0,80}\[")
+_BRACKETS = lazy_regex(rb"[\[\]]")
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\r\n\a\b\f\v\x1b\x0e\x0f"))
-"""What no program prints as text."""
+"""Bytes that do not occur in text."""
 _HIGH = bytes(range(128, 256))
 _OLD_CODES = 4
-"""In a line of an older code than UTF-8 at most one letter of so many has an accent."""
-_WIPED = re.compile("\x08{3,}")
+"""Minimum number of bytes per non-ASCII byte in text that is not UTF-8.
+
+Data with more non-ASCII bytes is considered binary.
+"""
+_WIPED = lazy_regex("\x08{3,}")
 
 
 class Frames:
-    """Cuts what a job writes into lines; `rest` is what waits for its end."""
+    """Splits the output of a job into lines. `rest` is an incomplete line."""
 
     def __init__(self, rest: bytes = b"", dropping: bool = False) -> None:
         self.rest = rest
         self.dropping = dropping
-        """The line under way is left out: it was too long, or its beginning was not seen."""
+        """Whether the current line is being skipped because it is too long or its beginning was not read."""
 
     def gap(self) -> None:
-        """Something was not read: what comes next begins inside a line."""
+        """Skip the current line, because the bytes before the next data were not read."""
         self.rest, self.dropping = b"", True
 
     def feed(self, data: bytes, most: int, always: bytes) -> list[str]:
-        """At most so many lines, and all those that hold what is never passed over."""
+        """Return at most `most` of the lines that the data completes.
+
+        All lines that contain the mark `always` are returned in addition.
+        """
         pieces = _ENDS.split(self.rest + data)
         self.rest = pieces.pop()
         lines: list[str] = []
         if self.dropping and pieces:
             del pieces[0]
             self.dropping = False
-        for piece in thinned([piece for piece in pieces if not _is_junk(piece)], most, always):
+        for piece in sample_lines([piece for piece in pieces if not _is_junk(piece)], most, always):
             if len(rest := self._bars(piece, lines)) <= LONGEST:
                 lines += _texts(rest)
         if not self.dropping:
@@ -187,13 +188,13 @@ class Frames:
         return lines
 
     def finish(self) -> list[str]:
-        """What stands there when the file has ended is a line, too."""
+        """Return the last line, which has no newline."""
         lines = [] if self.dropping else list(_texts(self.rest))
         self.rest, self.dropping = b"", False
         return lines
 
     def _bars(self, piece: bytes, lines: list[str]) -> bytes:
-        """Takes the whole bars at its beginning; what is left."""
+        """Split complete progress bars off the beginning of a piece. Return the rest."""
         while b"%|" in piece and 0 < (end := _end_of_bar(piece)) <= LONGEST:
             lines += _texts(piece[:end])
             piece = piece[end:]
@@ -201,7 +202,7 @@ class Frames:
 
 
 def _is_junk(piece: bytes) -> bool:
-    """Bytes of a picture or an archive: whatever looks like a name in them is none."""
+    """Return whether a piece is binary data, such as part of an image or an archive."""
     if piece.isascii():
         return len(piece.translate(None, _NO_TEXT)) != len(piece)
     try:
@@ -231,22 +232,20 @@ def _texts(piece: bytes) -> list[str]:
     return [frame.replace("\b", "") for frame in _WIPED.split(text)] if "\b" in text else [text]
 
 
-# ---- Results and progress of one log file, read as it grows ----
+# The reader
 
 
 MARK_BYTES = MARK.encode()
 MOST_NAMES = 64
 MOST_LINES = 400
-"""Of one feed; of more, those are read that say something else than the others."""
+"""Maximum number of lines read from one chunk of data. If there are more, a sample of them is read."""
 LONGEST_TEXT = 600
-"""Characters of a line that is no dictionary."""
-
-
-_WIDE = re.compile(r"\s{3,}")
+"""Maximum length of a line in characters. Dictionaries may be longer."""
+_WIDE = lazy_regex(r"\s{3,}")
 
 
 class _Kept(Struct):
-    """All that a next owner needs to go on in the middle."""
+    """The state of a reader, with which another process can resume reading."""
 
     rest: bytes = b""
     dropping: bool = False
@@ -258,7 +257,7 @@ class _Kept(Struct):
 
 
 class MetricReader:
-    """One for each log file; its memory does not grow with the file."""
+    """Reads one log file. Its memory use does not grow with the file."""
 
     def __init__(self, wanted: WantedMetric | None = None) -> None:
         self._kept = _Kept(wanted=wanted)
@@ -270,7 +269,7 @@ class MetricReader:
 
     @property
     def tells_whole(self) -> bool:
-        """The progress is of the whole job: told in so many words, or counted in epochs."""
+        """Whether the progress refers to the whole job because it was announced or counted in epochs."""
         return self._kept.progress is not None or bool(self._kept.context.course.epochs)
 
     @property
@@ -278,16 +277,19 @@ class MetricReader:
         return self._kept.note
 
     def feed(self, data: bytes, most: int = MOST_LINES) -> list[MetricReading]:
-        """What the lines say that are now complete; of more than so many not all are read."""
+        """Return the readings from the lines that the data completes.
+
+        If there are more than `most` lines, a sample is read.
+        """
         return self._take(self._frames.feed(data, most, MARK_BYTES))
 
     def finish(self) -> list[MetricReading]:
-        """The file has ended: its last line is complete."""
+        """Return the readings from the last line, at the end of the file."""
         last = self._take(self._frames.finish())
         return last + [reading for reading in close_box(self._kept.context) if self._has_room(reading.name)]
 
     def gap(self) -> None:
-        """Bytes were left out: what is fed next begins inside a line."""
+        """Inform the reader that bytes were skipped, so that the next data begins within a line."""
         self._frames.gap()
 
     def state(self) -> bytes:
@@ -296,7 +298,7 @@ class MetricReader:
 
     @classmethod
     def resume(cls, state: bytes) -> MetricReader:
-        """Goes on where the reader was whose state this is; ValueError when it is none."""
+        """Return a reader with a saved state. Raise ValueError if the state is invalid."""
         reader = cls()
         try:
             reader._kept = msgspec.msgpack.decode(state, type=_Kept)
@@ -315,7 +317,7 @@ class MetricReader:
                 return []
         if MARK not in line:
             return self._with_wanted(line, read(line, self._kept.context))
-        announcement = told_in(line)
+        announcement = parse_announcement(line)
         if announcement is None:
             return []
         self._kept.progress = self._kept.progress if announcement.progress is None else announcement.progress
@@ -323,23 +325,21 @@ class MetricReader:
         return list(announcement.readings)
 
     def _with_wanted(self, line: str, readings: list[MetricReading]) -> list[MetricReading]:
-        """What the user asked for comes under the name that the user gave it."""
+        """Add the metric that the user chose, under the name that the user gave it."""
         wanted = self._kept.wanted
         if wanted is None:
             return readings
         named = [
-            replace(reading, name=wanted.name or reading.name) if is_wanted(reading.name, wanted) else reading
+            replace(reading, name=wanted.name or reading.name) if _is_wanted(reading.name, wanted) else reading
             for reading in readings
         ]
         if wanted.pattern is None and (named != readings or any(reading.name == wanted.name for reading in readings)):
             return named
-        wanted_value = read_wanted(line, wanted)
-        others = [reading for reading in named if wanted_value is None or reading.name != wanted_value[0]]
-        return (
-            [*others, MetricReading(*wanted_value, self._kept.context.step, exact=True)]
-            if wanted_value is not None
-            else others
-        )
+        wanted_value = _read_wanted(line, wanted)
+        if wanted_value is None:
+            return named
+        others = [reading for reading in named if reading.name != wanted_value[0]]
+        return [*others, MetricReading(*wanted_value, self._kept.context.step, exact=True)]
 
     def _has_room(self, name: str) -> bool:
         if name not in self._kept.names and len(self._kept.names) < MOST_NAMES:

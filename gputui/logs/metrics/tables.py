@@ -1,24 +1,23 @@
-"""Tables that programs print: headers and rows."""
+"""Read tables that programs print, with their headers and rows."""
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
-from gputui.core.results import words_of
+from gputui.core.regex import lazy_regex
+from gputui.core.results import name_words
 
 from .findings import LineFindings, NamedNumber, NameKind, kind_of, number_of
 
 # ---- Tables ----
 
 
-_BARS = re.compile(r"[|│┃║]")
-_BORDER = re.compile(r"[\s|+:=\-_─━═┄│┃║┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┡┩┢┪╇┳┻╭╮╰╯╞╡╪]+$")
-_WIDE = re.compile(r"\S+(?: \S+)*")
-_WORD = re.compile(r"\S+")
-_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN)%?$")
-_NAME = re.compile(r"[A-Za-z#][\w@#%/().:+-]*(?<!:)(?: [\w@#%/().:+-]+(?<!:)){0,3}$")
+_BARS = lazy_regex(r"[|│┃║]")
+_BORDER = lazy_regex(r"[\s|+:=\-_─━═┄│┃║┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┡┩┢┪╇┳┻╭╮╰╯╞╡╪]+$")
+_WIDE = lazy_regex(r"\S+(?: \S+)*")
+_WORD = lazy_regex(r"\S+")
+_NUMBER = lazy_regex(r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN)%?$")
+_NAME = lazy_regex(r"[A-Za-z#][\w@#%/().:+-]*(?<!:)(?: [\w@#%/().:+-]+(?<!:)){0,3}$")
 _MODEL_WORDS = frozenset({"params", "param", "layer", "shape", "type", "parameters", "mem", "memory", "pid", "process"})
 _RESULT_ROWS = frozenset(
     {"all", "mean", "macro", "micro", "weighted", "accuracy", "miou", "overall", "avg", "average", "total"}
@@ -26,13 +25,13 @@ _RESULT_ROWS = frozenset(
 
 
 class Table(Struct):
-    """What is remembered of a header."""
+    """The layout of a table according to its header."""
 
     names: list[str]
     starts: list[int]
     ends: list[int]
     form: str
-    """`bars`, `commas` or `blanks`."""
+    """The separator between columns: `bars`, `commas` or `blanks`."""
     group: str = ""
 
 
@@ -41,7 +40,7 @@ def is_border(line: str) -> bool:
 
 
 def cells_of(line: str) -> list[str] | None:
-    """Of a line parted by bars, from outer bar to outer bar."""
+    """Return the cells of a line that begins and ends with a bar, or None for other lines."""
     text = line.strip()
     if len(text) < 3 or text[0] not in "|│┃║" or text[-1] not in "|│┃║":
         return None
@@ -49,7 +48,7 @@ def cells_of(line: str) -> list[str] | None:
 
 
 def header_of(line: str) -> Table | None:
-    """A header names its columns, at least one of them after a result."""
+    """Return the table that a header line describes. At least one of the column names must be that of a result."""
     bars = cells_of(line)
     if bars is not None:
         return _table(bars, [0] * len(bars), [0] * len(bars), "bars")
@@ -68,7 +67,10 @@ def header_of(line: str) -> Table | None:
 
 
 def _without_groups(names: list[str]) -> list[str]:
-    """`Box(P R mAP50) Mask(P R mAP50)`: a name that comes twice gets its group's name."""
+    """Remove groups from the names of columns, as in `Box(P R mAP50) Mask(P R mAP50)`.
+
+    A repeated name is prefixed with the name of its group.
+    """
     group, plain_names = "", list[str]()
     for name in names:
         start, bracket, rest = name.partition("(")
@@ -95,7 +97,7 @@ def _table(names: list[str], starts: list[int], ends: list[int], form: str) -> T
 
 
 def _has_value(cell: str) -> bool:
-    """`loss 2.85` and `epoch 1/10` are no names; `AP 50` may be one."""
+    """Return whether a cell contains a value, as `loss 2.85` and `epoch 1/10` do. `AP 50` may be a name."""
     name, _, last = cell.rpartition(" ")
     if not name or not _NUMBER.match(last.partition("/")[0]):
         return False
@@ -115,7 +117,7 @@ def _cells(line: str, table: Table) -> list[str] | None:
 
 
 def _aligned(line: str, table: Table) -> list[str] | None:
-    """Each cell belongs to the column that it touches; a label stands left of them all."""
+    """Assign each cell to the column that it overlaps. A label may be to the left of all columns."""
     cells = [""] * len(table.names)
     label = ""
     for match in _WIDE.finditer(line):
@@ -134,21 +136,21 @@ def _aligned(line: str, table: Table) -> list[str] | None:
 
 
 def _bare(cells: list[str] | None) -> list[str] | None:
-    """A list of one number is the number."""
+    """Remove the brackets of cells that consist of a list with a single number."""
     return cells and [cell.strip("[ ]") if _NUMBER.match(cell.strip("[ ]")) else cell for cell in cells]
 
 
 def read_row(line: str, table: Table, findings: LineFindings) -> bool:
-    """Adds what the row says; False when it is no row of this table."""
+    """Add the values of a row to the findings. Return False if the line is not a row of this table."""
     cells = _bare(_cells(line, table))
     if cells is None or not any(_NUMBER.match(cell) for cell in cells):
         return False
     label = cells.pop() if len(cells) > len(table.names) else ""
     if not label and cells and cells[0] and not number_of(cells[0].split()[0].split("/")[0]) and cells[0][:1].isalpha():
         label = cells[0]
-    if label and not _RESULT_ROWS.intersection(words_of(label)):
+    if label and not _RESULT_ROWS.intersection(name_words(label)):
         return True
-    _add_row(table, cells, label if words_of(label) and words_of(label)[0] != "all" else "", findings)
+    _add_row(table, cells, label if name_words(label) and name_words(label)[0] != "all" else "", findings)
     return True
 
 
@@ -173,9 +175,10 @@ def is_box_row(line: str) -> bool:
 
 
 def read_boxed(line: str, table: Table | None, findings: LineFindings) -> str | None:
-    """A box of two columns: a name and its value; the heading that holds for the rows below, None when it is no row.
+    """Read a row of a boxed table with two columns: a name and its value.
 
-    `findings` are those of the whole box: its rows are each other's company, and the step may be the last of them.
+    Return the heading that applies to the rows below, or None if the line is not a row. `findings` are those of the
+    whole box, because its rows belong together and the step may come last.
     """
     cells = cells_of(line)
     group = table.group if table is not None else ""
@@ -199,7 +202,7 @@ def read_boxed(line: str, table: Table | None, findings: LineFindings) -> str | 
 def is_model_summary(line: str) -> bool:
     if any(sign.isdigit() for sign in line) or ":" in line:
         return False
-    return len(cells_of(f"|{line}|") or ()) > 2 and bool(_MODEL_WORDS.intersection(words_of(line)))
+    return len(cells_of(f"|{line}|") or ()) > 2 and bool(_MODEL_WORDS.intersection(name_words(line)))
 
 
 # ---- Tables whose rows are results ----
@@ -211,7 +214,7 @@ _VALUES = frozenset({"value", "values", "score", "result", "mean"})
 
 
 def _row_cells(line: str) -> list[str] | None:
-    """Some draw no bars at the ends."""
+    """Return the cells of a row. The bars at both ends may be missing."""
     return cells_of(line) or (cells_of(f"|{line}|") if "|" in line else None)
 
 
@@ -230,7 +233,7 @@ def header_of_rows(line: str) -> Table | None:
 
 
 def _role(cell: str) -> str:
-    words = words_of(cell)
+    words = name_words(cell)
     if len(words) == 1 and words[0] in _NAMING:
         return "name"
     if len(words) == 1 and words[0] in _VALUES:
@@ -239,7 +242,7 @@ def _role(cell: str) -> str:
 
 
 def read_named_row(line: str, table: Table, findings: LineFindings) -> bool:
-    """Adds the results of a row; what the first column says holds until it says something else."""
+    """Add the results of a row to the findings. The text in the first column applies until another text replaces it."""
     cells = _row_cells(line)
     if table.form != FORM or cells is None or len(cells) != len(table.names):
         return False

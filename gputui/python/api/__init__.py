@@ -12,7 +12,7 @@
             session.add("python evaluate.py", name="evaluate", after=jobs)
         print([job.result() for job in jobs])
 
-Nothing is lost when the program ends first: `gputui ls` shows its jobs, and a later program can wait for them.
+Jobs outlive the program: `gputui ls` shows them, and a later program can wait for them.
 """
 
 from __future__ import annotations

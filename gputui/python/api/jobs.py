@@ -1,4 +1,4 @@
-"""A job as a Python program holds it, what came of it, and its options."""
+"""Jobs, their results and their options in the Python API."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from gputui.core.job import JobSpec, StateName, predicate
 from gputui.python.user_code.call import RESULT
-from gputui.python.user_code.modules import Doubtful, doubt, open_own
+from gputui.python.user_code.modules import Untrusted, open_own, why_untrusted
 from gputui.session.environment import storable
 from gputui.sources.documents import BadTable
 from gputui.sources.job_table import read_table
@@ -22,15 +21,14 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-# ---- A job as a Python program holds it, and what came of it ----
-
-
 R_co = TypeVar("R_co", covariant=True)
 
 
 class JobFailed(Exception):
-    """A job did not succeed. `traceback` is that of the called function, where there is one; the exception itself,
-    if it could be brought back, is the cause of this one.
+    """A job did not succeed.
+
+    `traceback` is the traceback of the called function, if it raised an exception. That exception is set as the cause
+    of this one if it can be unpickled.
     """
 
     def __init__(self, sentence: str, result: Result[Any], traceback: str | None = None) -> None:
@@ -40,7 +38,7 @@ class JobFailed(Exception):
 
 
 class Stuck(Exception):
-    """None of the jobs waited for starts by itself: the scheduler is paused, or they are held."""
+    """None of the jobs can start without intervention, because the scheduler is paused or the jobs are held."""
 
 
 class JobHandle(Generic[R_co]):
@@ -52,15 +50,15 @@ class JobHandle(Generic[R_co]):
 
     @property
     def state(self) -> str:
-        """`queued`, `running`, `succeeded` …, as `gputui ls` says it."""
+        """The job's state as in `gputui ls`: `queued`, `running`, `succeeded` and so on."""
         return self.session.results(self)[0].state
 
     def wait(self, timeout: float | None = None) -> Result[R_co]:
-        """What came of it, when it has ended; TimeoutError if that takes longer than so many seconds."""
+        """Wait until the job has ended and return its result. Raise TimeoutError after `timeout` seconds."""
         return self.session.wait(self, timeout=timeout)[0]
 
     def result(self, timeout: float | None = None) -> R_co:
-        """What the called function returned (None for a command); JobFailed if the job did not succeed."""
+        """Return the called function's return value, or None for a command. Raise JobFailed if the job failed."""
         return self.wait(timeout).value
 
     def __repr__(self) -> str:
@@ -69,7 +67,7 @@ class JobHandle(Generic[R_co]):
 
 @dataclass(frozen=True)
 class Result(Generic[R_co]):
-    """A job as it was when it was looked at."""
+    """The state of a job at one moment."""
 
     job: int
     name: str
@@ -81,19 +79,20 @@ class Result(Generic[R_co]):
     started: float | None
     ended: float | None
     out: str | None
-    """Where its output is; `err` None: both streams are there."""
+    """Path of the log of the job's standard output."""
     err: str | None
+    """Path of the error log, or None if both streams are in `out`."""
     why: str | None
-    """Why it waits, or the crash in words."""
+    """The reason why the job is waiting or why it failed."""
     session: Session = field(repr=False, compare=False)
     params: dict[str, str] = field(default_factory=dict)
-    """What its command says under a name."""
+    """Named parameters of the job's command."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """The best of each result that it printed, or the last where nobody can say what is better."""
+    """Best value of each metric. It is the last value if it is unknown whether higher or lower is better."""
     last: dict[str, float] = field(default_factory=dict)
-    """The same as printed last."""
+    """The last value of each metric."""
     progress: float | None = None
-    """From 0 to 1, if it tells."""
+    """Progress from 0 to 1, if known."""
 
     @property
     def ok(self) -> bool:
@@ -101,7 +100,7 @@ class Result(Generic[R_co]):
 
     @property
     def value(self) -> R_co:
-        """What the called function returned (None for a command); JobFailed if the job did not succeed."""
+        """Return the called function's return value, or None for a command. Raise JobFailed if the job failed."""
         outcome = self._outcome()
         if self.ok:
             value: R_co = pickle.loads(outcome["kept"]) if outcome is not None else None  # type: ignore[assignment]
@@ -112,7 +111,7 @@ class Result(Generic[R_co]):
 
     @property
     def traceback(self) -> str | None:
-        """Of the called function, if it raised an exception."""
+        """The traceback of the called function, if it raised an exception."""
         outcome = self._outcome()
         return None if outcome is None or outcome["ok"] else outcome["traceback"]
 
@@ -121,33 +120,33 @@ class Result(Generic[R_co]):
         return f"job {self.job} ({self.name}) {predicate(StateName(self.state))}{why}"
 
     def _outcome(self) -> dict[str, Any] | None:
-        """What a call left in its folder at its newest end; None: it was no call, or it was ended."""
-        path = os.path.join(self.session.folder(self.job), RESULT)
+        """Read the result file of a call. Return None if the job is not a call or was killed."""
+        path = os.path.join(self.session.directory(self.job), RESULT)
         try:
-            with open(_opened(path), "rb") as file:
+            with open(_open_trusted(path), "rb") as file:
                 outcome: dict[str, Any] = pickle.load(file)
         except FileNotFoundError:
             return None
-        except Doubtful as why:
-            raise JobFailed(f"{self._sentence()}, but what it returned is not safe to load: {why}", self) from None
+        except Untrusted as why:
+            raise JobFailed(f"{self._sentence()}, but its result is not safe to load: {why}", self) from None
         its_own = outcome.get("job", str(self.job)) == str(self.job)
         return outcome if its_own and outcome["attempt"] == str(self.attempt) and outcome["ok"] == self.ok else None
 
 
-def _opened(path: str) -> int:
-    """A pickle that anybody else had a hand in could do anything."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _open_trusted(path: str) -> int:
+    """Open a pickle file after checking that no other user can have written it, because unpickling can run any code."""
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        why = doubt(os.fstat(folder), os.path.dirname(path))
+        why = why_untrusted(os.fstat(directory), os.path.dirname(path))
         if why is not None:
-            raise Doubtful(why)
-        return open_own(path, folder)
+            raise Untrusted(why)
+        return open_own(path, directory)
     finally:
-        os.close(folder)
+        os.close(directory)
 
 
 def _exception(pickled: bytes | None) -> BaseException | None:
-    """None: it did not come along, or its class is not to be found here."""
+    """Unpickle an exception. Return None if there is none or its class is not available."""
     try:
         value = pickle.loads(pickled) if pickled is not None else None
     except Exception:
@@ -155,86 +154,85 @@ def _exception(pickled: bytes | None) -> BaseException | None:
     return value if isinstance(value, BaseException) else None
 
 
-# ---- What a Python program may say about a job, and the spec that it becomes ----
-
-
-NOTHING: Mapping[str, str] = MappingProxyType({})
-
 Earlier = JobHandle[Any] | int | str
 
 
 class JobOptions(TypedDict, total=False):
-    """All of them may be left out."""
+    """Options of a job. All are optional."""
 
     name: str
     group: str
     gpus: int
-    """How many; 0: none. Left out: one lane, whatever it holds."""
+    """Number of GPUs. By default the job gets one slot."""
     devices: Sequence[str]
-    """Only on these GPUs."""
+    """The GPUs on which the job may run."""
     memory: str
-    """On each of its GPUs: `6G`, `500M`, `40%` or `learn`."""
+    """Memory that the job needs on each of its GPUs: `6G`, `500M`, `40%` or `learn`."""
     priority: int
-    """0 to 99, higher first (30)."""
+    """Priority from 0 to 99. Jobs with a higher priority start first. The default is 30."""
     retries: int
     retry_on: Sequence[str]
-    """Only after these failures: `oom`, `signal`, `exit:75`, `node` …"""
+    """The failures after which the job is retried, such as `oom`, `signal`, `exit:75` or `node`."""
     on_oom: str
-    """When its card was full: `alone`, `bigger` or `fail`."""
+    """What to do after the GPU has run out of memory: `alone`, `bigger` or `fail`."""
     hang_after: float | str
-    """Seconds without output and GPU use after which it counts as hung; 0: never."""
+    """Seconds without output and GPU use after which the job counts as hung. 0 means never."""
     on_hang: str
-    """`notify`, `kill` or `requeue`."""
+    """What to do if the job hangs: `notify`, `kill` or `requeue`."""
     metric: str
-    """The result that jobs are compared by: `val_loss`, `val_acc max`, or `/best: ([0-9.]+)/ max`."""
+    """Metric by which jobs are compared, such as `val_loss`, `val_acc max` or `/best: ([0-9.]+)/ max`."""
     notify: bool
-    """Tell me when it ends or hangs."""
+    """Whether to notify the user when the job ends or hangs."""
     checkpoint: bool
-    """It goes on where it was when it is started again."""
+    """Whether the job continues where it stopped when it is restarted."""
     preempt: bool
-    """A job with `checkpoint` and a lower priority gives way to it; needs priority 90 or more."""
+    """Whether the job may preempt jobs that have `checkpoint` and a lower priority. Requires priority 90 or more."""
     timeout: float | str
-    """Seconds, or `90s`, `5m`, `2h`."""
+    """Time limit in seconds, or as text such as `90s`, `5m` or `2h`."""
     after: Sequence[Earlier]
-    """Start when these have succeeded: jobs, ids or names."""
+    """Jobs that must have succeeded before this job starts, given as jobs, ids or names."""
     after_any: bool
-    """Start when those in `after` have ended, however."""
+    """Whether the job starts when all jobs in `after` have ended, even if some of them failed."""
     hold: bool
     cwd: str | os.PathLike[str]
     env: Mapping[str, str]
-    """Variables of this job alone."""
+    """Additional environment variables."""
     outfile: str | os.PathLike[str]
-    """Both streams into this file, which must not exist."""
+    """Path of a file for both output streams. The file must not exist yet."""
     shell: str
     login_shell: bool
     wrap: str
-    """Words before its shell: `apptainer exec --nv x.sif`."""
+    """Prefix of the shell command that runs the job, such as `apptainer exec --nv x.sif`."""
     task: str
-    """`module:function`, called instead of a shell."""
+    """Function to call instead of running a shell, as `module:function`."""
 
 
-def checked(options: JobOptions) -> JobOptions:
+def check_options(options: JobOptions) -> JobOptions:
     unknown = sorted(set(options) - set(SETTINGS))
     if unknown:
-        raise TypeError(f"{unknown[0]!r} is no option of a job; there are {', '.join(SETTINGS)}")
+        raise TypeError(f"unknown job option {unknown[0]!r}; known: {', '.join(SETTINGS)}")
     return options
 
 
-def spec(
-    command: str, options: JobOptions, *, params: Mapping[str, str] = NOTHING, variables: Mapping[str, str] = NOTHING
+def make_spec(
+    command: str,
+    options: JobOptions,
+    *,
+    params: dict[str, str] | None = None,
+    variables: dict[str, str] | None = None,
 ) -> JobSpec:
-    """The spec of a job. ValueError: an option cannot be what it was said to be."""
+    """Create the spec of a job. Raise ValueError if an option is invalid."""
     try:
-        settings = read_table({key: _plain(key, value) for key, value in checked(options).items()}).settings
+        settings = read_table({key: _plain(key, value) for key, value in check_options(options).items()}).settings
     except BadTable as bad:
         raise ValueError(str(bad)) from None
-    settings = JobSettings(variables=dict(variables)).over(settings) if variables else settings
-    (job_spec,) = specs([Draft(command, 1, settings, dict(params))], cwd=storable(os.getcwd()), environment="")
+    settings = JobSettings(variables=variables).over(settings) if variables else settings
+    (job_spec,) = specs([Draft(command, 1, settings, params or {})], cwd=storable(os.getcwd()), environment="")
     return job_spec
 
 
 def _plain(key: str, value: Any) -> Any:
-    """As a file would say it."""
+    """Convert the value of an option to the types that a job file uses."""
     if key == "after":
         return [getattr(earlier, "id", earlier) for earlier in value]
     if isinstance(value, os.PathLike):

@@ -1,4 +1,4 @@
-"""A session as a Python program uses it, and the decorator that turns calls into jobs."""
+"""Sessions in the Python API, and the decorator that turns calls into jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gputui.core.amounts import counted
 from gputui.core.events import Resume
 from gputui.core.job import ENDS, JobSpec
 from gputui.logs.plain import plain
-from gputui.python.user_code.bundle import packed as packed_call
+from gputui.python.user_code.bundle import pack_call, printable
 from gputui.python.user_code.call import CALL
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
 from gputui.session.client import Client, chosen
@@ -29,17 +29,13 @@ from gputui.session.messages import Commands, Follow, ListedJob, Listing, OwnerR
 from gputui.session.owner.requests import Load
 from gputui.sources.python_file import door_of
 
-from .jobs import JobHandle, JobOptions, Result, Stuck, checked, spec
-
-# ---- The spec of a queued call ----
-
+from .jobs import JobHandle, JobOptions, Result, Stuck, check_options, make_spec
 
 LONGEST_NAME = 80
 LONGEST_PARAM = 200
-SHOWN = (str, int, float, bool, type(None))
 
 
-def call_spec(
+def _call_spec(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -48,29 +44,23 @@ def call_spec(
 ) -> JobSpec:
     params = _params(function, args, kwargs)
     command = shlex.join([*door_of(sys.executable), "call", f"{function.__module__}.{function.__qualname__}"])
-    job_spec = spec(command, options, params=params, variables={CALL: keepsake})
-    return job_spec if job_spec.name is not None else replace(job_spec, name=_name(function.__name__, params))
+    job_spec = make_spec(command, options, params=params, variables={CALL: keepsake})
+    if job_spec.name is not None:
+        return job_spec
+    name = " ".join([function.__name__, *(f"{key}={value}" for key, value in params.items())])
+    return replace(job_spec, name=name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…")
 
 
 def _params(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """Arguments that can be told in a word; a call that does not fit its function fails here, not in an hour."""
+    """Return the simple arguments of a call as text.
+
+    Invalid arguments raise an exception here rather than in the job.
+    """
     import inspect
 
     bound = inspect.signature(function).bind(*args, **kwargs)
-    told_arguments = {name: value for name, value in bound.arguments.items() if isinstance(value, SHOWN)}
-    return {name: _shown(str(value))[:LONGEST_PARAM] for name, value in told_arguments.items()}
-
-
-def _name(function: str, params: dict[str, str]) -> str:
-    name = " ".join([function, *(f"{key}={value}" for key, value in params.items())])
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-
-
-def _shown(text: str) -> str:
-    return text if text.isprintable() else ascii(text)[1:-1]
-
-
-# ---- A session as a Python program uses it ----
+    simple = {name: value for name, value in bound.arguments.items() if isinstance(value, str | int | float | None)}
+    return {name: printable(str(value))[:LONGEST_PARAM] for name, value in simple.items()}
 
 
 P = ParamSpec("P")
@@ -82,14 +72,15 @@ FIRST_NAP, LONGEST_NAP = 0.02, 0.5
 
 
 class Session:
-    """A folder with one queue, the same that `gputui` and its verbs work on.
+    """A session: a directory with one queue, which is also used by `gputui` and its commands.
 
-    `path`: the session's folder. Without it, the session that `gputui add` would mean here. Where there is none, it is
-    begun when it is first needed, with the lanes that `gpus` names (`"0,1"`, `"[0,1],[2,3]"`, `"cpu:4"`); one that is
-    there gets them too, or is refused where an app or a `run` has it with others. `start=False` only queues: nothing
-    is started by this program.
+    `path` is the session's directory. By default, it is the session that `gputui add` would use here. A session that
+    does not exist is created when it is first needed. `gpus` specifies the slots of a new or existing session (`"0,1"`,
+    `"[0,1],[2,3]"`, `"cpu:4"`). It is an error if the app or a `run` is using the session with other slots. With
+    `start=False`, jobs are only queued, and this program starts no scheduler.
 
-    As a context it is where calls of functions decorated with `gputui.job` go. Leaving it waits for nothing.
+    Within `with session:`, calls of functions decorated with `gputui.job` are queued in the session. Leaving the block
+    does not wait for these jobs.
     """
 
     def __init__(
@@ -103,11 +94,11 @@ class Session:
 
     @property
     def path(self) -> str:
-        """Its folder."""
+        """The path of the session's directory."""
         return self._opened().root
 
     def open(self) -> Self:
-        """Finds or begins it now; otherwise that happens when it is first used."""
+        """Open or create the session now instead of when it is first used."""
         self._opened()
         return self
 
@@ -123,25 +114,31 @@ class Session:
     # Adding
 
     def add(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> JobHandle[None]:
-        """Queues a command: a line for the shell, or its words. It runs here, in this environment."""
+        """Queue a command, given as a shell command line or as separate arguments.
+
+        The command gets the current directory and environment.
+        """
         line = command if isinstance(command, str) else shlex.join(command)
-        return self._add(spec(line, options))
+        return self._add(make_spec(line, options))
 
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Queues a call of a function that stands at the top of a module."""
+        """Queue a call of a function that is defined at the top level of a module."""
         return self.submit(function, args, kwargs, {})
 
     def submit(
         self, function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: JobOptions
     ) -> JobHandle[R]:
-        """The same with options. ValueError: no job could find it; TypeError: its arguments cannot be passed on."""
-        from gputui.session.layouts import keep
+        """Queue a call with options.
+
+        Raises ValueError if a job could not find the function, and TypeError if the arguments cannot be pickled.
+        """
+        from gputui.session.session_dir import store_file
 
         client = self._opened()
         name = f"call-{fresh_id()}.json"
-        job_spec = call_spec(function, args, kwargs, options, name)
-        with _told():
-            keep(client.root, name, packed_call(function, args, kwargs))
+        job_spec = _call_spec(function, args, kwargs, options, name)
+        with _session_errors():
+            store_file(client.root, name, pack_call(function, args, kwargs))
         return self._add(job_spec)
 
     def _add(self, spec: JobSpec) -> JobHandle[Any]:
@@ -150,44 +147,44 @@ class Session:
         self._added[job.id] = job
         return job
 
-    # Looking
+    # Results
 
     @property
     def jobs(self) -> tuple[JobHandle[Any], ...]:
-        """Those that were added through this object, in their order."""
+        """The jobs that were added through this object, in the order in which they were added."""
         return tuple(self._added.values())
 
     def wait(self, *jobs: JobHandle[Any] | int, timeout: float | None = None) -> list[Result[Any]]:
-        """Blocks until these jobs have ended, without any named all that were added through this object.
+        """Wait until the given jobs have ended. By default, wait for all jobs that were added through this object.
 
-        TimeoutError when `timeout` seconds pass first; Stuck when none of them goes on without somebody's help.
+        Raises TimeoutError after `timeout` seconds, and Stuck if none of the jobs can start without intervention.
         """
         wanted = _ids(jobs) or list(self._added)
         deadline = None if timeout is None else time.monotonic() + timeout
         nap, unfinished = FIRST_NAP, wanted
         while unfinished := self._unfinished(unfinished):
             if deadline is not None and time.monotonic() > deadline:
-                jobs_told = counted(len(wanted), "job", "jobs")
-                raise TimeoutError(f"{len(unfinished)} of {jobs_told} not ended within {timeout:g} s")
+                number = counted(len(wanted), "job", "jobs")
+                raise TimeoutError(f"{len(unfinished)} of {number} did not end within {timeout:g} s")
             time.sleep(nap)
             nap = min(LONGEST_NAP, nap * 1.5)
         return self.results(*wanted)
 
     def _unfinished(self, ids: list[int]) -> list[int]:
         unfinished: list[int] = []
-        goes_on, cause = not ids, None
+        active, cause = not ids, None
         for start in range(0, len(ids), AT_ONCE):
             followed = self._ask(Follow(ids[start : start + AT_ONCE]))
             unfinished += [job.id for job in followed.jobs if job.state.name not in ENDS]
-            goes_on, cause = followed.goes_on or goes_on, followed.scheduler.cause
-        if unfinished and not goes_on:
-            why = f"the scheduler is paused: {cause.message}" if cause is not None else "nothing starts by itself"
-            wait = counted(len(unfinished), "job waits", "jobs wait")
+            active, cause = followed.has_work or active, followed.scheduler.cause
+        if unfinished and not active:
+            why = f"scheduler paused: {cause.message}" if cause is not None else "no job can start"
+            wait = counted(len(unfinished), "job waiting", "jobs waiting")
             raise Stuck(f"{why}; {wait} (gputui ls --session {shlex.quote(self.path)})")
         return unfinished
 
     def results(self, *jobs: JobHandle[Any] | int) -> list[Result[Any]]:
-        """These jobs as they are now, without any named all of the session."""
+        """Return the current state of the given jobs. By default, return that of all jobs in the session."""
         ids = _ids(jobs)
         listed = self._opened().ask(Listing(ids if jobs else None)).jobs
         results = {job.id: self._result(job) for job in listed}
@@ -214,12 +211,12 @@ class Session:
             progress=job.progress,
         )
 
-    def folder(self, job: JobHandle[Any] | int) -> str:
-        """A job's own folder."""
-        return self._opened().ask(Show(_ids((job,))[0])).folder
+    def directory(self, job: JobHandle[Any] | int) -> str:
+        """Return the path of a job's directory."""
+        return self._opened().ask(Show(_ids((job,))[0])).directory
 
     def resume(self) -> None:
-        """Lets a paused scheduler go on."""
+        """Resume a paused scheduler."""
         self._ask(Commands((Resume(),)))
 
     # The session
@@ -229,41 +226,46 @@ class Session:
 
     def _opened(self) -> Client:
         if Loading.now:
-            _refuse_while_loading()
+            # A job loads the script or module of its function, which must not queue everything again.
+            if Loading.wanted == NOTHING_STARTS:
+                raise RuntimeError("this module queues jobs on import; guard that with if __name__ == '__main__':")
+            raise Reached(None)
         if self._client is None:
-            self._client = self._found() or self._begun()
+            self._client = self._existing() or self._create()
         return self._client
 
-    def _found(self) -> Client | None:
+    def _existing(self) -> Client | None:
         try:
-            client = Client(self._given if self._given is not None else chosen("add"), _say_one)
+            client = Client(self._given if self._given is not None else chosen("add"), _print_notice)
         except NoSession:
             return None
         if self._gpus is not None:
-            from gputui.session.creation import name_lanes
+            from gputui.session.creation import change_slots
 
-            with _told():
-                _say(name_lanes(client, self._gpus))
+            with _session_errors():
+                for notice in change_slots(client, self._gpus):
+                    _print_notice(notice)
         return client
 
-    def _begun(self) -> Client:
+    def _create(self) -> Client:
         from gputui.session.config import load
         from gputui.session.creation import begin
 
-        with _told():
+        with _session_errors():
             config = load()
             root = self._given or os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
-            _say(begin(root, config, self._gpus))
-        return Client(root, _say_one)
+            for notice in begin(root, config, self._gpus):
+                _print_notice(notice)
+        return Client(root, _print_notice)
 
 
 contexts: list[Session] = []
-"""The sessions whose `with` is under way, the innermost last."""
+"""The sessions of the active `with` blocks. The innermost session is the last one."""
 _default: list[Session] = []
 
 
 def current() -> Session:
-    """Where calls go: the innermost context, else the session that `gputui add` would mean here."""
+    """Return the session of the innermost `with` block, or else the session that `gputui add` would use here."""
     if contexts:
         return contexts[-1]
     if not _default:
@@ -271,18 +273,13 @@ def current() -> Session:
     return _default[0]
 
 
-def _say(notices: list[str]) -> None:
-    for notice in notices:
-        _say_one(notice)
-
-
-def _say_one(notice: str) -> None:
+def _print_notice(notice: str) -> None:
     print(f"gputui: {plain(notice)}", file=sys.stderr)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Whatever keeps a session from being used is one kind of exception to a program."""
+def _session_errors() -> Iterator[None]:
+    """Convert errors of a session to the exceptions documented in the API."""
     try:
         yield
     except SessionError as error:
@@ -293,41 +290,37 @@ def _ids(jobs: Sequence[JobHandle[Any] | int]) -> list[int]:
     return [job if isinstance(job, int) else job.id for job in jobs]
 
 
-def _refuse_while_loading() -> None:
-    """A job loads the script or module of its function: it must not queue everything once more."""
-    if Loading.wanted == NOTHING_STARTS:
-        raise RuntimeError("this module queues jobs when it is imported; put that under if __name__ == '__main__':")
-    raise Reached(None)
-
-
-# ---- The decorator that turns calls of a function into jobs ----
+# The decorator
 
 
 class QueuedFunction(Generic[P, R]):
-    """A function whose calls are queued. `local` calls it here and now."""
+    """A function that queues a job for each call."""
 
     def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
         self._gputui_original = function
-        self._options = checked(options)
+        self._options = check_options(options)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Queues the call in the current session; the job's `result()` waits for what it returns."""
+        """Queue the call in the current session.
+
+        The returned job's `result()` waits for the function's return value.
+        """
         return current().submit(self._gputui_original, args, kwargs, self._options)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """An ordinary call, in this process."""
+        """Call the function in this process."""
         return self._gputui_original(*args, **kwargs)
 
     def options(self, **options: Unpack[JobOptions]) -> QueuedFunction[P, R]:
-        """The same function with other options for its calls: `train.options(priority=50)(lr=0.1)`."""
+        """Return the function with other options for its calls, as in `train.options(priority=50)(lr=0.1)`."""
         changed: JobOptions = {**self._options, **options}
         return QueuedFunction(self._gputui_original, changed)
 
 
 def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], QueuedFunction[P, R]]:
-    """`@gputui.job(gpus=1)` before a function of a module: calling it queues the call and returns its `Job`."""
-    checked(options)
+    """Decorate a function so that calling it queues a job and returns a handle to it: `@gputui.job(gpus=1)`."""
+    check_options(options)
 
     def decorate(function: Callable[P, R]) -> QueuedFunction[P, R]:
         return QueuedFunction(function, options)

@@ -1,6 +1,6 @@
-"""What runs inside users' Python: the reader of their .py files, and the jobs that call their classes and functions.
+"""Code that runs in the users' Python interpreters: it reads their .py files and calls their functions.
 
-Such a process may be another Python than gputui's own, so this package needs the standard library alone and knows
-nothing of sessions. What may enter: code for such processes, and the data that they share with who started them.
-Stored commands name this package and its folder: what is called from outside keeps its name.
+The interpreter may be different from the one that runs gputui, so this package needs only the standard library and
+knows nothing about sessions. The names of its entry points must not change because stored commands contain the name and
+the path of this package.
 """

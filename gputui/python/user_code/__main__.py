@@ -1,4 +1,7 @@
-"""The door: `python -P -m gputui.python.user_code WORD …`, or this folder's path where there is no gputui."""
+"""The entry point of user code: `python -P -m gputui.python.user_code WORD …`.
+
+If gputui is not installed for that Python, the path of this directory is used instead of `-m` and the name.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ WORDS = {"read": "reader", "task": "task", "call": "call"}
 
 
 def _make_importable() -> None:
-    """This package alone: what is installed beside it belongs to another Python."""
+    """Make this package importable without its neighbors. Packages installed beside it belong to another Python."""
     from importlib.util import find_spec, module_from_spec, spec_from_file_location
 
-    del sys.path[0]  # the folder that Python put there for us
+    del sys.path[0]  # this directory, which Python has added
     if find_spec("gputui") is not None:
         return
-    folder = os.path.abspath(os.path.join(os.path.dirname(__file__), *2 * [os.pardir]))
-    spec = spec_from_file_location("gputui", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+    directory = os.path.abspath(os.path.join(os.path.dirname(__file__), *2 * [os.pardir]))
+    spec = spec_from_file_location(
+        "gputui", os.path.join(directory, "__init__.py"), submodule_search_locations=[directory]
+    )
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -28,9 +33,7 @@ def main(words: list[str]) -> int:
     if not __package__:
         _make_importable()
     if not words or words[0] not in WORDS:
-        print(
-            "gputui.python.user_code is what gputui starts jobs with; there is nothing to call by hand", file=sys.stderr
-        )
+        print("gputui uses gputui.python.user_code to start jobs; do not call it directly", file=sys.stderr)
         return 2
     module = __import__(f"gputui.python.user_code.{WORDS[words[0]]}", fromlist=["main"])
     return int(module.main(words[1:]))

@@ -1,4 +1,4 @@
-"""GPUTaskScheduler's configuration, and what the jobs of a configuration or a call need to know."""
+"""Read configurations of GPUTaskScheduler, and create the bundles that pass configurations and calls to jobs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .modules import MAIN, main_script, open_own, whereabouts
-
-# ---- GPUTaskScheduler's configuration ----
-
+from .modules import MAIN, locate, main_script, open_own
 
 Config = dict[str, Any]
 
 
 def _defaults() -> Config:
-    """In force where scheduler_config says nothing; folders as they are from here."""
+    """Return the default values of scheduler_config."""
     return {
         "force_rerun": False,
         "result_root_folder": os.path.abspath("results/"),
@@ -38,9 +35,9 @@ def _defaults() -> Config:
 
 
 class ConfigManager:
-    """Reads a configuration and hands out its test instances, one by one or all together.
+    """Reads a configuration and returns its test instances, one by one or all at once.
 
-    As in GPUTaskScheduler the dictionary is used as it is: defaults are added to it and GPU groups joined in it.
+    As in GPUTaskScheduler, the dictionary is modified: defaults are added, and GPU groups are joined.
     """
 
     def __init__(self, config: Config) -> None:
@@ -55,29 +52,32 @@ class ConfigManager:
         os.makedirs(self._scheduler_config["temp_folder"], exist_ok=True)
 
     def get_all_scheduler_config(self) -> Config:
-        """The scheduler_config with its defaults filled in."""
+        """Return the scheduler_config, including the default values."""
         return self._scheduler_config
 
     def get_all_global_config(self) -> Config:
-        """What is the same for every instance."""
+        """Return the values shared by all instances."""
         return self._global_config
 
     def get_all_test_config(self) -> list[Config]:
-        """The test values of each instance, without the global ones."""
+        """Return the test values of each instance without the global values."""
         return self._test_config
 
     def get_all_test_config_in_string(self) -> str:
-        """All instances, each as its result folder is called."""
+        """Return the names of the result directories of all instances."""
         separator: str = self._scheduler_config["test_config_string_inst_separator"]
-        return separator.join(self._folder_name(test) for test in self._test_config)
+        return separator.join(self._directory_name(test) for test in self._test_config)
 
     def get_gpu_envs(self) -> list[Config]:
-        """A name and the variables for each entry of `gpu`."""
+        """Return a name and environment variables for each entry of `gpu`."""
         gpus = self._scheduler_config["gpu"]
         return [{"name": f"gpu{gpu}", "env": {"CUDA_VISIBLE_DEVICES": gpu}} for gpu in gpus]
 
     def get_next_config(self, create_dir: bool = False) -> Config:
-        """The next instance: `config`, `work_dir` and its strings; `{"config": None}` when there is none left."""
+        """Return the next instance with its `config`, `work_dir` and strings.
+
+        Return `{"config": None}` after the last instance.
+        """
         if self._counter >= len(self._test_config):
             return {"config": None}
         test = self._test_config[self._counter]
@@ -85,30 +85,34 @@ class ConfigManager:
         return {"config": {**copy.deepcopy(self._global_config), **test}, **self._names(test)}
 
     def get_num_left_config(self) -> int:
-        """How many instances `get_next_config` has not handed out yet."""
+        """Return the number of instances that `get_next_config` has not returned yet."""
         return len(self._test_config) - self._counter
 
     def get_num_gpu(self) -> int:
         return len(self._scheduler_config["gpu"])
 
     def all_names(self) -> list[dict[str, str]]:
-        """The strings and folders of all instances, in their order."""
+        """Return the strings and result directories of all instances in order."""
         return [self._names(test) for test in self._test_config]
 
     def _names(self, test: Config) -> dict[str, str]:
-        folder = self._folder_name(test)
+        directory = self._directory_name(test)
         return {
             "test_config_string": self._string(test),
-            "test_config_string_filtered": folder,
-            "work_dir": os.path.join(self._scheduler_config["result_root_folder"], folder),
+            "test_config_string_filtered": directory,
+            "work_dir": os.path.join(self._scheduler_config["result_root_folder"], directory),
         }
 
-    def _folder_name(self, test: Config) -> str:
+    def _directory_name(self, test: Config) -> str:
         ignored = self._scheduler_config["ignored_keys_for_folder_name"]
         return self._string({key: value for key, value in test.items() if key not in ignored})
 
     def _string(self, test: Config) -> str:
-        """Values are cut before characters are taken out, and the last separator stays: folders depend on it."""
+        """Format test values as a string.
+
+        The order of the steps and the final separator must not change, because the names of result directories depend
+        on them.
+        """
         settings = self._scheduler_config
         indicator, separator = settings["test_config_string_indicator"], settings["test_config_string_separator"]
         longest = settings["config_string_value_maxlen"]
@@ -119,12 +123,12 @@ class ConfigManager:
 
 
 class QuietConfigManager(ConfigManager):
-    """For gputui's own use, which needs no temporary folder."""
+    """A ConfigManager for gputui's own use, which does not create the temporary directory."""
 
     def __init__(self, config: Config) -> None:
         named = config.get("scheduler_config", {}).get("temp_folder")
         self.temp_folder = None if named is None else str(named)
-        """As the user named it, if they did."""
+        """The temp_folder specified by the user, or None."""
         super().__init__(config)
 
     def _make_temp_folder(self) -> None:
@@ -157,12 +161,12 @@ def _instances(tests: Iterable[Config]) -> Iterable[Config]:
     for test in tests:
         for key, values in test.items():
             if not hasattr(values, "__iter__") and not hasattr(values, "__getitem__"):
-                raise TypeError(f"test_config: {key} is {values!r}; give a list of the values to test")
+                raise TypeError(f"test_config: {key} is {values!r}; use a list of values to test")
         for chosen in itertools.product(*test.values()):
             yield {key: chosen[place] for place, key in enumerate(test)}
 
 
-# ---- A bundle ----
+# Bundles
 
 
 LONGEST_NAME = 255
@@ -172,24 +176,33 @@ Bundle = dict[str, Any]
 
 
 class BadConfig(ValueError):
-    """A configuration that makes no tasks; the message is the end of the sentence the user reads."""
+    """The configuration is invalid. The message is shown to the user."""
 
 
-def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
-    """`task`: the whereabouts of its class. Instances that would share a folder are left out but for the first."""
+def make_bundle(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
+    """Create the bundle of a configuration. `task` is the result of `locate` for the task class.
+
+    If several instances have the same directory, only the first one is used.
+    """
     settings = manager.get_all_scheduler_config()
+    scheduler_log = _text(settings, "scheduler_log_file_path")
     instances: dict[str, Bundle] = {}
     shared: list[str] = []
     for test, names in zip(manager.get_all_test_config(), manager.all_names()):  # noqa: B905  # older Pythons
-        folder = _checked(names["work_dir"])
-        if os.path.abspath(folder) in instances:
+        directory = _check_directory(names["work_dir"])
+        if os.path.abspath(directory) in instances:
             shared.append(names["test_config_string"])
         else:
-            instances[os.path.abspath(folder)] = _instance(test, names)
+            name = names["test_config_string_filtered"] or os.path.basename(os.path.abspath(directory))
+            instances[os.path.abspath(directory)] = {
+                "work_dir": directory,
+                "string": names["test_config_string"],
+                "name": printable(name),
+                "params": {printable(str(key)): printable(str(value)[:LONGEST_PARAM]) for key, value in test.items()},
+                "test": _pickled("test_config", test),
+            }
     if not instances:
-        raise BadConfig(
-            "its test_config makes no instance; leave it out, or write [{}], for one task with the global values"
-        )
+        raise BadConfig("its test_config yields no instance; omit it, or use [{}] for one task with the global values")
     common = _pickled("global_config", manager.get_all_global_config())
     in_main = any(
         b"__main__" in b64decode(text) for text in (common, *(instance["test"] for instance in instances.values()))
@@ -198,7 +211,7 @@ def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
         "gpu": settings["gpu"],
         "force_rerun": bool(settings["force_rerun"]),
         "log_file": _text(settings, "log_file"),
-        "scheduler_log": _scheduler_log(settings),
+        "scheduler_log": os.path.abspath(scheduler_log) if scheduler_log is not None else None,
         "python": sys.executable,
         "task": task,
         "main": main_script() if in_main and task["module"] != MAIN else None,
@@ -210,50 +223,35 @@ def made(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:
     }
 
 
-def _instance(test: dict[str, Any], names: dict[str, str]) -> Bundle:
-    return {
-        "work_dir": names["work_dir"],
-        "string": names["test_config_string"],
-        "name": _shown(names["test_config_string_filtered"] or os.path.basename(os.path.abspath(names["work_dir"]))),
-        "params": {_shown(str(key)): _shown(str(value)[:LONGEST_PARAM]) for key, value in test.items()},
-        "test": _pickled("test_config", test),
-    }
-
-
-def _shown(text: str) -> str:
+def printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _checked(folder: str) -> str:
-    """It must be a path that the file system takes and text that can be stored."""
-    if "\0" in folder:
-        raise BadConfig(f"the folder name {folder!r} holds a NUL byte")
+def _check_directory(directory: str) -> str:
+    """Return the directory. Raise BadConfig if the file system or the store cannot handle its name."""
+    if "\0" in directory:
+        raise BadConfig(f"the directory name {directory!r} contains a NUL byte")
     try:
-        parts = folder.encode().split(b"/")
+        parts = directory.encode().split(b"/")
     except UnicodeEncodeError:
-        raise BadConfig(f"the folder name {folder!r} is no valid text") from None
+        raise BadConfig(f"invalid directory name {directory!r}") from None
     if max(map(len, parts)) > LONGEST_NAME:
         raise BadConfig(
-            f"the folder name {os.path.basename(folder)[:60]}… is longer than {LONGEST_NAME} bytes; lower "
+            f"the directory name {os.path.basename(directory)[:60]}… is longer than {LONGEST_NAME} bytes; lower "
             "config_string_value_maxlen or use ignored_keys_for_folder_name"
         )
-    return folder
+    return directory
 
 
 def _text(settings: dict[str, Any], key: str) -> str | None:
     value = settings[key]
     if value is not None and not isinstance(value, (str, os.PathLike)):
-        raise BadConfig(f"{key} is {value!r}, and should be the name of a file or None")
+        raise BadConfig(f"{key} is {value!r}, but must be a file name or None")
     return None if value is None else os.fspath(value)
 
 
-def _scheduler_log(settings: dict[str, Any]) -> str | None:
-    path = _text(settings, "scheduler_log_file_path")
-    return None if path is None else os.path.abspath(path)
-
-
 def search_path() -> list[str]:
-    """Where this process looks for modules, and the folder it is in."""
+    """Return this process's module search path and current directory."""
     return list(dict.fromkeys([*(os.path.abspath(entry) for entry in sys.path), os.getcwd()]))
 
 
@@ -263,7 +261,7 @@ def _pickled(part: str, values: dict[str, Any]) -> str:
     except Exception as error:
         culprit = next((key for key, value in values.items() if not _can_be_pickled(value)), None)
         where = f"{part}: {culprit}" if culprit is not None else part
-        raise BadConfig(f"{where} cannot be passed to a task: {error}") from None
+        raise BadConfig(f"cannot pass {where} to a task: {error}") from None
 
 
 def _can_be_pickled(value: object) -> bool:
@@ -281,22 +279,25 @@ def read(path: str) -> Bundle:
 
 
 def values(bundle: Bundle, instance: Bundle) -> dict[str, Any]:
-    """The configuration of one instance; the test's values win."""
+    """Return the configuration of one instance. Its test values override the global values."""
     config: dict[str, Any] = pickle.loads(b64decode(bundle["global"]))
     config.update(pickle.loads(b64decode(instance["test"])))
     return config
 
 
-# ---- A call as it is kept until it runs ----
+# Calls
 
 
-def packed(function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
-    """ValueError: no job could find the function; TypeError: the arguments cannot be passed on."""
-    where = whereabouts(function)
+def pack_call(function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
+    """Serialize a call for its job.
+
+    Raises ValueError if the job could not find the function, and TypeError if the arguments cannot be pickled.
+    """
+    where = locate(function)
     try:
         pickled = pickle.dumps((arguments, dict(named)))
     except Exception as error:
-        raise TypeError(f"these arguments of {function.__name__} cannot be passed to a job: {error}") from error
+        raise TypeError(f"cannot pass these arguments of {function.__name__} to a job: {error}") from error
     refers_to_main = b"__main__" in pickled and where["module"] != MAIN
     call = {
         "function": where,

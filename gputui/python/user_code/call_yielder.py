@@ -1,7 +1,8 @@
-"""Runs a yielder: `python3 call_yielder.py FILE`. Run by its path, with any Python; imports nothing of gputui's.
+"""Run a yielder: `python3 call_yielder.py FILE`.
 
-Writes a JSON line for each item to what was its standard output, never more than it was allowed: each line on its
-standard input is a number of further items. When that ends, whoever asked is gone, and so is this.
+This file is run by its path with any Python, so it must not import anything from gputui. It writes one JSON line per
+item to its original standard output. Each line on its standard input contains the number of further items that it may
+yield. The process exits when its standard input ends.
 """
 
 import json
@@ -11,16 +12,16 @@ import threading
 
 
 class Allowance:
-    """How many items may be taken from the yielder still."""
+    """The number of items that may still be taken from the yielder."""
 
-    def __init__(self, questions: int) -> None:
+    def __init__(self, requests: int) -> None:
         self._left = 0
-        self._asked = questions
+        self._requests = requests
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        with os.fdopen(self._asked, "rb", buffering=0) as requests:
+        with os.fdopen(self._requests, "rb", buffering=0) as requests:
             for line in iter(requests.readline, b""):
                 with self._changed:
                     self._left += int(line)
@@ -35,7 +36,7 @@ class Allowance:
 
 
 def plain(value: object) -> object:
-    """What JSON does not know: numbers of other libraries, paths."""
+    """Convert values that JSON does not support, such as NumPy numbers and paths."""
     item = getattr(value, "item", None)
     return item() if callable(item) else str(value)
 
@@ -47,17 +48,17 @@ def described(item: object) -> object:
     if callable(keys):
         return {"job": {str(key): item[key] for key in keys()}}  # type: ignore[index]
     if isinstance(item, (tuple, list, bytes)):
-        return {"error": f"gave {item!r}; yield text, or a mapping with a command and its settings"}
+        return {"error": f"yielded {item!r}; yield a string, or a mapping with a command and settings"}
     return {"job": {"command": str(item)}}
 
 
 def is_nothing(item: object) -> bool:
-    """A yielder has nothing to say just then."""
+    """Return whether an item means that the yielder has no job at the moment."""
     return item is None or (isinstance(item, str) and not item.strip())
 
 
 class NotAYielder(Exception):
-    """The message is the sentence that the user reads; there is no need for a traceback."""
+    """The file defines no yielder. The message is shown without a traceback."""
 
 
 def items(path: str) -> object:
@@ -66,7 +67,7 @@ def items(path: str) -> object:
     name = os.path.splitext(os.path.basename(path))[0]
     module_spec = spec_from_file_location(name, path)
     if module_spec is None or module_spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = module_from_spec(module_spec)
     sys.modules[name] = module
     module_spec.loader.exec_module(module)
@@ -82,15 +83,15 @@ def items(path: str) -> object:
 
 def main(path: str) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape", buffering=1)
-    os.dup2(2, 1)  # what the yielder itself prints goes where its complaints go
-    requests = os.dup(0)  # not inherited by what the yielder starts, nor is the output above
+    os.dup2(2, 1)  # the yielder's own prints go to stderr
+    requests = os.dup(0)  # not inherited by child processes, like `out`
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.dont_write_bytecode = True  # a file edited twice within a second would be read as it was before
+    sys.dont_write_bytecode = True  # a stale cache would be used if a file is edited twice within a second
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     sys.argv[:] = [path]
     allowance = Allowance(requests)
 
-    def say(message: object) -> None:
+    def reply(message: object) -> None:
         out.write(json.dumps(message, default=plain) + "\n")
 
     try:
@@ -102,11 +103,11 @@ def main(path: str) -> int:
                 while is_nothing(item):
                     item = next(yielded)  # type: ignore[call-overload]
             except StopIteration:
-                say({"end": True})
+                reply({"end": True})
                 return 0
-            say(described(item))
+            reply(described(item))
     except NotAYielder as error:
-        say({"error": str(error)})
+        reply({"error": str(error)})
         return 1
     except BaseException as error:
         import traceback
@@ -115,7 +116,7 @@ def main(path: str) -> int:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         where = f"line {frames[-1].lineno}: " if frames and frames[-1].filename == os.path.abspath(path) else ""
         error_lines = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
-        say({"error": where + (error_lines[-1] if error_lines else repr(error))})
+        reply({"error": where + (error_lines[-1] if error_lines else repr(error))})
         return 1
 
 

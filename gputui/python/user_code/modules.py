@@ -1,4 +1,4 @@
-"""Users' modules: loading a file, finding its classes, reading only the user's own files, errors in one sentence."""
+"""Load users' modules, find classes and functions in them, and describe their errors."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-# ---- Users' modules ----
-
-
 MAIN = "__main__"
 LOADED_MAIN = "__mp_main__"
-"""What a main script is called while it is loaded for what it defines; multiprocessing calls it the same."""
+"""Module name of a main script that is loaded only for its definitions, as in multiprocessing."""
 
 
 class NotFound(ValueError):
-    """The message is the sentence the user reads."""
+    """A class, function or module was not found. The message is shown to the user."""
 
 
 class Reached(BaseException):
-    """A script that is loaded only for what it defines has come to the line that would start its tasks.
+    """A script that is loaded for its definitions has reached the line that would start its tasks.
 
-    Not an Exception, so that no `except Exception` of the script's own holds it up.
+    This is not derived from Exception, so that an `except Exception` in the script does not catch it.
     """
 
     def __init__(self, scheduler: Any) -> None:
@@ -35,11 +32,11 @@ class Reached(BaseException):
 
 
 class Loading:
-    """Whether a user's script is being loaded for what it defines."""
+    """The state of loading a user's script for its definitions."""
 
     now = False
     wanted: str | None = None
-    """Only the start of this class's tasks is the end of it; None: the first start of any."""
+    """Name of the task class for which loading stops when its tasks would be started. None means any class."""
 
     @classmethod
     @contextmanager
@@ -53,17 +50,23 @@ class Loading:
 
     @classmethod
     def reach(cls, scheduler: Any, task: str) -> None:
-        """A script came to the line that starts this class's tasks."""
+        """Stop loading the script because it starts tasks of the wanted class."""
         if cls.wanted is None or cls.wanted == task:
             raise Reached(scheduler)
 
 
 NOTHING_STARTS = ""
-"""No class is called so: an imported module that would start tasks is loaded to its end, and starts none."""
+"""Value of `wanted` that matches no class.
+
+It is used for imported modules. A module that would start tasks is then loaded to its end without starting any.
+"""
 
 
 def load_file(path: str) -> tuple[ModuleType, Reached | None]:
-    """The file as a module of its own name, which pickles can refer to; and how far it came, if it did not end."""
+    """Load a file as a module named after the file, so that pickles can refer to it.
+
+    Return the module and, if loading stopped early, the point that it reached.
+    """
     from importlib.machinery import SourceFileLoader
     from importlib.util import module_from_spec, spec_from_loader
 
@@ -87,11 +90,11 @@ def _defined(module: ModuleType, code: Any, wanted: str | None = None) -> Reache
     return None
 
 
-def whereabouts(thing: Any) -> dict[str, Any]:
-    """Where another process finds a class or function of a module; NotFound if it cannot."""
+def locate(thing: Any) -> dict[str, Any]:
+    """Describe from where another process can import a class or function. Raise NotFound if it cannot."""
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
     if module is None or not name or "<" in name:
-        raise NotFound(f"{name or thing!r} is not defined at the top of a module, where a job could find it")
+        raise NotFound(f"{name or thing!r} is not defined at the top level of a module, so jobs cannot find it")
     if module in (MAIN, LOADED_MAIN):
         return {"module": MAIN, "name": name, "main": main_script()}
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -99,17 +102,17 @@ def whereabouts(thing: Any) -> dict[str, Any]:
 
 
 def main_script() -> dict[str, str | None]:
-    """The script that runs, by its name when it was started with -m, else by its path."""
+    """Describe the running script, by its module name if it was started with -m and by its path otherwise."""
     main = sys.modules[MAIN]
     spec = getattr(main, "__spec__", None)
     file = getattr(main, "__file__", None)
     if spec is None and (file is None or not os.path.exists(file)):
-        raise NotFound("what is defined at a prompt or in a notebook cannot be found by a job; put it in a file")
+        raise NotFound("jobs cannot find code defined at a prompt or in a notebook; put it in a file")
     return {"name": spec.name if spec is not None else None, "file": os.path.abspath(file) if file else None}
 
 
-def found(where: dict[str, Any]) -> Any:
-    """The class or function of `whereabouts`; its module is imported for it."""
+def import_object(where: dict[str, Any]) -> Any:
+    """Import a class or function from a description made by `locate`."""
     module = (
         load_main(where["main"], where["name"])
         if where["module"] == MAIN
@@ -124,7 +127,7 @@ def found(where: dict[str, Any]) -> Any:
 
 
 def load_main(main: dict[str, str | None], wanted: str | None = None) -> ModuleType:
-    """The main script of another process, as a module whose guarded part does not run."""
+    """Load the main script of another process without running its `if __name__ == "__main__"` part."""
     if LOADED_MAIN in sys.modules:
         return sys.modules[LOADED_MAIN]
     module = ModuleType(LOADED_MAIN)
@@ -141,9 +144,9 @@ def _code(main: dict[str, str | None], module: ModuleType) -> Any:
     spec = find_spec(name) if name else None
     if spec is not None and spec.loader is not None and name is not None:
         module.__package__, module.__spec__, module.__file__ = spec.parent, spec, spec.origin
-        return spec.loader.get_code(name)  # type: ignore[attr-defined]  # what can be run with -m has it
+        return spec.loader.get_code(name)  # type: ignore[attr-defined]  # exists for modules that run with -m
     if file is None:
-        raise NotFound(f"there is no module {name} any more")
+        raise NotFound(f"module {name} no longer exists")
     module.__file__ = file
     with open(file, "rb") as opened:
         return compile(opened.read(), file, "exec")
@@ -156,14 +159,14 @@ def _imported(name: str, file: str | None) -> ModuleType:
         with Loading.script(NOTHING_STARTS):
             return import_module(name)
     except ModuleNotFoundError as error:
-        # Its own imports may fail too; that is another story, and told as it is.
+        # Failed imports within the module are reported as they are.
         if file is None or error.name is None or not (name == error.name or name.startswith(error.name + ".")):
             raise
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not os.path.exists(file):
-        raise NotFound(f"there is no module {name}, and {file} is gone")
+        raise NotFound(f"no module {name}, and {file} is gone")
     module = module_from_spec(spec)
     sys.modules[name] = module
     with Loading.script(NOTHING_STARTS):
@@ -171,74 +174,72 @@ def _imported(name: str, file: str | None) -> ModuleType:
     return module
 
 
-# ---- Reading what only this user can have written, where others may write beside us ----
+# Reading files that only this user can have written
 
 
 OTHERS_WRITE = 0o022
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Doubtful(OSError):
-    """It is there, but others could have written it; the message is the sentence the user reads."""
+class Untrusted(OSError):
+    """Other users could have written the file. The message is shown to the user."""
 
 
 def open_own(path: str, above: int | None = None) -> int:
-    """A descriptor of a plain file of this user that nobody else can write; Doubtful for any other.
+    """Open a regular file that belongs to this user and that no other user can write.
 
-    `above`: the descriptor of the folder that holds it, if that was looked at.
+    Raise Untrusted for any other file. `above` is a descriptor of the file's directory.
     """
     try:
         fd = os.open(path if above is None else os.path.basename(path), _READ, dir_fd=above)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise Doubtful(f"{path} is a link, so it is not read") from error
+            raise Untrusted(f"{path} is a symlink; not read") from error
         raise
-    why = doubt(os.fstat(fd), path)
+    why = why_untrusted(os.fstat(fd), path)
     if why is None:
         return fd
     os.close(fd)
-    raise Doubtful(why)
+    raise Untrusted(why)
 
 
-def doubt(about: os.stat_result, path: str) -> str | None:
-    """The sentence why a file or folder is not believed; None: it is this user's alone."""
+def why_untrusted(about: os.stat_result, path: str) -> str | None:
+    """Return the reason why a file or directory is not trusted, or None if only this user can write it."""
     if about.st_uid != os.getuid():
-        return f"{path} belongs to another user, so it is not read"
+        return f"{path} belongs to another user; not read"
     if about.st_mode & OTHERS_WRITE:
-        return f"others can write to {path}, so it is not read; if you trust it: chmod go-w {path}"
+        return f"others can write to {path}; not read; if you trust it: chmod go-w {path}"
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
-        return f"{path} is neither a file nor a folder, so it is not read"
+        return f"{path} is neither a file nor a directory; not read"
     return None
 
 
-# ---- Where a job finds what its session keeps for it ----
-
-
 USER_CODE = os.path.dirname(os.path.abspath(__file__))
-"""This folder, for Pythons that have no gputui: they are given its path."""
+"""The directory of this package. Its path is used with Python interpreters in which gputui is not installed."""
 
 
 def keepsake(session: str, name: str) -> str:
+    """Return the path of a keepsake, which is a file that the session keeps for a job."""
     return os.path.join(session, ".gputui", "keepsakes", name)
 
 
-# ---- What went wrong in a user's Python, in one sentence ----
+# Errors of users' code
 
 
 LONGEST = 500
 
 
-def sentence(error: BaseException, path: str) -> str:
-    """Where in this file it happened, and what."""
+def describe_error(error: BaseException, path: str) -> str:
+    """Describe an error and the position in the given file where it occurred."""
     line = _line(error, os.path.abspath(path))
     where = os.path.basename(path) + (f", line {line}" if line else "")
     return f"{where}: {words(error)}"
 
 
 def words(error: BaseException) -> str:
-    """As Python's last line of a traceback."""
+    """Describe an error in the form of a traceback's last line."""
     if isinstance(error, SystemExit):
-        return f"it left with sys.exit({error.code!r}) instead of defining something"
+        return f"it called sys.exit({error.code!r}) instead of defining anything"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     try:
@@ -260,47 +261,21 @@ def _line(error: BaseException, path: str) -> int | None:
     return line
 
 
-# ---- Tracebacks as users want them ----
-
-
-OURS = os.path.dirname(os.path.abspath(__file__))
-
-
-def text(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
+    """Format a traceback, omitting frames of gputui and importlib above the user's code."""
     from traceback import format_exception
 
     step = error.__traceback__
-    while step is not None and _is_ours(step.tb_frame.f_code.co_filename):
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if not (file.startswith(USER_CODE) or "importlib" in file):
+            break
         step = step.tb_next
     return "".join(format_exception(type(error), error, step or error.__traceback__))
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith(OURS) or "importlib" in file
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """An exception is printed and goes no further; leaving and being interrupted are left to Python."""
-    try:
-        yield
-    except Exception as error:
-        sys.stdout.flush()
-        print(text(error), end="", file=sys.stderr, flush=True)
-
-
-# ---- A file that was loaded ----
-
-
-LOOKED_FOR = ("config", "yielder")
-
-
-class FileRefused(Exception):
-    """An order that cannot be carried out; the message is the sentence the user reads."""
-
-
 class LoadedFile:
-    """A file that was loaded."""
+    """A user's file after it has been loaded."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -311,8 +286,8 @@ class LoadedFile:
     def defines(self) -> list[str]:
         if self.reached is not None:
             return ["config"]
-        named = [name for name in LOOKED_FOR if hasattr(self.module, name)]
+        named = [name for name in ("config", "yielder") if hasattr(self.module, name)]
         config = getattr(self.module, "config", None)
         if len(named) > 1 and not (isinstance(config, dict) and "scheduler_config" in config):
-            named.remove("config")  # the word may mean anything
+            named.remove("config")  # some other variable of this name
         return named

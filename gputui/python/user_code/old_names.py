@@ -1,4 +1,4 @@
-"""GPUTaskScheduler's names: its modules and the base class of its tasks."""
+"""Compatibility with GPUTaskScheduler: the names of its modules, and the base class of its tasks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-# ---- old names ----
-
-
 PACKAGE = "gpu_task_scheduler"
 HOMES = {
     "gpu_task": {"GPUTask": "gputui.python.user_code.old_names"},
@@ -19,8 +16,8 @@ HOMES = {
 }
 
 
-class _Lent(ModuleType):
-    """Looks its names up when they are asked for."""
+class _Alias(ModuleType):
+    """A module that imports its names when they are first used."""
 
     def __getattr__(self, name: str) -> Any:
         home = HOMES.get(self.__name__.rpartition(".")[2], {}).get(name)
@@ -29,25 +26,23 @@ class _Lent(ModuleType):
         return getattr(import_module(home), name)
 
 
-def lend_old_names() -> None:
+def provide_old_names() -> None:
+    """Make `import gpu_task_scheduler` work if the original package is not installed."""
     if PACKAGE in sys.modules or find_spec(PACKAGE) is not None:
         return
     package = ModuleType(PACKAGE)
     package.__path__ = []
     sys.modules[PACKAGE] = package
     for name in HOMES:
-        lent = _Lent(f"{PACKAGE}.{name}")
-        sys.modules[lent.__name__] = lent
-        setattr(package, name, lent)
-
-
-# ---- The class that users of GPUTaskScheduler derive their tasks from ----
+        alias = _Alias(f"{PACKAGE}.{name}")
+        sys.modules[alias.__name__] = alias
+        setattr(package, name, alias)
 
 
 class GPUTask:
-    """One test instance. Derive from it and write `main`; it runs in the job's own process.
+    """One test instance. Derive a class from it and implement `main`, which runs in the job's own process.
 
-    `_config` holds the parameters of this instance, `_work_dir` is the path of its result folder.
+    `_config` holds the parameters of the instance, and `_work_dir` is the path of its result directory.
     """
 
     def __init__(self, config: dict[str, Any], work_dir: str) -> None:
@@ -55,8 +50,11 @@ class GPUTask:
         self._work_dir = work_dir
 
     def required_env(self) -> dict[str, str]:
-        """Environment variables the task needs; asked before it runs, and set before anything is imported again."""
+        """Return environment variables for the task.
+
+        Its process is restarted with these variables before `main` is called.
+        """
         return {}
 
     def main(self) -> None:
-        """The work itself."""
+        """Do the work."""

@@ -1,76 +1,87 @@
-"""A task's own process: `task CLASS FOLDER`, with GPUTUI_TASKS naming the bundle that knows the rest."""
+"""The process that runs a task, started as `task CLASS DIRECTORY`.
+
+GPUTUI_TASKS names the bundle that contains all other data.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from . import bundle as bundles
-from .modules import NotFound, found, keepsake, load_main, told
-from .old_names import lend_old_names
-from .result_folder import ResultNote, SchedulerLog, follow_log, make_folder, occupy
+from .modules import NotFound, format_traceback, import_object, keepsake, load_main
+from .old_names import provide_old_names
+from .result_directory import ResultNote, SchedulerLog, link_log, make_directory, occupy
 
 BUNDLE, BEGUN = "GPUTUI_TASKS", "GPUTUI_TASK_BEGUN"
 NOT_PICKLED = "-"
 
 
 def main(words: list[str]) -> int:
-    name, folder = os.environ.pop(BUNDLE, None), words[1]
+    name, directory = os.environ.pop(BUNDLE, None), words[1]
     begun = os.environ.pop(BEGUN, None)
     try:
-        bundle, instance = _read(name, folder)
+        bundle, instance = _read(name, directory)
     except (OSError, ValueError, NotFound) as error:
-        print(f"gputui: the values of this task cannot be read: {error}; load its configuration again", file=sys.stderr)
+        print(f"gputui: cannot read the values of this task: {error}; load its configuration again", file=sys.stderr)
         return 1
     log = SchedulerLog(bundle["scheduler_log"], instance["string"])
-    with told(), log.telling():
-        if begun is None:
-            _begin(bundle, instance, log)
-        else:
-            occupy(instance["work_dir"])
-        _run(bundle, instance, name or "", begun)
-        return 0
-    return 1
+    try:
+        with log.log_end():
+            if begun is None:
+                _begin(bundle, instance, log)
+            else:
+                occupy(instance["work_dir"])
+            _run(bundle, instance, name or "", begun)
+    except Exception as error:
+        sys.stdout.flush()
+        print(format_traceback(error), end="", file=sys.stderr, flush=True)
+        return 1
+    return 0
 
 
-def _read(name: str | None, folder: str) -> tuple[bundles.Bundle, bundles.Bundle]:
+def _read(name: str | None, directory: str) -> tuple[bundles.Bundle, bundles.Bundle]:
     session = os.environ.get("GPUTUI_SESSION")
     if name is None or session is None:
-        raise NotFound("it was not started by gputui (gputui rerun does it)")
+        raise NotFound("not started by gputui (use gputui rerun)")
     bundle = bundles.read(keepsake(session, name))
-    wanted = os.path.abspath(folder)
+    wanted = os.path.abspath(directory)
     for instance in bundle["instances"]:
         if os.path.abspath(instance["work_dir"]) == wanted:
             return bundle, instance
-    raise NotFound(f"{name} knows no task for {folder}")
+    raise NotFound(f"{name} has no task for {directory}")
 
 
 def _begin(bundle: bundles.Bundle, instance: bundles.Bundle, log: SchedulerLog) -> None:
-    os.dup2(1, 2)  # one log holds both
+    os.dup2(1, 2)  # one log for both streams
     log.write("receives")
-    make_folder(instance["work_dir"])
+    make_directory(instance["work_dir"])
     if bundle["log_file"] is not None:
-        follow_log(os.path.join(instance["work_dir"], bundle["log_file"]))
+        link_log(os.path.join(instance["work_dir"], bundle["log_file"]))
     os.environ["MPLBACKEND"] = "Agg"
 
 
 def _run(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: str | None) -> None:
     sys.path[:] = bundle["sys_path"]
     sys.argv = [bundle["task"].get("file") or bundle["task"]["name"]]
-    lend_old_names()
+    provide_old_names()
     task = _task(bundle, instance, name, begun)
-    with _noted(ResultNote(instance["work_dir"])):
+    try:
         task.main()
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            ResultNote(instance["work_dir"]).succeeded()
+        raise
+    ResultNote(instance["work_dir"]).succeeded()
 
 
 def _task(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: str | None) -> Any:
     if bundle["main"] is not None:
         load_main(bundle["main"])
-    cls = found(bundle["task"])
+    cls = import_object(bundle["task"])
     if begun is not None and begun != NOT_PICKLED:
         with open(int(begun), "rb") as descriptor:
             return pickle.load(descriptor)
@@ -78,19 +89,19 @@ def _task(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: st
     if begun is None:
         variables = task.required_env() or {}
         if variables:
-            _start_over(task, {str(key): str(value) for key, value in variables.items()}, name)
+            _restart(task, {str(key): str(value) for key, value in variables.items()}, name)
     return task
 
 
-def _start_over(task: Any, variables: dict[str, str], name: str) -> None:
-    """The same process from its beginning, with the variables set before Python and every library looks at them.
+def _restart(task: Any, variables: dict[str, str], name: str) -> None:
+    """Restart this process with the variables set, so that Python and all libraries see them.
 
-    The task goes along as it is: asking it twice for its variables could give two answers.
+    The task is passed on to the new process, because it could return different variables if asked again.
     """
     os.environ.update(variables)
     words = getattr(sys, "orig_argv", None)
     if words is None:
-        return  # before Python 3.10 only what is imported from here on sees them
+        return  # before Python 3.10 only later imports see them
     descriptor = NOT_PICKLED
     with suppress(Exception):
         pickled = pickle.dumps(task)
@@ -101,15 +112,3 @@ def _start_over(task: Any, variables: dict[str, str], name: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, words, {**os.environ, BUNDLE: name, BEGUN: descriptor})
-
-
-@contextmanager
-def _noted(note: ResultNote) -> Iterator[None]:
-    """Whoever leaves by sys.exit(0) has succeeded as well."""
-    try:
-        yield
-    except SystemExit as leaving:
-        if leaving.code in (None, 0):
-            note.succeeded()
-        raise
-    note.succeeded()

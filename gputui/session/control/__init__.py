@@ -1,1 +1,1 @@
-"""The control socket: the wire, the server inside the owner, and connections to it from other processes."""
+"""The control socket: the server inside the owner, the answers, and the connections of clients."""

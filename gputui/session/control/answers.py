@@ -1,4 +1,4 @@
-"""Snapshots, jobs and results in the shapes of the replies."""
+"""Conversion of snapshots, jobs and results to the replies defined in `session/messages.py`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from gputui.core.eta import progress_of
-from gputui.core.events import Refusal, words
-from gputui.core.job import FAILURES, WORDS, Attempt, Crashed, Job, JobId, Running, StateName, Stopping, Suspended
-from gputui.core.lanes import Lane
-from gputui.core.parameter_columns import parameters_of
-from gputui.core.results import Curve, JobResults, MainMetric, MetricResult, direction_of, wanted_of
-from gputui.core.scheduler import Moment
-from gputui.core.snapshot import Caution, Snapshot
-from gputui.core.spans import RecordedSpan
+from gputui.core.events import Refusal, describe_end
+from gputui.core.job import FAILURES, WORDS, Attempt, Failed, Job, JobId, Running, StateName, Stopping, Suspended
+from gputui.core.parameters import parameters_of
+from gputui.core.results import Curve, JobResults, MainMetric, direction_of, parse_wanted_metric
+from gputui.core.scheduler import HistoryEntry
+from gputui.core.snapshot import Snapshot
 from gputui.process.processes import command_of
-from gputui.session.job_folders import Folders
+from gputui.session.job_directories import Directories
 from gputui.session.messages import (
     CauseShown,
     CurvePoint,
+    HistoryLine,
     JobRow,
-    LaneShown,
     LeftShown,
     ListedJob,
     MainMetricShown,
@@ -37,75 +34,57 @@ from gputui.session.messages import (
     SchedulerShown,
     ShownAttempt,
     ShownJob,
-    StoryLine,
+    SlotShown,
 )
 from gputui.views.format import silence
-from gputui.views.results_table import results_table
-from gputui.views.status import standing
-from gputui.views.summary import Summary, summarize
-from gputui.views.waiting import needs, why
+from gputui.views.status import queue_status
+from gputui.views.waiting import Reason, needs, waiting_reason, why
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
     from gputui.session.session_copy import SessionCopy
 
 
-# ---- Snapshots and jobs in the shapes that are answered (`session/messages/replies.py`) ----
+# Sessions and jobs
 
 
-NO_METRICS: dict[str, MetricShown] = {}
 ENDED, DONE, STARTED = range(3)
-"""What happens in one turn has one time: what is done about an end comes after it, and a start after what led to it."""
+"""Sort order of history lines with the same time: first ends, then actions taken after them, then starts."""
 
 
 def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> SchedulerShown:
-    cause, stands = snapshot.cause, standing(snapshot, owned=owned)
-    cause_shown = (
-        CauseShown(cause.kind, cause.message, cause.jobs, cause.signature, cause.since, cause.count)
-        if cause is not None
-        else None
+    status, cause_shown = queue_status(snapshot, owned=owned), None
+    if (cause := snapshot.cause) is not None:
+        cause_shown = CauseShown(cause.kind, cause.message, cause.jobs, cause.signature, cause.since, cause.count)
+    paused_scopes = tuple(
+        PausedShown(
+            group=paused.group,
+            message=paused.cause.message,
+            jobs=paused.cause.jobs,
+            count=paused.cause.count,
+            signature=paused.cause.signature,
+            since=paused.cause.since,
+            common=paused.common,
+            job=paused.job,
+            probing=paused.probing,
+            at=paused.at,
+            alive_after=paused.life,
+        )
+        for paused in snapshot.paused_scopes
     )
-    paused = tuple(map(_paused_shown, snapshot.cautions))
-    return SchedulerShown(snapshot.mode, stands.word, stands.awaits or None, cause_shown, paused)
+    return SchedulerShown(snapshot.mode, status.word, status.awaits or None, cause_shown, paused_scopes)
 
 
 def outlook_shown(snapshot: Snapshot) -> OutlookShown:
     outlook = snapshot.outlook
-    never = tuple(NeverShown(each.job, needs(each.request)) for each in outlook.never)
+    never = tuple(NeverShown(job.job, needs(job.request)) for job in outlook.never)
     return OutlookShown(outlook.at, outlook.jobs, outlook.unknown, never)
 
 
-def _paused_shown(caution: Caution) -> PausedShown:
-    cause = caution.cause
-    return PausedShown(
-        group=caution.group,
-        message=cause.message,
-        jobs=cause.jobs,
-        count=cause.count,
-        signature=cause.signature,
-        since=cause.since,
-        common=caution.common,
-        job=caution.job,
-        trying=caution.tries,
-        at=caution.at,
-        alive_after=caution.life,
-    )
-
-
 def row(job: Job, results: dict[str, Any], why: str | None) -> JobRow:
-    """One that never ran has no more to tell, and there may be very many of them."""
     if not job.issued and job.state.name is not StateName.SKIPPED:
-        spec = job.spec
-        return JobRow(
-            id=job.id,
-            name=job.name,
-            group=spec.group,
-            command=spec.command,
-            state=job.state.name,
-            priority=job.priority,
-            why=why,
-        )
-    return JobRow(**_row_fields(job, why), **_run_fields(job, _over(job)), **results)
+        return JobRow(**_row_fields(job, why))  # fewer fields, because very many jobs may never have run
+    return JobRow(**_row_fields(job, why), **_run_fields(job, _ended_attempt(job)), **results)
 
 
 def _row_fields(job: Job, why: str | None) -> dict[str, Any]:
@@ -120,45 +99,44 @@ def _row_fields(job: Job, why: str | None) -> dict[str, Any]:
     }
 
 
-def _over(job: Job) -> Attempt | None:
-    """The newest attempt, when it has ended."""
+def _ended_attempt(job: Job) -> Attempt | None:
+    """Return the newest attempt if no attempt is active, or None."""
     return job.attempts[-1] if job.active is None and job.attempts else None
 
 
-def _run_fields(job: Job, over: Attempt | None) -> dict[str, Any]:
-    """How the newest attempt goes or went."""
-    placed = job.active
-    if placed is not None:
-        return {"gpus": placed.gpus, "started": placed.since}
-    if over is None:
-        return {"end": _end_words(job, None)}
+def _run_fields(job: Job, ended: Attempt | None) -> dict[str, Any]:
+    """Return the reply fields about the newest attempt."""
+    if job.active is not None:
+        return {"gpus": job.active.gpus, "started": job.active.since}
+    if ended is None:
+        return {"end": _end_reason(job, None)}
     return {
-        "exit_code": over.exit_code,
-        "signal": over.end.signal if isinstance(over.end, Crashed) else None,
-        "gpus": over.gpus,
-        "started": over.started,
-        "ended": over.ended,
-        "end": _end_words(job, over),
+        "exit_code": ended.exit_code,
+        "signal": ended.end.signal if isinstance(ended.end, Failed) else None,
+        "gpus": ended.gpus,
+        "started": ended.started,
+        "ended": ended.ended,
+        "end": _end_reason(job, ended),
     }
 
 
-def listed_job(job: Job, folders: Folders, results: dict[str, Any], why: str | None) -> ListedJob:
-    return ListedJob(**_listed_fields(job, folders, why), **results)
+def listed_job(job: Job, directories: Directories, results: dict[str, Any], why: str | None) -> ListedJob:
+    return ListedJob(**_listed_fields(job, directories, why), **results)
 
 
-def shown_job(job: Job, folders: Folders, results: dict[str, Any], why: str | None, **more: Any) -> ShownJob:
-    """`more`: what only the owner knows of it."""
-    fields = _listed_fields(job, folders, why) | results
-    return ShownJob(**fields, spec=job.spec, archived=job.archived, folder=folders.folder(job), **more)
+def shown_job(job: Job, directories: Directories, results: dict[str, Any], why: str | None, **more: Any) -> ShownJob:
+    """Return the reply to `Show`. `more` contains the fields that only the owner can provide."""
+    fields = _listed_fields(job, directories, why) | results
+    return ShownJob(**fields, spec=job.spec, archived=job.archived, directory=directories.directory(job), **more)
 
 
-def _listed_fields(job: Job, folders: Folders, why: str | None) -> dict[str, Any]:
-    placed, over = job.active, _over(job)
-    number = placed.attempt if placed is not None else over.number if over is not None else 0
-    files = folders.written(job, number) if number else None
+def _listed_fields(job: Job, directories: Directories, why: str | None) -> dict[str, Any]:
+    placed, ended = job.active, _ended_attempt(job)
+    number = placed.attempt if placed is not None else ended.number if ended is not None else 0
+    files = directories.current_files(job, number) if number else None
     return {
         **_row_fields(job, why),
-        **_run_fields(job, over),
+        **_run_fields(job, ended),
         "params": parameters_of(job.spec),
         "cwd": job.spec.cwd,
         "attempt": job.issued,
@@ -172,21 +150,21 @@ def _listed_fields(job: Job, folders: Folders, why: str | None) -> dict[str, Any
     }
 
 
-def _end_words(job: Job, over: Attempt | None) -> str | None:
+def _end_reason(job: Job, ended: Attempt | None) -> str | None:
     if job.state.name is StateName.SKIPPED:
-        return words(job.state)  # type: ignore[arg-type]  # the name says it is an end
-    return over.said if over is not None and job.state.name in FAILURES else None
+        return describe_end(job.state)  # type: ignore[arg-type]  # a skipped state is an end
+    return ended.reason if ended is not None and job.state.name in FAILURES else None
 
 
 def shown_attempt(
-    job: Job, attempt: Attempt, folders: Folders, results: dict[str, MetricShown] = NO_METRICS
+    job: Job, attempt: Attempt, directories: Directories, results: dict[str, MetricShown]
 ) -> ShownAttempt:
-    files, usage = folders.written(job, attempt.number), attempt.usage
+    files, usage = directories.current_files(job, attempt.number), attempt.usage
     return ShownAttempt(
         number=attempt.number,
         state=attempt.end.name,
         exit_code=attempt.exit_code,
-        signal=attempt.end.signal if isinstance(attempt.end, Crashed) else None,
+        signal=attempt.end.signal if isinstance(attempt.end, Failed) else None,
         gpus=attempt.gpus,
         started=attempt.started,
         ended=attempt.ended,
@@ -196,7 +174,7 @@ def shown_attempt(
         gpu_peak_memory=usage.gpu_peak_memory if usage is not None else None,
         gpu_seconds=usage.gpu_seconds if usage is not None else None,
         signature=attempt.signature,
-        message=attempt.said,
+        message=attempt.reason,
         kind=attempt.kind,
         environment=attempt.environment,
         wrapper=attempt.pid,
@@ -206,7 +184,7 @@ def shown_attempt(
 
 
 def pid_of(job: Job) -> int | None:
-    """The command's own, by which it can be signalled; None: it is not there yet, or not any more."""
+    """Return the pid of the command itself, or None if it is not running."""
     wrapper = _wrapper_of(job)
     return command_of(wrapper) if wrapper is not None else None
 
@@ -219,49 +197,48 @@ def _left_shown(attempt: Attempt) -> list[LeftShown]:
     return [LeftShown(process.pid, process.started, process.words) for process in attempt.left]
 
 
-def story_lines(job: Job, moments: Iterable[Moment]) -> list[StoryLine]:
-    """What the attempts tell and what the user did, in the order it happened."""
+def history_lines(job: Job, moments: Iterable[HistoryEntry]) -> list[HistoryLine]:
+    """Return the starts and ends of the job's attempts, together with what was done in between, in
+    chronological order.
+    """
     done = ((moment.at, DONE, moment.text) for moment in moments)
-    lines = merge(_attempts_told(job), done, key=lambda line: line[:2])
-    return [StoryLine(at, text) for at, _, text in lines]
+    lines = merge(_attempt_lines(job), done, key=lambda line: line[:2])
+    return [HistoryLine(at, text) for at, _, text in lines]
 
 
-def _attempts_told(job: Job) -> Iterator[tuple[float, int, str]]:
+def _attempt_lines(job: Job) -> Iterator[tuple[float, int, str]]:
     yield job.added, ENDED, "added"
     for attempt in job.attempts:
-        yield attempt.started, STARTED, f"attempt {attempt.number} started{_where(attempt.gpus)}"
-        why = f": {attempt.said}" if attempt.said else ""
+        yield attempt.started, STARTED, f"attempt {attempt.number} started{_on_gpus(attempt.gpus)}"
+        why = f": {attempt.reason}" if attempt.reason else ""
         yield attempt.ended, ENDED, f"attempt {attempt.number} {WORDS[attempt.end.name]}{why}"
     if job.active is not None:
-        yield job.active.since, STARTED, f"attempt {job.active.attempt} started{_where(job.active.gpus)}"
+        yield job.active.since, STARTED, f"attempt {job.active.attempt} started{_on_gpus(job.active.gpus)}"
 
 
-def _where(gpus: tuple[str, ...]) -> str:
+def _on_gpus(gpus: tuple[str, ...]) -> str:
     return f" on GPU {', '.join(gpus)}" if gpus else ""
 
 
-def shown_lanes(snapshot: Snapshot) -> list[LaneShown]:
-    leaving = {lane.id for lane in snapshot.leaving}
-    return [_shown_lane(snapshot, lane, leaving) for lane in (*snapshot.lanes, *snapshot.leaving)]
+def shown_slots(snapshot: Snapshot) -> list[SlotShown]:
+    leaving, slots = {slot.id for slot in snapshot.leaving}, []
+    for slot in (*snapshot.slots, *snapshot.leaving):
+        job: JobId | None = snapshot.holders.get(slot.id)
+        idle = "blocked" if slot.id in snapshot.blocked else "free"
+        state = "draining" if slot.id in leaving else "busy" if job is not None else idle
+        slots.append(SlotShown(slot.id, slot.devices, slot.kind, job, state))
+    return slots
 
 
-def _shown_lane(snapshot: Snapshot, lane: Lane, leaving: set[int]) -> LaneShown:
-    job: JobId | None = snapshot.holders.get(lane.id)
-    idle = "blocked" if lane.id in snapshot.blocked else "free"
-    state = "draining" if lane.id in leaving else "busy" if job is not None else idle
-    return LaneShown(lane.id, lane.devices, lane.kind, job, state)
-
-
-# ---- Results in the shapes that are answered (`session/messages/replies.py`) ----
+# Results
 
 
 def main_metric(metric: MainMetric | None) -> MainMetricShown | None:
-    """What jobs are compared by."""
     return MainMetricShown(metric.name, metric.direction, metric.is_chosen) if metric is not None else None
 
 
 def job_results(snapshot: Snapshot, job: Job, now: float) -> dict[str, Any]:
-    """Fields of what a job's newest attempt that printed anything has come to; none where none has."""
+    """Return the reply fields for the results of the newest attempt that printed any results."""
     results = snapshot.results.get(job.id)
     silent = {"silent_since": snapshot.silent_since(job, now)} if job.active is not None else {}
     if results is None:
@@ -272,64 +249,69 @@ def job_results(snapshot: Snapshot, job: Job, now: float) -> dict[str, Any]:
 
 
 def attempt_results(results: JobResults | None) -> dict[str, MetricShown]:
-    return {metric.name: _metric(metric) for metric in results.metrics} if results is not None else {}
-
-
-def _metric(metric: MetricResult) -> MetricShown:
-    return MetricShown(
-        _number(metric.last), _number(metric.best), metric.best_step, metric.low, metric.high, metric.count
-    )
+    metrics = results.metrics if results is not None else ()
+    return {
+        metric.name: MetricShown(
+            _finite(metric.last), _finite(metric.best), metric.best_step, metric.low, metric.high, metric.count
+        )
+        for metric in metrics
+    }
 
 
 def points_of(curves: Iterable[Curve], metric: str | None) -> dict[str, list[CurvePoint]]:
-    """Of each metric, or of this one."""
+    """Return the points of each curve, or of only one curve if `metric` is given."""
     return {
-        curve.name: [CurvePoint(point.step, point.at, _number(point.value)) for point in curve.points]
+        curve.name: [CurvePoint(point.step, point.at, _finite(point.value)) for point in curve.points]
         for curve in curves
         if metric is None or curve.name == metric
     }
 
 
-def _number(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-# ---- All that an owner can say of one job, and why jobs wait ----
+# Job details and why jobs wait
 
 
 class Details(Struct, frozen=True):
-    """All that can be said of one job."""
+    """Everything that the details view shows about a job."""
 
     job: Job
-    folder: str
+    directory: str
     why: str | None
     remark: str | None
-    story: tuple[tuple[float, str], ...]
+    history: tuple[tuple[float, str], ...]
     environment: dict[str, str]
     pid: int | None = None
-    """The command's own; None: it has not begun, or has ended."""
+    """The pid of the command itself, or None if it is not running."""
     environments: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Those of its attempts, by digest; where all had the same, none."""
+    """Environments of the job's attempts by digest. Empty if all attempts used the same environment."""
     results: dict[int, JobResults] = field(default_factory=dict)
-    """What each attempt came to, as far as any printed something."""
+    """Results by attempt number."""
 
 
 def remark(owner: Owner | SessionCopy, job: Job, now: float) -> str | None:
-    """What is odd about a job that runs."""
-    said = owner.scheduler.remarks.get(job.id)
-    return said or silence(owner.snapshot, job, now) or owner.devices.remark(job)
+    """Return what is unusual about a running job, or None."""
+    return owner.scheduler.remarks.get(job.id) or silence(owner.snapshot, job, now) or owner.devices.remark(job)
 
 
-def whys(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, str]:
-    """Why each of these waits, or what is odd about one that runs."""
+def why_or_remark(owner: Owner | SessionCopy, job: Job, now: float) -> str | None:
+    """Return why a job is waiting or what is unusual about a running job, or None."""
+    return why(owner.scheduler, job, now) or remark(owner, job, now)
+
+
+def reasons(owner: Owner, jobs: Sequence[JobId]) -> dict[JobId, Reason]:
+    """Return why each of these jobs is waiting or what is unusual about it. Jobs without a reason are left out."""
     now = time.time()
-    sentences: dict[JobId, str] = {}
+    reasons: dict[JobId, Reason] = {}
     for job_id in jobs:
         job = owner.scheduler.book[job_id]
-        sentence = why(owner.scheduler, job, now) or remark(owner, job, now)
-        if sentence:
-            sentences[job_id] = sentence
-    return sentences
+        if (reason := waiting_reason(owner.scheduler, job, now)) is not None:
+            reasons[job_id] = reason
+        elif text := remark(owner, job, now):
+            reasons[job_id] = Reason(text)
+    return reasons
 
 
 def details(owner: Owner, job_id: JobId) -> Details:
@@ -338,41 +320,31 @@ def details(owner: Owner, job_id: JobId) -> Details:
     used = {attempt.environment for attempt in job.attempts} | {job.active.environment if job.active else ""} - {""}
     return Details(
         job=job,
-        folder=owner.folders.folder(job),
+        directory=owner.directories.directory(job),
         why=why(owner.scheduler, job, time.time()),
         remark=remark(owner, job, time.time()),
-        story=tuple((line.time, line.text) for line in story_lines(job, owner.story(job_id))),
+        history=tuple((line.time, line.text) for line in history_lines(job, owner.store.history(job_id))),
         environment={**environment, **job.spec.variables},
         pid=pid_of(job),
         environments={name: owner.environment(name) for name in used} if len(used) > 1 else {},
-        results=owner.parts.results.attempts(job_id),
+        results=owner.results.attempts(job_id),
     )
 
 
-# ---- What a client may ask of a session's results ----
-
-
-def asked_metric(snapshot: Snapshot, written: str) -> MainMetric | None:
-    """None: the session's own. Refusal: nobody printed it, with the names that were."""
+def find_metric(snapshot: Snapshot, written: str) -> MainMetric | None:
+    """Parse a metric such as `val_acc max`. Return None for an empty string, which stands for the session's metric.
+    Raise Refusal if no job has printed the metric.
+    """
     if not written:
         return None
     try:
-        wanted = wanted_of(written)
+        wanted = parse_wanted_metric(written)
     except ValueError as error:
         raise Refusal(str(error)) from None
     if wanted.name is None:
-        raise Refusal(f'{written!r} names no result; an expression belongs to a job: metric = "…"')
+        raise Refusal(f'{written!r} is not a metric name; set a regex per job: metric = "…"')
     metric_names = {metric.name for results in snapshot.results.values() for metric in results.metrics}
     if wanted.name not in metric_names:
         names = ", ".join(sorted(metric_names)[:20]) or "nothing"
-        raise Refusal(f"no job has printed {wanted.name}; what was read: {names}")
+        raise Refusal(f"no job has printed {wanted.name}; found: {names}")
     return MainMetric(wanted.name, wanted.direction or direction_of(wanted.name), is_chosen=True)
-
-
-def told_results(snapshot: Snapshot, metric: str, top: int | None) -> Any:
-    table = results_table(snapshot, asked_metric(snapshot, metric))
-    return replace(table, rows=table.rows[:top] if top is not None else table.rows)
-
-
-def told_summary(snapshot: Snapshot, metric: str, left: float | None, spans: Sequence[RecordedSpan]) -> Summary:
-    return summarize(snapshot, time.time(), spans, left, asked_metric(snapshot, metric))

@@ -1,4 +1,4 @@
-"""A connection to a session's owner over its socket."""
+"""A client's connection to the owner of a session. Every client loads this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -18,78 +18,73 @@ from gputui.session.messages import (
     OwnerRequest,
     ReceivedReply,
     SentRequest,
-    framed,
+    frame,
     reply_type,
 )
 
 A = TypeVar("A")
 T = TypeVar("T")
 
-PEER = struct.Struct("3i")
 PATIENCE = 30.0
-"""Seconds for an answer; durable work on a slow disk takes a while."""
-ANOTHER_VERSION = "; it may be of another version: stop it and start it again"
+"""Seconds to wait for a reply. Durable writes on a slow disk can take a while."""
+ANOTHER_VERSION = "; another version? Stop it with: gputui stop"
 STOPPED_AFTER = 2.0
-"""Seconds of silence after which we look whether the owner is stopped."""
+"""Seconds of silence before the client checks whether the owner is stopped by SIGSTOP."""
 
 
 class ClientError(Exception):
-    """The message is the sentence the user reads."""
+    """Raised when a request fails. The message is shown to the user."""
 
 
 class RequestRefused(ClientError):
-    """The owner understood and said no."""
+    """Raised when the owner refuses the request."""
 
 
 class NotDurable(RequestRefused):
-    """The owner cannot write the queue now; the same can be asked again later."""
+    """Raised when the owner cannot write the queue now. The request can be repeated later."""
 
 
 class OwnerStopped(ClientError):
-    """It answers when it is continued."""
+    """Raised when the owner is stopped by SIGSTOP. It answers once it is continued."""
 
 
 class NoSession(ClientError):
-    """There is none here."""
+    """Raised when there is no session in the directory."""
 
 
 class NoOwner(Exception):
-    """Nobody listens."""
+    """Raised when no process listens on the socket."""
 
 
 def fresh_id() -> str:
-    """What uuid4().hex is, without the module's price."""
+    """Return a random id. Does not use the uuid module, which is slow to import."""
     return os.urandom(16).hex()
 
 
 class Connection:
-    """One connection; any number of requests, one after the other."""
+    """A connection that carries any number of requests, one after the other."""
 
     def __init__(self, private: str) -> None:
-        self._socket = connected(private)
+        self._socket = connect(private)
         self._socket.settimeout(STOPPED_AFTER)
 
     def ask(self, request: OwnerRequest[T], request_id: str | None = None) -> T:
-        """What the owner answers; `request_id` lets a request be repeated without being carried out twice."""
-        body = encoded(request, request_id or fresh_id())
+        """Send the request and return the reply. A request that is repeated with the same `request_id` is not carried
+        out again.
+        """
+        body = encode_request(request, request_id or fresh_id())
         if len(body) > LARGEST_FRAME:
-            raise ClientError("that is too much at once; add it in parts")
+            raise ClientError("request too large; add jobs in parts")
         try:
-            self._send(framed(body))
-            return answer_in(self._receive(), request)
+            unsent = memoryview(frame(body))
+            while unsent:
+                unsent = unsent[self._patiently(self._socket.send, unsent) :]
+            (length,) = HEADER.unpack(self._receive(HEADER.size))
+            return decode_reply(self._receive(length), request)
         except ConnectionError as error:
             raise NoOwner from error
 
-    def _send(self, frame: bytes) -> None:
-        unsent = memoryview(frame)
-        while unsent:
-            unsent = unsent[self._patiently(self._socket.send, unsent) :]
-
-    def _receive(self) -> bytes:
-        (length,) = HEADER.unpack(self._exactly(HEADER.size))
-        return self._exactly(length)
-
-    def _exactly(self, size: int) -> bytes:
+    def _receive(self, size: int) -> bytes:
         received = bytearray()
         while len(received) < size:
             chunk = self._patiently(self._socket.recv, min(size - len(received), 1 << 20))
@@ -99,15 +94,17 @@ class Connection:
         return bytes(received)
 
     def _patiently(self, step: Callable[[A], T], argument: A) -> T:
-        """Gives up on a stopped owner soon, on a slow one late."""
+        """Call `step`, and repeat it after timeouts until PATIENCE seconds are over. Raise OwnerStopped if the owner is
+        stopped.
+        """
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 return step(argument)
             except TimeoutError:
-                owner = _listener(self._socket)
+                owner = peer(self._socket)[0]
                 if is_stopped(owner):
-                    raise OwnerStopped(stopped_sentence(owner)) from None
+                    raise OwnerStopped(describe_stopped(owner)) from None
                 if time.monotonic() > deadline:
                     raise
 
@@ -115,26 +112,42 @@ class Connection:
         self._socket.close()
 
 
-def connected(private: str) -> socket.socket:
-    """A socket to the owner of the session whose private folder this is."""
-    folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def ask_owner(private: str, request: OwnerRequest[T]) -> T | None:
+    """Ask the owner of the session with this private directory. Return None if there is no owner or it does not
+    answer.
+    """
     try:
-        if os.fstat(folder).st_uid != os.getuid():
+        connection = Connection(private)
+        try:
+            return connection.ask(request)
+        finally:
+            connection.close()
+    except (NoOwner, ClientError, OSError):
+        return None
+
+
+def connect(private: str) -> socket.socket:
+    """Connect to the owner of the session with this private directory."""
+    directory = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(directory).st_uid != os.getuid():
             raise ClientError(f"{private} belongs to another user")
-        # sun_path holds 107 bytes; through the folder's descriptor any path fits
+        # sun_path holds 107 bytes; through the directory's descriptor any path fits
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(PATIENCE)
-        _connect(connection, f"/proc/self/fd/{folder}/control.sock")
+        _connect(connection, f"/proc/self/fd/{directory}/control.sock")
     except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
         connection.close()
         raise NoOwner from error
     finally:
-        os.close(folder)
+        os.close(directory)
     return connection
 
 
 def _connect(connection: socket.socket, address: str) -> None:
-    """The kernel says at once that too many wait to be let in; they will not be that many for long."""
+    """Connect, retrying while the backlog is full, because the kernel does not wait for Unix sockets that have a
+    timeout.
+    """
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -146,9 +159,10 @@ def _connect(connection: socket.socket, address: str) -> None:
             time.sleep(0.01)
 
 
-def _listener(connection: socket.socket) -> int:
-    """The process at the other end, as the kernel knows it."""
-    return int(PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0])
+def peer(connection: socket.socket) -> tuple[int, int, int]:
+    """Return the pid, uid and gid of the process at the other end."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)
 
 
 def is_stopped(pid: int) -> bool:
@@ -159,25 +173,25 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def stopped_sentence(pid: int) -> str:
-    return f"owner pid {pid} is stopped: kill -CONT {pid}"
+def describe_stopped(pid: int) -> str:
+    return f"scheduler pid {pid} is stopped: kill -CONT {pid}"
 
 
-def encoded(request: OwnerRequest[T], request_id: str) -> bytes:
+def encode_request(request: OwnerRequest[T], request_id: str) -> bytes:
     try:
         return msgspec.json.encode(SentRequest(VERSION, request_id, request))
     except UnicodeEncodeError as error:
         raise ClientError(f"{error.object.encode('utf-8', 'surrogateescape')!r} is not UTF-8") from None
 
 
-def answer_in(body: bytes, request: OwnerRequest[T]) -> T:
-    """The answer, or what a reply that says no is raised as."""
+def decode_reply(body: bytes, request: OwnerRequest[T]) -> T:
+    """Decode a reply. Raise ClientError if the reply is an error or invalid."""
     try:
         reply = msgspec.json.decode(body, type=ReceivedReply)
         if reply.ok:
             return msgspec.json.decode(reply.value, type=reply_type(request))
     except msgspec.MsgspecError as error:
-        raise ClientError(f"the owner's answer is not understood: {error}{ANOTHER_VERSION}") from None
+        raise ClientError(f"invalid reply from the scheduler: {error}{ANOTHER_VERSION}") from None
     kinds = {"refused": RequestRefused, "not_durable": NotDurable}
     another_version = ANOTHER_VERSION if reply.kind == "bad_request" else ""
     raise kinds.get(reply.kind, ClientError)(reply.message + another_version)

@@ -1,4 +1,4 @@
-"""The owner's desk: takes a request from the wire, has it carried out, and gives the reply when it is durable."""
+"""Handling of requests in the owner's thread."""
 
 from __future__ import annotations
 
@@ -7,63 +7,46 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from gputui import __version__
 from gputui.core.amounts import counted
 from gputui.core.events import Refusal
 from gputui.core.job import FAILURES, Job, JobId, StateName, Waiting
-from gputui.core.snapshot import Snapshot, crashed_jobs
-from gputui.session.devices.samplers import held_by
+from gputui.core.snapshot import Snapshot
+from gputui.session.devices.samplers import held_cluster_gpus
 from gputui.session.errors import CommitFailed
 from gputui.session.event_loop import OwnerGone, Ticket
 from gputui.session.loading import reload_plan
 from gputui.session.messages import (
-    VERSION,
-    Commands,
     Curves,
     Follow,
     Followed,
     HandOver,
-    Lanes,
-    LanesShown,
-    LayoutShown,
+    Layout,
     Leave,
     Listed,
     ListedRows,
     Listing,
-    LookRequest,
     OwnerShown,
     PickedJob,
     PickedJobs,
     PickJobs,
+    ScreenRequest,
     SessionStatus,
     Show,
     ShownJob,
+    Slots,
+    SlotsShown,
 )
-from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
-from gputui.session.result_requests import ResultsQuestion, SummaryQuestion
+from gputui.session.owner.requests import Reload, ResultsQuestion, Sources, SummaryQuestion
+from gputui.views.results_table import results_table
 from gputui.views.status import any_can_start, starts_jobs
-from gputui.views.waiting import why
+from gputui.views.summary import summarize
+from gputui.views.waiting import failed_jobs
 
-from . import server
-from .answers import (
-    attempt_results,
-    job_results,
-    listed_job,
-    main_metric,
-    outlook_shown,
-    points_of,
-    remark,
-    row,
-    scheduler_shown,
-    shown_attempt,
-    shown_job,
-    shown_lanes,
-    story_lines,
-    told_results,
-    told_summary,
-)
+from . import answers, server
+from .watch import Watchers
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
@@ -71,100 +54,110 @@ if TYPE_CHECKING:
 
 
 EXPLAINED = 300
-"""So many waiting jobs are told in full why they wait; further back only how many are ahead."""
+"""Maximum number of waiting jobs that are listed with a full explanation. Jobs further back only get their position."""
 
 Reply = Callable[[bytes], None]
 
 
-class Desk:
-    """Works in the owner's thread; what takes long is done elsewhere, from a snapshot."""
+class RequestHandler:
+    """The handler of all requests to an owner. A write is answered once it is durable. A slow read is computed in the
+    loop's worker thread.
+    """
 
-    def __init__(self, owner: Owner | SessionCopy) -> None:
+    def __init__(self, owner: Owner | SessionCopy, watchers: Watchers | None = None) -> None:
+        """Answer requests for `owner`. Without `watchers`, requests of read-only screens are refused."""
         self._owner = owner
-        self._under_way: dict[str, list[Reply]] = {}
-        """By request: who waits for it. One that is repeated before it is durable is not carried out again either."""
+        self._watchers = watchers
+        self._pending: dict[str, list[Reply]] = {}
+        """Callbacks that wait for a write, by request uuid. If a write is repeated before it is durable, it is not
+        carried out again.
+        """
 
-    def answer(self, body: bytes, reply: Reply) -> None:
-        try:
-            request = server.decode(body)
-        except msgspec.MsgspecError as error:
-            reply(server.no("bad_request", f"the request is not understood: {error}"))
-            return
-        self.answer_request(request, reply)
-
-    def answer_request(self, request: server.SocketRequest, reply: Reply) -> None:
-        if request.v != VERSION:
-            reply(server.no("bad_request", f"the owner (gputui {__version__}) speaks another version"))
-            return
+    def answer(self, request: server.SocketRequest, reply: Reply) -> None:
         ask = request.ask
-        match ask:
-            case Commands() | Load() | Begin() | OpenSession() | Forget() | ChooseMetric():
-                self._write(request.uuid, ask, reply)
-            case Listing():
-                self._list(ask, reply)
-            case ResultsQuestion() | SummaryQuestion():
-                self._tell_results(ask, reply)
-            case HandOver() | Leave() | LookRequest():
-                reply(server.no("bad_request", "that is asked over the socket only"))
-            case _:
-                self._read(ask, reply)
-
-    # Requests that change something
-
-    def _write(self, uuid: str, ask: server.Write, reply: Reply) -> None:
-        before = self._owner.reply_to(uuid)
-        if before is not None:
-            reply(before)
-            return
-        if uuid in self._under_way:
-            self._under_way[uuid].append(reply)
-            return
-        self._under_way[uuid] = [reply]
-        ticket: Ticket[Any] = Ticket(ask, uuid)
-        ticket.reply = _answer
-        ticket.when_done(self._answered)
-        self._owner.take(ticket)
-
-    def _answered(self, ticket: Ticket[Any]) -> None:
-        answer = _answer(ticket)
-        for reply in self._under_way.pop(ticket.uuid or "", ()):
-            reply(answer)
-
-    # Requests that only look
-
-    def _read(self, ask: server.Read, reply: Reply) -> None:
         try:
-            reply(server.ok(self._seen(ask)))
+            if isinstance(ask, HandOver | Leave) or (self._watchers is None and isinstance(ask, ScreenRequest)):
+                reply(server.no("bad_request", "only available over the socket"))
+            elif isinstance(ask, server.Write):
+                self._write(request.uuid, ask, reply)
+            elif isinstance(ask, server.SlowRead):
+                work = self._prepare(ask)
+                self._owner.loop.run_in_thread(lambda: _encode_outcome(work), reply)
+            else:
+                reply(server.ok(self._read(ask)))
         except Refusal as refusal:
             reply(server.no("refused", str(refusal)))
 
-    def _seen(self, ask: server.Read) -> Any:
+    def _write(self, uuid: str, ask: server.Write, reply: Reply) -> None:
+        earlier_reply = self._owner.store.reply_to(uuid)
+        if earlier_reply is not None:
+            reply(earlier_reply)
+            return
+        if uuid in self._pending:
+            self._pending[uuid].append(reply)
+            return
+        self._pending[uuid] = [reply]
+        ticket: Ticket[Any] = Ticket(ask, uuid)
+        ticket.reply = lambda ticket: _encode_outcome(ticket.outcome)
+        ticket.when_done(self._on_done)
+        self._owner.submit(ticket)
+
+    def _on_done(self, ticket: Ticket[Any]) -> None:
+        answer = _encode_outcome(ticket.outcome)
+        for reply in self._pending.pop(ticket.uuid or "", ()):
+            reply(answer)
+
+    def _read(self, ask: server.Read | server.ScreenRead) -> Any:
+        owner = self._owner
         match ask:
             case Show():
                 return self._show(ask)
             case PickJobs():
                 return self._pick(ask)
-            case Lanes():
-                devices = self._owner.devices
-                pids = devices.pids | devices.leftovers
-                lanes, settings = shown_lanes(self._owner.snapshot), self._owner.scheduler.settings
-                held = held_by(self._owner.scheduler)
-                return LanesShown(lanes, devices.sample, pids, devices.leftovers, held, settings.partition)
-            case Follow(jobs=jobs):
-                return self._follow(jobs)
+            case Slots():
+                devices = owner.devices
+                return SlotsShown(
+                    slots=answers.shown_slots(owner.snapshot),
+                    sample=devices.sample,
+                    pids=devices.pids | devices.leftovers,
+                    leftovers=devices.leftovers,
+                    held=held_cluster_gpus(owner.scheduler),
+                    partition=owner.scheduler.settings.partition,
+                )
+            case Follow(jobs=ids):
+                snapshot = owner.snapshot
+                jobs = [snapshot[job] for job in ids if job in snapshot]
+                can_start = starts_jobs(snapshot) and any_can_start(snapshot, (job.id for job in jobs))
+                return Followed(jobs=jobs, has_work=bool(snapshot.active) or can_start, **self._status())
             case Reload(specs=specs, groups=groups):
-                return reload_plan(self._owner.snapshot.jobs, specs, groups)
-            case Curves(jobs=jobs, attempt=attempt, metric=metric):
-                return {job: points_of(self._owner.curves(job, attempt), metric) for job in jobs}
+                return reload_plan(owner.snapshot.jobs, specs, groups)
+            case Curves(jobs=ids, attempt=attempt, metric=metric):
+                return {job: answers.points_of(owner.results.curves(job, attempt), metric) for job in ids}
             case Sources():
-                return list(self._owner.sources.values())
+                return list(owner.sources.values())
+            case ScreenRequest():
+                assert self._watchers is not None
+                return self._watchers.read(ask)
         return SessionStatus(**self._status())
 
-    def _follow(self, ids: list[JobId]) -> Followed:
-        snapshot = self._owner.snapshot
-        jobs = [snapshot[job] for job in ids if job in snapshot]
-        waits = starts_jobs(snapshot) and any_can_start(snapshot, (job.id for job in jobs))
-        return Followed(jobs=jobs, goes_on=bool(snapshot.active) or waits, **self._status())
+    def _prepare(self, ask: server.SlowRead) -> Callable[[], Any]:
+        """Return a function that computes the reply from a snapshot, so that it can run outside the owner's thread."""
+        owner, snapshot = self._owner, self._owner.snapshot
+        match ask:
+            case Listing():
+                return self._prepare_listing(ask)
+            case ResultsQuestion(metric=metric, top=top):
+
+                def best_results() -> Any:
+                    table = results_table(snapshot, answers.find_metric(snapshot, metric))
+                    return replace(table, rows=table.rows[:top])
+
+                return best_results
+            case SummaryQuestion(metric=metric, left=left):
+                spans = owner.store.spans()
+                return lambda: summarize(snapshot, time.time(), spans, left, answers.find_metric(snapshot, metric))
+        assert self._watchers is not None
+        return self._watchers.prepare(ask)
 
     def _status(self) -> dict[str, Any]:
         owner, snapshot = self._owner, self._owner.snapshot
@@ -174,88 +167,68 @@ class Desk:
             "waiting": snapshot.waiting,
             "notices": owner.notices,
             "settings": owner.scheduler.settings,
-            "layout": LayoutShown(owner.identity.prefix, owner.identity.job_dir),
+            "layout": Layout(owner.identity.prefix, owner.identity.job_dir),
             "cluster": owner.devices.cluster_name,
         }
 
-    def _owner_shown(self) -> OwnerShown | None:
+    def _head(self, snapshot: Snapshot) -> dict[str, Any]:
         owner = self._owner
-        if not owner.places:
-            return None  # a client that answers itself owns only for this moment
-        return OwnerShown(os.getpid(), owner.kind, owner.since, __version__, **owner.presence())
+        # A client that answers its own request owns the session only until it has the answer.
+        shown = OwnerShown(os.getpid(), owner.kind, owner.since, __version__, **owner.presence())
+        return {
+            "scheduler": answers.scheduler_shown(snapshot, owned=owner.places),
+            "process": shown if owner.places else None,
+            "counts": snapshot.counts,
+            "engine": owner.scheduler.board.engine,
+            "eta": snapshot.eta,
+            "outlook": answers.outlook_shown(snapshot),
+            "trouble": snapshot.trouble,
+            "metric": answers.main_metric(snapshot.metric),
+            "best": snapshot.best,
+        }
 
     def _show(self, ask: Show) -> ShownJob:
-        owner = self._owner
+        owner, now = self._owner, time.time()
         job = owner.scheduler.job(ask.job)
-        results_by_attempt = owner.results_of(job.id)
-        return shown_job(
+        results_by_attempt = owner.results.attempts(job.id)
+        return answers.shown_job(
             job,
-            owner.folders,
-            job_results(owner.snapshot, job, time.time()),
-            why(owner.scheduler, job, time.time()) or remark(owner, job, time.time()),
+            owner.directories,
+            answers.job_results(owner.snapshot, job, now),
+            answers.why_or_remark(owner, job, now),
             environment=owner.environment(job.spec.environment) if ask.environment else None,
             attempts=[
-                shown_attempt(job, attempt, owner.folders, attempt_results(results_by_attempt.get(attempt.number)))
+                answers.shown_attempt(
+                    job, attempt, owner.directories, answers.attempt_results(results_by_attempt.get(attempt.number))
+                )
                 for attempt in job.attempts
             ],
-            story=story_lines(job, owner.story(job.id)),
+            history=answers.history_lines(job, owner.store.history(job.id)),
         )
 
-    def _list(self, ask: Listing, reply: Reply) -> None:
-        """Put together in another thread: a hundred thousand jobs take a while."""
+    def _prepare_listing(self, ask: Listing) -> Callable[[], Listed | ListedRows]:
         owner = self._owner
         snapshot, now = owner.snapshot, time.time()
         line = list(owner.scheduler.book.line)
         waiting = [*owner.scheduler.submitted, *(place.job for place in line)]
-        whys = {job: remark(owner, snapshot[job], now) for job in snapshot.active}
-        whys |= {job: why(owner.scheduler, owner.scheduler.book[job], now) for job in waiting[:EXPLAINED]}
+        whys = {job: answers.remark(owner, snapshot[job], now) for job in snapshot.active}
+        whys |= {job: answers.why_or_remark(owner, owner.scheduler.book[job], now) for job in waiting[:EXPLAINED]}
         ahead = {place.job: number for number, place in enumerate(line)}
 
-        def make() -> bytes:
-            try:
-                return listed()
-            except Exception as error:
-                return server.no("internal", f"the owner failed at this: {error!r}")
-
-        def listed() -> bytes:
-            jobs_with_why = ((job, whys.get(job.id) or _far_back(job, ahead)) for job in _wanted(snapshot, ask))
+        def make() -> Listed | ListedRows:
+            jobs = list(snapshot) if ask.jobs is None else [snapshot[id] for id in ask.jobs if id in snapshot]
+            rows = [
+                (job, answers.job_results(snapshot, job, now), whys.get(job.id) or _position(job, ahead))
+                for job in jobs
+                if not job.archived and (ask.states is None or job.state.name in ask.states)
+            ]
             head = self._head(snapshot)
             if ask.rows:
-                rows = [row(job, job_results(snapshot, job, now), why) for job, why in jobs_with_why]
-                return server.ok(ListedRows(session=owner.paths.root, jobs=rows, **head))
-            jobs = [listed_job(job, owner.folders, job_results(snapshot, job, now), why) for job, why in jobs_with_why]
-            return server.ok(Listed(session=owner.paths.root, jobs=jobs, **head))
+                return ListedRows(session=owner.paths.root, jobs=[answers.row(*fields) for fields in rows], **head)
+            listed = [answers.listed_job(job, owner.directories, results, why) for job, results, why in rows]
+            return Listed(session=owner.paths.root, jobs=listed, **head)
 
-        owner.loop.run_in_thread(make, reply)
-
-    def _tell_results(self, ask: ResultsQuestion | SummaryQuestion, reply: Reply) -> None:
-        owner, snapshot = self._owner, self._owner.snapshot
-        spans = owner.spans() if isinstance(ask, SummaryQuestion) else []
-
-        def make() -> bytes:
-            try:
-                if isinstance(ask, ResultsQuestion):
-                    return server.ok(told_results(snapshot, ask.metric, ask.top))
-                return server.ok(told_summary(snapshot, ask.metric, ask.left, spans))
-            except Refusal as refusal:
-                return server.no("refused", str(refusal))
-            except Exception as error:
-                return server.no("internal", f"the owner failed at this: {error!r}")
-
-        owner.loop.run_in_thread(make, reply)
-
-    def _head(self, snapshot: Snapshot) -> dict[str, Any]:
-        return {
-            "scheduler": scheduler_shown(snapshot, owned=self._owner.places),
-            "owner": self._owner_shown(),
-            "counts": snapshot.counts,
-            "engine": self._owner.scheduler.board.engine,
-            "eta": snapshot.eta,
-            "outlook": outlook_shown(snapshot),
-            "trouble": snapshot.trouble,
-            "metric": main_metric(snapshot.metric),
-            "best": snapshot.best,
-        }
+        return make
 
     def _pick(self, ask: PickJobs) -> PickedJobs:
         snapshot = self._owner.snapshot
@@ -263,53 +236,48 @@ class Desk:
         missing: list[str] = []
         book = self._owner.scheduler.book
         for low, high in ask.ids:
-            there = range(max(low, book.first_id), min(high + 1, book.next_id))
-            in_range = [snapshot[id] for id in there if not snapshot[id].archived]
+            ids = range(max(low, book.first_id), min(high + 1, book.next_id))
+            in_range = [snapshot[id] for id in ids if not snapshot[id].archived]
             picked.update({job.id: job for job in in_range})
             missing += [] if in_range else [f"#{low}" if low == high else f"#{low}-{high}"]
         for name in ask.names:
             named = [snapshot[id] for id in book.named.get(name, ()) if not snapshot[id].archived]
             picked.update({job.id: job for job in named})
             missing += [] if named else [name]
-        picked.update({job.id: job for job in self._by_state(ask, snapshot)})
-        return PickedJobs([_picked(picked[id]) for id in sorted(picked)], missing)
-
-    def _by_state(self, ask: PickJobs, snapshot: Snapshot) -> list[Job]:
-        jobs: list[Job] = []
-        crashed = crashed_jobs(snapshot)
-        if ask.failed:
-            jobs += [snapshot[id] for id in crashed if not snapshot[id].archived]
-        all_failed = ask.all_failed or (ask.failed and not crashed)
-        if all_failed or ask.succeeded or ask.all:
-            wanted = set(FAILURES if all_failed else ())
-            wanted |= {StateName.SUCCEEDED} if ask.succeeded else set()
-            jobs += [job for job in snapshot if ask.all or job.state.name in wanted]
-        return jobs
+        picked.update({job.id: job for job in _pick_by_state(ask, snapshot)})
+        jobs = (picked[id] for id in sorted(picked))
+        return PickedJobs(
+            [PickedJob(job.id, job.name, job.state.name, job.issued, job.priority) for job in jobs], missing
+        )
 
 
-def _answer(ticket: Ticket[Any]) -> bytes:
+def _pick_by_state(ask: PickJobs, snapshot: Snapshot) -> list[Job]:
+    jobs: list[Job] = []
+    crashed = failed_jobs(snapshot)
+    if ask.failed:
+        jobs += [snapshot[id] for id in crashed if not snapshot[id].archived]
+    all_failed = ask.all_failed or (ask.failed and not crashed)
+    if all_failed or ask.succeeded or ask.all:
+        states = set(FAILURES if all_failed else ()) | ({StateName.SUCCEEDED} if ask.succeeded else set())
+        jobs += [job for job in snapshot if ask.all or job.state.name in states]
+    return jobs
+
+
+def _position(job: Job, ahead: dict[JobId, int]) -> str | None:
+    if not isinstance(job.state, Waiting) or job.id not in ahead:
+        return None
+    return f"{counted(ahead[job.id], 'job', 'jobs')} ahead of it"
+
+
+def _encode_outcome(work: Callable[[], Any]) -> bytes:
+    """Return an encoded reply with the result of `work` or the error that it raises."""
     try:
-        return server.ok(ticket.outcome())
-    except CommitFailed as not_durable:
-        return server.no("not_durable", str(not_durable))
+        return server.ok(work())
+    except CommitFailed as error:
+        return server.no("not_durable", str(error))
     except Refusal as refusal:
         return server.no("refused", str(refusal))
     except OwnerGone as gone:
         return server.no("internal", str(gone))
     except Exception as error:
-        return server.no("internal", f"the owner failed at this: {error!r}")
-
-
-def _far_back(job: Job, ahead: dict[JobId, int]) -> str | None:
-    if not isinstance(job.state, Waiting) or job.id not in ahead:
-        return None
-    return f"{counted(ahead[job.id], 'job is', 'jobs are')} ahead of it"
-
-
-def _wanted(snapshot: Snapshot, ask: Listing) -> list[Job]:
-    jobs = list(snapshot) if ask.jobs is None else [snapshot[id] for id in ask.jobs if id in snapshot]
-    return [job for job in jobs if not job.archived and (ask.states is None or job.state.name in ask.states)]
-
-
-def _picked(job: Job) -> PickedJob:
-    return PickedJob(job.id, job.name, job.state.name, job.issued, job.priority)
+        return server.no("internal", f"scheduler error: {error!r}")

@@ -1,10 +1,9 @@
-"""The control socket: framed requests from this user's own processes, and their encoding."""
+"""The control socket, which accepts requests from processes of this user, and the encoding of replies."""
 
 from __future__ import annotations
 
 import os
 import socket
-import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,121 +11,98 @@ from typing import Any
 
 import msgspec
 
+from gputui.session import messages
 from gputui.session.event_loop import Loop, Timer
-from gputui.session.messages import (
-    HEADER,
-    LARGEST_FRAME,
-    VERSION,
-    Commands,
-    Curves,
-    CurvesToDraw,
-    Follow,
-    HandOver,
-    JobInFull,
-    Lanes,
-    Leave,
-    Listing,
-    PickJobs,
-    SentRequest,
-    Show,
-    SpansToShow,
-    StatusQuestion,
-    WatchRequest,
-    WhyJobsWait,
-    framed,
+from gputui.session.owner.requests import (
+    Begin,
+    ChooseMetric,
+    Forget,
+    Load,
+    OpenSession,
+    Reload,
+    ResultsQuestion,
+    Sources,
+    SummaryQuestion,
 )
-from gputui.session.owner.requests import Begin, ChooseMetric, Forget, Load, OpenSession, Reload, Sources
-from gputui.session.result_requests import ResultsQuestion, SummaryQuestion
 from gputui.session.session_dir import Paths
 
-# ---- What an owner takes in from its control socket, and what it writes there ----
+from .connection import peer
+
+# Encoding
 
 
-Write = Commands | Load | Begin | OpenSession | Forget | ChooseMetric
-Read = Listing | Show | PickJobs | StatusQuestion | Lanes | Follow | Sources | Reload | Curves
-Ask = (
-    Commands
-    | Load
-    | Begin
-    | OpenSession
-    | Forget
-    | ChooseMetric
-    | Listing
-    | Show
-    | PickJobs
-    | StatusQuestion
-    | Lanes
-    | Follow
+Write = messages.Commands | Load | Begin | OpenSession | Forget | ChooseMetric
+Read = (
+    messages.Show
+    | messages.PickJobs
+    | messages.StatusQuestion
+    | messages.Slots
+    | messages.Follow
     | Sources
     | Reload
-    | Curves
-    | ResultsQuestion
-    | SummaryQuestion
-    | WatchRequest
-    | WhyJobsWait
-    | JobInFull
-    | CurvesToDraw
-    | SpansToShow
-    | Leave
-    | HandOver
+    | messages.Curves
 )
+SlowRead = messages.Listing | ResultsQuestion | SummaryQuestion | messages.WatchRequest
+ScreenRead = messages.WhyJobsWait | messages.JobInFull | messages.CurvesToDraw | messages.SpansToShow
+Ask = Write | Read | SlowRead | ScreenRead | messages.Leave | messages.HandOver
 
 
-class SocketRequest(SentRequest, frozen=True):
-    """One as it is taken in."""
+class SocketRequest(messages.SentRequest, frozen=True):
+    """A request as the owner decodes it, with the concrete type of `ask`."""
 
     ask: Ask
 
 
-_decode = msgspec.json.Decoder(SocketRequest).decode
 _encode = msgspec.json.Encoder().encode
 
 
 def decode(body: bytes) -> SocketRequest:
-    """Raises msgspec.MsgspecError."""
-    return _decode(body)
+    # A decoder made on import would cost every owner 3 ms; many get no request.
+    return msgspec.json.decode(body, type=SocketRequest)
 
 
 def ok(value: Any) -> bytes:
-    return _encode({"v": VERSION, "ok": True, "value": value})
+    return _encode({"v": messages.VERSION, "ok": True, "value": value})
 
 
 def no(kind: str, message: str) -> bytes:
-    return _encode({"v": VERSION, "ok": False, "kind": kind, "message": message})
+    return _encode({"v": messages.VERSION, "ok": False, "kind": kind, "message": message})
 
 
-# ---- The control socket ----
+# The socket
 
 
-MOST_CONNECTIONS = 128
-SLOWEST = 60.0
-"""Seconds for a request to arrive whole, or for a reply to be read."""
+MAX_CONNECTIONS = 128
+TIMEOUT = 60.0
+"""Seconds to wait for a client to send a complete request or to read a reply."""
 SWEEP_EVERY = 5.0
 CHUNK = 1 << 18
 BACKLOG = 1024
-REST = 0.1
-"""Seconds until we look again after the machine had no descriptor or no room for a socket."""
+RETRY_AFTER = 0.1
+"""Seconds to wait before the next accept() if the process has run out of file descriptors."""
 
 Answer = Callable[[bytes, "ClientConnection"], None]
 
 
 class Server:
-    """Bound only by the holder of the session's lock, so a socket file that is there is a dead owner's."""
+    """The listening socket. Only the process that holds the session's lock creates it, so an existing socket file was
+    left by a dead owner.
+    """
 
-    def __init__(self, loop: Loop, paths: Paths, answer: Answer, tell: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop, paths: Paths, answer: Answer, log: Callable[[str], None]) -> None:
         self._loop = loop
         self._answer = answer
-        self._tell = tell
+        self._log = log
         self._paths = paths
         self._connections: set[ClientConnection] = set()
         self._socket: socket.socket | None = None
-        self._resting: Timer | None = None
+        self._retry: Timer | None = None
         self._bind()
         self._sweep()
 
     def close(self) -> None:
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
         if self._socket is not None:
             with suppress(KeyError):
                 self._loop.remove_reader(self._socket.fileno())
@@ -137,23 +113,20 @@ class Server:
             connection.close()
 
     def _bind(self) -> None:
-        """A disk without room for a socket keeps nobody from scheduling."""
+        """Create the socket. If that fails, for example on a full disk, retry later, because jobs can run
+        without it.
+        """
         try:
-            self._socket = _bound(self._paths)
+            self._socket = _listen_at(self._paths)
         except OSError as error:
-            self._tell(f"no control socket yet: {error}")
-            self._resting = self._loop.call_later(SWEEP_EVERY, self._bind)
+            self._log(f"cannot create the control socket, retrying: {error}")
+            self._retry = self._loop.call_later(SWEEP_EVERY, self._bind)
             return
         self._listen()
 
     def _listen(self) -> None:
         assert self._socket is not None
         self._loop.add_reader(self._socket.fileno(), self._accept)
-
-    def _rest(self) -> None:
-        assert self._socket is not None
-        self._loop.remove_reader(self._socket.fileno())
-        self._resting = self._loop.call_later(REST, self._listen)
 
     def forget(self, connection: ClientConnection) -> None:
         self._connections.discard(connection)
@@ -163,61 +136,66 @@ class Server:
         try:
             listener, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):
-            return  # it went away
-        except OSError:
-            self._rest()  # there are no descriptors now; those who wait are still there later
+            return  # the client has gone
+        except OSError:  # out of descriptors; the clients stay in the backlog
+            self._loop.remove_reader(self._socket.fileno())
+            self._retry = self._loop.call_later(RETRY_AFTER, self._listen)
             return
         listener.setblocking(False)
-        if _peer_uid(listener) not in (os.getuid(), 0):
+        if peer(listener)[1] not in (os.getuid(), 0):
             with suppress(OSError):
-                listener.send(framed(no("refused", "this session is another user's")))
+                listener.send(messages.frame(no("refused", "this session belongs to another user")))
             listener.close()
             return
-        if len(self._connections) >= MOST_CONNECTIONS:
-            self._put_out_the_idlest()
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self._close_idlest()
         self._connections.add(ClientConnection(self._loop, self, listener, self._answer))
 
-    def _put_out_the_idlest(self) -> None:
-        """Whoever has owed us a request for longest; a client that meant to send one connects again."""
-        idlest = min(self._connections, key=lambda each: each.waiting_since)
+    def _close_idlest(self) -> None:
+        """Close the connection whose client has been idle longest. The client can connect again."""
+        idlest = min(self._connections, key=lambda connection: connection.waiting_since)
         if idlest.waiting_since != float("inf"):
             idlest.close()
 
     def _sweep(self) -> None:
-        late = time.monotonic() - SLOWEST
-        for connection in [each for each in self._connections if each.waiting_since < late]:
+        late = time.monotonic() - TIMEOUT
+        for connection in [client for client in self._connections if client.waiting_since < late]:
             connection.close()
         self._loop.call_later(SWEEP_EVERY, self._sweep)
 
 
 class ClientConnection:
-    """One client: reads a request, hands it on, writes the reply, and reads the next."""
+    """A connection to one client: reads a request, writes the reply, and reads the next request."""
 
-    def __init__(self, loop: Loop, server: Server, connection: socket.socket, take: Answer) -> None:
+    def __init__(self, loop: Loop, server: Server, connection: socket.socket, answer: Answer) -> None:
         self.socket = connection
         self.waiting_since = time.monotonic()
-        """Since when the client has owed us something; infinity while we owe the answer."""
+        """Monotonic time when the server began to wait for the client. It is infinite while the client waits for the
+        server.
+        """
         self._loop = loop
         self._server = server
-        self._take = take
+        self._answer = answer
         self._incoming = bytearray()
         self._outgoing = memoryview(b"")
         self._closed = False
-        self._parting = False
+        self._close_after_reply = False
         loop.add_reader(connection.fileno(), self._read)
 
     def reply(self, body: bytes) -> None:
-        """Once for each request."""
+        """Send the reply. Call this exactly once for each request."""
         if self._closed:
             return
         if self._outgoing:
-            raise RuntimeError("a request was answered twice")
-        self._outgoing = memoryview(framed(body))
+            raise RuntimeError("request answered twice")
+        self._outgoing = memoryview(messages.frame(body))
         self.waiting_since = time.monotonic()
         self._loop.add_writer(self.socket.fileno(), self._write)
 
     def release(self) -> socket.socket:
-        """Gives the socket away, for a reply that carries a descriptor; while we owe one, no loop watches it."""
+        """Hand the socket over to the caller, which replies on it with a file descriptor. This connection no longer
+        uses it.
+        """
         self._closed = True
         self._server.forget(self)
         return self.socket
@@ -244,30 +222,30 @@ class ClientConnection:
         if not self._incoming:
             self.waiting_since = time.monotonic()
         self._incoming += chunk
-        self._hand_on()
+        self._dispatch()
 
-    def _hand_on(self) -> None:
-        """One request at a time: while it is answered nothing more is read."""
-        if len(self._incoming) < HEADER.size:
+    def _dispatch(self) -> None:
+        """Answer the next request if it has arrived completely. Nothing more is read until it is answered."""
+        if len(self._incoming) < messages.HEADER.size:
             return
-        (length,) = HEADER.unpack_from(self._incoming)
-        end = HEADER.size + length
-        if length > LARGEST_FRAME:
+        (length,) = messages.HEADER.unpack_from(self._incoming)
+        end = messages.HEADER.size + length
+        if length > messages.LARGEST_FRAME:
             self._loop.remove_reader(self.socket.fileno())
-            self._parting = True
-            self.reply(no("bad_request", "that is no request, or one that is too large"))
+            self._close_after_reply = True
+            self.reply(no("bad_request", "invalid or oversized request"))
         elif len(self._incoming) >= end:
-            body = bytes(self._incoming[HEADER.size : end])
+            body = bytes(self._incoming[messages.HEADER.size : end])
             del self._incoming[:end]
             self._loop.remove_reader(self.socket.fileno())
             self.waiting_since = float("inf")
-            if self._has_left():
+            if self._has_gone():
                 self.close()
             else:
-                self._take(body, self)
+                self._answer(body, self)
 
-    def _has_left(self) -> bool:
-        """Whoever gave up before we could read it was told that nothing came of it, so nothing may."""
+    def _has_gone(self) -> bool:
+        """Return whether the client gave up before its request was read. Such a request must not be carried out."""
         try:
             return self.socket.recv(1, socket.MSG_PEEK) == b""
         except BlockingIOError:
@@ -284,31 +262,26 @@ class ClientConnection:
             self.close()
             return
         self._outgoing = self._outgoing[sent:]
-        if not self._outgoing and self._parting:
+        if not self._outgoing and self._close_after_reply:
             self.close()
         elif not self._outgoing:
             self._loop.remove_writer(self.socket.fileno())
             self._loop.add_reader(self.socket.fileno(), self._read)
             self.waiting_since = time.monotonic()
-            self._hand_on()
+            self._dispatch()
 
 
-def _bound(paths: Paths) -> socket.socket:
+def _listen_at(paths: Paths) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    folder = os.open(paths.private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory = os.open(paths.private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(FileNotFoundError):
             os.unlink(paths.socket)
-        # sun_path holds 107 bytes; through the folder's descriptor any path fits
-        listener.bind(f"/proc/self/fd/{folder}/{os.path.basename(paths.socket)}")
+        # sun_path holds 107 bytes; through the directory's descriptor any path fits
+        listener.bind(f"/proc/self/fd/{directory}/{os.path.basename(paths.socket)}")
     finally:
-        os.close(folder)
+        os.close(directory)
     os.chmod(paths.socket, 0o600)
     listener.setblocking(False)
     listener.listen(BACKLOG)
     return listener
-
-
-def _peer_uid(connection: socket.socket) -> int:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])

@@ -1,10 +1,13 @@
-"""Watching a session that another process owns: both ends of the connection."""
+"""How a read-only screen watches a session: both ends of the connection.
+
+The owner sends what has changed since the last picture, in parts of limited size. The screen joins the parts.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -12,86 +15,76 @@ from msgspec.structs import replace
 
 from gputui import __version__
 from gputui.core.events import Refusal
-from gputui.core.job import Job, JobId
-from gputui.core.results import JobResults
-from gputui.core.snapshot import NO_RESULTS, Snapshot
-from gputui.core.structures import PackedMap, Vector
-from gputui.gpus.history import newest_of
+from gputui.core.job import Job, JobId, share_equal
+from gputui.core.results import NO_RESULTS, PackedResults
+from gputui.core.snapshot import Snapshot, changed_places
+from gputui.gpus.history import merge_newest, newest_part
 from gputui.gpus.picture import DevicesPicture
-from gputui.session.layouts import Former, Layout
-from gputui.session.messages import CurvesToDraw, JobInFull, LookRequest, WatchRequest, WhyJobsWait
+from gputui.session.job_directories import Former
+from gputui.session.messages import CurvesToDraw, JobInFull, Layout, ScreenRequest, WatchRequest, WhyJobsWait
 
-from . import server
-from .answers import details, whys
+from .answers import details, reasons
 from .connection import ANOTHER_VERSION, ClientError, Connection, fresh_id
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner
 
-
-# ---- How a session's picture travels to a screen that only looks ----
+T = TypeVar("T")
 
 
 LARGEST_PART = 4 << 20
-"""Bytes of jobs and results; one job may be larger."""
+"""Maximum number of bytes of jobs and results in one part."""
 
 
-class FoldersShown(Struct, frozen=True):
-    """Where jobs' folders are."""
+class DirectoriesShown(Struct, frozen=True):
+    """How job directories are named, for a screen that shows them."""
 
     session: str
-    """Another session may be at the same place later."""
+    """The uuid of the session. The path alone does not identify it, because another session may be created there later.
+    """
     layout: Layout
     former: tuple[Former, ...] = ()
 
 
-class PartToSend(Struct, frozen=True, omit_defaults=True):
-    jobs: list[Raw] = []
+J = TypeVar("J")
+
+
+class PicturePart(Struct, Generic[J], frozen=True, omit_defaults=True):
+    jobs: list[J] = []
+    """Changed jobs, in ascending order of their ids."""
     results: dict[JobId, bytes | None] = {}
+    """Changed results in packed form; None if the job no longer has any."""
     head: Snapshot | None = None
+    """The snapshot without jobs and results. It is set only in the last part of a picture."""
     picture: DevicesPicture | None = None
     newest: bool = False
-    folders: FoldersShown | None = None
-
-
-class PicturePart(Struct, frozen=True):
-    """As it is read; jobs in ascending order."""
-
-    jobs: list[Job] = []
-    results: dict[JobId, bytes | None] = {}
-    """Packed; None: it has none any more."""
-    head: Snapshot | None = None
-    """Without jobs and results. Only the last part has it: what came until then is a whole picture with it."""
-    picture: DevicesPicture | None = None
-    newest: bool = False
-    """The picture's history is only what is newer than in the one before."""
-    folders: FoldersShown | None = None
+    """Whether `picture.history` contains only what is newer than the previous picture."""
+    directories: DirectoriesShown | None = None
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Vector | PackedMap):
-        return None if isinstance(value, Vector) else {}
+    if isinstance(value, PackedResults):
+        return {}
     raise NotImplementedError(type(value))
 
 
-def _no_jobs(kind: type, value: Any) -> Any:
-    return Vector()
-
-
 packed = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-unpacked = msgspec.msgpack.Decoder(PicturePart, dec_hook=_no_jobs).decode
+
+
+def unpacked(part: bytes) -> PicturePart[Job]:
+    return msgspec.msgpack.decode(part, type=PicturePart[Job])
 
 
 class Shown(Struct, frozen=True):
-    """What there is to see at one moment."""
+    """The state that a read-only screen shows."""
 
     snapshot: Snapshot
     picture: DevicesPicture
-    folders: FoldersShown
+    directories: DirectoriesShown
 
 
 def parts(now: Shown, before: Shown | None) -> Iterator[bytes]:
-    """From what was shown before to what is to be seen now; nothing when that is the same."""
+    """Yield the differences between two states as encoded parts."""
     if before is not None and now.snapshot is before.snapshot and now.picture is before.picture:
         return
     jobs: list[Raw] = []
@@ -99,7 +92,7 @@ def parts(now: Shown, before: Shown | None) -> Iterator[bytes]:
     size = 0
     for job, body in _changes(now.snapshot, before.snapshot if before is not None else None):
         if size >= LARGEST_PART:
-            yield packed(PartToSend(jobs, results))
+            yield packed(PicturePart(jobs, results))
             jobs, results, size = [], {}, 0
         if isinstance(body, Raw):
             jobs.append(body)
@@ -110,202 +103,173 @@ def parts(now: Shown, before: Shown | None) -> Iterator[bytes]:
 
 
 def _changes(now: Snapshot, before: Snapshot | None) -> Iterator[tuple[JobId, Raw | bytes | None]]:
-    old = before.jobs if before is not None else Vector[Job]()
-    for place in now.jobs.changed_since(old):
+    for place in changed_places(now.jobs, before.jobs if before is not None else ()):
         yield now.first_id + place, Raw(packed(now.jobs[place]))
-    if isinstance(now.results, PackedMap):
+    if isinstance(now.results, PackedResults):
         earlier = before.results if before is not None else NO_RESULTS
-        assert isinstance(earlier, PackedMap)
+        assert isinstance(earlier, PackedResults)
         for job in now.results.changed_since(earlier):
             yield job, now.results.packed(job)
 
 
-def _last(now: Shown, before: Shown | None, jobs: list[Raw], results: dict[JobId, bytes | None]) -> PartToSend:
-    head = replace(now.snapshot, changed=frozenset())
-    folders = now.folders if before is None or now.folders != before.folders else None
+def _last(now: Shown, before: Shown | None, jobs: list[Raw], results: dict[JobId, bytes | None]) -> PicturePart[Raw]:
+    head = replace(now.snapshot, jobs=(), changed=frozenset())
+    directories = now.directories if before is None or now.directories != before.directories else None
     if before is not None and now.picture is before.picture:
-        return PartToSend(jobs, results, head, folders=folders)
-    newest = newest_of(now.picture.history, before.picture.history) if before is not None else None
+        return PicturePart(jobs, results, head, directories=directories)
+    newest = newest_part(now.picture.history, before.picture.history) if before is not None else None
     picture = now.picture if newest is None else replace(now.picture, history=newest)
-    return PartToSend(jobs, results, head, picture, newest is not None, folders)
+    return PicturePart(jobs, results, head, picture, newest is not None, directories)
 
 
-class Joined(Struct):
-    """The picture as whoever looks has it, put together from parts; not for two threads at once."""
+class JoinedPicture(Struct):
+    """A picture that is put together from parts. Not thread-safe."""
 
     snapshot: Snapshot | None = None
     picture: DevicesPicture | None = None
-    folders: FoldersShown | None = None
+    directories: DirectoriesShown | None = None
     _jobs: list[Job] = msgspec.field(default_factory=list)
     _results: dict[JobId, bytes | None] = msgspec.field(default_factory=dict)
 
-    def join(self, part: PicturePart) -> bool:
-        """True: it is whole again, and newer."""
-        self._jobs += part.jobs
+    def join(self, part: PicturePart[Job]) -> bool:
+        """Add a part. Return whether it completes a new picture."""
+        self._jobs += share_equal(part.jobs)
         self._results.update(part.results)
         if part.head is None:
             return False
-        jobs, came, results = _with(self.snapshot, part.head, self._jobs), self._jobs, self._results
+        jobs = _updated(self.snapshot, part.head.first_id, self._jobs)
+        changed = frozenset(job.id for job in self._jobs) | frozenset(self._results)
+        results = self.snapshot.results if self.snapshot is not None else NO_RESULTS
+        assert isinstance(results, PackedResults)
+        if self._results:
+            results = results.with_packed(self._results)
         self._jobs, self._results = [], {}
-        changed = frozenset(job.id for job in came) | frozenset(results)
-        had = self.snapshot.results if self.snapshot is not None else PackedMap(JobResults)
-        assert isinstance(had, PackedMap)
-        self.snapshot = replace(
-            part.head, jobs=jobs, changed=changed, results=had.with_packed(results) if results else had
-        )
-        self.folders = part.folders or self.folders
-        if part.picture is not None:
-            self._see(part.picture, newest=part.newest)
+        self.snapshot = replace(part.head, jobs=jobs, changed=changed, results=results)
+        self.directories = part.directories or self.directories
+        if part.newest and part.picture is not None and self.picture is not None:
+            history = merge_newest(self.picture.history, part.picture.history)
+            self.picture = replace(part.picture, history=history)
+        else:
+            self.picture = part.picture or self.picture
         return True
 
-    def _see(self, picture: DevicesPicture, *, newest: bool) -> None:
-        from gputui.gpus.history import with_newest
 
-        if newest and self.picture is not None:
-            picture = replace(picture, history=with_newest(self.picture.history, picture.history))
-        self.picture = picture
-
-
-def _with(before: Snapshot | None, head: Snapshot, came: list[Job]) -> Vector[Job]:
-    jobs = before.jobs if before is not None else Vector[Job]()
+def _updated(before: Snapshot | None, first_id: JobId, new: list[Job]) -> tuple[Job, ...]:
+    jobs = list(before.jobs) if before is not None else []
     count_before = len(jobs)
-    changed = [job for job in came if job.id - head.first_id < count_before]
-    if len(changed) * 8 > count_before:  # packing all anew is cheaper than a path for each
-        entered = list(jobs)
-        for job in changed:
-            entered[job.id - head.first_id] = job
-        jobs = Vector(entered)
-    else:
-        for job in changed:
-            jobs = jobs.set(job.id - head.first_id, job)
-    return jobs.extend(came[len(changed) :])
+    for job in new:
+        if job.id - first_id < count_before:
+            jobs[job.id - first_id] = job
+        else:
+            jobs.append(job)
+    return tuple(jobs)
 
 
-# ---- The owner's side of screens that only look ----
+# The owner's side
 
 
-MOST = 16
-"""Screens that are remembered; one that was forgotten is sent everything again."""
+MAX_WATCHERS = 16
+"""Maximum number of screens that the owner keeps track of. The one that has been silent longest is dropped, and has to
+start again from the beginning.
+"""
 
 
 class Watcher:
-    """One screen: what it has, and the parts that are on their way to it."""
+    """The owner's record of one screen: what the screen has received and the parts that it still has to get."""
 
     def __init__(self) -> None:
         self.number = 0
         self.asked = 0.0
-        self._has: Shown | None = None
         self._target: Shown | None = None
-        self._coming: Iterator[bytes] = iter(())
+        self._parts: Iterator[bytes] = iter(())
 
     def next_part(self, now: Shown) -> bytes:
-        """All parts of one picture, then those of the next."""
-        part = next(self._coming, None)
+        """Return the next part of the current picture, or the first part of a new one if the current one is
+        complete.
+        """
+        part = next(self._parts, None)
         if part is None:
-            self._has, self._target = self._target, now
-            self._coming = parts(now, self._has)
-            part = next(self._coming, packed(PartToSend()))
+            self._parts = parts(now, self._target)
+            self._target = now
+            part = next(self._parts, packed(PicturePart()))
         self.number += 1
         return part
 
 
 class Watchers:
-    """Works in the owner's thread; what is sent is put together elsewhere, one piece at a time."""
+    """The read-only screens that watch a session, and the answers to their requests."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._known: dict[str, Watcher] = {}
 
-    def answer(self, ask: LookRequest, reply: Callable[[bytes], None]) -> None:
-        try:
-            if isinstance(ask, WatchRequest):
-                self._watch(ask, reply)
-            else:
-                reply(server.ok(packed(self._looked(ask))))
-        except Refusal as refusal:
-            reply(server.no("refused", str(refusal)))
-
-    def _looked(self, ask: LookRequest) -> Any:
+    def read(self, ask: ScreenRequest) -> bytes:
+        owner = self._owner
+        answer: Any
         match ask:
             case WhyJobsWait(jobs=jobs):
-                return whys(self._owner, [job for job in jobs if job in self._owner.scheduler.book])
+                answer = reasons(owner, [job for job in jobs if job in owner.scheduler.book])
             case JobInFull(job=job):
-                return details(self._owner, self._owner.scheduler.job(job).id)
+                answer = details(owner, owner.scheduler.job(job).id)
             case CurvesToDraw(job=job, attempt=attempt):
-                return self._owner.curves(job, attempt)
-        return self._owner.spans()
+                answer = owner.results.curves(job, attempt)
+            case _:
+                answer = owner.store.spans()
+        return packed(answer)
 
-    def _watch(self, ask: WatchRequest, reply: Callable[[bytes], None]) -> None:
+    def prepare(self, ask: WatchRequest) -> Callable[[], bytes]:
+        """Return a function for the worker thread that encodes the next part."""
         if ask.program != __version__:
-            raise Refusal(
-                f"this session has gputui {__version__} as its owner, this is {ask.program}: only the same can look on"
-            )
+            raise Refusal(f"session runs gputui {__version__}, this is {ask.program}: read-only needs the same version")
         owner = self._owner
-        owner.devices.be_watched()
-        watcher = self._found(ask)
-        now = Shown(owner.snapshot, owner.picture, _folders(owner))
-
-        def make() -> bytes:
-            try:
-                return server.ok(watcher.next_part(now))
-            except Exception as error:
-                return server.no("internal", f"the owner failed at this: {error!r}")
-
-        owner.loop.run_in_thread(make, reply)
-
-    def _found(self, ask: WatchRequest) -> Watcher:
-        """One that has missed something, or that was forgotten, begins anew under another name."""
+        owner.devices.keep_watched()
         watcher = self._known.get(ask.watcher)
         if watcher is None or watcher.number != ask.number:
-            if ask.number:
-                raise Refusal("what this screen has is not known any more")
+            if ask.number:  # a part was lost or the watcher was dropped; the screen starts again under a new name
+                raise Refusal("this view is out of sync")
             watcher = self._known[ask.watcher] = Watcher()
         watcher.asked = time.monotonic()
-        while len(self._known) > MOST:
+        while len(self._known) > MAX_WATCHERS:
             del self._known[min(self._known, key=lambda name: self._known[name].asked)]
-        return watcher
+        layout, former = owner.directories.layouts
+        now = Shown(owner.snapshot, owner.picture, DirectoriesShown(owner.identity.uuid, layout, former))
+        return lambda: watcher.next_part(now)
 
 
-def _folders(owner: Owner) -> FoldersShown:
-    layout, former = owner.folders.layouts
-    return FoldersShown(owner.identity.uuid, layout, former)
+# The screen's side
 
 
-# ---- Looking on at a session that another process owns ----
-
-
-T = TypeVar("T")
-
-
-class LookingOn:
-    """Raises NoOwner when nobody is there (any more), ClientError or OSError when it does not work out."""
+class WatchConnection:
+    """A screen's connection to the owner that keeps a copy of the picture. Its methods raise NoOwner, ClientError or
+    OSError.
+    """
 
     def __init__(self, private: str) -> None:
         self._connection = Connection(private)
         self._name = fresh_id()
         self._number = 0
-        self.joined = Joined()
+        self.joined = JoinedPicture()
 
     def catch_up(self) -> bool:
-        """True: there is a newer picture, and it is whole."""
+        """Get all changes and return whether there were any."""
         while True:
             body = self._connection.ask(WatchRequest(self._name, self._number, __version__))
             self._number += 1
-            part = _understood(body, unpacked)
+            part = _decoded(body, unpacked)
             if self.joined.join(part):
                 return True
             if not part.jobs and not part.results:
                 return False
 
-    def ask(self, question: LookRequest, kind: type[T]) -> T:
-        return _understood(self._connection.ask(question), msgspec.msgpack.Decoder(kind).decode)
+    def ask(self, question: ScreenRequest, kind: type[T]) -> T:
+        return _decoded(self._connection.ask(question), msgspec.msgpack.Decoder(kind).decode)
 
     def close(self) -> None:
         self._connection.close()
 
 
-def _understood(body: bytes, unpack: Callable[[bytes], T]) -> T:
+def _decoded(body: bytes, unpack: Callable[[bytes], T]) -> T:
     try:
         return unpack(body)
     except msgspec.MsgspecError as error:
-        raise ClientError(f"the owner's answer is not understood: {error}{ANOTHER_VERSION}") from None
+        raise ClientError(f"invalid reply from the scheduler: {error}{ANOTHER_VERSION}") from None

@@ -1,6 +1,7 @@
-"""The owner's devices: samples become facts for the scheduler, figures for attempts, and pictures for whoever looks.
+"""The owner's view of devices. Samples are turned into facts for the scheduler, usage figures for attempts, and
+pictures for viewers.
 
-What may enter: what connects `gpus` with a session: which process is whose job, leases held, lanes that follow a file.
-What a stranger is, is decided in `gpus.strangers`; what is done about it, in `core.placement`.
-Called by `session.owner` in its turn; its requests by `control` and `tui`.
+This package holds what connects `gpus` with a session: processes of jobs, leases, and slots that follow a file.
+`gpus.external_processes` decides what counts as an external process, and `core.placement` what to do about it.
+`session.owner` calls this package in its turns; `control` and `tui` send it requests.
 """

@@ -1,4 +1,4 @@
-"""Samples of a cluster's nodes."""
+"""The sampling of a cluster's nodes and their GPUs."""
 
 from __future__ import annotations
 
@@ -8,59 +8,57 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from gputui.core.lanes import DeviceKind
+from gputui.core.slots import DeviceKind
 from gputui.engines.slurm.client import SlurmCommands, SlurmError
-from gputui.engines.slurm.parse import NodeState, SlurmEnd, SlurmNode
+from gputui.engines.slurm.parse import SlurmEnd, SlurmNode
 from gputui.gpus.sample import (
     ClusterSample,
     DeviceSample,
     NodeSample,
-    NodeStanding,
     ProcessSample,
     Sample,
     device_word,
     node_of,
 )
-from gputui.process.watch import NoThread, begin
+from gputui.process.watch import NoThread, start_thread
 
 from .picture import UsedGpu, gpu_use
 
-# ---- Puts together what a cluster said of its nodes and jobs with what our own jobs hold ----
+FIGURES_EVERY, NODES_EVERY, NODES_SELDOM = 2.0, 10.0, 30.0
+"""Seconds between readings of the figures, between queries of the nodes, and between queries of a slow or silent
+cluster. Such a cluster is queried less often because frequent queries burden it.
+"""
+SLOW = 0.5
+"""Seconds that an answer may take before the cluster counts as slow."""
 
-
-_STANDINGS = {
-    NodeState.UP: NodeStanding.UP,
-    NodeState.DRAINING: NodeStanding.DRAINING,
-    NodeState.DRAINED: NodeStanding.DRAINED,
-    NodeState.DOWN: NodeStanding.DOWN,
-}
+FigureFiles = Mapping[str, str]
+"""The files with the figures of the GPUs that jobs of this session hold, keyed by the GPU's name (`node:index`)."""
 
 
 class ClusterFacts(Struct, frozen=True, kw_only=True):
-    """The newest answers; what was known stays while the cluster is silent."""
+    """The latest answers of the cluster. They are kept while the cluster does not answer."""
 
     name: str = ""
     partition: str | None = None
-    """The cluster's default."""
+    """The cluster's default partition."""
     wanted: str | None = None
-    """The partition whose nodes are of interest; None: all."""
+    """The partitions whose nodes are shown, separated by commas; None for all."""
     nodes: tuple[SlurmNode, ...] = ()
     jobs: tuple[SlurmEnd, ...] = ()
     users: Mapping[str, str] = {}
-    """By Slurm's number of a job."""
+    """Users who own the jobs, by the job id in Slurm."""
     session: str = ""
-    """Whose jobs are not others': what they hold is known from their own reports, and sooner."""
+    """The session's uuid. Its own jobs are left out of the answers, because they report the GPUs they hold themselves,
+    and sooner.
+    """
     asked: float | None = None
     silent: str | None = None
 
-    def silenced(self, why: str) -> ClusterFacts:
-        return replace(self, silent=why)
-
     @property
     def shown(self) -> list[SlurmNode]:
-        """Nodes with GPUs, of the partition that is asked for."""
+        """The nodes that have GPUs and are in the wanted partitions."""
         partitions = set((self.wanted or "").split(",")) - {""}
         return [
             node for node in self.nodes if node.gpus and (not partitions or not partitions.isdisjoint(node.partitions))
@@ -68,7 +66,7 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
 
 
 def cluster_devices(facts: ClusterFacts, held: Iterable[str], used: Mapping[str, UsedGpu]) -> tuple[DeviceSample, ...]:
-    """Every GPU of the nodes, and those of our jobs that no answer told of."""
+    """Return every GPU of the shown nodes, and the GPUs held by our jobs that are on no shown node."""
     ours = set(held)
     others = _others(facts)
     devices = {}
@@ -84,22 +82,15 @@ def cluster_devices(facts: ClusterFacts, held: Iterable[str], used: Mapping[str,
 
 def _device(word: str, kind: str, used: UsedGpu | None, processes: tuple[ProcessSample, ...]) -> DeviceSample:
     index = word.rpartition(":")[2]
-    used = used or UsedGpu()
-    return DeviceSample(
-        index=int(index) if index.isdecimal() else 0,
-        uuid=word,
-        name=kind or "GPU",
-        utilization=used.utilization,
-        memory_used=used.memory_used,
-        memory_total=used.memory_total,
-        temperature=used.temperature,
-        power=used.power,
-        processes=processes,
-    )
+    figures = asdict(used) if used is not None else {}
+    number = int(index) if index.isdecimal() else 0
+    return DeviceSample(index=number, uuid=word, name=kind or "GPU", processes=processes, **figures)
 
 
 def _others(facts: ClusterFacts) -> dict[str, tuple[ProcessSample, ...]]:
-    """A job of Slurm stands for its processes there: its number for the pid, which means nothing here."""
+    """Represent each Slurm job of others as one process. The Slurm job id takes the place of the pid, because pids of
+    other machines mean nothing here.
+    """
     processes: dict[str, tuple[ProcessSample, ...]] = {}
     for job in facts.jobs:
         if facts.session and facts.session in f"{job.comment} {job.name}":
@@ -120,7 +111,7 @@ def cluster_nodes(facts: ClusterFacts, held: Iterable[str]) -> tuple[NodeSample,
     return tuple(
         NodeSample(
             name=node.name,
-            standing=_STANDINGS[node.state],
+            standing=node.state,
             gpus=node.gpus,
             used=max(node.used, len(words_by_node.get(node.name, ()))),
             unplaced=max(0, node.used - len(words_by_node.get(node.name, ()))),
@@ -132,35 +123,26 @@ def cluster_nodes(facts: ClusterFacts, held: Iterable[str]) -> tuple[NodeSample,
     )
 
 
-# ---- Samples of a cluster ----
-
-
-FIGURES_EVERY, NODES_EVERY, NODES_SELDOM = 2.0, 10.0, 30.0
-"""Seconds. Admins dislike to be asked often: a cluster that is slow or silent is asked seldom."""
-SLOW = 0.5
-"""Seconds for an answer, from which on a cluster is slow."""
-
-Held = Mapping[str, str]
-"""The file with the figures of each GPU that a job of ours holds, by the GPU's word."""
-
-
 class ClusterSampler:
-    """`asks`: somebody looks at the nodes; else only the GPUs of our jobs are measured, and Slurm is left alone, but
-    for its name."""
+    """A sampler of a cluster's nodes that runs in a thread of its own.
 
-    def __init__(self, held: Callable[[], Held], session: str, *, partition: str | None, asks: bool) -> None:
+    The nodes are queried only if `asks` is set, because somebody watches them. Otherwise only the GPUs of our jobs are
+    measured, from the files that the jobs write.
+    """
+
+    def __init__(self, held: Callable[[], FigureFiles], session: str, *, partition: str | None, asks: bool) -> None:
         self._held_now = held
         self._partition = partition
         self._asks = asks
-        self._held: Held = {}
+        self._held: FigureFiles = {}
         self._commands = SlurmCommands()
         self._facts = ClusterFacts(session=session)
         self._next_question = 0.0
         self._newest: Sample | None = None
         self._given: Sample | None = None
         self._over = threading.Event()
-        with suppress(NoThread):  # without one there are no samples, and jobs run all the same
-            begin(self._run, "gputui-cluster")
+        with suppress(NoThread):  # jobs also run without samples
+            start_thread(self._run, "gputui-cluster")
 
     # In the owner's thread
 
@@ -188,18 +170,18 @@ class ClusterSampler:
             with suppress(SlurmError):
                 self._facts = replace(self._facts, name=self._commands.settings().get("ClusterName", ""))
         while not self._over.is_set():
-            begun = time.monotonic()
-            if self._asks and begun >= self._next_question:
-                self._ask(begun)
+            started = time.monotonic()
+            if self._asks and started >= self._next_question:
+                self._ask(started)
             self._newest = self._sample(gpu_use(self._held))
-            self._over.wait(max(0.1, FIGURES_EVERY - (time.monotonic() - begun)))
+            self._over.wait(max(0.1, FIGURES_EVERY - (time.monotonic() - started)))
 
-    def _ask(self, begun: float) -> None:
+    def _ask(self, started: float) -> None:
         try:
-            self._facts = _asked(self._commands, self._facts, self._partition)
+            self._facts = _query(self._commands, self._facts, self._partition)
         except SlurmError as error:
-            self._facts = self._facts.silenced(str(error))
-        slow = self._facts.silent is not None or time.monotonic() - begun > SLOW
+            self._facts = replace(self._facts, silent=str(error))
+        slow = self._facts.silent is not None or time.monotonic() - started > SLOW
         self._next_question = time.monotonic() + (NODES_SELDOM if slow else NODES_EVERY)
 
     def _sample(self, used: Mapping[str, UsedGpu]) -> Sample:
@@ -220,9 +202,9 @@ class ClusterSampler:
         )
 
 
-def _asked(commands: SlurmCommands, before: ClusterFacts, partition: str | None) -> ClusterFacts:
+def _query(commands: SlurmCommands, before: ClusterFacts, partition: str | None) -> ClusterFacts:
     nodes = commands.nodes()
-    # Whose jobs are where is a long answer on a large cluster: only if there are any.
+    # The list of jobs is long on a large cluster.
     busy = any(node.used for node in nodes)
     return ClusterFacts(
         session=before.session,
@@ -237,8 +219,8 @@ def _asked(commands: SlurmCommands, before: ClusterFacts, partition: str | None)
 
 
 def sampled_once(partition: str | None, patience: float) -> Sample:
-    """For whoever has no session: what the cluster says now. Raises SlurmError."""
-    facts = _asked(SlurmCommands(patience=patience), ClusterFacts(), partition)
+    """Sample the cluster once, without a session. Raise SlurmError if it does not answer."""
+    facts = _query(SlurmCommands(patience=patience), ClusterFacts(), partition)
     cluster = ClusterSample(
         name=facts.name, partition=partition or facts.partition, nodes=cluster_nodes(facts, {}), asked=facts.asked
     )

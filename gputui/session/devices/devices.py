@@ -1,7 +1,8 @@
-"""The owner's eyes on the devices: samples in, facts for the scheduler and figures for each attempt out.
+"""The session's view of the devices: takes samples, tells the scheduler which devices are blocked, and measures
+attempts.
 
-Courtesy lives here: what strangers hold is blocked, and so is what another gputui has leased. The owner never loads
-the driver's library; a process of its own samples, and may hang or die as it likes.
+A device is blocked if external processes use it or another gputui session has leased it. GPUs are sampled in a separate
+process, because a driver can hang or crash any process that loads its library.
 """
 
 from __future__ import annotations
@@ -13,40 +14,39 @@ from contextlib import contextmanager
 
 from gputui.core.events import DevicesSeen
 from gputui.core.job import Job, JobId, Usage
-from gputui.core.lanes import DeviceFacts, DeviceKind, Lane
 from gputui.core.scheduler import Scheduler
+from gputui.core.slots import DeviceFacts, DeviceKind, Slot
 from gputui.core.snapshot import Snapshot
+from gputui.gpus.external_processes import ExternalProcesses, Ours, Rules, Verdict
 from gputui.gpus.hardware import find, kernel_hardware
 from gputui.gpus.leases import Leases
 from gputui.gpus.picture import DevicesPicture, Leftover
 from gputui.gpus.sample import Sample
 from gputui.gpus.sampler_process import SamplerWatch
-from gputui.gpus.strangers import Ours, Rules, Strangers, Verdict
+from gputui.process.processes import user_name
 from gputui.session.event_loop import Loop
 
 from .picture import (
-    Known,
-    SessionLanes,
-    cluster_pictured,
-    device_fact,
-    holdings,
-    left_behind,
-    ours,
-    pictured,
-    user_name,
+    DeviceKnowledge,
+    SessionSlots,
+    describe_device,
+    find_leftovers,
+    find_our_processes,
+    list_holdings,
+    make_cluster_picture,
+    make_picture,
 )
 from .recording import Recording
-from .samplers import Wanted, held_by, kind_of, sampler_for, wanted_for
+from .samplers import SamplerOptions, held_cluster_gpus, kind_of, make_sampler, sampler_options
 
 WATCHED_FOR = 10.0
-"""Seconds after which somebody who did not ask again is not looking any more."""
+"""Seconds for which a viewer in another process counts as watching after its last request."""
 NOT_SEEN = DeviceFacts(blocked="not checked yet")
 
 
 class Devices:
-    """Works in the owner's thread. Only NVIDIA hardware is shared with others; nothing else is ever blocked.
-
-    `looked_at`: somebody wants to see pictures of all devices, also of those that the scheduler need not know.
+    """The devices of a session, for use in the owner's thread. Only real GPUs are shared with others, so other devices
+    are never blocked.
     """
 
     def __init__(
@@ -54,42 +54,47 @@ class Devices:
         loop: Loop,
         session: str,
         token: Callable[[JobId, int], str],
-        news: Callable[[], None],
+        wake: Callable[[], None],
         recording: Recording,
-        folder: Callable[[Job], str],
+        directory: Callable[[Job], str],
         *,
-        looked_at: bool = False,
+        is_app: bool = False,
     ) -> None:
+        """Set up the devices; sampling starts later. If `is_app` is set, a user is always watching, so all devices are
+        sampled, including those that the scheduler does not need to know about.
+        """
         self.recording = recording
         self.sample: Sample | None = None
         self.picture = DevicesPicture(kind=DeviceKind.GPU, sample=None)
-        """Any thread may look at it; replaced when something changed, if somebody looks."""
+        """The picture of the devices for viewers, which any thread may read. While somebody watches, it is replaced
+        whenever something has changed.
+        """
         self.pids: dict[int, JobId] = {}
-        """Which processes in the sample are ours."""
+        """Processes in the sample that belong to our jobs."""
         self.left_behind: tuple[Leftover, ...] = ()
-        """Which of them are left over from a job that has ended."""
-        self.taken_off: tuple[Lane, ...] = ()
-        """Lanes that the user took off and may want back."""
-        self._is_app = looked_at
+        """Processes that are still on devices although their attempts have ended."""
+        self.taken_off: tuple[Slot, ...] = ()
+        """Slots that the user drained and may enable again."""
+        self._is_app = is_app
         self._watched_until = 0.0
-        """Monotonic; so long somebody looks on from another process."""
-        self._begun_for: tuple[tuple[Lane, ...], bool] | None = None
-        self._folder = folder
+        """Monotonic time until which a viewer in another process counts as watching."""
+        self._sampled_for: tuple[tuple[Slot, ...], bool] | None = None
+        self._directory = directory
         self._session = session
         self._loop = loop
         self._token = token
-        self._news = news
+        self._wake = wake
         self._leases = Leases(session[:12])
         self._held: dict[JobId, int] = {}
-        """Descriptors of leases that no wrapper holds yet."""
+        """Descriptors of leases that no wrapper holds yet, by job."""
         self._watch: SamplerWatch | None = None
-        self._wanted: Wanted | None = None
-        self._strangers = Strangers()
+        self._options: SamplerOptions | None = None
+        self._external_processes = ExternalProcesses()
         self._unread = False
         self._verdicts: dict[str, Verdict] = {}
         self._blocked: dict[str, str] = {}
-        self._drawn: tuple[Sample | None, SessionLanes, dict[str, str]] | None = None
-        """What the picture was made from."""
+        self._drawn: tuple[Sample | None, SessionSlots, dict[str, str]] | None = None
+        """The inputs from which the current picture was made."""
 
     @property
     def leftovers(self) -> dict[int, JobId]:
@@ -97,13 +102,12 @@ class Devices:
 
     @property
     def cluster_name(self) -> str:
-        """Of the one that the session's jobs run on, where it told."""
         return self.sample.cluster.name if self.sample is not None and self.sample.cluster is not None else ""
 
     @property
     def _shared(self) -> bool:
-        """The devices are cards that other people use too."""
-        return self._wanted is not None and self._wanted.kind is DeviceKind.GPU
+        """Whether the devices are GPUs that other people may use too."""
+        return self._options is not None and self._options.kind is DeviceKind.GPU
 
     def close(self) -> None:
         if self._watch is not None:
@@ -116,80 +120,77 @@ class Devices:
 
     @contextmanager
     def choosing(self, scheduler: Scheduler) -> Iterator[None]:
-        """Tells the scheduler what is on the devices, and keeps other gputui users from choosing meanwhile."""
-        lanes, looked_at = scheduler.board.lanes, self._looked_at
-        if self._begun_for is None or lanes is not self._begun_for[0] or looked_at is not self._begun_for[1]:
-            self._begun_for = (lanes, looked_at)
-            self._begin(scheduler)
+        """Tell the scheduler the current facts about the devices. Until the block ends, keep other gputui sessions from
+        choosing the same devices.
+        """
+        slots, watched = scheduler.board.slots, self._is_watched
+        if self._sampled_for is None or slots is not self._sampled_for[0] or watched is not self._sampled_for[1]:
+            self._sampled_for = (slots, watched)
+            self._start_sampling(scheduler)
         if not self._shared:
             yield
             return
-        free = self._keys(lane for lane in scheduler.board.lanes if scheduler.board.is_free(lane))
+        free = self._keys(slot for slot in scheduler.board.slots if scheduler.board.is_free(slot))
         if not free or not scheduler.book.ready:
-            self._tell(scheduler, {})
+            self._update_facts(scheduler, {})
             yield
             return
         with self._leases.gate(free.values()):
-            self._tell(scheduler, self._leased(free))
+            self._update_facts(scheduler, self._leased(free))
             yield
 
-    def _begin(self, scheduler: Scheduler) -> None:
+    def _start_sampling(self, scheduler: Scheduler) -> None:
         board = scheduler.board
-        self.taken_off = _still_off(self.taken_off, board.lanes)
-        lanes = (*board.lanes, *board.leaving(), *self.taken_off)
-        wanted = wanted_for(lanes, scheduler.settings.partition, looked_at=self._looked_at)
-        if wanted == self._wanted:
+        enabled = {device_key for slot in board.slots for device_key in slot.device_keys}
+        self.taken_off = tuple(slot for slot in self.taken_off if not enabled.issuperset(slot.device_keys))
+        slots = (*board.slots, *board.leaving(), *self.taken_off)
+        options = sampler_options(slots, scheduler.settings.partition, watched=self._is_watched)
+        if options == self._options:
             return
         if self._watch is not None:
             self._watch.close()
-        self._wanted, self._watch, self.sample = wanted, None, None
-        if wanted is not None:
-            self._watch = SamplerWatch(
-                self._loop, sampler_for(wanted, scheduler, self._session, self._folder), self._deliver
-            )
+        self._options, self._watch, self.sample = options, None, None
+        if options is not None:
+            sampler = make_sampler(options, scheduler, self._session, self._directory)
+            self._watch = SamplerWatch(self._loop, sampler, self._deliver)
 
     def _deliver(self, sample: Sample) -> None:
         self.sample = sample
         self._unread = True
-        self._news()
+        self._wake()
 
-    def _tell(self, scheduler: Scheduler, leased: dict[str, str]) -> None:
+    def _update_facts(self, scheduler: Scheduler, leased: dict[str, str]) -> None:
         sample, now = self.sample, time.time()
-        words = {word for lane in scheduler.board.lanes for word in lane.devices}
+        words = {word for slot in scheduler.board.slots for word in slot.devices}
         if sample is None or not sample.complete:
             facts = dict.fromkeys(words, NOT_SEEN)
         else:
-            facts = self._facts(scheduler, sample, words, leased, now)
+            pids = self.pids = find_our_processes(scheduler, sample, self._token)
+            self.left_behind = find_leftovers(sample, self._session, pids)
+            held = list_holdings(scheduler, sample)
+            busy = frozenset(key for holding in held for key in holding.devices)
+            self._external_processes.rules = Rules(
+                ignored=frozenset(scheduler.settings.ignored), ignore_all=scheduler.settings.share_gpus
+            )
+            verdicts = self._verdicts = self._external_processes.observe(sample, Ours(pids, busy), now)
+            if self._unread:
+                self._unread = False
+                self.recording.observe(sample, held, busy, pids, now)
+                self.recording.record_external_use(sample, words, verdicts, now)
+            facts = {word: describe_device(sample, word, verdicts, pids, leased.get(word), now) for word in words}
         self._blocked = {word: fact.blocked for word, fact in facts.items() if fact.blocked is not None}
         scheduler.handle(DevicesSeen(facts), now)
 
-    def _facts(
-        self, scheduler: Scheduler, sample: Sample, words: set[str], leased: dict[str, str], now: float
-    ) -> dict[str, DeviceFacts]:
-        pids = self.pids = ours(scheduler, sample, self._token)
-        self.left_behind = left_behind(sample, self._session, pids)
-        held = holdings(scheduler, sample)
-        busy = frozenset(key for holding in held for key in holding.devices)
-        self._strangers.rules = Rules(
-            ignored=frozenset(scheduler.settings.ignored), ignore_all=scheduler.settings.ignore_strangers
-        )
-        verdicts = self._verdicts = self._strangers.observe(sample, Ours(pids, busy), now)
-        if self._unread:
-            self._unread = False
-            self.recording.observe(sample, held, busy, pids, now)
-            self.recording.see_others(sample, words, verdicts, now)
-        return {word: device_fact(sample, word, verdicts, pids, leased.get(word), now) for word in words}
-
     # Leases
 
-    def _keys(self, lanes: Iterator[Lane]) -> dict[str, str]:
-        """The devices of these lanes, by word, as other sessions know them."""
-        words = {word for lane in lanes for word in lane.devices}
+    def _keys(self, slots: Iterator[Slot]) -> dict[str, str]:
+        """Map each device name in these slots to its device key, which is the same in all sessions."""
+        words = {word for slot in slots for word in slot.devices}
         devices = self.sample.devices if self.sample is not None else ()
         return {word: device.key for word in words if (device := find(devices, word)) is not None}
 
     def uuid_of(self, word: str) -> str | None:
-        """None: neither the driver nor the kernel tells."""
+        """Return the UUID of this device, or None if neither the driver nor the kernel knows it."""
         device = find(self.sample.devices, word) if self.sample is not None else None
         if device is not None:
             return device.uuid or None
@@ -207,7 +208,7 @@ class Devices:
         return taken
 
     def lease(self, job: JobId, gpus: tuple[str, ...]) -> None:
-        """Called while choosing: from now on other sessions see that we take these."""
+        """Announce to other sessions that this job takes these GPUs. Called inside `choosing`."""
         if not self._shared or self.sample is None:
             return
         devices = (find(self.sample.devices, word) for word in gpus)
@@ -218,36 +219,42 @@ class Devices:
     def lease_of(self, job: JobId) -> int | None:
         return self._held.get(job)
 
-    def hand_on(self, job: JobId) -> None:
-        """The wrapper holds the lease now, or nobody needs it."""
+    def release_lease(self, job: JobId) -> None:
+        """Close this process's descriptor of the job's lease, because the wrapper holds the lease now or the job was
+        not started.
+        """
         fd = self._held.pop(job, None)
         if fd is not None:
             os.close(fd)
 
-    # For whoever looks
+    # Pictures
 
     @property
-    def _looked_at(self) -> bool:
+    def _is_watched(self) -> bool:
         return self._is_app or time.monotonic() < self._watched_until
 
-    def be_watched(self) -> None:
-        """Somebody looks on from another process, and asks again soon or has left."""
-        if not self._looked_at:
-            self._news()
+    def keep_watched(self) -> None:
+        """Note that a viewer in another process is watching. It is expected to ask again soon."""
+        if not self._is_watched:
+            self._wake()
         self._watched_until = time.monotonic() + WATCHED_FOR
 
-    def look(self, scheduler: Scheduler, snapshot: Snapshot, now: float) -> None:
-        """Makes a new picture if what it would show has changed; nothing if nobody looks."""
-        if not self._looked_at:
+    def update_picture(self, scheduler: Scheduler, snapshot: Snapshot, now: float) -> None:
+        """Make a new picture if somebody is watching and something that it shows has changed."""
+        if not self._is_watched:
             return
-        if self._wanted is not None and not self._shared:
-            self._measure_own(scheduler, now)
-        session = SessionLanes.of(snapshot, self.taken_off)
+        if self._options is not None and not self._shared and self.sample is not None and self._unread:
+            self._unread = False
+            held = list_holdings(scheduler, self.sample)
+            busy = {key for holding in held for key in holding.devices}
+            busy |= {f"CPU-{slot}" for slot in scheduler.board.holders}
+            self.recording.observe(self.sample, held, busy, {}, now)
+        session = SessionSlots(snapshot.slots, snapshot.leaving, snapshot.holders, self.taken_off)
         drawn = (self.sample, session, self._blocked)
         if self._drawn is not None and drawn[0] is self._drawn[0] and drawn[1:] == self._drawn[1:]:
             return
         self._drawn = drawn
-        facts = Known(
+        facts = DeviceKnowledge(
             verdicts=self._verdicts if self._shared else {},
             blocked=self._blocked if self._shared else {},
             pids=self.pids,
@@ -257,38 +264,18 @@ class Devices:
             warnings=self.recording.warnings,
             history=self.recording.history(),
         )
-        kind = self._wanted.kind if self._wanted is not None else kind_of(session.all_lanes())
+        kind = self._options.kind if self._options is not None else kind_of(session.all_slots())
         if kind is DeviceKind.SLURM:
-            self.picture = cluster_pictured(self.sample, held_by(scheduler), facts)
-            return
-        self.picture = pictured(kind or DeviceKind.GPU, self.sample, session, facts, looking=self._watch is not None)
-
-    def _measure_own(self, scheduler: Scheduler, now: float) -> None:
-        """Devices that nobody else has."""
-        if self.sample is not None and self._unread:
-            self._unread = False
-            held = holdings(scheduler, self.sample)
-            busy = {key for holding in held for key in holding.devices} | _busy_lanes(scheduler)
-            self.recording.observe(self.sample, held, busy, {}, now)
-
-    # At an attempt's end
+            self.picture = make_cluster_picture(self.sample, held_cluster_gpus(scheduler), facts)
+        else:
+            looking = self._watch is not None
+            self.picture = make_picture(kind or DeviceKind.GPU, self.sample, session, facts, looking=looking)
 
     def usage(self, job: JobId, attempt: int) -> Usage | None:
-        if self._wanted is None or self._wanted.kind is DeviceKind.CPU:
+        """End the measurement of an attempt and return what it used, or None if its devices are not measured."""
+        if self._options is None or self._options.kind is DeviceKind.CPU:
             return None
         return self.recording.usage(job, attempt)
 
     def remark(self, job: Job) -> str | None:
-        """What is odd about a running job."""
         return self.recording.remark(job)
-
-
-def _busy_lanes(scheduler: Scheduler) -> set[str]:
-    """Keys of the CPU lanes that run a job."""
-    return {f"CPU-{lane}" for lane in scheduler.board.holders}
-
-
-def _still_off(taken_off: tuple[Lane, ...], lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
-    """Without those whose devices, or whose numbers, are all on again."""
-    back = {slot for lane in lanes for slot in lane.slots}
-    return tuple(lane for lane in taken_off if not back.issuperset(lane.slots))

@@ -1,4 +1,4 @@
-"""The picture of the devices, put together from a sample and the session's jobs."""
+"""Construction of the picture of the devices from a sample and the session's jobs."""
 
 from __future__ import annotations
 
@@ -8,83 +8,82 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from gputui.core.job import JobId, LaneId, Running, Stopping, Suspended
-from gputui.core.lanes import DeviceFacts, DeviceKind, Lane
+from gputui.core.job import JobId, Running, SlotId, Stopping, Suspended
 from gputui.core.scheduler import Scheduler
-from gputui.core.snapshot import Snapshot
+from gputui.core.slots import DeviceFacts, DeviceKind, NodeState, Slot
+from gputui.gpus.external_processes import HeldByExternalProcesses, Resting, Verdict, ours_in
 from gputui.gpus.hardware import find
 from gputui.gpus.history import EMPTY, DeviceHistories, DeviceShare, DeviceWarning
-from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState, Leftover, why_not
-from gputui.gpus.sample import DeviceSample, NodeStanding, Sample, Status, node_of
-from gputui.gpus.strangers import HeldByStrangers, Resting, Verdict, ours_in
+from gputui.gpus.picture import DevicePicture, DevicesPicture, Leftover, SlotState, why_blocked
+from gputui.gpus.sample import DeviceSample, Sample, Status, node_of
 from gputui.gpus.usage import DeviceHolding
 
-# ---- Puts the picture of the devices together from a sample and what the session makes of it ----
+
+class SessionSlots(Struct, frozen=True):
+    """The slots of a session, including those that were drained."""
+
+    slots: tuple[Slot, ...]
+    leaving: tuple[Slot, ...]
+    holders: Mapping[SlotId, JobId]
+    taken_off: tuple[Slot, ...] = ()
+
+    def all_slots(self) -> tuple[Slot, ...]:
+        return (*self.slots, *self.leaving, *self.taken_off)
 
 
-class SessionLanes(Struct, frozen=True):
-    """The lanes of a session at one moment, and those that were drained."""
-
-    lanes: tuple[Lane, ...]
-    leaving: tuple[Lane, ...]
-    holders: Mapping[LaneId, JobId]
-    taken_off: tuple[Lane, ...] = ()
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, taken_off: tuple[Lane, ...]) -> SessionLanes:
-        return cls(snapshot.lanes, snapshot.leaving, snapshot.holders, taken_off)
-
-    def all_lanes(self) -> tuple[Lane, ...]:
-        return (*self.lanes, *self.leaving, *self.taken_off)
-
-
-class Known(Struct, frozen=True, kw_only=True):
-    """What the owner found out about the devices of a sample."""
+class DeviceKnowledge(Struct, frozen=True, kw_only=True):
+    """What the owner knows about the devices of a sample."""
 
     verdicts: Mapping[str, Verdict] = {}
-    """By device key."""
+    """Verdicts on the use of devices by external processes, by device key."""
     blocked: Mapping[str, str] = {}
-    """By the words that lanes use."""
+    """Reasons why devices are blocked, by the device names that slots use."""
     pids: Mapping[int, JobId] = {}
     leftovers: tuple[Leftover, ...] = ()
     idle_since: Mapping[JobId, float] = {}
     shares: Mapping[str, DeviceShare] = {}
-    """By device key, as the warnings."""
+    """How each device is shared between our jobs and others, by device key. `warnings` has the same keys."""
     warnings: Mapping[str, tuple[DeviceWarning, ...]] = {}
     history: DeviceHistories = EMPTY
 
 
-NOTHING_KNOWN = Known()
+NOTHING_KNOWN = DeviceKnowledge()
 
 
-def without_session(sample: Sample | None, kind: DeviceKind, facts: Known = NOTHING_KNOWN) -> DevicesPicture:
-    """All a monitor can say: processes are just processes."""
-    devices = sample.devices if sample is not None else ()
+def without_session(sample: Sample | None, kind: DeviceKind, facts: DeviceKnowledge = NOTHING_KNOWN) -> DevicesPicture:
+    """Return the picture that a monitor without a session shows: all devices with the processes of all users."""
     pictures = tuple(
         DevicePicture(
             sample=device,
             share=facts.shares.get(device.key, DeviceShare()),
             warnings=facts.warnings.get(device.key, ()),
         )
-        for device in devices
+        for device in (sample.devices if sample is not None else ())
     )
     return DevicesPicture(
         kind=sample.kind if sample else kind, sample=sample, devices=pictures, looking=True, history=facts.history
     )
 
 
-def pictured(
-    kind: DeviceKind, sample: Sample | None, session: SessionLanes, facts: Known, *, looking: bool
+def make_picture(
+    kind: DeviceKind, sample: Sample | None, session: SessionSlots, facts: DeviceKnowledge, *, looking: bool
 ) -> DevicesPicture:
-    """Every device of the sample, and a stand-in for each that the session has and no sample shows."""
+    """Return a picture with every device of the sample, and a stand-in for each device that the session's slots name
+    but the sample lacks.
+    """
     devices = sample.devices if sample is not None else ()
     by_key: dict[str, DeviceSample] = {device.key: device for device in devices}
-    over: dict[str, list[Lane]] = {}
+    over: dict[str, list[Slot]] = {}
     blocked: dict[str, str] = {}
-    for lane in session.all_lanes():
-        for word, device in _devices_of(lane, devices, _missing(sample)):
+    for slot in session.all_slots():
+        if slot.kind is DeviceKind.CPU:
+            key = f"CPU-{slot.id}"
+            shown = [(key, by_key.get(key) or DeviceSample(index=slot.id, uuid=key, name="CPU"))]
+        else:
+            shown = [(word, find(devices, word) or _stand_in(word, sample)) for word in slot.devices]
+        for word, device in shown:
             by_key.setdefault(device.key, device)
-            over.setdefault(device.key, []).append(lane)
+            over.setdefault(device.key, []).append(slot)
             if word in facts.blocked:
                 blocked[device.key] = facts.blocked[word]
     return DevicesPicture(
@@ -100,45 +99,32 @@ def pictured(
     )
 
 
-def _missing(sample: Sample | None) -> Callable[[str], DeviceSample]:
-    """How a device is shown that no sample holds: as not there, once all that are there have answered."""
-    is_gone = sample is not None and sample.complete and sample.trouble is None
-
-    def stand_in(word: str) -> DeviceSample:
-        status = Status.ERROR if is_gone else Status.OK
-        message = f"GPU {word} is not there" if is_gone else ""
-        index = int(word) if word.isdecimal() else 0
-        return DeviceSample(index=index, uuid=word, name="GPU", status=status, message=message)
-
-    return stand_in
-
-
-def _devices_of(
-    lane: Lane, devices: tuple[DeviceSample, ...], stand_in: Callable[[str], DeviceSample]
-) -> list[tuple[str, DeviceSample]]:
-    if lane.kind is DeviceKind.CPU:
-        key = f"CPU-{lane.id}"
-        own = DeviceSample(index=lane.id, uuid=key, name="CPU")
-        return [(key, next((device for device in devices if device.key == key), own))]
-    return [(word, find(devices, word) or stand_in(word)) for word in lane.devices]
+def _stand_in(word: str, sample: Sample | None) -> DeviceSample:
+    """Return a stand-in for a device that is not in the sample. It is reported as missing once the sample is
+    complete.
+    """
+    index = int(word) if word.isdecimal() else 0
+    if sample is None or not sample.complete or sample.trouble is not None:
+        return DeviceSample(index=index, uuid=word, name="GPU")
+    return DeviceSample(index=index, uuid=word, name="GPU", status=Status.ERROR, message=f"GPU {word} not found")
 
 
 def _device(
-    sample: DeviceSample, lanes: Iterable[Lane], session: SessionLanes, facts: Known, blocked: str | None
+    sample: DeviceSample, slots: Iterable[Slot], session: SessionSlots, facts: DeviceKnowledge, blocked: str | None
 ) -> DevicePicture:
-    ids = {lane.id for lane in session.lanes}
-    here = tuple(lane for lane in dict.fromkeys(lanes) if lane.id in ids or lane in session.leaving)
-    jobs = (session.holders.get(lane.id) for lane in here)
+    ids = {slot.id for slot in session.slots}
+    here = tuple(slot for slot in dict.fromkeys(slots) if slot.id in ids or slot in session.leaving)
+    jobs = (session.holders.get(slot.id) for slot in here)
     verdict = facts.verdicts.get(sample.key)
     on_it = {process.pid for process in sample.processes}
     return DevicePicture(
         sample=sample,
         state=_state(here, ids, session.holders),
         jobs=tuple(dict.fromkeys(job for job in jobs if job is not None)),
-        lanes=here,
-        taken_off=tuple(lane for lane in dict.fromkeys(lanes) if lane in session.taken_off),
+        slots=here,
+        taken_off=tuple(slot for slot in dict.fromkeys(slots) if slot in session.taken_off),
         blocked=blocked,
-        strangers=verdict.by if isinstance(verdict, HeldByStrangers) else (),
+        external_processes=verdict.by if isinstance(verdict, HeldByExternalProcesses) else (),
         free_at=verdict.until if isinstance(verdict, Resting) else None,
         leftovers=tuple(each for each in facts.leftovers if each.pid in on_it),
         share=facts.shares.get(sample.key, DeviceShare()),
@@ -146,19 +132,21 @@ def _device(
     )
 
 
-def _state(lanes: tuple[Lane, ...], wanted: set[LaneId], holders: Mapping[LaneId, JobId]) -> LaneState:
-    if not lanes:
-        return LaneState.OFF
-    if not any(lane.id in wanted for lane in lanes):
-        return LaneState.DRAINING
-    return LaneState.BUSY if any(lane.id in holders for lane in lanes) else LaneState.FREE
+def _state(slots: tuple[Slot, ...], wanted: set[SlotId], holders: Mapping[SlotId, JobId]) -> SlotState:
+    if not slots:
+        return SlotState.OFF
+    if not any(slot.id in wanted for slot in slots):
+        return SlotState.DRAINING
+    return SlotState.BUSY if any(slot.id in holders for slot in slots) else SlotState.FREE
 
 
-# ---- Which processes and devices of a sample are which job's ----
+# Processes and devices of jobs
 
 
-def ours(scheduler: Scheduler, sample: Sample, token: Callable[[JobId, int], str]) -> dict[int, JobId]:
-    """The processes of attempts under way, by their token or by the wrapper that leads their kernel session."""
+def find_our_processes(scheduler: Scheduler, sample: Sample, token: Callable[[JobId, int], str]) -> dict[int, JobId]:
+    """Return the processes of running attempts. They are recognized by their token, or by belonging to the kernel
+    session of a wrapper.
+    """
     runs: dict[str, JobId] = {}
     wrappers: dict[int, JobId] = {}
     for job_id in scheduler.book.active:
@@ -170,8 +158,8 @@ def ours(scheduler: Scheduler, sample: Sample, token: Callable[[JobId, int], str
     return ours_in(sample, runs, wrappers)
 
 
-def left_behind(sample: Sample, session: str, ours: dict[int, JobId]) -> tuple[Leftover, ...]:
-    """Processes on a device that carry the token of an attempt that is over."""
+def find_leftovers(sample: Sample, session: str, ours: dict[int, JobId]) -> tuple[Leftover, ...]:
+    """Return the processes on devices that carry the token of an attempt that has ended."""
     leftovers: dict[int, Leftover] = {}
     for process in (process for device in sample.devices for process in device.processes):
         match (process.run or "").split("."):
@@ -181,8 +169,8 @@ def left_behind(sample: Sample, session: str, ours: dict[int, JobId]) -> tuple[L
     return tuple(leftovers.values())
 
 
-def holdings(scheduler: Scheduler, sample: Sample) -> list[DeviceHolding]:
-    """Every attempt under way with the devices it was given, whether it uses them or not."""
+def list_holdings(scheduler: Scheduler, sample: Sample) -> list[DeviceHolding]:
+    """Return every running attempt with the devices assigned to it, whether it uses them or not."""
     held = []
     for job_id in scheduler.book.active:
         placed = scheduler.book[job_id].active
@@ -192,49 +180,33 @@ def holdings(scheduler: Scheduler, sample: Sample) -> list[DeviceHolding]:
     return held
 
 
-# ---- What a sample says of one device to the scheduler ----
-
-
-def device_fact(
+def describe_device(
     sample: Sample, word: str, verdicts: dict[str, Verdict], pids: dict[int, JobId], leased: str | None, now: float
 ) -> DeviceFacts:
     if sample.trouble is not None:
         return DeviceFacts(blocked=f"unavailable: {sample.trouble.message}; {sample.trouble.advice}")
     device = find(sample.devices, word)
     if device is None:
-        return DeviceFacts(blocked="not there")
-    return DeviceFacts(
-        blocked=why_not(verdicts[device.key], now) or leased,
-        memory_total=device.memory_total,
-        memory_used=device.memory_used,
-        ours=_memory_of_ours(device, pids),
-        crowded=isinstance(verdicts[device.key], HeldByStrangers),
-    )
-
-
-def _memory_of_ours(device: DeviceSample, pids: dict[int, JobId]) -> dict[JobId, int]:
+        return DeviceFacts(blocked="not found")
     used: dict[JobId, int] = {}
     for process in device.processes:
         job = pids.get(process.pid)
         if job is not None:
             used[job] = used.get(job, 0) + (process.memory or 0)
-    return used
+    return DeviceFacts(
+        blocked=why_blocked(verdicts[device.key], now) or leased,
+        memory_total=device.memory_total,
+        memory_used=device.memory_used,
+        ours=used,
+        crowded=isinstance(verdicts[device.key], HeldByExternalProcesses),
+    )
 
 
-def user_name(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+# Clusters
 
 
-# ---- The picture of a cluster's GPUs ----
-
-
-def cluster_pictured(sample: Sample | None, held: Mapping[str, JobId], facts: Known) -> DevicesPicture:
-    """`held`: the job of ours that has each GPU, by its word."""
+def make_cluster_picture(sample: Sample | None, held: Mapping[str, JobId], facts: DeviceKnowledge) -> DevicesPicture:
+    """Return the picture of a cluster. `held` gives our job on each GPU, by the GPU's name (`node:index`)."""
     cluster = sample.cluster if sample is not None else None
     closed = {node.name: node.standing for node in cluster.nodes if node.standing.closed} if cluster is not None else {}
     devices = sample.devices if sample is not None else ()
@@ -251,11 +223,11 @@ def cluster_pictured(sample: Sample | None, held: Mapping[str, JobId], facts: Kn
 
 
 def _cluster_device(
-    sample: DeviceSample, job: JobId | None, closed: NodeStanding | None, facts: Known
+    sample: DeviceSample, job: JobId | None, closed: NodeState | None, facts: DeviceKnowledge
 ) -> DevicePicture:
     return DevicePicture(
         sample=sample,
-        state=LaneState.BUSY if job is not None else None,
+        state=SlotState.BUSY if job is not None else None,
         jobs=() if job is None else (job,),
         elsewhere=True,
         blocked=None if closed is None else f"its node is {closed}",
@@ -263,18 +235,17 @@ def _cluster_device(
     )
 
 
-# ---- gpu use ----
-
-
-FILE = "gpu_use.csv"
+GPU_USE_FILE = "gpu_use.csv"
 FRESH = 15.0
-"""Seconds after which figures are too old to be shown: clocks of nodes and the cache of a shared disk differ."""
+"""Seconds after which figures are outdated. This leaves room for clocks that differ between nodes and for caches of
+shared disks.
+"""
 _MOST = 64 * 1024
-"""Bytes; a job may write whatever it likes into its own folder."""
+"""Maximum number of bytes to read, because a job may write anything into its own directory."""
 
 
 class UsedGpu(Struct, frozen=True, kw_only=True):
-    """None: nvidia-smi cannot say."""
+    """The figures of one GPU as nvidia-smi reported them on its node; None for figures that it could not report."""
 
     utilization: int | None = None
     memory_used: int | None = None
@@ -284,7 +255,10 @@ class UsedGpu(Struct, frozen=True, kw_only=True):
 
 
 def gpu_use(held: Mapping[str, str]) -> dict[str, UsedGpu]:
-    """By the words of the GPUs that jobs hold; files that are not there, old or damaged tell nothing."""
+    """Read the figures that jobs write on their nodes. Missing, outdated and damaged files are ignored.
+
+    `held` gives the file for each GPU. Its keys and those of the result are the GPUs' names (`node:index`).
+    """
     now = time.time()
     read = {path: _read(path, now) for path in set(held.values())}
     return {word: used for word, path in held.items() if (used := read[path].get(word.rpartition(":")[2])) is not None}
@@ -292,7 +266,9 @@ def gpu_use(held: Mapping[str, str]) -> dict[str, UsedGpu]:
 
 def _read(path: str, now: float) -> dict[str, UsedGpu]:
     try:
-        with open(path, encoding="ascii", errors="replace", opener=_opener) as file:
+        # O_NONBLOCK: a job could put a pipe there.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, encoding="ascii", errors="replace") as file:
             if now - os.fstat(file.fileno()).st_mtime > FRESH:
                 return {}
             lines = file.read(_MOST).splitlines()
@@ -300,11 +276,6 @@ def _read(path: str, now: float) -> dict[str, UsedGpu]:
         return {}
     fields = (line.split(",") for line in lines)
     return {each[0].strip(): _used(each) for each in fields if len(each) == 6}
-
-
-def _opener(path: str, flags: int) -> int:
-    """A job could put a pipe there."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _used(fields: list[str]) -> UsedGpu:
@@ -319,7 +290,7 @@ def _used(fields: list[str]) -> UsedGpu:
 
 
 def _number(text: str) -> float | None:
-    """`[N/A]`, `[Not Supported]` and the like are no numbers; neither is infinity."""
+    """Parse a figure. Return None for `[N/A]`, `[Not Supported]` and the like, and for infinity."""
     try:
         number = float(text)
     except ValueError:

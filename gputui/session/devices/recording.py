@@ -1,4 +1,4 @@
-"""The record of samples: usage of attempts and history of devices."""
+"""Recording of samples: the usage of attempts and the history of devices. Also samples the machine for its viewers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import suppress
 from gputui.core.job import Job, JobId, Usage
 from gputui.core.scheduler import Scheduler
 from gputui.core.spans import DeviceUse, SpanRecord
+from gputui.gpus.external_processes import HeldByExternalProcesses, Unusable, Verdict
 from gputui.gpus.hardware import find
 from gputui.gpus.history import (
     EMPTY,
@@ -18,32 +19,31 @@ from gputui.gpus.history import (
     DeviceShare,
     DeviceWarning,
     HistoryRecorder,
-    noted,
+    find_warnings,
     read_history,
     share,
     write_history,
 )
 from gputui.gpus.machine import MachineFacts, MachineReader
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
-from gputui.gpus.strangers import HeldByStrangers, Unusable, Verdict
 from gputui.gpus.usage import DeviceHolding, UsageMeter
-from gputui.process.watch import NoThread, begin
+from gputui.process.watch import NoThread, start_thread
 from gputui.session.event_loop import Loop
 
-# ---- What is remembered of the samples ----
-
-
 IDLE_AFTER = 600.0
-"""Seconds of doing nothing on a card after which a job is remarked upon."""
+"""Seconds without work on its GPU after which a job is reported as idle."""
 WRITE_EVERY = 60.0
 AWAY_FROM = 150.0
-"""Seconds without a sign of an owner from which on there was none."""
+"""Age of the history file in seconds above which the session is assumed to have had no owner for a while."""
+LOOK_EVERY = 2.0
+FORGOTTEN_AFTER = 10.0
+"""Seconds after the last viewer's request until the machine is no longer sampled."""
 
 
 class Recording:
     def __init__(self, spans: SpanRecord, path: str) -> None:
         self.shares: Mapping[str, DeviceShare] = {}
-        """Of the newest sample, by device key."""
+        """How each device is shared between our jobs and others in the newest sample, by device key."""
         self.warnings: Mapping[str, tuple[DeviceWarning, ...]] = {}
         self._spans = spans
         self._path = path
@@ -56,15 +56,18 @@ class Recording:
     def observe(
         self, sample: Sample, held: list[DeviceHolding], busy: Collection[str], pids: Mapping[int, JobId], now: float
     ) -> None:
-        """`busy`: keys of the devices that run a job of ours."""
+        """Take in a sample. `busy` contains the keys of the devices that run our jobs."""
         self._meter.observe(sample, held, pids, now)
         self.shares = {each.key: _shared(each, sample, pids, held=each.key in busy) for each in sample.devices}
-        recorder = self._recorder()
-        recorder.observe(sample, self.shares)
-        self.warnings = noted(sample, recorder.warned)
+        if self._history is None:  # read late, because an owner that takes over has more urgent things to do
+            self._history = HistoryRecorder(read_history(self._path))
+        self._history.observe(sample, self.shares)
+        self.warnings = find_warnings(sample, self._history.warned)
 
-    def see_others(self, sample: Sample, words: Collection[str], verdicts: Mapping[str, Verdict], now: float) -> None:
-        """Who or what keeps us off the devices that lanes name."""
+    def record_external_use(
+        self, sample: Sample, words: Collection[str], verdicts: Mapping[str, Verdict], now: float
+    ) -> None:
+        """Record what keeps our jobs off the devices that slots name."""
         devices = {word: find(sample.devices, word) for word in words}
         uses = {word: _use(verdicts.get(device.key)) for word, device in devices.items() if device is not None}
         self._spans.devices(uses, now)
@@ -72,28 +75,22 @@ class Recording:
     def history(self) -> DeviceHistories:
         return self._history.frozen() if self._history is not None else EMPTY
 
-    def _recorder(self) -> HistoryRecorder:
-        """Read when it is first needed: whoever takes a session over has other things to do first."""
-        if self._history is None:
-            self._history = HistoryRecorder(read_history(self._path))
-        return self._history
-
     # What attempts used
 
     def usage(self, job: JobId, attempt: int) -> Usage:
-        """The last word on an attempt."""
+        """Return what an attempt used, and end its measurement."""
         used = self._meter.end(job, attempt)
-        return Usage(
-            used.mean_utilization, used.peak_utilization, used.peak_memory, used.gpu_seconds, used.peak_memory_each
-        )
+        return Usage(used.mean_utilization, used.peak_memory, used.gpu_seconds, used.peak_memory_each)
 
     def work_seen(self, job: JobId, attempt: int) -> tuple[float | None, float | None]:
-        """When the driver last told of an attempt's devices, and when it last told of work there."""
+        """Return two times: when the driver last reported the devices of an attempt, and when it last reported work on
+        them.
+        """
         used = self._meter.usage(job, attempt)
         return used.measured_at, used.busy_at
 
     def idle(self, scheduler: Scheduler, now: float) -> dict[JobId, float]:
-        """Jobs that have long done nothing, with the time since when."""
+        """Return the jobs that have been idle for a long time, each with the time when it became idle."""
         idle = {}
         for job_id in scheduler.book.active:
             placed = scheduler.book[job_id].active
@@ -103,19 +100,20 @@ class Recording:
         return idle
 
     def remark(self, job: Job) -> str | None:
-        """What is odd about what a running job does on its GPU."""
+        """Return what is unusual about a running job, or None."""
         if job.active is None:
             return None
         idle = self._meter.usage(job.id, job.active.attempt).idle_for(time.time())
-        return f"holds GPU memory and has done nothing for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
+        return f"holds GPU memory but has been idle for {idle / 60:.0f} min" if idle >= IDLE_AFTER else None
 
     # On disk
 
     def keep_written(self, loop: Loop, now: float) -> None:
-        """From now on; only an owner that starts jobs does."""
-        last_written = _written_at(self._path)
-        if last_written is not None and now - last_written > AWAY_FROM:
-            self._spans.away(last_written, now)
+        """Write the history at regular intervals from now on. Only an owner that starts jobs does this."""
+        with suppress(OSError):
+            last_written = os.stat(self._path).st_mtime
+            if now - last_written > AWAY_FROM:
+                self._spans.away(last_written, now)
         self._writes = True
         self._write_soon(loop)
 
@@ -125,7 +123,7 @@ class Recording:
         loop.run_in_thread(lambda: self._write(history), lambda _: None)
 
     def _write(self, history: DeviceHistories | None) -> None:
-        """A disk that is full or gone costs the history, and nothing else."""
+        """Write the history. If the disk is full or missing, only the history is lost."""
         with suppress(OSError):
             if history is not None:
                 write_history(self._path, history)
@@ -140,7 +138,9 @@ class Recording:
 
 
 def _shared(device: DeviceSample, sample: Sample, pids: Mapping[int, JobId], *, held: bool) -> DeviceShare:
-    """Where pids mean nothing, all that is on a device with a job of ours counts as ours."""
+    """Return how the device is shared between our jobs and others. If the pids are those of other machines, all
+    processes on a device with one of our jobs count as ours.
+    """
 
     def is_ours(process: ProcessSample) -> bool:
         return process.pid in pids or (sample.foreign_pids and held)
@@ -150,8 +150,8 @@ def _shared(device: DeviceSample, sample: Sample, pids: Mapping[int, JobId], *, 
 
 def _use(verdict: Verdict | None) -> DeviceUse | None:
     match verdict:
-        case HeldByStrangers(by=by) if by:
-            first = min(by, key=lambda each: each.since)  # stays the same while it is there
+        case HeldByExternalProcesses(by=by) if by:
+            first = min(by, key=lambda each: each.since)  # so that the choice is the same in each sample
             total = sum(each.memory or 0 for each in by)
             return DeviceUse(first.user or "?", os.path.basename((first.command or "").partition(" ")[0]),
                              first.pid, total)  # fmt: skip
@@ -160,26 +160,13 @@ def _use(verdict: Verdict | None) -> DeviceUse | None:
     return None
 
 
-def _written_at(path: str) -> float | None:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return None
-
-
-# ---- Looks at the machine itself while somebody wants to see it, in a thread that nobody waits for ----
-
-
-LOOK_EVERY = 2.0
-FORGOTTEN_AFTER = 10.0
-"""Seconds after which nobody looks any more, and the thread ends."""
-
-
 class MachineWatch:
-    """`facts` may be asked as often as one likes; the first answers are None."""
+    """A sampler of the machine that runs in a thread of its own for as long as `facts` is called. The first calls of
+    `facts` return None.
+    """
 
-    def __init__(self, folder: Callable[[], str]) -> None:
-        self._folder = folder
+    def __init__(self, directory: Callable[[], str]) -> None:
+        self._directory = directory
         self._newest: MachineFacts | None = None
         self._asked = 0.0
         self._thread: threading.Thread | None = None
@@ -188,11 +175,11 @@ class MachineWatch:
         self._asked = time.monotonic()
         if self._thread is None or not self._thread.is_alive():
             with suppress(NoThread):
-                self._thread = begin(self._watch, "gputui-machine")
+                self._thread = start_thread(self._watch, "gputui-machine")
         return self._newest
 
     def _watch(self) -> None:
-        look = MachineReader(self._folder())
+        reader = MachineReader(self._directory())
         while time.monotonic() - self._asked < FORGOTTEN_AFTER:
-            self._newest = look.look()
+            self._newest = reader.read()
             time.sleep(LOOK_EVERY if self._newest.busy is not None else LOOK_EVERY / 10)

@@ -1,6 +1,7 @@
-"""The owner: takes requests and reports, turn by turn: handle, place, commit, release, publish, answer.
+"""The owner: carries out requests and reports turn by turn. The steps of a turn are handle, place, commit, act, publish
+and answer.
 
-What may enter: steps of a turn, requests that one turn carries out, and helpers that must not hold a turn up.
-Nothing is done in the world before it is durable; nobody is answered before that either.
-Called by `ownership.holding`; from other threads by `Owner.do`, from other processes through `session.control`.
+This package holds the steps of a turn, the requests that one turn carries out, and helpers that keep slow work out of a
+turn. Nothing is started, ended or answered before it is durable. `ownership.acquisition` calls this package; other
+threads use `Owner.do`, and other processes `session.control`.
 """

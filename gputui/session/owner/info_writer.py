@@ -1,4 +1,4 @@
-"""Writes INFO and markers in a thread of its own, with the commit of the job's folder."""
+"""Writing of INFO files and markers in a separate thread, so that no job waits for them."""
 
 from __future__ import annotations
 
@@ -11,48 +11,51 @@ from contextlib import suppress
 
 from gputui.core.job import Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
-from gputui.process.watch import NoThread, begin
+from gputui.process.watch import NoThread, start_thread
 from gputui.session.errors import NotOurs
-from gputui.session.job_folders import FAILURE, SUCCESS, Folders, JobFolder, info, with_earlier
+from gputui.session.job_directories import FAILURE, SUCCESS, Directories, info, with_earlier
 
-# ---- Which commit a job's folder was at, and what was changed in it ----
-
-
-PATIENCE = 10.0
-"""Seconds for which an answer about a repository holds."""
+GIT_CACHED_FOR = 10.0
+"""Seconds for which the description of a repository by git is reused."""
 MOST_FILES = 50
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+RETRY_AFTER = 1.0
+GATHER = 0.1
+"""Seconds to wait for more notes, so that a job that ends in the meantime is written only once."""
 
 
 class GitNotes:
-    """Remembers answers, so that a thousand quick jobs of one repository ask once in a while."""
+    """The commits and changed files of repositories. They are cached for a while because thousands of short jobs may
+    start one after the other.
+    """
 
     def __init__(self) -> None:
         self._tops: dict[str, str | None] = {}
         self._answers: dict[str, tuple[float, str]] = {}
 
-    def of(self, folder: str) -> str:
-        """Lines for INFO; empty where there is no repository."""
-        if folder not in self._tops:
-            self._tops[folder] = _top(folder)
-        top = self._tops[folder]
+    def lines(self, directory: str) -> str:
+        """Return the git lines for INFO, or an empty string outside of a repository."""
+        if directory not in self._tops:
+            self._tops[directory] = _find_repository(directory)
+        top = self._tops[directory]
         if top is None:
             return ""
         asked_at, answer = self._answers.get(top, (0.0, ""))
-        if time.monotonic() - asked_at > PATIENCE or not answer:
-            answer = _ask(top)
+        if time.monotonic() - asked_at > GIT_CACHED_FOR or not answer:
+            answer = _describe_repository(top)
             self._answers[top] = (time.monotonic(), answer)
         return answer
 
 
-def _top(folder: str) -> str | None:
-    while not os.path.exists(os.path.join(folder, ".git")):
-        folder, last = os.path.split(folder)
+def _find_repository(directory: str) -> str | None:
+    while not os.path.exists(os.path.join(directory, ".git")):
+        directory, last = os.path.split(directory)
         if not last:
             return None
-    return folder
+    return directory
 
 
-def _ask(top: str) -> str:
+def _describe_repository(top: str) -> str:
     commit = _git(top, "rev-parse", "HEAD")
     if not commit:
         return ""
@@ -74,33 +77,26 @@ def _git(top: str, *words: str) -> str:
     return done.stdout.strip("\n") if done.returncode == 0 else ""
 
 
-# ---- Writes INFO and markers in a thread of its own, so that no job waits for them ----
-
-
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-RETRY_AFTER = 1.0
-GATHER = 0.1
-"""Seconds in which notes gather: a job that has ended by then is noted once, and the owner wakes nobody for it."""
-
-
 class InfoWriter:
-    """Keeps only the newest state of each job to be noted: a short job is written once."""
+    """A thread that writes the newest state of each job. If a job changes while it waits to be written, its older
+    states are skipped.
+    """
 
-    def __init__(self, folders: Folders, claims: str, forget: Callable[[JobId, int], None]) -> None:
-        self._folders = folders
+    def __init__(self, directories: Directories, claims: str, forget: Callable[[JobId, int], None]) -> None:
+        self._directories = directories
         self._claims = claims
         self._forget = forget
         self._git = GitNotes()
         self._pending: dict[JobId, Job] = {}
         self._over: dict[JobId, list[int]] = {}
-        """Attempts whose end is durable and whose claims wait for the note."""
+        """Attempts with a durable end, by job. Their claims are removed after INFO and the marker are written."""
         self._wake = threading.Condition()
         self._at_work = threading.Lock()
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def note(self, job: Job, over: int | None = None) -> None:
-        """The job as it is durable now; `over` is an attempt that has ended with it."""
+        """Queue the durable state of a job for writing. `over` is an attempt that has ended."""
         with self._wake:
             if not self._pending:
                 self._wake.notify()
@@ -111,33 +107,29 @@ class InfoWriter:
             self._begin()
 
     def _begin(self) -> None:
-        """Where the machine gives no thread, what is there is written at once."""
         try:
-            self._thread = begin(self._work, "gputui-info")
-        except NoThread:
+            self._thread = start_thread(self._work, "gputui-info")
+        except NoThread:  # write in this thread
             for _ in range(len(self._pending)):
-                self._note_next()
+                self._write_next()
 
-    def begin_anew(self, job: Job) -> None:
-        """Before a further attempt is committed: what is left to note of the ones before is dropped."""
+    def clear_markers_of(self, job: Job) -> None:
+        """Remove the markers of a job and drop its queued state. Called before another attempt is committed."""
         with self._at_work:
             with self._wake:
                 self._pending.pop(job.id, None)
                 over = self._over.pop(job.id, [])
-            self._clear_markers(job)
+            with suppress(FileNotFoundError, NotOurs), self._directories.enter(job) as directory:
+                directory.clear_markers()
             for attempt in over:
                 self._forget(job.id, attempt)
-
-    def _clear_markers(self, job: Job) -> None:
-        with suppress(FileNotFoundError, NotOurs), self._folders.enter(job) as folder:
-            folder.clear_markers()
 
     @property
     def ended(self) -> bool:
         return self._thread is None or not self._thread.is_alive()
 
     def close(self, patience: float = 2.0) -> None:
-        """Writes what is there; what a full disk does not take is written by the next owner."""
+        """Write what is queued. If the disk is full, the next owner writes the rest."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -148,24 +140,34 @@ class InfoWriter:
 
     def _work(self) -> None:
         while self._await_work():
-            while self._note_next():
+            while self._write_next():
                 pass
 
-    def _note_next(self) -> bool:
-        """False: nothing is left to note."""
-        folder = self._next_folder()
-        if folder is None:
+    def _write_next(self) -> bool:
+        """Write the next queued job. Return False if nothing is queued."""
+        with self._wake:
+            job = next(iter(self._pending.values()), None)
+        if job is None:
             return False
-        git = self._git.of(folder)  # slow, so not while the owner may have to wait for us
+        cwd = job.spec.cwd
+        git = self._git.lines(cwd)  # slow, so not done under the lock that the owner may wait for
         with self._at_work:
-            job, over = self._next(folder)
-            if job is None:
-                return True
+            with self._wake:
+                job = next(iter(self._pending.values()), None)
+                if job is None or job.spec.cwd != cwd:
+                    return True
+                del self._pending[job.id]
+                over = self._over.pop(job.id, [])
             unwritten = self._write(job, over, git)
             if unwritten is None:
-                self._put_back(job, over)
+                with self._wake:
+                    self._pending.setdefault(job.id, job)
+                    self._over.setdefault(job.id, []).extend(over)
+                    if self._closing:
+                        self._pending.clear()
         if unwritten is None:
-            self._rest()
+            if not self._closing and self._thread is not None:
+                time.sleep(RETRY_AFTER)
             return True
         for attempt in unwritten:
             self._forget(job.id, attempt)
@@ -181,56 +183,25 @@ class InfoWriter:
                 self._wake.wait(GATHER)
             return bool(self._pending) or not self._closing
 
-    def _next_folder(self) -> str | None:
-        """Where the next job to be noted runs."""
-        with self._wake:
-            return next(iter(self._pending.values())).spec.cwd if self._pending else None
-
-    def _next(self, folder: str) -> tuple[Job | None, list[int]]:
-        """None: what was next is not any more."""
-        with self._wake:
-            job = next(iter(self._pending.values()), None)
-            if job is None or job.spec.cwd != folder:
-                return None, []
-            del self._pending[job.id]
-            return job, self._over.pop(job.id, [])
-
     def _write(self, job: Job, over: list[int], git: str) -> list[int] | None:
-        """The attempts whose claims are left, for one became the marker; None: the disk is full, try again."""
+        """Write INFO and the marker of a job. If possible, the marker is made from the claim of the last attempt.
+        Return the attempts whose claims must still be removed, or None if the disk is full.
+        """
         unwritten = over
         try:
-            with self._folders.enter(job) as folder:
+            with self._directories.enter(job) as directory:
                 if git:
-                    git = with_earlier(git, _newest(job), folder.read_info())
-                folder.write_info(info(job, git).encode("utf-8", "replace"))
+                    newest = job.attempts[-1].number if job.attempts else 0
+                    attempt = job.active.attempt if job.active is not None else newest
+                    git = with_earlier(git, attempt, directory.read_info())
+                directory.write_info(info(job, git).encode("utf-8", "replace"))
                 if over and job.active is None and job.attempts:
-                    unwritten = self._mark(folder, job, over)
+                    last = job.attempts[-1]
+                    marker = SUCCESS if isinstance(last.end, Succeeded) else FAILURE
+                    if directory.mark(marker, f"{self._claims}/{job.id}.{last.number}"):
+                        unwritten = [attempt for attempt in over if attempt != last.number]
                     reached(Step.END_NOTED)
         except (OSError, NotOurs) as error:
-            # A folder that was taken away is not made again, and one that is somebody else's is left alone.
+            # Do not recreate a removed directory, and leave another user's directory alone.
             return None if isinstance(error, OSError) and error.errno in FULL_DISK else over
         return unwritten
-
-    def _mark(self, folder: JobFolder, job: Job, over: list[int]) -> list[int]:
-        newest = job.attempts[-1]
-        marker = SUCCESS if isinstance(newest.end, Succeeded) else FAILURE
-        if not folder.mark(marker, f"{self._claims}/{job.id}.{newest.number}"):
-            return over
-        return [attempt for attempt in over if attempt != newest.number]
-
-    def _put_back(self, job: Job, over: list[int]) -> None:
-        with self._wake:
-            self._pending.setdefault(job.id, job)
-            self._over.setdefault(job.id, []).extend(over)
-            if self._closing:
-                self._pending.clear()
-
-    def _rest(self) -> None:
-        with self._wake:
-            closing = self._closing
-        if not closing and self._thread is not None:
-            time.sleep(RETRY_AFTER)
-
-
-def _newest(job: Job) -> int:
-    return job.active.attempt if job.active is not None else job.attempts[-1].number if job.attempts else 0

@@ -1,4 +1,6 @@
-"""Starting placed jobs: folder, environment, command line."""
+"""Execution of the scheduler's instructions: starts jobs with their directory, environment and command, and sends
+signals.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +10,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from shlex import quote
 
-from gputui.core.events import (
-    AttemptEnded,
-    ContinueTree,
-    Instruction,
-    KillTree,
-    NoRoom,
-    NotStarted,
-    Outcome,
-    Settings,
-    Start,
-    SuspendTree,
-    Terminate,
-    Withdraw,
-)
+from msgspec import Struct
+
+from gputui.core import events
 from gputui.core.job import EngineName, Job, JobSpec, Placed
-from gputui.core.lanes import Lane
+from gputui.core.slots import Slot
 from gputui.core.steps import Step, reached
-from gputui.engines.protocol import ClusterWishes, Engine, Launch, Report
+from gputui.engines.protocol import ClusterOptions, Engine, Launch, Report
 from gputui.python.user_code.modules import USER_CODE
 from gputui.session.devices.devices import Devices
-from gputui.session.environment import as_given, captured, defaults, told, visible
+from gputui.session.environment import as_given, captured, cuda_variables, default_variables, job_variables
 from gputui.session.errors import NotOurs
-from gputui.session.job_folders import Folders
+from gputui.session.job_directories import Directories
 from gputui.session.session_dir import Paths
 from gputui.session.store.store import Store
 from gputui.sources.yielder import python_of
 
-# ---- What a shell is given to run ----
-
-
 CALLER = os.path.join(USER_CODE, "call_task.py")
+
+
+TEMPORARY_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
+"""Errors that may go away. If one occurs, the start is tried again later."""
 
 
 def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
@@ -52,82 +44,82 @@ def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
     return f"{spec.wrap} {quote(spec.shell or 'bash')}{login} -c {quote(spec.command)}"
 
 
-# ---- Does what the scheduler instructed ----
+class Launcher(Struct, eq=False):
+    paths: Paths
+    directories: Directories
+    store: Store
+    engine: Engine
+    report: Callable[[Report], None]
+    note: Callable[[Job], None]
+    devices: Devices
+    environments: dict[str, dict[str, str]] = {}
+    """Environments by digest. Thousands of jobs share one."""
+    _slots: tuple[Slot, ...] = ()
+    _cluster_options: ClusterOptions = ClusterOptions()
+    _bases: dict[tuple[str, bool], dict[str, str]] = {}
+    """Base variables of jobs, by the digest of their environment and whether they have a slot. Cached until the slots
+    change.
+    """
 
-
-PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
-
-
-class Launcher:
-    """Remembers environments, for thousands of jobs share one."""
-
-    def __init__(
-        self,
-        paths: Paths,
-        folders: Folders,
-        store: Store,
-        engine: Engine,
-        report: Callable[[Report], None],
-        note: Callable[[Job], None],
-        devices: Devices,
+    def carry_out(
+        self, instructions: list[events.Instruction], slots: tuple[Slot, ...], settings: events.Settings
     ) -> None:
-        self.environments: dict[str, dict[str, str]] = {}
-        self._paths = paths
-        self._folders = folders
-        self._store = store
-        self._engine = engine
-        self._report = report
-        self._note = note
-        self._devices = devices
-        self._lanes: tuple[Lane, ...] = ()
-        self._wishes = ClusterWishes()
-        self._bases: dict[tuple[str, bool], dict[str, str]] = {}
-        """What all jobs of one environment are given, with a lane and without, as long as the lanes are the same."""
-
-    def carry_out(self, instructions: list[Instruction], lanes: tuple[Lane, ...], settings: Settings) -> None:
-        self._wishes = _wishes(settings)
-        starts = [instruction.job for instruction in instructions if isinstance(instruction, Start)]
+        self._cluster_options = ClusterOptions(
+            partition=settings.partition, account=settings.account, qos=settings.qos, time=settings.time,
+            constraint=settings.constraint, sbatch_opt=settings.sbatch_opt,
+        )  # fmt: skip
+        starts = [instruction.job for instruction in instructions if isinstance(instruction, events.Start)]
         if starts:
-            self._engine.start(self._launches(starts, lanes))
+            self.engine.start(self._launches(starts, slots))
             for job in starts:
-                self._devices.hand_on(job.id)
-                self._note(job)
+                self.devices.release_lease(job.id)
+                self.note(job)
         for instruction in instructions:
-            self._signal(instruction)
+            match instruction:
+                case events.Terminate(job=job_id, attempt=attempt):
+                    self.engine.terminate(job_id, attempt)
+                case events.Withdraw(job=job_id, attempt=attempt):
+                    self.engine.withdraw(job_id, attempt)
+                case events.KillTree(job=job_id, attempt=attempt):
+                    self.engine.kill(job_id, attempt)
+                case events.SuspendTree(job=job_id, attempt=attempt):
+                    self.engine.suspend(job_id, attempt)
+                case events.ContinueTree(job=job_id, attempt=attempt):
+                    self.engine.resume(job_id, attempt)
 
-    def _signal(self, instruction: Instruction) -> None:
-        match instruction:
-            case Terminate(job=job_id, attempt=attempt):
-                self._engine.terminate(job_id, attempt)
-            case Withdraw(job=job_id, attempt=attempt):
-                self._engine.withdraw(job_id, attempt)
-            case KillTree(job=job_id, attempt=attempt):
-                self._engine.kill(job_id, attempt)
-            case SuspendTree(job=job_id, attempt=attempt):
-                self._engine.suspend(job_id, attempt)
-            case ContinueTree(job=job_id, attempt=attempt):
-                self._engine.resume(job_id, attempt)
-
-    def _launches(self, jobs: list[Job], lanes: tuple[Lane, ...]) -> Iterator[Launch]:
-        """One after the other: while this one's folder is made, the engine starts the one before."""
+    def _launches(self, jobs: list[Job], slots: tuple[Slot, ...]) -> Iterator[Launch]:
+        """Yield the launches of jobs, preparing one directory at a time. The engine starts a job while the directory of
+        the next one is made.
+        """
         for job in jobs:
             assert job.active is not None
             try:
-                self._folders.prepare(job, job.active.attempt)
-                held = self._folders.held(job, job.active.attempt)
+                self.directories.prepare(job, job.active.attempt)
+                held = self.directories.open_if_replaceable(job, job.active.attempt)
             except (OSError, NotOurs) as error:
-                self._report(_not_launched(job, job.active.attempt, error))
+                if isinstance(error, NotOurs):
+                    outcome: events.Outcome = events.NotStarted(f"{error}; then rerun #{job.id}")
+                else:
+                    why = f"cannot create its directory: {error.strerror}"
+                    outcome = events.NoRoom(why) if error.errno in TEMPORARY_ERRORS else events.NotStarted(why)
+                self.report(
+                    events.AttemptEnded(job=job.id, attempt=job.active.attempt, outcome=outcome, at=time.time())
+                )
                 continue
-            reached(Step.FOLDER_MADE)
-            yield self._launch(job, job.active, lanes, held)
+            reached(Step.DIRECTORY_MADE)
+            yield self._launch(job, job.active, slots, held)
 
-    def _launch(self, job: Job, placed: Placed, lanes: tuple[Lane, ...], held: int | None) -> Launch:
-        files = self._folders.files(job, placed.attempt)
-        own = self._base(placed, lanes)
+    def _launch(self, job: Job, placed: Placed, slots: tuple[Slot, ...], held: int | None) -> Launch:
+        files = self.directories.files(job, placed.attempt)
+        own = self._base(placed, slots)
+        devices: dict[str, str] = {}
+        if placed.engine is EngineName.LOCAL:  # a cluster sets these variables itself
+            before = {**own, **job.spec.variables} if job.spec.variables else own
+            devices = cuda_variables(placed.gpus, before, self.devices.uuid_of)
         environment = {
             **own,
-            **self._visible(job, placed, own),
-            **told(job, placed, self._paths.root, self._folders.folder(job)),
+            **devices,
+            **job_variables(job, placed, self.paths.root, self.directories.directory(job)),
             **job.spec.variables,
         }
         return Launch(
@@ -138,56 +130,35 @@ class Launcher:
             login_shell=job.spec.login_shell,
             cwd=job.spec.cwd,
             environment=environment,
-            out=self._folders.reached(files.out),
-            err=self._folders.reached(files.err) if files.err is not None else None,
-            folder=held,
+            out=self.directories.stable_path(files.out),
+            err=self.directories.stable_path(files.err) if files.err is not None else None,
+            directory=held,
             gpus=job.spec.request.gpus,
             timeout=job.spec.timeout,
             engine=placed.engine,
-            wishes=self._wishes,
-            lease=self._devices.lease_of(job.id),
+            cluster_options=self._cluster_options,
+            lease=self.devices.lease_of(job.id),
         )
 
-    def _visible(self, job: Job, placed: Placed, own: dict[str, str]) -> dict[str, str]:
-        """In a cluster the devices are not known yet, and are told by it."""
-        if placed.engine is not EngineName.LOCAL:
-            return {}
-        return visible(placed.gpus, {**own, **job.spec.variables} if job.spec.variables else own, self._devices.uuid_of)
-
-    def _base(self, placed: Placed, lanes: tuple[Lane, ...]) -> dict[str, str]:
-        if lanes is not self._lanes:
-            self._lanes = lanes
+    def _base(self, placed: Placed, slots: tuple[Slot, ...]) -> dict[str, str]:
+        if slots is not self._slots:
+            self._slots = slots
             self._bases.clear()
-        key = (placed.environment, bool(placed.lanes))
+        key = (placed.environment, bool(placed.slots))
         base = self._bases.get(key)
         if base is None:
-            base = {**defaults(lanes if placed.lanes else ()), **as_given(self.environment(placed.environment))}
+            base = {
+                **default_variables(slots if placed.slots else ()),
+                **as_given(self.environment(placed.environment)),
+            }
             self._bases[key] = base
         return base
 
     def environment(self, digest: str) -> dict[str, str]:
         environment = self.environments.get(digest)
         if environment is None:
-            environment = self._store.environment(digest)
+            environment = self.store.environment(digest)
             if environment is None:  # the store was rebuilt without it
                 environment = captured()
             self.environments[digest] = environment
         return environment
-
-
-def _wishes(settings: Settings) -> ClusterWishes:
-    return ClusterWishes(
-        partition=settings.partition, account=settings.account, qos=settings.qos, time=settings.time,
-        constraint=settings.constraint, sbatch_opt=settings.sbatch_opt,
-    )  # fmt: skip
-
-
-def _not_launched(job: Job, attempt: int, error: OSError | NotOurs) -> AttemptEnded:
-    return AttemptEnded(job=job.id, attempt=attempt, outcome=_why_not(job, error), at=time.time())
-
-
-def _why_not(job: Job, error: OSError | NotOurs) -> Outcome:
-    if isinstance(error, NotOurs):
-        return NotStarted(f"{error}; then rerun #{job.id}")
-    why = f"its folder cannot be made: {error.strerror}"
-    return NoRoom(why) if error.errno in PASSING else NotStarted(why)

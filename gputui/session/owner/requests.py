@@ -1,6 +1,7 @@
-"""Requests that bring an owner jobs and settings, also over a socket. Each is carried out within one turn.
+"""Requests that bring jobs and settings to the owner, also over a socket. Each is carried out within one turn.
 
-Those that only look, and commands for single jobs, are lighter: `session/messages.py`.
+Requests about results are here too. Queries and commands about jobs are in `session/messages.py`, which takes less time
+to import.
 """
 
 from __future__ import annotations
@@ -10,48 +11,59 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.cluster import check_lanes
-from gputui.core.events import Mode, NodesSeen, PauseKind, Refusal, Resume, SetLanes
+from gputui.core.events import Mode, NodesSeen, PauseKind, Refusal, Resume, SetSlots
 from gputui.core.job import EngineName, JobId, JobSpec
-from gputui.core.lanes import Board, Lane, NodeSize, engine_of
-from gputui.core.results import wanted_of
+from gputui.core.results import parse_wanted_metric
+from gputui.core.slots import Board, NodeSize, Slot, engine_of
+from gputui.session.config import CLUSTER_OPTIONS
 from gputui.session.errors import CommitFailed
-from gputui.session.layouts import Layout, check_outfiles
-from gputui.session.loading import NO_RESULTS, Again, ReloadPlan, Results, SourceKind, SourceRecord, plan
-from gputui.session.messages import OwnerRequest
+from gputui.session.loading import (
+    NO_RESULTS,
+    ReloadPlan,
+    RerunRules,
+    Results,
+    SourceKind,
+    SourceRecord,
+    check_outfiles,
+    plan,
+)
+from gputui.session.messages import Layout, OwnerRequest
+from gputui.views.results_table import ResultsTable
+from gputui.views.summary import Summary
 from gputui.views.waiting import never_starts
 
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
-    from gputui.session.event_loop import Act
+    from gputui.session.event_loop import TurnContext
 
 
-CLUSTER_OPTIONS = ("partition", "account", "qos", "time", "constraint", "sbatch_opt")
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
 
 
 class Loaded(msgspec.Struct, frozen=True):
     jobs: list[JobId]
-    """All jobs that the load names, new or known."""
+    """All jobs of the load, both new and known ones."""
     new: int
     sentence: str
-    """Empty where there is no origin to tell of: a source that is only remembered."""
+    """Message for the user about the load. Empty if the load has no origin."""
     warning: str = ""
-    """Some of them can never start."""
+    """Message about jobs of the load that can never start; empty if there are none."""
+    advice: str = ""
+    """Advice on how to run known jobs again from the command line. Empty if all jobs are new."""
 
 
 class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
-    """Jobs from a source; those with an identity that are there already are kept, updated or rerun. All or none."""
+    """Add jobs from a source, either all or none. Known jobs are kept, updated or rerun."""
 
     specs: tuple[JobSpec, ...]
     environment: dict[str, str]
     origin: str
-    again: Again = Again()
+    again: RerunRules = RerunRules()
     sources: tuple[SourceRecord, ...] = ()
-    """What is to be remembered of where they come from, or read from now on."""
+    """Sources to remember, and to read from now on if they deliver more jobs."""
     results: Results = NO_RESULTS
 
-    def __call__(self, act: Act) -> Loaded:
+    def __call__(self, act: TurnContext) -> Loaded:
         digest = act.keep_environment(self.environment)
         book = act.scheduler.book
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
@@ -62,86 +74,98 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
         for event in planned.events():
             act.handle(event)
         for source in self.sources:
-            _remember(act, replace(source, environment=source.environment or digest))
+            known = act.sources.get(source.key)
+            if known is not None and source.kind is SourceKind.FOLLOWED:  # continue where the file was read last
+                source = replace(source, position=known.position, mark=known.mark)
+            act.sources[source.key] = replace(source, environment=source.environment or digest)
         new = range(first, book.next_id)
         jobs = [*planned.jobs, *new]
-        return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs))
-
-
-def _remember(act: Act, source: SourceRecord) -> None:
-    """A file that is followed already is followed on; anything else begins anew."""
-    before = act.sources.get(source.key)
-    if before is not None and source.kind is SourceKind.FOLLOWED:
-        source = replace(source, position=before.position, mark=before.mark)
-    act.sources[source.key] = source
+        return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs), planned.advice)
 
 
 class Forget(OwnerRequest[list[str]], frozen=True, tag="forget"):
-    """Sources that are no longer read or loaded; their jobs stay."""
+    """Stop reading these sources and forget them. Their jobs stay."""
 
     paths: tuple[str, ...]
 
-    def __call__(self, act: Act) -> list[str]:
+    def __call__(self, act: TurnContext) -> list[str]:
         forgotten_keys = [key for key, source in act.sources.items() if source.path in self.paths]
         return [act.sources.pop(key).path for key in forgotten_keys]
 
 
 class ChooseMetric(OwnerRequest[str], frozen=True, tag="choose_metric"):
-    """Compares jobs by this result from now on, `val_acc max`; empty: by what their settings or names tell."""
+    """Choose the metric by which jobs are compared, such as `val_acc max`. An empty string chooses the default.
+
+    The reply is the name of the metric.
+    """
 
     metric: str
 
-    def __call__(self, act: Act) -> str:
-        """The name that is compared by; Refusal says what is wrong."""
+    def __call__(self, act: TurnContext) -> str:
         try:
-            name = wanted_of(self.metric).name if self.metric else ""
+            name = parse_wanted_metric(self.metric).name if self.metric else ""
         except ValueError as error:
             raise Refusal(str(error)) from None
         if name is None:
-            raise Refusal(f"{self.metric!r} names no result; an expression belongs to one job: edit its settings")
+            raise Refusal(f"{self.metric!r} contains no metric name; to set a pattern for one job, edit the job")
         act.handle(replace(act.scheduler.settings, metric=self.metric.strip()))
         return name
 
 
+class ResultsQuestion(OwnerRequest[ResultsTable], frozen=True, tag="results"):
+    """Get the jobs by their results, best first."""
+
+    metric: str = ""
+    """A metric such as `val_acc max`, or empty for the session's metric."""
+    top: int | None = None
+
+
+class SummaryQuestion(OwnerRequest[Summary], frozen=True, tag="summary"):
+    """Get the summary of the session. If `left` is set, include what has happened since that time."""
+
+    metric: str = ""
+    left: float | None = None
+
+
 class Sources(OwnerRequest[list[SourceRecord]], frozen=True, tag="sources"):
-    """What the session remembers of where its jobs came from."""
+    """Get the remembered sources of jobs."""
 
 
 class Reload(OwnerRequest[ReloadPlan], frozen=True, tag="reload"):
-    """How these specs, read from the session's files, differ from what it has."""
+    """Compare these specs, which were read from the session's files again, with the jobs of the session."""
 
     specs: tuple[JobSpec, ...]
     groups: frozenset[str]
 
 
 class Begun(msgspec.Struct, frozen=True):
-    lanes: tuple[Lane, ...]
+    slots: tuple[Slot, ...]
     kept: bool
-    """The session had lanes already and keeps them."""
+    """Whether the session already had slots and keeps them."""
     differ: bool
-    """The user named other ones."""
-    before: tuple[Lane, ...] = ()
-    """Those it had, where they were replaced."""
+    """Whether the user requested slots that differ from those of the session."""
+    before: tuple[Slot, ...] = ()
+    """The previous slots if they were replaced by different ones, otherwise empty."""
 
 
 class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
-    """What a `run` or an app wants of the session it opens; None leaves a setting as it is."""
+    """Settings from a `run` or an app that opens the session. None leaves a setting unchanged."""
 
-    lanes: tuple[Lane, ...] | None
+    slots: tuple[Slot, ...] | None
     given: bool
-    """The user named the lanes, they are not just the default."""
-    change_lanes: bool
+    """Whether the user requested the slots. If not, they are the default."""
+    change_slots: bool
     cpu_jobs: int
     pause_after: int | None = None
     grace: float | None = None
-    at_most: int | None = None
+    max_gpus: int | None = None
     keep_free: int | None = None
-    ignore_strangers: bool | None = None
+    share_gpus: bool | None = None
     ignored: tuple[str, ...] | None = None
     gpu_file: str | None = None
     probe: float | Literal["off"] | None = None
     layout: Layout | None = None
-    """How the folders of jobs that have not begun are called."""
+    """How to name the directories of jobs that have not started."""
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
@@ -149,51 +173,51 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
     constraint: str | None = None
     sbatch_opt: tuple[str, ...] | None = None
     largest: NodeSize | None = None
-    """Of the cluster, as whoever opens the session has just seen it."""
+    """The largest node of the cluster when it was last checked."""
     resume: bool = True
     keeps_crash_pause: bool = False
-    """Going on after crashes is left to the user."""
+    """Whether a pause after errors stays until the user ends it."""
 
-    def __call__(self, act: Act) -> Begun:
+    def __call__(self, act: TurnContext) -> Begun:
         scheduler = act.scheduler
-        wishes = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
-        wanted = replace(scheduler.settings, **{name: value for name, value in wishes.items() if value is not None})
+        requested = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
+        wanted = replace(scheduler.settings, **{name: value for name, value in requested.items() if value is not None})
         if self.probe == "off":
             wanted = replace(wanted, probe=None)
-        if self.lanes is not None and (self.change_lanes or not scheduler.board.lanes):
-            check_lanes(scheduler, self.lanes)  # before anything is changed
+        if self.slots is not None and (self.change_slots or not scheduler.board.slots):
+            scheduler.check_slots(self.slots)  # before anything is changed
         self._check_cluster(scheduler.board)
         if self.layout is not None:
             act.lay_out(self.layout)
         if wanted != scheduler.settings:
             act.handle(wanted)
-        keeps_lanes, before = False, scheduler.board.lanes
-        if self.lanes is not None:
-            keeps_lanes = bool(before) and not self.change_lanes
-            if not keeps_lanes:
-                act.handle(SetLanes(self.lanes))
+        keeps_slots, before = False, scheduler.board.slots
+        if self.slots is not None:
+            keeps_slots = bool(before) and not self.change_slots
+            if not keeps_slots:
+                act.handle(SetSlots(self.slots))
         if self.largest is not None:
             act.handle(NodesSeen(self.largest))
-        lanes = scheduler.board.lanes
-        differ = devices_of(self.lanes or ()) != devices_of(lanes)
+        slots = scheduler.board.slots
+        differ = devices_of(self.slots or ()) != devices_of(slots)
         if self.resume and self._clears(scheduler):
             act.handle(Resume())
         return Begun(
-            lanes, keeps_lanes, self.given and differ, before if devices_of(before) != devices_of(lanes) else ()
+            slots, keeps_slots, self.given and differ, before if devices_of(before) != devices_of(slots) else ()
         )
 
     def _check_cluster(self, board: Board) -> None:
-        """What is said for a cluster must have one."""
-        lanes = board.lanes if self.lanes is None or (board.lanes and not self.change_lanes) else self.lanes
+        """Raise Refusal if there are options for a cluster but the session does not use one."""
+        slots = board.slots if self.slots is None or (board.slots and not self.change_slots) else self.slots
         named = [name for name in CLUSTER_OPTIONS if getattr(self, name) is not None]
-        if named and engine_of(lanes) is not EngineName.SLURM:
+        if named and engine_of(slots) is not EngineName.SLURM:
             flag = f"--{named[0].replace('_', '-')}"
-            raise Refusal(f"{flag} is for jobs in Slurm, and this session has none: give --gpus slurm:8 too")
+            raise Refusal(f"{flag} needs Slurm, which this session does not use: add --gpus slurm:8")
 
     def _clears(self, scheduler: Scheduler) -> bool:
         cause = scheduler.cause
         if cause is None:
-            crashed = bool(scheduler.breaker.cautious) and not self.keeps_crash_pause
+            crashed = bool(scheduler.breaker.paused_scopes) and not self.keeps_crash_pause
             return scheduler.mode is Mode.DRAINING or crashed
         return cause.kind in CLEARED_BY_RUN and not (cause.kind is PauseKind.CRASHES and self.keeps_crash_pause)
 
@@ -201,17 +225,17 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
 class OpenedWithJobs(msgspec.Struct, frozen=True):
     begun: Begun
     loaded: list[Loaded]
-    """Of each load, up to the one that was refused."""
+    """The results of the loads, up to but not including a refused one."""
     refused: str | None = None
 
 
 class OpenSession(OwnerRequest[OpenedWithJobs], frozen=True, tag="open"):
-    """A session as whoever opens it wants it, and its jobs, in one turn: none is added where the rest is refused."""
+    """Apply settings and add jobs in one turn. If the settings are refused, no job is added."""
 
     begin: Begin
     loads: tuple[Load, ...] = ()
 
-    def __call__(self, act: Act) -> OpenedWithJobs:
+    def __call__(self, act: TurnContext) -> OpenedWithJobs:
         begun, loaded = self.begin(act), []
         for load in self.loads:
             try:
@@ -223,6 +247,6 @@ class OpenSession(OwnerRequest[OpenedWithJobs], frozen=True, tag="open"):
         return OpenedWithJobs(begun, loaded)
 
 
-def devices_of(lanes: tuple[Lane, ...]) -> list[tuple[str, tuple[str, ...]]]:
-    """What tells two lists of lanes apart: their order and their numbers do not."""
-    return sorted((lane.kind, lane.devices) for lane in lanes)
+def devices_of(slots: tuple[Slot, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the devices of the slots in a form that does not depend on the order and the ids of the slots."""
+    return sorted((slot.kind, slot.devices) for slot in slots)

@@ -1,6 +1,5 @@
-"""Who owns a session: the lock, becoming owner, keepers that wait for an owner's death, beginning a session.
+"""Ownership of a session: becoming the owner, serving its socket, and the daemons that take over.
 
-What may enter: all that is about having a session or letting go of it; what an owner does is in `session.owner`.
-The kernel's lock is the only truth; pids and files are hints.
-Called by the app, `run`, `keep`, and by clients that find no owner.
+Only the kernel's lock decides which process is the owner. Pids and files are only hints. This package is used by the
+app, `run`, `keep`, and clients that find no owner.
 """

@@ -1,9 +1,10 @@
-"""Becoming the owner of a session, serving its socket, and holding it until the end or for one request."""
+"""How a process becomes the owner of a session, serves its socket, and holds the session until the end or for a single
+request.
+"""
 
 from __future__ import annotations
 
 import array
-import json
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -20,8 +21,12 @@ import msgspec
 
 import gputui
 from gputui import __version__
-from gputui.process.directories import FolderId
+from gputui.core.amounts import counted
+from gputui.core.job import Job
+from gputui.core.state import Record
+from gputui.process.directories import DirectoryId
 from gputui.process.machine import collect_rarely
+from gputui.process.spawn import c_library
 from gputui.session import config
 from gputui.session import lock as locks
 from gputui.session.control import server
@@ -29,53 +34,60 @@ from gputui.session.control.connection import (
     ClientError,
     Connection,
     NoOwner,
-    OwnerStopped,
-    answer_in,
-    connected,
-    encoded,
+    connect,
+    decode_reply,
+    describe_stopped,
+    encode_request,
     fresh_id,
     is_stopped,
-    stopped_sentence,
 )
-from gputui.session.control.handlers import Desk
+from gputui.session.control.handlers import RequestHandler
 from gputui.session.control.server import ClientConnection, Server
 from gputui.session.control.watch import Watchers
-from gputui.session.errors import ConfigError, NewerStore, NotOurs, SessionError, StoreDamaged, StoreTrouble
+from gputui.session.errors import (
+    ConfigError,
+    ForeignSession,
+    NewerStore,
+    NotOurs,
+    SessionError,
+    StoreDamaged,
+    StoreTrouble,
+)
 from gputui.session.event_loop import OwnerGone
 from gputui.session.hooks import Hooks, Reactions
-from gputui.session.layouts import Layout
 from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import (
-    HEADER,
-    TOO_OLD,
-    Departure,
+    VERSION,
     HandOver,
+    Layout,
     Leave,
-    LookRequest,
     OwnerRequest,
+    ScreenRequest,
     StatusQuestion,
-    framed,
+    frame,
 )
 from gputui.session.owner.owner import Owner
 from gputui.session.session_dir import Paths
-from gputui.session.store.store import SCHEMA_VERSION
+from gputui.session.store.opening import open_session
+from gputui.session.store.store import Identity
 
-from .keeper import Waiter, end_keeper, spawn_keeper
+from .daemon import Waiter, end_daemon, spawn_daemon
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-# ---- What an owner may need when gputui's own files are gone ----
+# Modules of gputui that outlive its files
 
 
 PACKAGES = ("engines", "gpus", "logs", "process", "session", "sources", "views")
-"""Where an owner's modules are."""
+"""Packages with modules that an owner may need to import later."""
 
 
 class KeptModules:
-    """The text of modules that are not loaded yet: an environment may be deleted while jobs run for days.
+    """An importer that keeps the source of modules that have not been imported yet.
 
-    Python asks it last, for modules whose files are gone. Loading them all would cost each owner more than it needs.
+    The Python environment may be deleted while jobs run for days. Importing all modules at the start would take too
+    long.
     """
 
     def __init__(self, texts: dict[str, tuple[str, bytes]]) -> None:
@@ -97,7 +109,6 @@ class KeptModules:
 
 
 def keep_modules() -> None:
-    """Called before the lock is taken."""
     if not any(isinstance(finder, KeptModules) for finder in sys.meta_path):
         top = os.path.dirname(os.path.abspath(gputui.__file__))
         sys.meta_path.append(
@@ -105,33 +116,37 @@ def keep_modules() -> None:
         )
 
 
+def get_ready() -> None:
+    """Do now what the first requests and the first start of a process would have to do, for a fast takeover."""
+    keep_modules()
+    server.decode(encode_request(StatusQuestion(), fresh_id()))
+    for stored in (Job, Record, Identity):
+        msgspec.json.Decoder(stored)
+    with suppress(OSError):
+        c_library()
+
+
 def _unloaded(top: str, package: str) -> Iterator[tuple[str, tuple[str, bytes]]]:
-    for folder, folders, files in os.walk(os.path.join(top, package)):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        parents = os.path.relpath(folder, os.path.dirname(top)).split(os.sep)
+    for directory, directories, files in os.walk(os.path.join(top, package)):
+        directories[:] = [name for name in directories if name != "__pycache__"]
+        parents = os.path.relpath(directory, os.path.dirname(top)).split(os.sep)
         for file in files:
             stem, extension = os.path.splitext(file)
             name = ".".join(parents if stem == "__init__" else [*parents, stem])
             if extension == ".py" and name not in sys.modules:
-                path = os.path.join(folder, file)
+                path = os.path.join(directory, file)
                 with suppress(OSError), open(path, "rb") as text:
                     yield name, (path, text.read())
 
 
-# ---- Becoming the owner of a session, whoever has it now ----
+# Becoming the owner
 
 
 PATIENCE = 30.0
 
 
-class Ownership(msgspec.Struct, frozen=True):
-    lock: Lock
-    keeper: int | None
-    """The keeper that waits for us, if one was started before the session was asked for."""
-
-
-class Owned(Exception):
-    """An app or a run has the session; it can be asked to do things."""
+class AlreadyOwned(Exception):
+    """Raised when an app or a run owns the session."""
 
     def __init__(self, kind: OwnerKind, pid: int) -> None:
         super().__init__(kind)
@@ -139,157 +154,126 @@ class Owned(Exception):
         self.pid = pid
 
 
-def become_owner(paths: Paths, kind: OwnerKind, *, keeper: bool, force: bool = False) -> Ownership:
-    """Takes a free session, or has it handed over by a keeper. Raises Owned if an app or a run has it.
+def become_owner(paths: Paths, kind: OwnerKind, *, daemon: bool, force: bool = False) -> tuple[Lock, int | None]:
+    """Take the lock of a free session, or make a daemon hand it over. Return the lock and the pid of the daemon if one
+    was started for the new owner.
 
-    `force`: they hand it over too, and end.
+    Raise AlreadyOwned if an app or a run owns the session. If `force` is set, make it hand over the session and exit
+    instead.
     """
     keep_modules()
-    lock = locks.take(paths)
-    if lock is not None:
-        lock.sign(kind)
-        return Ownership(lock, None)
-    taker = _Taker(paths, keeper=keeper, force=force)
+    lock, daemon_pid = locks.take(paths), None
+    deadline = time.monotonic() + PATIENCE
     try:
-        lock = taker.take()
+        while lock is None:
+            if time.monotonic() > deadline:
+                raise SessionError(f"{locks.busy(paths)} and is not responding")
+            owner = _ask_for_owner(paths)
+            if owner is not None and owner[0] is not OwnerKind.DAEMON and not force:
+                raise AlreadyOwned(*owner)
+            if owner is not None:
+                if daemon and daemon_pid is None:
+                    # Our daemon comes first, to take over if this process dies during the hand-over.
+                    with suppress(OSError):  # no process can be started now; the owner retries
+                        daemon_pid = spawn_daemon(paths.root, wait=True, directory=DirectoryId.of(paths.private))
+                with suppress(OSError, NoOwner):
+                    lock = _ask_for_lock(paths, force=force)
+            lock = lock or locks.take(paths)
+            if lock is None:
+                time.sleep(0.01)
     except BaseException:
-        taker.end_keeper()
+        if daemon_pid is not None:
+            end_daemon(daemon_pid)
         raise
     lock.sign(kind)
-    return Ownership(lock, taker.keeper)
+    return lock, daemon_pid
 
 
-class _Taker:
-    """Asks again and again, until it has the lock or knows that it will not get it."""
-
-    def __init__(self, paths: Paths, *, keeper: bool, force: bool) -> None:
-        self._paths = paths
-        self._wants_keeper = keeper
-        self._force = force
-        self.keeper: int | None = None
-
-    def take(self) -> Lock:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            owner = _owner(self._paths)
-            if owner is not None and owner[0] is not OwnerKind.KEEPER and not self._force:
-                raise Owned(*owner)
-            lock = self._from_keeper() if owner is not None else None
-            lock = lock or locks.take(self._paths)
-            if lock is not None:
-                return lock
-            time.sleep(0.01)
-        raise SessionError(f"{locks.busy(self._paths)} and does not answer")
-
-    def _from_keeper(self) -> Lock | None:
-        """Our keeper comes first: if this process dies while the session is passed to it, the keeper has it at once."""
-        if self._wants_keeper and self.keeper is None:
-            with suppress(OSError):  # the machine gives no process now; the owner tries again and again
-                self.keeper = spawn_keeper(self._paths.root, wait=True, folder=FolderId.of(self._paths.private))
-        with suppress(OSError, NoOwner):
-            fd = _asked_for_lock(self._paths, force=self._force)
-            return Lock(fd) if fd is not None else None
-        return None
-
-    def end_keeper(self) -> None:
-        if self.keeper is not None:
-            end_keeper(self.keeper)
-
-
-def _owner(paths: Paths) -> tuple[OwnerKind, int] | None:
-    """Who answers; None: nobody does, just now."""
+def _ask_for_owner(paths: Paths) -> tuple[OwnerKind, int] | None:
     try:
         connection = Connection(paths.private)
     except (NoOwner, TimeoutError):
         return None
     try:
-        owner = connection.ask(StatusQuestion()).owner
+        owner = connection.ask(StatusQuestion()).process
         return (OwnerKind(owner.kind), owner.pid) if owner is not None else None
-    except OwnerStopped as stopped:
-        raise SessionError(str(stopped)) from stopped
+    except ClientError as error:
+        raise SessionError(str(error)) from error
     except (NoOwner, OSError):
         return None
     finally:
         connection.close()
 
 
-def _asked_for_lock(paths: Paths, *, force: bool) -> int | None:
-    connection = connected(paths.private)
+def _ask_for_lock(paths: Paths, *, force: bool) -> Lock | None:
+    connection = connect(paths.private)
     try:
-        connection.sendall(framed(encoded(HandOver(force, SCHEMA_VERSION), fresh_id())))
+        connection.sendall(frame(encode_request(HandOver(force), fresh_id())))
         room = socket.CMSG_SPACE(array.array("i").itemsize)
-        reply, ancillary, _, _ = connection.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                return array.array("i", data[: array.array("i").itemsize])[0]
+        _, ancillary, _, _ = connection.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
     finally:
         connection.close()
-    _check_age(reply[HEADER.size :])
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            return Lock(array.array("i", data[: array.array("i").itemsize])[0])
     return None
 
 
-def _check_age(reply: bytes) -> None:
-    """Whoever is too old to open the store will not get it by asking again."""
-    with suppress(ValueError):
-        answer = json.loads(reply)
-        if answer.get("kind") == TOO_OLD:
-            raise SessionError(str(answer.get("message")))
-
-
-# ---- A session without an owner, for one request ----
+# Answering one request without an owner
 
 
 T = TypeVar("T")
 
 
 def ask_store(root: str, request: OwnerRequest[T], request_id: str, *, silent: bool = False) -> list[T] | None:
-    """The answer in a list; None: somebody else holds the lock now, and can be asked.
+    """Answer a request from the store. Return the reply in a list, or None if another process holds the lock and can be
+    asked.
 
-    `silent`: they were asked for a while; a request that only looks is answered all the same.
+    If `silent` is set, the other process has not answered for a while, so a read-only request is answered from a copy.
     """
-    paths, only_looks = Paths(root), not isinstance(request, server.Write)
+    paths, only_reads = Paths(root), not isinstance(request, server.Write)
     collect_rarely()
     try:
         paths.check()
         lock = locks.take(paths)
-        if lock is None and silent and only_looks:
-            return [ask_copy(root, request, request_id, holder_sentence(root))]
+        if lock is None and silent and only_reads:
+            return [ask_copy(root, request, request_id, describe_holder(root))]
         if lock is None:
             return None
         try:
-            return [_answered(paths, lock, request, request_id)]
+            return [_ask_as_owner(paths, lock, request, request_id)]
         finally:
             lock.release()
     except (NotOurs, NewerStore) as error:
         raise ClientError(str(error)) from error
     except SessionError as error:
-        if not only_looks:
+        if not only_reads:
             raise ClientError(str(error)) from error
         return [ask_copy(root, request, request_id, str(error))]
 
 
 def ask_copy(root: str, request: OwnerRequest[T], request_id: str, why: str) -> T:
-    """The answer of whoever may only look, from a copy of the store; `why` it cannot be opened, for the user.
+    """Answer a request from a copy of the store in memory. `why` tells the user why the store itself cannot be opened.
 
-    Nothing on the disk changes, so it works on read-only disks and for sessions that live on another machine.
+    Nothing on the disk changes, so this works on read-only disks and for sessions that belong to another machine.
     """
     from gputui.session.session_copy import SessionCopy
 
     try:
         session = SessionCopy(Paths(root), why)
     except (SessionError, StoreDamaged, StoreTrouble, OSError) as error:
-        raise ClientError(f"{why} (and it cannot be looked at: {error})") from error
+        raise ClientError(f"{why} (and reading a copy failed: {error})") from error
     replies: list[bytes] = []
-    Desk(session).answer(encoded(request, request_id), replies.append)
+    RequestHandler(session).answer(server.decode(encode_request(request, request_id)), replies.append)
     session.close()
-    return answer_in(replies[0], request)
+    return decode_reply(replies[0], request)
 
 
-def _answered(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: str) -> T:
-    body = encoded(request, request_id)
+def _ask_as_owner(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: str) -> T:
+    received = server.decode(encode_request(request, request_id))
     lock.sign(OwnerKind.CLIENT)
     owner = Owner(paths, lock, OwnerKind.CLIENT, places=False)
-    desk = Desk(owner)
+    handler = RequestHandler(owner)
     replied = threading.Event()
     replies: list[bytes] = []
 
@@ -300,149 +284,142 @@ def _answered(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: st
     owner.start()
     try:
         with suppress(OwnerGone):
-            owner.do(lambda act: None).result()  # recovery first, so that nothing shown is a lie
-            owner.do(lambda act: owner.catch_up()).result()
-            owner.loop.call_soon_threadsafe(lambda: desk.answer(body, take))
+            owner.do(lambda act: None).result()  # wait for the recovery, so that the answer is correct
+            owner.do(lambda act: owner.results.reader.catch_up()).result()
+            owner.loop.call_soon_threadsafe(lambda: handler.answer(received, take))
         while not replied.wait(0.1) and owner.alive:
             pass
     finally:
         owner.close()
     if not replies:
-        raise ClientError(f"the session could not be read: {(owner.failure or 'no answer').splitlines()[-1]}")
-    return answer_in(replies[0], request)
+        raise ClientError(f"cannot read the session: {(owner.failure or 'no answer').splitlines()[-1]}")
+    return decode_reply(replies[0], request)
 
 
-# ---- Who holds a session that does not answer, for the sentence that a waiting user reads ----
-
-
-def holder_sentence(root: str) -> str:
+def describe_holder(root: str) -> str:
+    """Return a message that says why a locked session does not answer."""
     paths = Paths(root)
-    who = locks.holder(paths)
-    if who is not None and is_stopped(who.pid):
-        return stopped_sentence(who.pid)
-    return f"{locks.busy(paths)} and does not answer"
+    holder = locks.holder(paths)
+    if holder is not None and is_stopped(holder.pid):
+        return describe_stopped(holder.pid)
+    return f"{locks.busy(paths)} and is not responding"
 
 
-# ---- An owner that others can reach ----
+# Serving the socket
 
 
-QUIET_FOR = float(os.environ.get("GPUTUI_KEEPER_QUIET") or 1.0)
-"""Seconds without work and without a request after which an owning keeper goes; fewer in tests, which wait for it."""
+QUIET_FOR = float(os.environ.get("GPUTUI_DAEMON_QUIET") or 1.0)
+"""Seconds without work and without a request after which a daemon that owns the session exits. Tests use a smaller
+value.
+"""
 
-NONSENSE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
+class OwnerServer:
+    """The part of an owner that makes it reachable for clients. It is created before the owner starts; everything else
+    happens in the owner's thread.
+    """
 
-class Serving:
-    """Set up before the owner starts; all else happens in the owner's thread."""
-
-    def __init__(self, owner: Owner, *, keeper: bool = True, keeper_pid: int | None = None) -> None:
+    def __init__(self, owner: Owner, *, daemon: bool = True, daemon_pid: int | None = None) -> None:
         self._owner = owner
-        self._desk = Desk(owner)
-        self._watchers = Watchers(owner)
+        self._handler = RequestHandler(owner, Watchers(owner))
         self._last_request = time.monotonic()
-        """Of somebody who does more than look."""
-        self._server = Server(owner.loop, owner.ground.paths, self._answer, owner.journal.write)
-        self._waiter = Waiter(owner.loop, owner.paths, owner.ground.id, owner.journal) if keeper else None
+        """Monotonic time of the last request. Requests of read-only screens do not count."""
+        self._server = Server(owner.loop, owner.session_dir.paths, self._answer, owner.journal.write)
+        self._waiter = Waiter(owner.loop, owner.paths, owner.session_dir.id, owner.journal) if daemon else None
         self.handed_over = False
-        """The session belongs to another process now."""
+        """Whether the session is being handed over to another process."""
         self.without_successor = False
-        """Leave nobody behind if there is nothing left to do: set before the owner is told to leave."""
+        """Whether to leave no daemon behind if there is nothing left to do. Set this before calling `owner.leave()`."""
         self.dismissed: Callable[[], None] = self._go
-        """How this owner goes when the user stops everything; called in the owner's thread."""
+        """Callback that makes this owner exit when the user stops everything. It is called in the owner's thread."""
         owner.on_leaving.append(self._leaving)
         self._set_up_hooks()
         if self._waiter is not None:
-            if keeper_pid is None:
+            if daemon_pid is None:
                 owner.loop.call_soon(self._waiter.start)
             else:
-                self._waiter.watch(keeper_pid)
-        if owner.kind is OwnerKind.KEEPER:
+                self._waiter.watch(daemon_pid)
+        if owner.kind is OwnerKind.DAEMON:
             owner.loop.call_later(QUIET_FOR, self._go_if_idle)
 
     def _set_up_hooks(self) -> None:
-        """From the user's own file; one that cannot be read costs the hooks, never the session."""
+        """Read the hooks from the user's configuration. If it is invalid, the session runs without hooks."""
         owner = self._owner
         try:
             settings = config.load()
         except ConfigError as error:
-            owner.journal.write(f"no hooks are run: {error}")
+            owner.journal.write(f"hooks disabled: {error}")
             return
         hooks = Hooks(owner.loop, settings, owner.paths.root, owner.journal.write)
         if hooks.wanted:
-            owner.on_turn.append(Reactions(hooks, owner.folders, owner.snapshot).look)
+            owner.on_turn.append(Reactions(hooks, owner.directories, owner.snapshot).look)
             owner.on_leaving.append(hooks.close)
 
     @property
-    def keeper_pid(self) -> int | None:
+    def daemon_pid(self) -> int | None:
         return self._waiter.pid if self._waiter is not None else None
 
     def _answer(self, body: bytes, connection: ClientConnection) -> None:
-        """Whatever a request brings about, the owner survives it."""
+        """Answer a request. Errors are caught, so that no request can end the owner."""
         try:
-            self._answer_request(server.decode(body), connection)
-        except NONSENSE as error:
-            connection.reply(server.no("bad_request", f"the request is not understood: {error}"))
+            request = server.decode(body)
+            if request.v != VERSION:
+                connection.reply(server.no("bad_request", f"the scheduler runs another version (gputui {__version__})"))
+                return
+            if not isinstance(request.ask, ScreenRequest):
+                self._last_request = time.monotonic()
+            match request.ask:
+                case HandOver(force=force):
+                    self._hand_over(connection, force=force)
+                case Leave(stop=stop):
+                    self._leave(connection, stop=stop)
+                case _:
+                    self._handler.answer(request, connection.reply)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+            connection.reply(server.no("bad_request", f"invalid request: {error}"))
         except Exception as error:
             self._owner.journal.write(traceback.format_exc())
-            connection.reply(server.no("internal", f"the owner failed at this: {error!r}"))
-
-    def _answer_request(self, request: server.SocketRequest, connection: ClientConnection) -> None:
-        if isinstance(request.ask, LookRequest):
-            self._watchers.answer(request.ask, connection.reply)
-            return
-        self._last_request = time.monotonic()
-        match request.ask:
-            case HandOver(schema=schema) if schema < SCHEMA_VERSION:
-                # Handed over to somebody who cannot open it, the session would have no owner at all.
-                connection.reply(server.no(TOO_OLD, f"gputui {__version__} owns this session; upgrade this one"))
-            case HandOver(force=force):
-                self._hand_over(connection, force=force)
-            case Leave(stop=stop):
-                self._leave(connection, stop=stop)
-            case _:
-                self._desk.answer_request(request, connection.reply)
-
-    # Going
+            connection.reply(server.no("internal", f"scheduler error: {error!r}"))
 
     def _hand_over(self, connection: ClientConnection, *, force: bool) -> None:
-        """The lock is never let go: the next owner gets the very descriptor that holds it."""
-        if self._owner.kind is not OwnerKind.KEEPER and not force:
+        """Pass the descriptor that holds the lock to the next owner. The session stays locked throughout."""
+        if self._owner.kind is not OwnerKind.DAEMON and not force:
             connection.reply(server.no("refused", f"the session is open in gputui {self._owner.kind}"))
             return
         if self.handed_over:
-            connection.close()  # another was faster, and can be asked next
+            connection.close()  # another process was faster, and the client can ask that one
             return
         self.handed_over = True
-        # Its own keeper goes now: the one that waits for the taker must not think that it is one too many.
+        # Our own daemon exits. The next owner's daemon must not take us for a settled owner and exit too.
         self._owner.lock.sign(OwnerKind.CLIENT)
         taker = connection.release()
-        self._owner.last_act = lambda: self._pass_lock(taker)
+        self._owner.on_closed = lambda: self._pass_lock(taker)
         self._owner.leave()
 
     def _pass_lock(self, taker: socket.socket) -> None:
-        reply = framed(server.ok({"lock": True}))
+        reply = frame(server.ok({"lock": True}))
         descriptor = array.array("i", [self._owner.lock.fd])
         try:
             taker.settimeout(5.0)
             taker.sendmsg([reply], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptor)])
         except OSError as error:
-            self._owner.journal.write(f"nobody was there to take the session: {error}")
+            self._owner.journal.write(f"session handover failed: {error}")
             with suppress(OSError):
-                spawn_keeper(self._owner.paths.root, wait=True, folder=self._owner.ground.id)
+                spawn_daemon(self._owner.paths.root, wait=True, directory=self._owner.session_dir.id)
         taker.close()
 
     def _leave(self, connection: ClientConnection, *, stop: bool) -> None:
-        if self._owner.kind is not OwnerKind.KEEPER and not stop:
-            connection.reply(server.no("refused", f"the session is open in gputui {self._owner.kind}; leave it there"))
-        elif self._owner.goes_on():
-            connection.reply(server.no("refused", "there is work to do still"))
+        if self._owner.kind is not OwnerKind.DAEMON and not stop:
+            connection.reply(server.no("refused", f"the session is open in gputui {self._owner.kind}; quit it there"))
+        elif self._owner.has_work():
+            connection.reply(server.no("refused", "there are unfinished jobs"))
         else:
-            connection.reply(server.ok(Departure(leaving=True)))
+            connection.reply(server.ok(None))
             self._owner.loop.call_later(0.05, self.dismissed)
 
     def _go_if_idle(self) -> None:
         quiet = time.monotonic() - self._last_request > QUIET_FOR
-        if quiet and not self._owner.snapshot.trouble and not self._owner.goes_on():
+        if quiet and not self._owner.snapshot.trouble and not self._owner.has_work():
             self._go()
         else:
             self._owner.loop.call_later(QUIET_FOR / 2, self._go_if_idle)
@@ -452,22 +429,24 @@ class Serving:
         self._owner.leave()
 
     def _leaving(self) -> None:
-        """In the owner's thread, after its last turn: whatever was said to be added by then is seen here."""
+        """Stop serving, and make sure that a daemon remains if it is needed. Called after the owner's last turn, so all
+        accepted jobs are counted.
+        """
         self._server.close()
         if self._waiter is None:
             return
-        may_end = self.without_successor or not self._owner.began
-        if self.handed_over or self._owner.ousted or (may_end and not self._owner.goes_on()):
+        may_end = self.without_successor or not self._owner.started
+        if self.handed_over or self._owner.ousted or (may_end and not self._owner.has_work()):
             self._waiter.end()
         else:
             self._waiter.ensure()
 
 
-# ---- Holding a session ----
+# Holding a session
 
 
-class Holding:
-    """A session that this process owns: its scheduler, its socket, its waiting keeper."""
+class OwnedSession:
+    """A session owned by this process: its scheduler, its socket and its waiting daemon."""
 
     def __init__(
         self,
@@ -475,42 +454,106 @@ class Holding:
         kind: OwnerKind,
         *,
         layout: Layout | None = None,
-        keeper: bool = True,
+        daemon: bool = True,
         force: bool = False,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises Owned if an app or a run has the session, unless it is taken by force."""
-        made_folder = paths.create()
-        self._ownership = become_owner(paths, kind, keeper=keeper, force=force)
-        try:
+        """Become the owner of the session. Raise AlreadyOwned if an app or a run owns it and `force` is not set."""
+        made_directory = paths.create()
+        self._lock, daemon_pid = become_owner(paths, kind, daemon=daemon, force=force)
+        with ExitStack() as undo:
+            undo.callback(self._lock.release)
             self.owner = Owner(
-                paths, self._ownership.lock, kind, layout=layout, made_folder=made_folder, on_change=on_change
+                paths, self._lock, kind, layout=layout, made_directory=made_directory, on_change=on_change
             )
-            self.serving = self._served(keeper=keeper)
-        except BaseException:
-            self._ownership.lock.release()
-            raise
-
-    def _served(self, *, keeper: bool) -> Serving:
-        try:
-            return Serving(self.owner, keeper=keeper, keeper_pid=self._ownership.keeper)
-        except BaseException:
-            self.owner.close()
-            raise
+            undo.callback(self.owner.close)
+            self.serving = OwnerServer(self.owner, daemon=daemon, daemon_pid=daemon_pid)
+            undo.pop_all()
 
     def let_go(self, *, without_successor: bool) -> None:
-        """Jobs run on. `without_successor`: no keeper is left behind when there is nothing for it to do."""
+        """Release the session. Jobs keep running. If `without_successor` is set, leave no daemon if there is nothing
+        left to do.
+        """
         self.serving.without_successor = without_successor
         try:
             self.owner.close()
         finally:
-            self._ownership.lock.release()  # handed over: the taker has a descriptor of its own
+            self._lock.release()  # after a hand-over, the new owner has a descriptor of its own
 
     def why_gone(self) -> str:
-        """For an owner that ended by itself."""
+        """Return a message that says why the owner ended without a call of `let_go`."""
         if self.serving.handed_over:
-            return "the session was taken over by another gputui, which goes on with it"
+            return "another gputui took over the session and continues it"
         if self.owner.ousted is not None:
             return self.owner.ousted
-        failure = (self.owner.failure or "no reason is known").splitlines()[-1]
-        return f"the scheduler failed; its jobs run on: {failure} ({self.owner.paths.log})"
+        failure = (self.owner.failure or "unknown reason").splitlines()[-1]
+        return f"scheduler failed, jobs keep running: {failure} ({self.owner.paths.log})"
+
+
+# Existing sessions: moved aside for --new, or adopted from another machine
+
+
+def move_aside(paths: Paths) -> str | None:
+    """Rename an existing session directory and return its new name, or None if there is no session. Raise SessionError
+    if jobs may be running.
+    """
+    if not paths.exists():
+        return None
+    paths.check()
+    lock = locks.take(paths)
+    if lock is None:
+        raise SessionError(f"{locks.busy(paths)}; quit that first, or choose another --output-dir")
+    try:
+        opened = open_session(paths, Layout())
+        running, is_ours = len(opened.scheduler.book.active), opened.identity.made_directory
+        opened.store.close()
+        if running:
+            run = counted(running, "job still running", "jobs still running")
+            raise SessionError(f"{run} in {paths.root}; wait, or choose another --output-dir")
+        if not is_ours:
+            raise SessionError(
+                f"{paths.root} was not created by gputui, so it is not moved; choose another --output-dir"
+            )
+        number = 1
+        while os.path.lexists(aside := f"{paths.root}.{number}"):
+            number += 1
+        os.rename(paths.root, aside)
+        return aside
+    finally:
+        lock.release()
+
+
+def foreign_session(paths: Paths) -> ForeignSession | None:
+    """Return the error that says why the session cannot be opened on this machine, or None if it can."""
+    lock = _lock_free_session(paths)
+    try:
+        open_session(paths, Layout()).store.close()
+    except ForeignSession as foreign:
+        return foreign
+    finally:
+        lock.release()
+    return None
+
+
+def adopt(paths: Paths) -> None:
+    """Take over a session of another machine. Its running attempts count as lost, except those in a cluster."""
+    lock = _lock_free_session(paths)
+    try:
+        lock.sign(OwnerKind.CLIENT)
+        owner = Owner(paths, lock, OwnerKind.CLIENT, places=False, adopt=True)
+        owner.start()
+        try:
+            owner.do(lambda act: None).result()
+        except OwnerGone:
+            raise SessionError(f"cannot adopt the session: {(owner.failure or 'no answer').splitlines()[-1]}") from None
+        finally:
+            owner.close()
+    finally:
+        lock.release()
+
+
+def _lock_free_session(paths: Paths) -> Lock:
+    lock = locks.take(paths)
+    if lock is None:
+        raise locks.busy(paths)
+    return lock

@@ -1,6 +1,6 @@
-"""The durable queue: one SQLite file, its commits, its copies, and the way back from a damaged one.
+"""The durable queue: one SQLite file, its commits, its backups, and the recovery of a damaged file.
 
-What may enter: what is read from or written to the store. Only the holder of the session's lock opens it.
-A change is durable when `Store.commit` has returned, and not before.
-Called by `session.owner`, and by `ownership` when a session begins.
+This package holds everything that reads or writes the store. Only the holder of the session's lock opens it. A change
+is durable once `Store.commit` has returned. `session.owner` calls this package, as does `ownership` when a session is
+created.
 """

@@ -1,4 +1,4 @@
-"""Copies of the store, and a look at its files without opening it."""
+"""Backups of the store, and ways to read its files without opening it."""
 
 from __future__ import annotations
 
@@ -6,36 +6,33 @@ import errno
 import os
 import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import msgspec
 
 from gputui.core.job import EngineName
 from gputui.engines.claims import Claims
-from gputui.process.machine import World
+from gputui.process.machine import HostIdentity
 from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
 from gputui.session.event_loop import Loop, Timer
 from gputui.session.session_dir import Journal, Paths
 
 from .store import Identity, Store, ask_file
 
-# ---- A look at a store's files without opening it ----
-
-
 COPY_TRIES = 5
 
 
-def home_of(database: str) -> World | None:
-    """Where the session lives, which never changes; None: the file does not tell."""
+def home_of(database: str) -> HostIdentity | None:
+    """Return the machine to which the session belongs, or None if the file does not say."""
     try:
         row = ask_file(database, "SELECT value FROM meta WHERE key='identity'")
         return msgspec.json.decode(row[0], type=Identity).world if row is not None else None
-    except Exception:  # any value may be anything in a damaged file
+    except Exception:  # a damaged file may hold anything
         return None
 
 
 def commits_in(database: str) -> int:
-    """How often the store had been changed when the file was written; 0: there is none, or it does not tell."""
+    """Return the number of commits in the file, or 0 if it is missing or unreadable."""
     try:
         return int(ask_file(database, "SELECT value FROM meta WHERE key='commits'")[0])
     except Exception:
@@ -43,17 +40,16 @@ def commits_in(database: str) -> int:
 
 
 def is_whole(database: str) -> bool:
-    """Whether the file alone, as it is on the disk, is a sound database."""
-    try:
+    """Return whether the file on disk, without its write-ahead log, is an intact database."""
+    with suppress(Exception):
         return bool(ask_file(database, "PRAGMA quick_check(1)") == ("ok",))
-    except Exception:
-        return False
+    return False
 
 
 def memory_copy(database: str) -> Store:
-    """The store with its log, copied into memory: for whoever may only read, or must not touch it.
+    """Copy the store with its write-ahead log into memory, for readers that must not open it.
 
-    Its owner may be writing on another machine; a copy made meanwhile is made again. Raises OSError, StoreTrouble,
+    If an owner on another machine writes in the meantime, the copy is made again. Raises OSError, StoreTrouble,
     StoreDamaged or NewerStore.
     """
     for _ in range(COPY_TRIES):
@@ -66,7 +62,9 @@ def memory_copy(database: str) -> Store:
 
 
 def newest_copy(paths: Paths) -> Store:
-    """Of the store, or of its backup where the store cannot be read or has lost what the backup knows."""
+    """Copy the store into memory. If it cannot be read, or lacks commits that its backup has, copy the backup
+    instead.
+    """
     try:
         store = memory_copy(paths.database)
     except (StoreDamaged, FileNotFoundError):
@@ -78,33 +76,26 @@ def newest_copy(paths: Paths) -> Store:
 
 
 def _copied_once(database: str) -> tuple[bool, Store | None]:
-    """Whether the file stayed the same meanwhile, and the copy; None: it changed and the copy is of no use."""
+    """Return whether the file stayed the same while it was copied, and the copy. The copy is None if it is unusable."""
     import shutil
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
-        copy = os.path.join(folder, "session.db")
-        # The log only ever adds to the file as it was, until a checkpoint writes to the file itself.
+    with tempfile.TemporaryDirectory(prefix="gputui-") as directory:
+        copy = os.path.join(directory, "session.db")
+        # Commits only add to the write-ahead log. If a checkpoint changes the file itself, the copy is inconsistent.
         before = _last_written(database)
         shutil.copyfile(database, copy)
         with suppress(FileNotFoundError):
             shutil.copyfile(database + "-wal", copy + "-wal")
         unchanged = _last_written(database) == before
         try:
-            store = Store(copy)
+            with closing(Store(copy)) as store:
+                store.check()
+                return unchanged, store.in_memory()
         except StoreDamaged:
             if unchanged:
                 raise
             return False, None
-        try:
-            store.check()
-            return unchanged, store.in_memory()
-        except StoreDamaged:
-            if unchanged:
-                raise
-            return False, None
-        finally:
-            store.close()
 
 
 def _last_written(database: str) -> tuple[int, int]:
@@ -112,56 +103,58 @@ def _last_written(database: str) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-class UnderWay(msgspec.Struct, frozen=True):
-    """What a session that is not opened here has under way."""
+class RunningCounts(msgspec.Struct, frozen=True):
+    """The running jobs of a session that is not opened on this machine."""
 
     running: int = 0
     submitted: int = 0
-    """Jobs that a cluster has not started."""
+    """Number of jobs that wait in a cluster's queue."""
     in_cluster: bool = False
-    """All of it is in a cluster, and goes on wherever the session is opened."""
+    """Whether all running and queued jobs are in a cluster. If so, they continue wherever the session is opened."""
 
     def __str__(self) -> str:
         queued = f", {self.submitted} queued in Slurm" if self.submitted else ""
         return f"{self.running} running{queued}"
 
 
-def under_way(paths: Paths) -> UnderWay | None:
-    """From a copy, and from claims, which tell what began since; None: it cannot be read."""
+def count_running(paths: Paths) -> RunningCounts | None:
+    """Count the running jobs in a copy of the store. Use claims to find those that have started since. Return None if
+    the store is unreadable.
+    """
     try:
-        store = memory_copy(paths.database)
-        try:
+        with closing(memory_copy(paths.database)) as store:
             book = store.load().book
             active = [book[job] for job in book.active]
-        finally:
-            store.close()
     except (OSError, SessionError, StoreDamaged, StoreTrouble):
         return None
     claims = Claims(paths.claims)
     submitted = sum(job.submitted and claims.begun(job.id, job.issued) is None for job in active)
     engines = {job.active.engine for job in active if job.active is not None}
-    return UnderWay(len(active) - submitted, submitted, engines == {EngineName.SLURM})
+    return RunningCounts(len(active) - submitted, submitted, engines == {EngineName.SLURM})
 
 
-# ---- Copies of the store, made while the owner works, and the way back from a damaged one ----
+# Backups
 
 
 FIRST_AFTER = 1.0
 EVERY = 3600.0
 REQUESTS_KEPT = 86400.0
 REST = 60
-"""Times as long as a copy took passes before the next."""
+"""Minimum time between two backups, as a multiple of the time that the last backup took."""
 BREATH = 0.001
-"""Seconds between two steps of a copy."""
+"""Seconds between two steps of making a backup."""
 SERIALIZED = 3
-"""What `sqlite3.threadsafety` says of a library whose connections may be used by several threads at once."""
+"""The value of `sqlite3.threadsafety` that means that several threads may use a connection at the same time."""
 LOGS = ("-wal", "-journal", "-shm")
-"""What SQLite keeps beside a database."""
+"""Suffixes of the files that SQLite keeps next to a database."""
 
 
 class Backups:
-    """Soon after the session was opened, soon after a user was told that something is stored, and every hour; copied
-    in another thread while the owner commits on."""
+    """The backups of the store. One is made soon after the session is opened, soon after each full commit, and every
+    hour.
+
+    Another thread makes the copy while the owner commits.
+    """
 
     def __init__(self, loop: Loop, store: Store, paths: Paths, journal: Journal) -> None:
         self._loop = loop
@@ -170,24 +163,26 @@ class Backups:
         self._journal = journal
         self._closing = False
         self._took = 0.0
-        """Seconds that the last one took."""
+        """Seconds that the last backup took."""
         self._is_soon = False
-        """The next one is, or what is asked for while one is made comes right after it."""
-        self._made_now = False
+        """Whether the next backup is due soon. If one is being made, the next one follows soon after it."""
+        self._making = False
         self._next: Timer | None = None
         store.on_flushed = self.soon
         self.soon()
 
     def close(self) -> None:
-        """One under way is given up: nobody waits for it who leaves."""
+        """Abandon the backup that is being made, if any."""
         self._closing = True
         self._store.on_flushed = lambda: None
 
     def soon(self) -> None:
-        """In the owner's thread. What is in the log only would be lost with it."""
+        """Schedule a backup, because changes that are only in the write-ahead log would be lost with it. Only for the
+        owner's thread.
+        """
         if not self._is_soon:
             self._is_soon = True
-            if not self._made_now:
+            if not self._making:
                 self._schedule(max(FIRST_AFTER, REST * self._took))
 
     def _schedule(self, delay: float) -> None:
@@ -196,26 +191,26 @@ class Backups:
         self._next = self._loop.call_later(delay, self._make)
 
     def _make(self) -> None:
-        self._is_soon, self._made_now = False, True
+        self._is_soon, self._making = False, True
         try:
             self._store.forget_requests(time.time() - REQUESTS_KEPT)
         except (StoreTrouble, StoreDamaged) as trouble:
             self._made(str(trouble))
             return
         if sqlite3.threadsafety < SERIALIZED:
-            self._made(self._attempted())
+            self._made(self._try_copy())
         else:
-            self._loop.run_in_thread(self._attempted, self._made)
+            self._loop.run_in_thread(self._try_copy, self._made)
 
     def _made(self, trouble: str | None) -> None:
-        self._made_now = False
+        self._making = False
         if trouble is not None:
             self._journal.write(f"no backup: {trouble}")
         if not self._closing:
             self._schedule(max(FIRST_AFTER, REST * self._took) if self._is_soon else EVERY)
 
-    def _attempted(self) -> str | None:
-        """Copies; returns what went wrong, if anything did."""
+    def _try_copy(self) -> str | None:
+        """Make a backup. Return the error message, or None."""
         began = time.monotonic()
         try:
             self._copy()
@@ -233,26 +228,27 @@ class Backups:
         self._store.copy_to(fresh, self._breathe)
         os.chmod(fresh, 0o600)
         if not is_whole(fresh):
-            raise StoreDamaged("the queue's file is damaged on the disk; the backup before is kept")
+            raise StoreDamaged("the queue database on disk is damaged; keeping the previous backup")
         with open(fresh, "rb") as file:
             os.fsync(file.fileno())
         os.replace(fresh, self._paths.backup)
 
     def _breathe(self) -> None:
-        """Whoever waits to commit comes before the next step: locks know no order."""
+        """Let a waiting commit go first, because SQLite's locks are not fair. Raise _Leaving if the owner leaves."""
         if self._closing:
             raise _Leaving
         time.sleep(BREATH)
 
 
 class _Leaving(Exception):
-    """The owner leaves."""
+    """Raised to abandon the backup when the owner leaves."""
 
 
 def set_aside(paths: Paths) -> str:
-    """Moves a damaged database out of the way under a name with its time; returns that name.
+    """Rename a damaged database and return its new name.
 
-    Its log goes first: a log that stayed behind would be played into whatever takes the database's place.
+    The write-ahead log is renamed first. Otherwise it could be left behind and be applied to the database that replaces
+    the damaged one.
     """
     stamp = time.strftime("%Y%m%dT%H%M%S")
     aside = f"{paths.database}.damaged-{stamp}"
@@ -267,7 +263,7 @@ def set_aside(paths: Paths) -> str:
 
 
 def restore(paths: Paths, to: str) -> None:
-    """Copies the last backup to another place. Raises StoreDamaged if it cannot be read."""
+    """Copy the backup to `to`. Raise StoreDamaged if it cannot be read."""
     import shutil
 
     try:

@@ -1,4 +1,4 @@
-"""Makes what a turn changed durable; notes a pause where the disk is full."""
+"""Commits of what a turn has changed. While the disk is full, a pause is kept in a file of its own."""
 
 from __future__ import annotations
 
@@ -18,74 +18,53 @@ from gputui.session.session_dir import Journal
 
 from .store import Change, Identity, ResultRow, Store
 
-# ---- A pause that could not be stored, noted where a full disk has room ----
+# The pause file. It is allocated while the disk has room, and then overwritten in place.
 
 
-SIZE = 16
-"""Bytes; always all of them are written, in place."""
+PAUSE_FILE, SIZE = "pause", 16
+"""Name of the pause file, and its constant size in bytes."""
 
 
-def prepare(private: str) -> None:
-    """Takes the file's place on the disk, if there is room."""
+def read_pause(private: str) -> str:
+    with suppress(OSError), open(os.path.join(private, PAUSE_FILE), "rb") as file:
+        return file.read(SIZE).decode("ascii", "replace").strip()
+    return ""
+
+
+def write_pause(private: str, word: str, flags: int = 0) -> bool:
+    """Write the pause to its file. Return whether it is durable. An empty word removes the pause."""
     with suppress(OSError):
-        if not os.path.exists(_file(private)):
-            _write(private, "", os.O_CREAT)
+        path = os.path.join(private, PAUSE_FILE)
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+        try:
+            os.pwrite(fd, word.encode().ljust(SIZE), 0)
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+        return True
+    return False
 
 
-def note(private: str, word: str) -> bool:
-    """Durable when it is True; the empty word takes back the one before."""
-    try:
-        _write(private, word)
-    except OSError:
-        return False
-    return True
-
-
-def noted(private: str) -> str:
-    try:
-        return _bytes(private).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
-
-
-def _bytes(private: str) -> bytes:
-    with open(_file(private), "rb") as file:
-        return file.read(SIZE)
-
-
-def _write(private: str, word: str, flags: int = 0) -> None:
-    fd = os.open(_file(private), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
-    try:
-        os.pwrite(fd, word.encode().ljust(SIZE), 0)
-        os.fdatasync(fd)
-    finally:
-        os.close(fd)
-
-
-def _file(private: str) -> str:
-    return os.path.join(private, "pause")
-
-
-# ---- Makes what a turn changed durable ----
+# Commits
 
 
 Sources = dict[str, SourceRecord]
 
 
 class Saver:
-    """Knows what is durable already, so that a commit holds only what is not."""
+    """The part of an owner that commits its changes to the store."""
 
     def __init__(self, store: Store, identity: Identity, journal: Journal, sources: Sources) -> None:
         self.environments: dict[str, dict[str, str]] = {}
-        """New ones, kept with the next change."""
+        """New environments for the next commit."""
         self.results: dict[tuple[JobId, int], ResultRow] = {}
-        """Of attempts, as far as they were read; kept with the next change."""
+        """New results of attempts for the next commit."""
         self.trouble: str | None = None
-        """Why the last change could not be made durable, for the user."""
+        """Why the last commit failed, as a message for the user; None if it succeeded."""
         self.refusal = ""
-        """The same, for whoever wants to change something meanwhile."""
+        """Why the last commit failed, as the answer to refused requests."""
         self.spans = store.span_record()
-        """What keeps jobs from starting; others say what they see of it."""
+        """The record of what keeps jobs from starting."""
         self._store = store
         self.identity = identity
         self._saved_identity: Identity | None = None
@@ -93,34 +72,39 @@ class Saver:
         self._record: Record | None = None
         self._sources = dict(sources)
         self._private = os.path.dirname(store.path)
-        prepare(self._private)
-        self._noted = noted(self._private)
-        """The pause that the store does not know, but its next owner must."""
+        if not os.path.exists(os.path.join(self._private, PAUSE_FILE)):
+            write_pause(self._private, "", os.O_CREAT)
+        self._noted = read_pause(self._private)
+        """The pause that is in the pause file but not in the store; empty if there is none."""
 
     def save(self, scheduler: Scheduler, sources: Sources, answered: Sequence[Ticket[Any]], now: float) -> bool:
-        """False: nothing was made durable, so nothing may be done."""
+        """Commit all changes. Return whether everything is durable. If not, no instruction of the turn may be carried
+        out.
+        """
         try:
             change = self._change(scheduler, sources, answered, now)
-            if change.nothing():
+            if change.is_empty():
                 return True
             self._store.commit(change)
         except (StoreTrouble, StoreDamaged) as trouble:
             self._in_trouble(scheduler, str(trouble))
             return False
         scheduler.book.unsaved.clear()
-        scheduler.unsaved_moments.clear()
+        scheduler.unsaved_history.clear()
         self.spans.unsaved.clear()
         self.environments = {}
         self.results = {}
         self._record, self._sources = scheduler.record(), dict(sources)
         self._saved_identity = self.identity
-        self._out_of_trouble(scheduler)
+        if self.trouble is not None:
+            self.trouble, scheduler.stalled = None, ""
+            self._journal.write("the queue is writable again")
         self._note("")
         reached(Step.COMMITTED)
         return True
 
     def keep_results(self) -> None:
-        """On the way out; what cannot be stored is read again by the next owner."""
+        """Store results before the owner leaves. If that fails, the next owner reads the logs again."""
         if self.results:
             try:
                 self._store.commit(Change(results=list(self.results.values())))
@@ -132,14 +116,14 @@ class Saver:
         self.spans.mode(scheduler.mode, scheduler.cause, now)
         return Change(
             jobs=[book[job_id] for job_id in book.unsaved],
-            moments=scheduler.unsaved_moments,
+            moments=scheduler.unsaved_history,
             environments=self.environments,
             replies=[
                 (ticket.uuid, ticket.reply(ticket).decode(), now)
                 for ticket in answered
                 if ticket.uuid is not None and ticket.reply is not None
             ],
-            # In trouble something is always written: it would not be known to be over otherwise.
+            # After a failure, always write something, to find out whether the store can be written again.
             record=record if record != self._record or self.trouble is not None else None,
             identity=self.identity if self.identity != self._saved_identity else None,
             sources=list(sources.values()) if sources != self._sources else None,
@@ -151,27 +135,24 @@ class Saver:
     def _in_trouble(self, scheduler: Scheduler, trouble: str) -> None:
         if self.trouble is None:
             self._journal.write(trouble)
-        self.trouble = f"nothing new starts, running jobs go on: {trouble} ({self._store.path})"
-        self.refusal = f"nothing was changed: {trouble} ({self._store.path}); try again when it can be"
-        scheduler.stalled = f"nothing starts: {trouble}"
+        self.trouble = f"no new jobs start, running jobs continue: {trouble} ({self._store.path})"
+        self.refusal = f"nothing was changed: {trouble} ({self._store.path}); try again later"
+        scheduler.stalled = f"no jobs start: {trouble}"
         self._note(_pause_of(scheduler) or self._noted)
-        self._store.make_room()
+        self._store.checkpoint()
 
     def _note(self, pause: str) -> None:
-        if pause != self._noted and note(self._private, pause):
+        if pause != self._noted and write_pause(self._private, pause):
             self._noted = pause
-
-    def _out_of_trouble(self, scheduler: Scheduler) -> None:
-        if self.trouble is not None:
-            self.trouble, scheduler.stalled = None, ""
-            self._journal.write("the queue can be written again")
 
 
 DRAIN = "drain"
 
 
 def _pause_of(scheduler: Scheduler) -> str:
-    """What somebody asked for, in a word; a breaker's pause has more to tell."""
+    """Return the user's pause as a single word, or an empty string. A pause after errors does not fit into a word, so
+    it is not kept.
+    """
     if scheduler.mode is Mode.DRAINING:
         return DRAIN
     if scheduler.cause is None:
@@ -182,8 +163,8 @@ def _pause_of(scheduler: Scheduler) -> str:
 
 
 def apply_noted_pause(scheduler: Scheduler, private: str, now: float) -> None:
-    """An earlier owner could not store it."""
-    word = noted(private)
+    """Apply the pause that an earlier owner could not store."""
+    word = read_pause(private)
     if word == DRAIN:
         scheduler.handle(Drain(), now)
     elif word in LEFT_ON_PURPOSE or word == PauseKind.USER:

@@ -1,4 +1,4 @@
-"""Rebuilding a damaged store from claims and the jobs' INFO files."""
+"""Rebuilding of a damaged store from claims and the jobs' INFO files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from gputui.core.book import Book
 from gputui.core.job import (
     Attempt,
     Blocked,
-    Crashed,
     End,
     EngineName,
     Failed,
@@ -34,18 +33,17 @@ from gputui.core.job import (
     TimedOut,
     Waiting,
 )
-from gputui.core.lanes import Lane
 from gputui.core.queue_order import waiting_state
 from gputui.core.scheduler import Record
+from gputui.core.slots import Slot
 from gputui.engines.claims import Claims
-from gputui.process.directories import FolderId, lives_elsewhere
+from gputui.process.directories import DirectoryId, lives_elsewhere
 from gputui.process.processes import TOKEN_VARIABLE
-from gputui.python.user_code.modules import Doubtful, open_own
-from gputui.python.user_code.modules import doubt as doubt_about
-from gputui.session.job_folders import ATTEMPTS, INFO, Folders
+from gputui.python.user_code.modules import Untrusted, open_own, why_untrusted
+from gputui.session.job_directories import ATTEMPTS, INFO, Directories
 from gputui.session.session_dir import PRIVATE, Paths
 
-# ---- Reading INFO back ----
+# INFO files
 
 
 _DEPTH = 4
@@ -53,7 +51,7 @@ _LONGEST = 1_000_000
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What an INFO file says."""
+    """The contents of an INFO file."""
 
     job: JobId
     name: str
@@ -72,72 +70,68 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def read_notes(root: str, doubt: Callable[[str], None] = lambda why: None) -> list[Note]:
-    """Those that nobody but this user can have written; `doubt` is told of the others, a sentence each.
+    """Read the INFO files that only this user can have written. For any other INFO file, call `doubt` with a message.
 
-    What is in a session within this one is that session's.
+    Sessions inside this one are skipped.
     """
     notes = []
-    for folder, inner, files, fd in os.fwalk(root):
-        if PRIVATE in inner and folder != root:
+    for directory, inner, files, fd in os.fwalk(root):
+        if PRIVATE in inner and directory != root:
             inner.clear()
             continue
         inner[:] = [name for name in inner if name not in (PRIVATE, ATTEMPTS)]
-        if folder[len(root) :].count(os.sep) >= _DEPTH:
+        if directory[len(root) :].count(os.sep) >= _DEPTH:
             inner.clear()
         if INFO in files:
             try:
-                notes.append(read_note(os.path.join(folder, INFO), fd))
-            except Doubtful as doubtful:
+                notes.append(read_note(os.path.join(directory, INFO), fd))
+            except Untrusted as doubtful:
                 doubt(str(doubtful))
             except (OSError, ValueError, KeyError):
-                pass  # another tool's, or cut off
+                pass  # written by another tool, or truncated
     return notes
 
 
-def read_note(path: str, folder: int) -> Note:
-    """Raises KeyError or ValueError for an INFO that is not ours or was cut off."""
-    why = doubt_about(os.fstat(folder), os.path.dirname(path))
+def read_note(path: str, directory: int) -> Note:
+    """Read an INFO file. Raise KeyError or ValueError if it is truncated or was not written by gputui, and Untrusted if
+    another user may have written it.
+    """
+    why = why_untrusted(os.fstat(directory), os.path.dirname(path))
     if why is not None:
-        raise Doubtful(why)
-    with open(open_own(path, folder), "rb") as file:
+        raise Untrusted(why)
+    with open(open_own(path, directory), "rb") as file:
         text = file.read(_LONGEST).decode("utf-8", "replace").replace("\n    ", "\0")
-    return _understood(text)
-
-
-def _understood(text: str) -> Note:
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.split("\n"):
         key, _, value = line.partition(": ")
-        said.setdefault(key, value.replace("\0", "\n"))
-    code = int(said["exit code"]) if "exit code" in said else None
-    gpus = tuple(filter(None, said.get("ran on gpu", "").split(",")))
+        fields.setdefault(key, value.replace("\0", "\n"))
+    code = int(fields["exit code"]) if "exit code" in fields else None
+    gpus = tuple(filter(None, fields.get("ran on gpu", "").split(",")))
     return Note(
-        int(said["id"]), said["job name"], said["command"], said["cwd"], gpus,
-        int(said["occurrence"]) if "occurrence" in said else None, int(said["attempt"]),
-        _moment(said["started"]), _end(said, code),
-        _moment(said.get("ended", "(0)")), code, said.get("why"), said.get("wrap", ""), said.get("task", ""),
+        int(fields["id"]), fields["job name"], fields["command"], fields["cwd"], gpus,
+        int(fields["occurrence"]) if "occurrence" in fields else None, int(fields["attempt"]),
+        _parse_time(fields["started"]), _parse_end(fields, code),
+        _parse_time(fields.get("ended", "")), code, fields.get("why"), fields.get("wrap", ""), fields.get("task", ""),
     )  # fmt: skip
 
 
-def _moment(text: str) -> float:
-    moment = re.search(r"\(([\d.]+)\)", text)
-    return float(moment[1]) if moment else 0.0
+def _parse_time(text: str) -> float:
+    seconds = re.search(r"\(([\d.]+)\)", text)
+    return float(seconds[1]) if seconds else 0.0
 
 
-def _end(said: dict[str, str], code: int | None) -> End | None:
-    why = said.get("why", "")
-    match said.get("state"):
+def _parse_end(fields: dict[str, str], code: int | None) -> End | None:
+    why = fields.get("why", "")
+    match fields.get("state"):
         case None:
             return None
         case StateName.SUCCEEDED:
             return Succeeded()
-        case StateName.CRASHED:
-            return Crashed((code or 129) - 128)
         case StateName.KILLED:
             return Killed()
         case StateName.TIMED_OUT:
-            silent = "silence limit" in said
-            return TimedOut(float(said["silence limit" if silent else "time limit"]), silent)
+            silent = "silence limit" in fields
+            return TimedOut(float(fields["silence limit" if silent else "time limit"]), silent)
         case StateName.REFUSED:
             return Refused(why)
         case StateName.LOST:
@@ -145,19 +139,19 @@ def _end(said: dict[str, str], code: int | None) -> End | None:
     return Failed(code if code is not None else 1)
 
 
-# ---- After the store was damaged ----
+# Rebuilding
 
 
-UNKNOWN = "echo 'the command of this job was lost with the store'; exit 1"
-LOST = Lost("the store was damaged while it ran")
+UNKNOWN = "echo 'the command of this job was lost with the database'; exit 1"
+LOST = Lost("the database was damaged while it ran")
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
     jobs: list[Job]
-    from_folders: int
-    """Jobs of which the folder or the claim knew more than the backup."""
+    from_directories: int
+    """Number of jobs that were changed according to their directories or claims."""
     doubts: list[str]
-    """Why folders were not believed, a sentence each."""
+    """Reasons why INFO files were not trusted, one message for each."""
 
 
 def rebuild(
@@ -165,29 +159,33 @@ def rebuild(
     record: Record,
     backup: list[Job],
     environment: str,
-    begun: Mapping[JobId, int],
+    started: Mapping[JobId, int],
     lost: Lost = LOST,
     *,
     stale: bool = False,
 ) -> Rebuilt:
-    """The backup's jobs, brought up to what the folders and claims say; gaps are filled with lost jobs.
+    """Update the jobs of the backup from directories and claims. Add a placeholder for each missing id.
 
-    `begun`: attempts that have left a log and perhaps nothing else. `lost`: what becomes of one whose end is not known.
-    `stale`: the jobs are as they once were, so an attempt under way without a claim may have ended since.
+    `started` are attempts that have left a log and perhaps nothing else. `lost` is the end of an attempt whose real end
+    is unknown. `stale` means that the jobs come from a backup, so a running attempt without a claim may have ended
+    since.
     """
     doubts: list[str] = []
     notes = {note.job: note for note in read_notes(paths.root, doubts.append)}
     claims = read_claims(paths.claims)
     jobs = {job.id: job for job in backup}
-    lanes = _FreeLanes(record.lanes, backup)
+    slots = _FreeSlots(record.slots, backup)
     touched = 0
     unclaimed = _revoke_unclaimed(backup, claims, paths.claims) if stale else set()
-    for job_id in sorted({*notes, *claims, *begun, *unclaimed}):
+    for job_id in sorted({*notes, *claims, *started, *unclaimed}):
         before = jobs.get(job_id)
         claim = claims.get(job_id, 0)
-        since = _written(f"{paths.claims}/{job_id}.{claim}") if claim else 0.0
-        traces = DiskTraces(notes.get(job_id), claim, since, begun.get(job_id, 0), job_id in unclaimed)
-        after = _caught_up(before, job_id, traces, lanes, environment, lost)
+        claimed_at = 0.0
+        if claim:
+            with suppress(OSError):
+                claimed_at = os.stat(f"{paths.claims}/{job_id}.{claim}").st_mtime
+        traces = DiskTraces(notes.get(job_id), claim, claimed_at, started.get(job_id, 0), job_id in unclaimed)
+        after = _update_job(before, job_id, traces, slots, environment, lost)
         touched += after is not before
         jobs[job_id] = after
     for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
@@ -196,75 +194,70 @@ def rebuild(
     return Rebuilt([jobs[job_id] for job_id in sorted(jobs)], touched, doubts)
 
 
-def _revoke_unclaimed(jobs: list[Job], claims: dict[JobId, int], folder: str) -> set[JobId]:
-    """Jobs whose attempt under way has no claim: it has ended, or never began and cannot any more.
+def _revoke_unclaimed(jobs: list[Job], claims: dict[JobId, int], directory: str) -> set[JobId]:
+    """Revoke the running attempts that have no claim, and return their jobs. Such an attempt has ended or never
+    started, and can no longer start.
 
-    A cluster's attempt may still be in its queue without a claim; its engine asks there.
+    Attempts in a cluster are left to its engine, because they may be queued without a claim.
     """
     unclaimed = set()
     for job in jobs:
         if job.active is None or job.active.engine is not EngineName.LOCAL or claims.get(job.id, 0) >= job.issued:
             continue
         with suppress(OSError):
-            if not Claims(folder).revoke(job.id, job.issued):
+            if not Claims(directory).revoke(job.id, job.issued):
                 claims[job.id] = job.issued  # its wrapper was faster
                 continue
         unclaimed.add(job.id)
     return unclaimed
 
 
-def _written(path: str) -> float:
-    """When the file was last written; 0: it is gone."""
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
-
-
 LOOKED_AT = 64
-"""So many of the next jobs are checked for traces of a start that the store does not know of."""
+"""Number of jobs at the front of the queue that are checked for traces of a start that the store does not know."""
 
 
-def is_behind(book: Book, folders: Folders, claims: str) -> bool:
-    """Whether claims or folders know of attempts or jobs that the store has never issued."""
+def is_behind(book: Book, directories: Directories, claims: str) -> bool:
+    """Return whether claims or directories show attempts or jobs that the store does not know."""
     if any(job_id not in book or attempt > book[job_id].issued for job_id, attempt in read_claims(claims).items()):
         return True
     next_jobs = (book[place.job] for place in islice(book.line, LOOKED_AT))
-    if any(job.spec.outfile is None and folders.has_output(job, job.issued + 1) for job in next_jobs):
+    if any(job.spec.outfile is None and directories.has_output(job, job.issued + 1) for job in next_jobs):
         return True
     spec = JobSpec(command="", cwd="/", environment="")
     following = Job(book.next_id, spec, 0.0, spec.priority, 0.0, Held())
-    return folders.has_output(following, 1)
+    return directories.has_output(following, 1)
 
 
-def begun_unknown(book: Book, folders: Folders) -> dict[JobId, int]:
-    """Attempts that the store has never issued and that have left traces in their folders, for every job that waits:
-    after a power cut. What has left none may run again."""
-    begun = {}
+def find_unknown_attempts(book: Book, directories: Directories) -> dict[JobId, int]:
+    """Return the newest attempts of waiting jobs that have left traces in directories but are unknown to the store."""
+    started = {}
     for job in book:
-        if isinstance(job.state, Waiting) and folders.has_begun(job):
+        if isinstance(job.state, Waiting) and directories.has_started(job):
             newest = job.issued
-            while folders.has_output(job, newest + 1):
+            while directories.has_output(job, newest + 1):
                 newest += 1
-            begun[job.id] = newest
-    return begun
+            started[job.id] = newest
+    return started
 
 
-def settle_blocked(book: Book, now: float) -> None:
-    """Jobs that waited for others, some of which have turned out to be done."""
-    to_look_at = [job.id for job in book if isinstance(job.state, Blocked)]
-    while to_look_at:
-        changed = []
-        for job_id in to_look_at:
+def unblock_jobs(book: Book, now: float) -> None:
+    """Unblock the jobs whose dependencies have been found to have ended."""
+    blocked = {job.id for job in book if isinstance(job.state, Blocked)}
+    changed = True
+    while changed:
+        changed = False
+        for job_id in sorted(blocked):
             state = waiting_state(book, book[job_id], now)
             if not isinstance(state, Blocked):
                 book.put(replace(book[job_id], state=state))
-                changed.append(job_id)
-        to_look_at = [job_id for job_id in to_look_at if job_id not in changed] if changed else []
+                blocked.discard(job_id)
+                changed = True
 
 
-def session_of_running(claims: str, private: FolderId) -> str | None:
-    """The name under which the jobs that still run know their session, which is the one in this very folder."""
+def session_of_running(claims: str, private: DirectoryId) -> str | None:
+    """Return the session's uuid from the environment of a job that is still running in this directory, or None if there
+    is none.
+    """
     for job_id, attempt in read_claims(claims).items():
         with suppress(OSError, ValueError):
             with open(os.path.join(claims, f"{job_id}.{attempt}"), "rb") as file:
@@ -283,35 +276,27 @@ def session_of_running(claims: str, private: FolderId) -> str | None:
 
 
 class DiskTraces(NamedTuple):
-    """What is on the disk of a job: its note, and the newest attempts with a claim and with a log."""
+    """What is on disk of a job: its INFO, the newest attempt with a claim, and the newest attempt with a log."""
 
     note: Note | None
     claim: int
     claimed: float
-    """When the claim was written; its end too is written there."""
+    """Time when the claim was last written, which is at the start or at the end of the attempt."""
     log: int
     unclaimed: bool
-    """The attempt that was under way has no claim any more."""
+    """Whether the store records a running attempt that has no claim on disk."""
 
 
-def _compared(attempt: Attempt, why: str) -> Attempt:
-    """With what makes it comparable to crashes that come later."""
-    from gputui.logs.crashes.signature import recalled  # 30 ms that only a damaged session costs
-
-    crash = recalled(why, attempt.exit_code)
-    return replace(attempt, signature=crash.signature, kind=crash.kind)
-
-
-def _caught_up(
-    job: Job | None, job_id: JobId, traces: DiskTraces, lanes: _FreeLanes, environment: str, lost: Lost
+def _update_job(
+    job: Job | None, job_id: JobId, traces: DiskTraces, slots: _FreeSlots, environment: str, lost: Lost
 ) -> Job:
     note, claim, claimed, log, unclaimed = traces
     issued = job.issued if job is not None else 0
     newest = max(note.attempt if note else 0, claim, log, issued if unclaimed else 0)
-    if job is not None and not unclaimed and (newest < issued or (newest == issued and _says_as_much(job, note))):
+    if job is not None and not unclaimed and (newest < issued or (newest == issued and _is_up_to_date(job, note))):
         return job
     if job is not None and job.active is not None:
-        lanes.give_back(job.active.lanes)
+        slots.give_back(job.active.slots)
     job = job or (_from_note(note, environment) if note else _unknown(job_id, environment, added=claimed))
     noted = note if note is not None and note.attempt == newest else None
     if noted is not None and noted.end is not None:
@@ -319,42 +304,47 @@ def _caught_up(
             newest, noted.gpus, noted.started, noted.ended, noted.end, noted.exit_code, noted.why, job.spec.environment,
             message=noted.why,
         )  # fmt: skip
-        if noted.why and isinstance(noted.end, Failed | Crashed):
-            attempt = _compared(attempt, noted.why)
+        if noted.why and isinstance(noted.end, Failed):
+            from gputui.logs.crashes.signature import recalled  # takes 30 ms
+
+            crash = recalled(noted.why, noted.exit_code)
+            attempt = replace(attempt, signature=crash.signature, kind=crash.kind)
         return replace(job, state=noted.end, issued=newest, attempts=(*job.attempts, attempt))
     under_way = job.active if job.active is not None and job.active.attempt == newest else None
     gpus = under_way.gpus if under_way is not None else noted.gpus if noted is not None else ()
-    # Without a note nobody knows when it began; its claim was written then, or at its end.
+    # Without INFO, the start is unknown. The claim was last written at the start or at the end.
     since = under_way.since if under_way is not None else noted.started if noted is not None else claimed or job.added
     if claim == newest:
-        placed = Placed(newest, lanes.over(gpus), gpus, since, job.spec.environment)
+        placed = Placed(newest, slots.take(gpus), gpus, since, job.spec.environment)
         return replace(job, state=Starting(placed), issued=newest)
     over = Attempt(newest, gpus, since, since, lost, None, lost.why, job.spec.environment)
     return replace(job, state=lost, issued=newest, attempts=(*job.attempts, over))
 
 
-def _says_as_much(job: Job, note: Note | None) -> bool:
-    """Of an attempt that both know, the note tells more only if it has seen the end."""
+def _is_up_to_date(job: Job, note: Note | None) -> bool:
+    """Return whether the store is as current as the note. It is not if the attempt is still running in the store but
+    its end is in the note.
+    """
     return job.active is None or note is None or note.attempt != job.issued or note.end is None
 
 
-class _FreeLanes:
-    """The lanes that no job holds, given to attempts of which only the devices are known."""
+class _FreeSlots:
+    """The free slots, from which attempts get slots if only their devices are known."""
 
-    def __init__(self, lanes: tuple[Lane, ...], jobs: list[Job]) -> None:
-        held = {lane for job in jobs if job.active is not None for lane in job.active.lanes}
-        self._all = lanes
-        self._free = {lane.id for lane in lanes} - held
+    def __init__(self, slots: tuple[Slot, ...], jobs: list[Job]) -> None:
+        held = {slot for job in jobs if job.active is not None for slot in job.active.slots}
+        self._all = slots
+        self._free = {slot.id for slot in slots} - held
 
-    def over(self, gpus: tuple[str, ...]) -> tuple[int, ...]:
-        for lane in self._all:
-            if lane.id in self._free and lane.devices == gpus and gpus:
-                self._free.discard(lane.id)
-                return (lane.id,)
+    def take(self, gpus: tuple[str, ...]) -> tuple[int, ...]:
+        for slot in self._all:
+            if slot.id in self._free and slot.devices == gpus and gpus:
+                self._free.discard(slot.id)
+                return (slot.id,)
         return ()
 
-    def give_back(self, lanes: tuple[int, ...]) -> None:
-        self._free.update(lanes)
+    def give_back(self, slots: tuple[int, ...]) -> None:
+        self._free.update(slots)
 
 
 def _from_note(note: Note, environment: str) -> Job:
@@ -371,11 +361,11 @@ def _unknown(job_id: JobId, environment: str, **changes: object) -> Job:
     return replace(Job(job_id, spec, 0.0, spec.priority, float(job_id), LOST), **changes)
 
 
-def read_claims(folder: str) -> dict[JobId, int]:
-    """The newest attempt of each job that has a claim."""
+def read_claims(directory: str) -> dict[JobId, int]:
+    """Return the newest attempt with a claim for each job that has one."""
     claims: dict[JobId, int] = {}
     with suppress(OSError):
-        for name in os.listdir(folder):
+        for name in os.listdir(directory):
             job, _, attempt = name.partition(".")
             if job.isdecimal() and attempt.isdecimal():
                 claims[int(job)] = max(claims.get(int(job), 0), int(attempt))

@@ -1,11 +1,11 @@
-"""The durable queue: one SQLite file, opened only by the holder of the lock."""
+"""The durable queue: an SQLite file that only the holder of the session's lock opens."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -13,37 +13,35 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.job import Job
-from gputui.core.scheduler import Moment, Record, Scheduler
+from gputui.core.job import Job, share_equal
+from gputui.core.scheduler import HistoryEntry, Record, Scheduler
 from gputui.core.spans import MOST_SPANS, RecordedSpan, SpanRecord
-from gputui.process.directories import FolderId
-from gputui.process.machine import World
+from gputui.process.directories import DirectoryId
+from gputui.process.machine import HostIdentity
 from gputui.session.environment import digest
 from gputui.session.errors import NewerStore, SessionError, StoreDamaged, StoreTrouble
-from gputui.session.layouts import Former, Layout, ranges
+from gputui.session.job_directories import Former, ranges
 from gputui.session.loading import SourceRecord
+from gputui.session.messages import Layout
 
-# ---- SQLite's errors by what can be done about them ----
 
+@contextmanager
+def translated(*, reading: bool = False) -> Iterator[None]:
+    """Translate SQLite's errors: raise StoreTrouble if a retry can help, and StoreDamaged otherwise.
 
-class translated:
-    """SQLite's errors by what can be done about them. While something is read, any other error is damage too: what was
-    written could be read."""
-
-    def __init__(self, *, reading: bool = False) -> None:
-        self._is_damage = Exception if reading else _DAMAGE
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StoreTrouble | StoreDamaged | SessionError):
-            return
+    While reading, any other error also means damage, because what was written was readable at that time.
+    """
+    try:
+        yield
+    except (StoreTrouble, StoreDamaged, SessionError):
+        raise
+    except Exception as error:
         if isinstance(error, sqlite3.OperationalError) and _passes(error):
-            raise StoreTrouble(f"the queue cannot be written: {error}") from error
-        if isinstance(error, self._is_damage):
+            raise StoreTrouble(f"cannot write the queue: {error}") from error
+        if reading or isinstance(error, _DAMAGE):
             what = str(error).partition(" with text ")[0][:120]  # SQLite quotes the whole row
-            raise StoreDamaged(f"the queue's file is damaged: {what}") from error
+            raise StoreDamaged(f"the queue database is damaged: {what}") from error
+        raise
 
 
 _DAMAGE = (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError)
@@ -60,61 +58,11 @@ _UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlit
 
 
 def _passes(error: sqlite3.OperationalError) -> bool:
-    """The rest is damage: what cannot be read, a file that ends too early, a table that is not there."""
+    """Return whether the error may go away. Unreadable pages, a truncated file and a missing table are damage that does
+    not.
+    """
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code not in _UNREADABLE and (code & 0xFF) in _PASSING
-
-
-# ---- What the store keeps of an attempt's results ----
-
-
-RESULTS_SCHEMA = """
-CREATE TABLE result(job INTEGER NOT NULL, attempt INTEGER NOT NULL, results BLOB NOT NULL, PRIMARY KEY(job, attempt))
-    WITHOUT ROWID;
-CREATE TABLE series(job INTEGER NOT NULL, attempt INTEGER NOT NULL, series BLOB NOT NULL, state BLOB NOT NULL,
-    PRIMARY KEY(job, attempt));
-CREATE INDEX unfinished_series ON series(job) WHERE length(state) > 0;
-"""
-
-
-class ResultRow(Struct, frozen=True):
-    """One attempt's; packed, for nobody looks into most of them."""
-
-    job: int
-    attempt: int
-    results: bytes
-    series: bytes
-    state: bytes
-    """Empty: the attempt is over and its log was read to the end."""
-
-
-def write_results(db: sqlite3.Connection, rows: Iterable[ResultRow]) -> None:
-    for row in rows:
-        db.execute("INSERT OR REPLACE INTO result VALUES(?, ?, ?)", (row.job, row.attempt, row.results))
-        db.execute("INSERT OR REPLACE INTO series VALUES(?, ?, ?, ?)", (row.job, row.attempt, row.series, row.state))
-
-
-def load_results(db: sqlite3.Connection) -> dict[int, bytes]:
-    """Of each job's newest attempt that has any."""
-    return dict(db.execute("SELECT job, results FROM result ORDER BY job, attempt"))
-
-
-def results_of(db: sqlite3.Connection, job: int) -> list[ResultRow]:
-    """Of all its attempts, the oldest first."""
-    rows = db.execute(
-        "SELECT result.job, result.attempt, results, series, state FROM result JOIN series"
-        " ON result.job=series.job AND result.attempt=series.attempt WHERE result.job=? ORDER BY result.attempt",
-        (job,),
-    )
-    return [ResultRow(*row) for row in rows]
-
-
-def unfinished_results(db: sqlite3.Connection) -> list[tuple[int, int]]:
-    """The attempts whose logs were not read to the end."""
-    return db.execute("SELECT job, attempt FROM series WHERE length(state) > 0").fetchall()
-
-
-# ---- The durable queue ----
 
 
 T = TypeVar("T")
@@ -124,59 +72,74 @@ SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
 CREATE TABLE job(id INTEGER PRIMARY KEY, data TEXT NOT NULL);
-CREATE TABLE story(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
-CREATE INDEX story_of_job ON story(job);
+CREATE TABLE history(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
+CREATE INDEX history_of_job ON history(job);
 CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NULL);
 CREATE TABLE span(number INTEGER PRIMARY KEY, open INTEGER NOT NULL, data TEXT NOT NULL);
+CREATE TABLE result(job INTEGER NOT NULL, attempt INTEGER NOT NULL, results BLOB NOT NULL, PRIMARY KEY(job, attempt))
+    WITHOUT ROWID;
+CREATE TABLE series(job INTEGER NOT NULL, attempt INTEGER NOT NULL, series BLOB NOT NULL, state BLOB NOT NULL,
+    PRIMARY KEY(job, attempt));
+CREATE INDEX unfinished_series ON series(job) WHERE length(state) > 0;
 """
 
+
 MEMORY = ":memory:"
-"""The path of a store without a file."""
+"""Path of a store that has no file."""
 PAGES_AT_ONCE = 200
-"""Of a copy: commits wait while so many are copied."""
+"""Number of pages that are copied in one step, while commits wait."""
 LOCKED_FOR = 0.002
-"""Seconds until a copy goes on that met a transaction."""
+"""Seconds to wait before a copy that met a transaction is continued."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_job = msgspec.json.Decoder(Job).decode
-_decode_span = msgspec.json.Decoder(RecordedSpan).decode
-_decode_environment = msgspec.json.Decoder(dict[str, str]).decode
-_TABLES = {statement.strip() for statement in (SCHEMA + RESULTS_SCHEMA).split(";")} - {""}
-"""As SQLite keeps them."""
+_TABLES = {statement.strip() for statement in SCHEMA.split(";")} - {""}
+"""The statements of SCHEMA in the form in which SQLite stores them."""
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """What a session is, from its creation on."""
+class ResultRow(Struct, frozen=True):
+    """The results of one attempt. They are encoded, because most are never looked at."""
 
+    job: int
+    attempt: int
+    results: bytes
+    series: bytes
+    state: bytes
+    """How far the logs were read. Empty if the attempt has ended and its logs were read to the end."""
+
+
+class Identity(Struct, frozen=True):
     uuid: str
-    """By it the processes of its jobs are known; another one in each boot and in each copy."""
-    created: float
-    world: World
-    """Where its last owner lived; every attempt under way was started there."""
+    """Id that marks the processes of the session's jobs. It changes with each copy and, unless jobs run in a cluster,
+    with each boot.
+    """
+    world: HostIdentity
+    """The host on which its last owner, and therefore every running attempt, was started."""
+    directory: DirectoryId
+    """The private directory as it was when last opened."""
     prefix: str = "job_"
     job_dir: str = ""
-    made_folder: bool = False
-    """gputui made the session's folder, so it may move it aside."""
-    folder: FolderId | None = None
-    """Of the private folder as it was when last opened; None: an older gputui did not look."""
+    made_directory: bool = False
+    """Whether gputui created the session's directory. Only then may it move the directory aside."""
     former: tuple[Former, ...] = ()
-    """How folders were called before, for the jobs that have begun by then."""
+    """Earlier layouts, for the jobs that had started before the layout was changed."""
 
-    def laid_out(self, layout: Layout, begun: Iterable[int]) -> Identity:
-        """With other names for the folders of all jobs that have not begun; `begun`: the rest, by ascending ids."""
+    def laid_out(self, layout: Layout, started: Iterable[int]) -> Identity:
+        """Return the identity with a new layout. Jobs in `started`, whose ids must be in ascending order, keep their
+        directories.
+        """
         before = Layout(self.prefix, self.job_dir)
         if layout == before:
             return self
-        stay = [job for job in begun if not any(former.covers(job) for former in self.former)]
+        stay = [job for job in started if not any(former.covers(job) for former in self.former)]
         former = (*self.former, Former(before, ranges(stay))) if stay else self.former
         return replace(self, prefix=layout.prefix, job_dir=layout.job_dir, former=former)
 
 
 class Change(msgspec.Struct):
-    """What one turn makes durable."""
+    """The changes that one commit makes durable."""
 
     jobs: Iterable[Job] = ()
-    moments: Iterable[Moment] = ()
+    moments: Iterable[HistoryEntry] = ()
     environments: dict[str, dict[str, str]] = {}
     replies: list[tuple[str, str, float]] = []
     record: Record | None = None
@@ -185,20 +148,22 @@ class Change(msgspec.Struct):
     spans: Iterable[RecordedSpan] = ()
     results: list[ResultRow] = []
     full: bool = False
-    """Flush it to the disk before going on."""
+    """Whether to flush the commit to the disk before returning."""
 
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         lists = (self.jobs, self.moments, self.environments, self.replies, self.results, self.spans)
         return not any(lists) and self.record is None and self.identity is None and self.sources is None
 
 
 class Store:
-    """Raises StoreTrouble where trying again later can help, StoreDamaged where it cannot."""
+    """The durable queue. Its methods raise StoreTrouble if trying again later can help, and StoreDamaged if it
+    cannot.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.on_flushed: Callable[[], None] = lambda: None
-        """Called after each change that somebody was promised."""
+        """Callback after each commit with `full` set."""
         self._full: bool | None = None
         _check_header(path)
         with translated():
@@ -217,12 +182,9 @@ class Store:
     def _prepare(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         _refuse_newer(self.path, version)
-        if version == SCHEMA_VERSION:
-            return
-        rows = f"INSERT INTO meta VALUES('schema', '{SCHEMA_VERSION}'), ('commits', '0');"
-        self._db.executescript(
-            f"BEGIN IMMEDIATE; {SCHEMA}{RESULTS_SCHEMA}{rows} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;"
-        )
+        if version != SCHEMA_VERSION:
+            rows = f"INSERT INTO meta VALUES('schema', '{SCHEMA_VERSION}'), ('commits', '0');"
+            self._db.executescript(f"BEGIN IMMEDIATE; {SCHEMA}{rows} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
 
     def close(self) -> None:
         self._db.close()
@@ -236,71 +198,86 @@ class Store:
         return self._meta("sources", list[SourceRecord]) or []
 
     def load(self) -> Scheduler:
-        """The scheduler as it was last committed."""
+        """Return the scheduler as it was last committed."""
         with translated(reading=True):
             record = self._meta("record", Record) or Record()
             rows = self._db.execute("SELECT CAST(data AS BLOB) FROM job ORDER BY id")
-            return Scheduler(record, _without_gaps(record.first_id, (_opened(data) for (data,) in rows)))
+            jobs = share_equal(_unseal(data) for (data,) in rows)
+            return Scheduler(record, _without_gaps(record.first_id, jobs))
 
     def commits(self) -> int:
-        """How often it was changed: of two copies the one with more knows more."""
+        """Return the number of commits. Of two copies of the store, the one with more commits is newer."""
         return self._meta("commits", int) or 0
 
     def check(self) -> None:
-        """Reads every page and index, also of what is not loaded: damage is better found now than when it is written
-        to."""
+        """Read every page and index, including data that is not loaded, to find damage before anything is written."""
         with translated(reading=True):
             verdict = self._db.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict[0] != "ok":
-                raise StoreDamaged(f"the queue's file is damaged: {verdict[0].splitlines()[-1]}")
+                raise StoreDamaged(f"the queue database is damaged: {verdict[0].splitlines()[-1]}")
             tables = {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
             if tables != _TABLES:
-                raise StoreDamaged("the queue's file is damaged: its tables are not as they were made")
+                raise StoreDamaged("the queue database is damaged: unexpected tables")
             for name, variables in self._db.execute("SELECT digest, variables FROM environment"):
-                if digest(_decode_environment(variables)) != name:
-                    raise StoreDamaged("the queue's file is damaged: an environment is not as it was written")
+                if digest(msgspec.json.decode(variables, type=dict[str, str])) != name:
+                    raise StoreDamaged("the queue database is damaged: wrong checksum of an environment")
         self.spans()
         self.sources()
 
     def environment(self, digest: str) -> dict[str, str] | None:
         with translated(reading=True):
-            row = self._one("SELECT variables FROM environment WHERE digest=?", digest)
-            return _decode_environment(row) if row is not None else None
+            row = self._first("SELECT variables FROM environment WHERE digest=?", digest)
+            return msgspec.json.decode(row, type=dict[str, str]) if row is not None else None
 
-    def story(self, job: int) -> list[Moment]:
+    def history(self, job: int) -> list[HistoryEntry]:
         with translated(reading=True):
-            rows = self._db.execute("SELECT at, CAST(text AS BLOB) FROM story WHERE job=? ORDER BY rowid", (job,))
-            return [Moment(job, at, text.decode("utf-8", "replace")) for at, text in rows]
+            rows = self._db.execute("SELECT at, CAST(text AS BLOB) FROM history WHERE job=? ORDER BY rowid", (job,))
+            return [HistoryEntry(job, at, text.decode("utf-8", "replace")) for at, text in rows]
 
     def spans(self) -> list[RecordedSpan]:
-        """What kept jobs from starting, from the oldest that is kept on."""
+        """Return the time spans in which something kept jobs from starting, oldest first."""
         with translated(reading=True):
-            return [_decode_span(data) for (data,) in self._db.execute("SELECT data FROM span ORDER BY number")]
+            rows = self._db.execute("SELECT data FROM span ORDER BY number")
+            return [msgspec.json.decode(data, type=RecordedSpan) for (data,) in rows]
 
     def span_record(self) -> SpanRecord:
-        """To be gone on with."""
+        """Return a record that continues the spans that are still open."""
         with translated(reading=True):
             rows = self._db.execute("SELECT data FROM span WHERE open ORDER BY number")
-            going_on = [_decode_span(data) for (data,) in rows]
+            open_spans = [msgspec.json.decode(data, type=RecordedSpan) for (data,) in rows]
             last = self._db.execute("SELECT max(number) FROM span").fetchone()[0]
-        return SpanRecord(going_on, (last or 0) + 1)
+        return SpanRecord(open_spans, (last or 0) + 1)
 
-    def of_results(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """What one of `result_rows` asks."""
+    def load_results(self) -> dict[int, bytes]:
+        """Return, for each job, the encoded results of the newest attempt that has any."""
         with translated(reading=True):
-            return question(self._db)
+            return dict(self._db.execute("SELECT job, results FROM result ORDER BY job, attempt"))
+
+    def results_of(self, job: int) -> list[ResultRow]:
+        """Return the results of all attempts of a job, oldest first."""
+        query = (
+            "SELECT result.job, result.attempt, results, series, state FROM result JOIN series"
+            " ON result.job=series.job AND result.attempt=series.attempt WHERE result.job=? ORDER BY result.attempt"
+        )
+        with translated(reading=True):
+            return [ResultRow(*row) for row in self._db.execute(query, (job,))]
+
+    def unfinished_results(self) -> list[tuple[int, int]]:
+        """Return the attempts whose logs were not read to the end."""
+        with translated(reading=True):
+            return self._db.execute("SELECT job, attempt FROM series WHERE length(state) > 0").fetchall()
 
     def reply_to(self, request: str) -> bytes | None:
-        """What was answered to a request that came before, if it did."""
-        row = self._one("SELECT reply FROM request WHERE uuid=?", request)
+        """Return the answer to a request that was carried out before, or None if it was not."""
+        row = self._first("SELECT reply FROM request WHERE uuid=?", request)
         return row.encode() if row is not None else None
 
     def _meta(self, key: str, kind: type[T]) -> T | None:
         with translated(reading=True):
-            text = self._one("SELECT value FROM meta WHERE key=?", key)
+            text = self._first("SELECT value FROM meta WHERE key=?", key)
             return msgspec.json.decode(text, type=kind) if text is not None else None
 
-    def _one(self, query: str, *values: object) -> str | None:
+    def _first(self, query: str, *values: object) -> str | None:
         with translated(reading=True):
             row = self._db.execute(query, values).fetchone()
         return row[0] if row is not None else None
@@ -308,9 +285,11 @@ class Store:
     # Writing
 
     def commit(self, change: Change) -> None:
-        """All of it or nothing."""
+        """Write either the whole change or nothing."""
         with translated():
-            self._synchronous(full=change.full)
+            if change.full is not self._full:
+                self._db.execute(f"PRAGMA synchronous={'FULL' if change.full else 'NORMAL'}")
+                self._full = change.full
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._write(change)
@@ -326,12 +305,13 @@ class Store:
     def _write(self, change: Change) -> None:
         run, many = self._db.execute, self._db.executemany
         if change.environments:
-            rows = ((digest, _encode(verdict).decode()) for digest, verdict in change.environments.items())
+            rows = ((name, _encode(variables).decode()) for name, variables in change.environments.items())
             many("INSERT OR IGNORE INTO environment VALUES(?, ?)", rows)
-        many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _sealed(job)) for job in change.jobs))
+        many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _seal(job)) for job in change.jobs))
         if change.moments:
             many(
-                "INSERT INTO story VALUES(?, ?, ?)", ((moment.job, moment.at, moment.text) for moment in change.moments)
+                "INSERT INTO history VALUES(?, ?, ?)",
+                ((moment.job, moment.at, moment.text) for moment in change.moments),
             )
         if change.replies:
             many("INSERT OR REPLACE INTO request VALUES(?, ?, ?)", change.replies)
@@ -339,42 +319,40 @@ class Store:
             spans = ((span.number, span.until is None, _encode(span).decode()) for span in change.spans)
             many("INSERT OR REPLACE INTO span VALUES(?, ?, ?)", spans)
             run("DELETE FROM span WHERE number <= (SELECT max(number) FROM span) - ?", (MOST_SPANS,))
-        write_results(self._db, change.results)
+        for row in change.results:
+            run("INSERT OR REPLACE INTO result VALUES(?, ?, ?)", (row.job, row.attempt, row.results))
+            run("INSERT OR REPLACE INTO series VALUES(?, ?, ?, ?)", (row.job, row.attempt, row.series, row.state))
         records = (("record", change.record), ("identity", change.identity), ("sources", change.sources))
         for key, value in records:
             if value is not None:
                 run("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, _encode(value).decode()))
 
-    def _synchronous(self, *, full: bool) -> None:
-        if full is not self._full:
-            self._db.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}")
-            self._full = full
-
     def forget_requests(self, before: float) -> None:
         with translated():
             self._db.execute("DELETE FROM request WHERE at<?", (before,))
 
-    def make_room(self) -> None:
-        """A full disk may be full of our own log."""
+    def checkpoint(self) -> None:
+        """Empty the write-ahead log. This may free the space that is needed on a full disk."""
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def in_memory(self) -> Store:
-        """A copy of all that is committed, without a file."""
+        """Copy everything that is committed into a store without a file."""
         copy = Store(MEMORY)
         with translated():
             self._db.backup(copy._db)
         return copy
 
     def copy_to(self, path: str, between: Callable[[], None]) -> None:
-        """A copy of all that is committed, made in steps; `between` them others may commit, and it may raise.
+        """Copy everything that is committed to a file, in steps. `between` is called between the steps, when others may
+        commit. It may raise an exception.
 
-        Not by reading the file: to close a file a second time drops the locks that the first opening holds on it.
+        SQLite itself makes the copy, because if we opened and closed the file, the locks on it would be dropped.
         """
         with translated():
             copy = sqlite3.connect(path, isolation_level=None)
             try:
-                # The last step would flush it while commits wait; whoever asked for the copy flushes it.
+                # Otherwise the last step would flush the copy while commits wait. The caller flushes it instead.
                 copy.execute("PRAGMA synchronous=OFF")
                 copy.execute("PRAGMA journal_mode=OFF")
                 self._db.backup(copy, pages=PAGES_AT_ONCE, progress=lambda *_: between(), sleep=LOCKED_FOR)
@@ -382,35 +360,36 @@ class Store:
                 copy.close()
 
 
-def _sealed(job: Job) -> str:
-    """With a checksum behind it: one changed letter of a command would not show otherwise."""
+def _seal(job: Job) -> str:
+    """Encode a job with a checksum. Without it, one changed letter of a command would go unnoticed."""
     data = _encode(job)
     return f"{data.decode()}{crc32(data):08x}"
 
 
-def _opened(sealed: bytes) -> Job:
+def _unseal(sealed: bytes) -> Job:
     data, seal = sealed[:-8], sealed[-8:]
     if crc32(data) != int(seal, 16):
-        raise StoreDamaged("the queue's file is damaged: a job is not as it was written")
-    return _decode_job(data)
+        raise StoreDamaged("the queue database is damaged: wrong checksum of a job")
+    return msgspec.json.decode(data, type=Job)
 
 
 def ask_file(database: str, question: str) -> Any:
-    """One row from the file as it is on the disk, without its log and without locking anything."""
-    connection = sqlite3.connect(f"file:{_quoted(database)}?mode=ro&immutable=1", uri=True)
+    """Read one row from the file on disk, without its write-ahead log and without taking a lock."""
+    # Quoted for a URI by hand, because importing urllib would take longer than everything else here.
+    name = "".join(
+        chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in os.fsencode(database)
+    )
+    connection = sqlite3.connect(f"file:{name}?mode=ro&immutable=1", uri=True)
     try:
         return connection.execute(question).fetchone()
     finally:
         connection.close()
 
 
-def _quoted(path: str) -> str:
-    """For a URI; written out because urllib costs more to load than everything else here."""
-    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in os.fsencode(path))
-
-
 def _check_header(path: str) -> None:
-    """The schema's version, without opening a database that may not be ours to open."""
+    """Check the schema version without opening the database, because another version of gputui may have to open it
+    later.
+    """
     try:
         with open(path, "rb") as file:
             header = file.read(64)
@@ -418,14 +397,14 @@ def _check_header(path: str) -> None:
         return
     if not header.startswith(b"SQLite format 3\0"):
         return
-    if header[18] > 2:  # SQLite would take it for a newer format that it must only read
-        raise StoreDamaged("the queue's file is damaged: its header is not as it was written")
+    if header[18] > 2:  # SQLite would treat it as a newer, read-only format
+        raise StoreDamaged("the queue database is damaged: invalid header")
     _refuse_newer(path, int.from_bytes(header[60:], "big"))
 
 
 def _refuse_newer(path: str, version: int) -> None:
     if version not in (0, SCHEMA_VERSION) and _written_schema(path) == SCHEMA_VERSION:
-        raise StoreDamaged("the queue's file is damaged: its header is not as it was written")
+        raise StoreDamaged("the queue database is damaged: invalid header")
     if version > SCHEMA_VERSION:
         raise NewerStore(f"{path} was written by a newer gputui; upgrade this one")
     if 0 < version < SCHEMA_VERSION:
@@ -433,7 +412,7 @@ def _refuse_newer(path: str, version: int) -> None:
 
 
 def _written_schema(path: str) -> int | None:
-    """The version as it is written a second time, in the table."""
+    """Return the copy of the schema version in the `meta` table, or None if it is unreadable."""
     try:
         return int(ask_file(path, "SELECT value FROM meta WHERE key='schema'")[0])
     except (sqlite3.Error, ValueError, TypeError):
@@ -441,8 +420,8 @@ def _written_schema(path: str) -> int | None:
 
 
 def _without_gaps(first: int, jobs: Iterable[Job]) -> Iterable[Job]:
-    """Ids run on without gaps; a row that is missing was not removed by us."""
+    """Yield the jobs. Raise StoreDamaged if an id is missing, because rows are never removed."""
     for expected, job in enumerate(jobs, first):
         if job.id != expected:
-            raise StoreDamaged(f"the queue's file is damaged: job {expected} is missing")
+            raise StoreDamaged(f"the queue database is damaged: job {expected} is missing")
         yield job

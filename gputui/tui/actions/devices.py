@@ -1,37 +1,36 @@
-"""Keys on a device: what is on it, taking it off and putting it back, ending what runs there."""
+"""Actions on a device: show its processes, drain or enable it, or stop its jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gputui.core.amounts import counted
-from gputui.core.events import SetLanes, UserCommand
-from gputui.core.job import Job
-from gputui.core.lanes import DeviceKind
-from gputui.gpus.picture import DevicePicture, LaneState
-from gputui.session.devices.lane_changes import drain, enable, kill_leftovers, killed, requeued, stoppable, title
+from gputui.core.amounts import counted, duration_words
+from gputui.core.events import Kill, Requeue, SetSlots
+from gputui.core.slots import DeviceKind
+from gputui.core.snapshot import Snapshot
+from gputui.gpus.picture import DevicePicture, SlotState
+from gputui.session.devices.slot_changes import drain, enable, kill_leftovers, stop_commands, stoppable
 from gputui.session.event_loop import Ticket
 from gputui.session.owner.owner import Owner
 from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick
 from gputui.tui.dialogs.device import DeviceScreen
 from gputui.tui.gpus.occupants import DeviceChoice
 from gputui.tui.layout import Pane
-from gputui.tui.queue.row_facts import stake
 
-from .jobs import restarts
+from .jobs import warn_of_restart
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
 def drain_or_enable(main: MainScreen) -> None:
-    """Only where one sees which: elsewhere the key would be meant for something else."""
+    """Drain or enable the GPU under the cursor, if the GPU pane has the focus."""
     device = main.gpus.device
     if main.pane is not Pane.GPUS:
-        main.say("1 goes to the GPUs; there d drains the one under the cursor")
+        main.say("press 1 for the GPUs, then d to drain the selected one")
     elif device is None or device.state is None:
-        main.say("there is no device of this session here")
+        main.say("no device of this session selected")
     elif takes_no_jobs(device):
         _do(main, lambda owner: enable(owner, device))
     else:
@@ -39,7 +38,7 @@ def drain_or_enable(main: MainScreen) -> None:
 
 
 def takes_no_jobs(device: DevicePicture) -> bool:
-    return device.state in (LaneState.OFF, LaneState.DRAINING)
+    return device.state in (SlotState.OFF, SlotState.DRAINING)
 
 
 def _do(main: MainScreen, command: Callable[[Owner], Ticket[str]]) -> None:
@@ -49,7 +48,7 @@ def _do(main: MainScreen, command: Callable[[Owner], Ticket[str]]) -> None:
 def show_device(main: MainScreen) -> None:
     device = main.gpus.device
     if device is None:
-        main.say("there is no device here")
+        main.say("no device selected")
         return
     snapshot = main.snapshot if main.bridge.has_session else None
     screen = DeviceScreen(device, main.bridge.picture, snapshot, main.short_name, main.now(), read_only=main.read_only)
@@ -57,7 +56,7 @@ def show_device(main: MainScreen) -> None:
 
 
 def _chosen(main: MainScreen, screen: DeviceScreen, choice: DeviceChoice | None) -> None:
-    """About the device and its jobs as the dialog showed them last."""
+    """Carry out the user's choice for the device and the jobs that the dialog showed last."""
     device, snapshot = screen.device, screen.snapshot or main.snapshot
     match choice:
         case DeviceChoice.DRAIN:
@@ -67,46 +66,37 @@ def _chosen(main: MainScreen, screen: DeviceScreen, choice: DeviceChoice | None)
         case DeviceChoice.KILL_LEFTOVERS:
             _do(main, lambda owner: kill_leftovers(owner, device))
         case DeviceChoice.REQUEUE:
-            jobs = stoppable(device, snapshot)
-            _sure(main, device, jobs, "Requeue what runs on", requeued(device, snapshot), restarts(main, jobs))
+            _confirm(main, device, snapshot, Requeue)
         case DeviceChoice.KILL:
-            _sure(main, device, stoppable(device, snapshot), "Kill what runs on", killed(device, snapshot))
+            _confirm(main, device, snapshot, Kill)
 
 
-def _sure(
-    main: MainScreen,
-    device: DevicePicture,
-    jobs: list[Job],
-    what: str,
-    events: tuple[UserCommand, ...],
-    words: str = "",
-) -> None:
+def _confirm(main: MainScreen, device: DevicePicture, snapshot: Snapshot, command: type[Requeue | Kill]) -> None:
+    jobs, events = stoppable(device, snapshot), stop_commands(device, snapshot, command)
     lines = [
-        f"  #{job.id}  {main.names.of(job)}   {stake(main.now() - job.active.since)}"
+        f"  #{job.id}  {main.names.of(job)}   {duration_words(main.now() - job.active.since)}"
         for job in jobs
         if job.active is not None
     ]
-    question = Ask(f"{what} {title(device)}?", "\n".join(lines) + words, [Choice("yes", "y", "yes, with grace")])
+    warning = warn_of_restart(main, jobs) if command is Requeue else ""
+    what = f"{command.__name__} the jobs on {device.sample.label}?"
+    question = Ask(what, "\n".join(lines) + warning, [Choice("yes", "y", "yes, gracefully")])
     main.ask(question, lambda answer: main.send(events) if answer else None)
 
 
-def _offered(device: DevicePicture) -> str:
-    return f"{title(device)}  {device.sample.name}   {device.blocked or 'idle'}"
-
-
 def ask_which(main: MainScreen) -> bool:
-    """Strangers are on some cards and nobody named any: which are to be used? True when it was asked."""
+    """Ask which GPUs to use if external processes are on some of them. Return False if the GPUs are not known yet."""
     picture = main.bridge.picture
-    devices = [device for device in picture.devices if device.lanes]
+    devices = [device for device in picture.devices if device.slots]
     if picture.kind is not DeviceKind.GPU or picture.sample is None or not picture.sample.complete:
         return False
-    if len(devices) < 2 or not any(device.strangers for device in devices):
+    if len(devices) < 2 or not any(device.external_processes for device in devices):
         return True
     items = [
         Item(
             device.sample.key,
-            f"{title(device)}  {device.sample.name}   {device.blocked or 'idle'}",
-            not device.strangers,
+            f"{device.sample.label}  {device.sample.name}   {device.blocked or 'idle'}",
+            not device.external_processes,
         )
         for device in devices
     ]
@@ -114,14 +104,14 @@ def ask_which(main: MainScreen) -> bool:
     def answered(picked: list[str] | None) -> None:
         if picked is None:
             return
-        off = {lane.id for device in devices if device.sample.key not in picked for lane in device.lanes}
-        lanes = tuple(lane for lane in main.snapshot.lanes if lane.id not in off)
-        if off and lanes:
+        off = {slot.id for device in devices if device.sample.key not in picked for slot in device.slots}
+        slots = tuple(slot for slot in main.snapshot.slots if slot.id not in off)
+        if off and slots:
             main.send(
-                [SetLanes(lanes, these=True)],
-                f"{counted(len(lanes), 'lane is', 'lanes are')} used; gputui gpus changes them",
+                [SetSlots(slots, these=True)],
+                f"using {counted(len(picked), 'GPU', 'GPUs')}; change with gputui gpus",
             )
 
-    body = "Others are on some of these cards. Cards that are picked but taken are used when they come free."
+    body = "Some of these GPUs are in use by others. Selected ones are used as soon as they are free."
     main.ask(Pick("Which GPUs?", body, items, go="use them"), answered)
     return True

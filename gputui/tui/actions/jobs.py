@@ -1,28 +1,15 @@
-"""What keys do to jobs: each asks where it must, and sends what the user saw along, so that nothing stale is done."""
+"""Actions on jobs. Each command carries the job state that the user saw, so that an outdated command is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gputui.core.amounts import counted
-from gputui.core.events import (
-    Continue,
-    Hold,
-    Kill,
-    Move,
-    MoveTarget,
-    Notify,
-    Release,
-    Remove,
-    Requeue,
-    Rerun,
-    Seen,
-    SetPriority,
-    Suspend,
-    TryFirst,
-    UserCommand,
-)
+from msgspec.structs import replace
+
+from gputui.core import events
+from gputui.core.amounts import counted, duration_exact, duration_words
 from gputui.core.job import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
@@ -30,16 +17,16 @@ from gputui.core.job import (
     Ended,
     Held,
     Job,
+    JobId,
     Stopping,
     Succeeded,
     Suspended,
     Waiting,
 )
 from gputui.tui.dialogs.ask import Ask, Choice
-from gputui.tui.queue.row_facts import clock, stake
-from gputui.views.status import is_wanted, next_in_line
+from gputui.views.status import next_in_line, wants_notification
 
-from .scheduler import order_told
+from .scheduler import describe_order
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
@@ -47,60 +34,52 @@ if TYPE_CHECKING:
 
 PRIORITY_STEP = 10
 SHOWN = 8
-Make = Callable[[Job, Seen], UserCommand | None]
+MakeCommand = Callable[..., events.UserCommand]
+"""A command class or another callable that makes a command from `job` and `seen`."""
 
 
-def _each(main: MainScreen, jobs: list[Job], make: Make, done: str = "", *, keeps_marks: bool = False) -> None:
-    """One command for each of the jobs, with the attempt and state that they had when they were chosen."""
-    events = [event for job in jobs if (event := make(job, main.table.seen(job))) is not None]
-    main.send(events, done, keeps_marks=keeps_marks)
+def _send(main: MainScreen, jobs: list[Job], make: MakeCommand, done: str = "", *, keeps_marks: bool = False) -> None:
+    """Send one command per job, with the attempt and state that the table showed for it."""
+    main.send([make(job=job.id, seen=main.table.seen(job)) for job in jobs], done, keeps_marks=keeps_marks)
 
 
 def _chosen(main: MainScreen, fits: Callable[[Job], bool], otherwise: str) -> list[Job]:
-    """The jobs of those chosen that the action applies to; a sentence when there is none."""
+    """Return the chosen jobs that the action applies to. Notify the user if there are none."""
     jobs = main.chosen()
     fitting = [job for job in jobs if fits(job)]
     if jobs and not fitting:
         main.say(otherwise if len(jobs) > 1 else f"#{jobs[0].id} {otherwise}", grave=True)
     elif not jobs:
-        main.say("there is no job here")
+        main.say("no job selected")
     return fitting
 
 
-def _listed(main: MainScreen, jobs: list[Job]) -> str:
-    """The jobs in question, and how many of them the filter hides."""
-    lines = [f"  #{job.id}  {main.names.of(job)}{_stake(job, main.now())}" for job in jobs[:SHOWN]]
+def _list_jobs(main: MainScreen, jobs: list[Job]) -> str:
+    """Return the list of jobs for a dialog, and how many of them the filter hides."""
+    lines = [f"  #{job.id}  {main.names.of(job)}{_runtime(job, main.now())}" for job in jobs[:SHOWN]]
     if len(jobs) > SHOWN:
         lines.append(f"  … and {len(jobs) - SHOWN} more")
     hidden = sum(job.id not in main.table.rows for job in jobs)
     if hidden:
-        lines.append(f"  {counted(hidden, 'of them is', 'of them are')} not in this view")
+        lines.append(f"  {hidden:,} not shown in this view")
     return "\n".join(lines)
 
 
 def _confirm(
-    main: MainScreen, question: str, jobs: list[Job], words: str, choice: Choice, make: Make, done: str
+    main: MainScreen, verb: str, jobs: list[Job], words: str, choice: Choice, make: MakeCommand, done: str
 ) -> None:
-    """One question for all of them."""
-
-    def answered(answer: str | None) -> None:
-        if answer is not None:
-            _each(main, jobs, make, done)
-
-    main.ask(Ask(_how_many(jobs, question), f"{_listed(main, jobs)}\n{words}", [choice]), answered)
+    """Ask for confirmation in a dialog, then send the commands."""
+    question = Ask(f"{verb} {_named(jobs)}?", f"{_list_jobs(main, jobs)}\n{words}", [choice])
+    main.ask(question, lambda answer: _send(main, jobs, make, f"{done} {_named(jobs)}") if answer else None)
 
 
-def _stake(job: Job, now: float) -> str:
+def _runtime(job: Job, now: float) -> str:
     if job.active is None:
         return ""
     if job.submitted:
-        return "   submitted, not begun"
+        return "   submitted, not started"
     gpus = f" on {counted(len(job.active.gpus), 'GPU', 'GPUs')}" if job.active.gpus else ""
-    return f"   {stake(now - job.active.since)}{gpus}"
-
-
-def _how_many(jobs: list[Job], what: str) -> str:
-    return f"{what} {_named(jobs)}?"
+    return f"   {duration_words(now - job.active.since)}{gpus}"
 
 
 def _named(jobs: list[Job]) -> str:
@@ -108,173 +87,133 @@ def _named(jobs: list[Job]) -> str:
 
 
 def kill(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "is not running and does not wait")
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "is neither running nor waiting")
     if not jobs:
         return
-    grace = main.snapshot.settings.grace
 
     def body() -> str:
-        return f"{_listed(main, jobs)}\n{_countdown(main, jobs)}".rstrip("\n")
+        return f"{_list_jobs(main, jobs)}\n{_countdown(main, jobs)}".rstrip("\n")
 
-    choices = _ways_to_kill(jobs, grace)
+    def make(job: JobId, seen: events.Seen, *, now: bool) -> events.Kill:
+        # A job may have gone from running to stopping while the dialog was open.
+        newest = main.snapshot[job].state if job in main.snapshot else None
+        seen = replace(seen, state=newest.name) if isinstance(newest, Active) else seen
+        return events.Kill(job=job, seen=seen, now=now)
 
     def answered(answer: str | None) -> None:
         if answer is not None:
-            now = answer == "now"
-            _each(main, jobs, lambda job, seen: Kill(job=job.id, seen=_still(main, job, seen), now=now))
+            _send(main, jobs, partial(make, now=answer == "now"))
 
-    main.ask(Ask(_how_many(jobs, "Kill"), body, choices, every=1.0), answered)
+    main.ask(Ask(f"Kill {_named(jobs)}?", body, _kill_choices(jobs, main.snapshot.settings.grace), every=1.0), answered)
 
 
-def _ways_to_kill(jobs: list[Job], grace: float) -> list[Choice]:
-    """Grace is for what runs and is not being stopped already."""
+def _kill_choices(jobs: list[Job], grace: float) -> list[Choice]:
     if not any(isinstance(job.state, Active) and not job.submitted for job in jobs):
         queue = "Slurm's queue" if any(job.submitted for job in jobs) else "the queue"
-        return [Choice("grace", "y", f"take out of {queue}: it does not run", also=("K", "f9"))]
+        return [Choice("grace", "y", f"remove from {queue}: it will not run", also=("K", "f9"))]
     now = Choice("now", "K", "kill now: SIGKILL, nothing is saved", also=("f9",))
     if all(isinstance(job.state, Stopping) for job in jobs):
         return [now]
-    return [Choice("grace", "y", f"kill: SIGTERM, and SIGKILL after {grace:g} s"), now]
+    return [Choice("grace", "y", f"kill: SIGTERM, then SIGKILL after {grace:g} s"), now]
 
 
 def _countdown(main: MainScreen, jobs: list[Job]) -> str:
-    """How long those that are being stopped have left."""
+    """Describe the time left until SIGKILL if any of the jobs is being stopped."""
     newest = [main.snapshot[job.id] for job in jobs if job.id in main.snapshot]
     stopping = [job.state for job in newest if isinstance(job.state, Stopping)]
     if not stopping:
         return ""
     remaining = max(state.deadline for state in stopping) - main.now()
-    return f"being stopped; SIGKILL in {clock(remaining)}" if remaining > 0 else "SIGKILL was sent"
-
-
-def _still(main: MainScreen, job: Job, seen: Seen) -> Seen:
-    """A job that went from running to stopping while the question stood is still the one that was meant."""
-    newest = main.snapshot[job.id] if job.id in main.snapshot else job  # noqa: SIM401  # it has no get
-    return Seen(seen.attempt, newest.state.name) if isinstance(newest.state, Active) else seen
+    return f"stopping; SIGKILL in {duration_exact(remaining)}" if remaining > 0 else "SIGKILL sent"
 
 
 def suspend(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Active) and not job.submitted, "is not running")
-    standing = [job for job in jobs if isinstance(job.state, Suspended)]
-    if standing:
-        _each(main, standing, lambda job, seen: Continue(job=job.id, seen=seen), f"continued {_named(standing)}")
+    suspended = [job for job in jobs if isinstance(job.state, Suspended)]
+    if suspended:
+        _send(main, suspended, events.Continue, f"continued {_named(suspended)}")
     elif jobs:
-        words = "It stands still until S is pressed again. Its GPU memory stays taken."
+        words = "It stays frozen until you press S again and keeps its GPU memory."
         choice = Choice("yes", "S", "suspend", also=("y",))
-        _confirm(main, "Suspend", jobs, words, choice, _suspend, f"suspended {_named(jobs)}")
-
-
-def _suspend(job: Job, seen: Seen) -> UserCommand:
-    return Suspend(job=job.id, seen=seen)
+        _confirm(main, "Suspend", jobs, words, choice, events.Suspend, "suspended")
 
 
 def requeue(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: isinstance(job.state, Active), "is not running")
     if jobs:
-        words = "Ended with grace; waits again at its place. Its checkpoint folder stays the same."
+        words = "Stops gracefully and goes back to the queue; the checkpoint directory stays."
         if all(job.submitted for job in jobs):
-            words = "It has not begun: taken back from Slurm's queue, and waits again at its place."
+            words = "Not started yet: leaves Slurm's queue and goes back to this one."
         choice = Choice("yes", "B", "requeue", also=("y",))
-        _confirm(main, "Requeue", jobs, words + restarts(main, jobs), choice, _requeue, f"requeued {_named(jobs)}")
+        words += warn_of_restart(main, jobs)
+        _confirm(main, "Requeue", jobs, words, choice, events.Requeue, "requeued")
 
 
-def restarts(main: MainScreen, jobs: list[Job]) -> str:
-    """On a machine with nothing else to do, a job that is put back runs again before one has looked."""
+def warn_of_restart(main: MainScreen, jobs: list[Job]) -> str:
+    """Return a warning about jobs that are next in the queue and would therefore restart at once if requeued."""
     first = [f"#{job.id}" for job in jobs if next_in_line(main.snapshot, job)]
     if not first:
         return ""
     who = " ".join(first[:SHOWN]) + (" …" if len(first) > SHOWN else "")
-    return f"\nNothing waits before {who}: starts again at once (p pauses first)."
-
-
-def _requeue(job: Job, seen: Seen) -> UserCommand:
-    return Requeue(job=job.id, seen=seen)
+    return f"\nNext in the queue: {who}; restarts at once (press p to pause first)."
 
 
 def rerun(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B requeues a running job")
+    jobs = _chosen(main, lambda job: isinstance(job.state, Ended), "has not ended; B requeues running jobs")
     if not jobs:
         return
-    done = f"{_named(jobs)} queued again in the same environment"
     if any(isinstance(job.state, Succeeded) for job in jobs):
-        words = "It succeeded. A new attempt is made; nothing of the old one is overwritten."
-        _confirm(main, "Run again", jobs, words, Choice("yes", "y", "run it again", also=("r",)), _rerun, done)
+        words = "It succeeded. Rerunning makes a new attempt; nothing is overwritten."
+        _confirm(main, "Rerun", jobs, words, Choice("yes", "y", "rerun", also=("r",)), events.Rerun, "queued again:")
     else:
-        first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
-        sentence = done + order_told(main.snapshot, jobs)
-        main.send([*(_rerun(job, main.table.seen(job)) for job in jobs), *first], sentence)
-
-
-def _rerun(job: Job, seen: Seen) -> UserCommand:
-    return Rerun(job=job.id, seen=seen)
+        first = [events.TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
+        reruns = [events.Rerun(job=job.id, seen=main.table.seen(job)) for job in jobs]
+        main.send([*reruns, *first], f"{_named(jobs)} queued again{describe_order(main.snapshot, jobs)}")
 
 
 def hold(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: isinstance(job.state, Waiting) or job.submitted, "does not wait")
+    jobs = _chosen(main, lambda job: isinstance(job.state, Waiting) or job.submitted, "is not waiting")
     held = [job for job in jobs if isinstance(job.state, Held)]
     if held:
-        _each(main, held, lambda job, seen: Release(job=job.id, seen=seen), f"released {_named(held)}")
+        _send(main, held, events.Release, f"released {_named(held)}")
     elif jobs:
         back = ", and taken back from Slurm" if any(job.submitted for job in jobs) else ""
-        _each(main, jobs, lambda job, seen: Hold(job=job.id, seen=seen), f"held {_named(jobs)}{back}")
+        _send(main, jobs, events.Hold, f"held {_named(jobs)}{back}")
 
 
-def tell_me(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended: there is nothing left to tell")
+def notify(main: MainScreen) -> None:
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has already ended")
     if not jobs:
         return
-    wanted = any(not is_wanted(job) for job in jobs)
+    wanted = any(not wants_notification(job) for job in jobs)
     when = f"when {_named(jobs)} {'ends' if len(jobs) == 1 else 'end'}"
-    done = f"you will be notified {when} (bell, and notify of your settings)" if wanted else f"no notification {when}"
-    _each(main, jobs, lambda job, seen: Notify(job=job.id, seen=seen, wanted=wanted), done, keeps_marks=True)
+    done = f"you will be notified {when} (bell, and your notify setting)" if wanted else f"no notification {when}"
+    _send(main, jobs, partial(events.Notify, wanted=wanted), done, keeps_marks=True)
 
 
 def remove(main: MainScreen) -> None:
-    jobs = _chosen(main, lambda job: not isinstance(job.state, Active), "is running; K ends it first")
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Active), "is running; kill it first (K)")
     if jobs:
-        words = "Taken off the list. All files stay."
-        choice = Choice("yes", "y", "remove from the list", also=("D", "delete"))
-        _confirm(main, "Remove", jobs, words, choice, _remove, f"removed {_named(jobs)}")
+        words = "Removes it from the list. Files stay."
+        choice = Choice("yes", "y", "remove", also=("D", "delete"))
+        _confirm(main, "Remove", jobs, words, choice, events.Remove, "removed")
 
 
-def _remove(job: Job, seen: Seen) -> UserCommand:
-    return Remove(job=job.id, seen=seen)
+def change_priority(main: MainScreen, by: int) -> None:
+    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended; priority has no effect")
 
-
-def priority_up(main: MainScreen) -> None:
-    _change_priority(main, PRIORITY_STEP)
-
-
-def priority_down(main: MainScreen) -> None:
-    _change_priority(main, -PRIORITY_STEP)
-
-
-def _change_priority(main: MainScreen, by: int) -> None:
-    jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "has ended; priority no longer matters")
-
-    def make(job: Job, seen: Seen) -> UserCommand:
-        newest = main.bridge.snapshot[job.id].priority  # a key that is held comes faster than the screen is painted
+    def make(job: JobId, seen: events.Seen) -> events.SetPriority:
+        newest = main.bridge.snapshot[job].priority  # a held key repeats faster than the screen is painted
         wanted = max(LOWEST_PRIORITY, min(HIGHEST_PRIORITY, newest + by))
-        return SetPriority(job=job.id, seen=seen, priority=wanted)
+        return events.SetPriority(job=job, seen=seen, priority=wanted)
 
-    seen_there = any(column.title == "pri" for column in main.table.laid_out().columns)
-    changed = f"priority of #{jobs[0].id}" if len(jobs) == 1 else f"priority of {counted(len(jobs), 'job', 'jobs')}"
-    done = "" if seen_there else f"{changed} {'raised' if by > 0 else 'lowered'}"
-    _each(main, jobs, make, done, keeps_marks=True)
-
-
-def _mover(where: MoveTarget) -> Callable[[MainScreen], None]:
-    """Moving several keeps their order among themselves."""
-
-    def move(main: MainScreen) -> None:
-        jobs = _chosen(
-            main, lambda job: isinstance(job.state, Waiting), "does not wait, so it has no place to move from"
-        )
-        jobs.sort(key=lambda job: job.position, reverse=where in (MoveTarget.DOWN, MoveTarget.TOP))
-        _each(main, jobs, lambda job, seen: Move(job=job.id, seen=seen, where=where), keeps_marks=True)
-
-    return move
+    is_shown = any(column.title == "pri" for column in main.table.current_layout().columns)
+    done = "" if is_shown else f"priority of {_named(jobs)} {'raised' if by > 0 else 'lowered'}"
+    _send(main, jobs, make, done, keeps_marks=True)
 
 
-move_up, move_down = _mover(MoveTarget.UP), _mover(MoveTarget.DOWN)
-move_top, move_bottom = _mover(MoveTarget.TOP), _mover(MoveTarget.BOTTOM)
+def move(main: MainScreen, where: events.MoveTarget) -> None:
+    """Move the chosen jobs in the queue without changing their order relative to each other."""
+    jobs = _chosen(main, lambda job: isinstance(job.state, Waiting), "is not waiting, so it cannot be moved")
+    jobs.sort(key=lambda job: job.position, reverse=where in (events.MoveTarget.DOWN, events.MoveTarget.TOP))
+    _send(main, jobs, partial(events.Move, where=where), keeps_marks=True)

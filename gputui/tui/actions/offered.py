@@ -1,33 +1,37 @@
-"""Which actions the footer offers: those that make sense for the pane and the job the user looks at."""
+"""The actions offered in the footer for the focused pane and the job under the cursor."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gputui.core.job import Active, Ended, Held, Job, Stopping, Suspended, Waiting
-from gputui.tui.action_table import BY_NAME
-from gputui.tui.chrome import Offer, OfferedKeys, offer
+from gputui.tui.chrome import Offer, OfferedKeys
 from gputui.tui.layout import Pane
 from gputui.tui.queue.rows import BAD_ENDS
-from gputui.views.status import Word, pauses, standing
+from gputui.views.status import StatusWord, pauses, queue_status
 
 from .devices import takes_no_jobs
+from .table import BY_NAME
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-VIEWS = tuple(name for name in ("metric", "failures", "timeline", "summary") if name in BY_NAME)
+VIEWS = ("metric", "failures", "timeline", "summary")
+
+
+def offer(name: str) -> Offer:
+    """Return an action with its usual label."""
+    return name, BY_NAME[name].label
 
 
 def offered(main: MainScreen) -> OfferedKeys:
-    """Names with what they would do now, the likely ones first."""
-    offers = _offers(main)
-    return allowed(offers, read_only=main.read_only)
+    """Return the actions for the footer, labelled with what they would do now. The most likely ones come first."""
+    return allowed(_offers(main), read_only=main.read_only)
 
 
 def allowed(offers: OfferedKeys, *, read_only: bool) -> OfferedKeys:
-    """Without what a screen that only looks refuses."""
+    """Remove the actions that a read-only screen refuses."""
     if not read_only:
         return offers
     row, more, views = ([each for each in some if not BY_NAME[each[0]].acts]
@@ -45,14 +49,15 @@ def _offers(main: MainScreen) -> OfferedKeys:
         row = [("details", "Processes"), ("add", "Add here"), ("drain_device", drain)]
         jobs = ", ".join(f"#{job}" for job in device.jobs) if device is not None else ""
         row += [("requeue", f"Requeue {jobs}"), ("kill", f"Kill {jobs}")] if jobs else []
-        zoom = ("zoom", "Unzoom" if main.places.zoomed is Pane.GPUS else "Zoom")
+        zoom = ("zoom", "Unzoom" if main.zoomed is Pane.GPUS else "Zoom")
         return OfferedKeys(row, [*_scheduler(main), offer("next_pane")], [zoom, *views])
     if main.pane is Pane.LOG:
         row = [offer("follow"), offer("stream"), offer("wrap"), ("filter", "Search"), offer("next_match"),
                ("full_log", "Full/back"), offer("earlier_attempt"), offer("pager")]  # fmt: skip
         return OfferedKeys(row, [offer("next_pane")])
     scheduler = _scheduler(main) if main.snapshot.cause is None else []
-    return OfferedKeys(_row(main), [*scheduler, *_queue()], views)
+    queue = [offer(name) for name in ("add", "sort", "filter", "mark", "next_pane", "sweep", "palette")]
+    return OfferedKeys(_row(main), [*scheduler, *queue], views)
 
 
 def _row(main: MainScreen) -> list[Offer]:
@@ -60,20 +65,14 @@ def _row(main: MainScreen) -> list[Offer]:
     job = main.snapshot[cursor] if cursor is not None and cursor in main.snapshot else None
     crashed = [offer("rerun_failed")] if main.snapshot.count(*BAD_ENDS) else []
     of_job = _of_job(job) if job is not None else [offer("add")]
-    # Whoever is paused looks for the way out; it must not be what a narrow line leaves out.
+    # While paused, the keys to resume come first, so that a narrow line does not omit them.
     if pauses(main.snapshot):
         return of_job
-    return [*(crashed if main.snapshot.cautions else []), *_scheduler(main), *of_job]
-
-
-def _queue() -> list[Offer]:
-    return [offer("add"), offer("sort"), offer("filter"), offer("mark"), offer("next_pane"), offer("sweep"),
-            offer("palette")]  # fmt: skip
+    return [*(crashed if main.snapshot.paused_scopes else []), *_scheduler(main), *of_job]
 
 
 def _scheduler(main: MainScreen) -> list[Offer]:
-    """Where nothing is left to do there is nothing to pause."""
-    if standing(main.snapshot).word is Word.DONE:
+    if queue_status(main.snapshot).word is StatusWord.DONE:
         return []
     return [("pause", "Pause" if pauses(main.snapshot) else "Resume")]
 

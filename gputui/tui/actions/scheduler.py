@@ -1,4 +1,4 @@
-"""Keys for the scheduler as a whole: pausing, going on after crashes, leaving."""
+"""Actions on the scheduler: pause it, rerun failed jobs, and quit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
-from gputui.core.job import FAILURES, Active, Job, JobId, JobSpec, StateName, Stopping
-from gputui.core.snapshot import Snapshot, crashed_jobs, over, rerun_manner, rule
+from gputui.core.job import FAILURES, Job, JobId, JobSpec, StateName, Stopping
+from gputui.core.snapshot import Snapshot
 from gputui.tui.bridge import Way
-from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick, help_screen
-from gputui.tui.queue.rows import BAD_ENDS
-from gputui.views.failures import said_of, signature_of
-from gputui.views.status import counts_told, goes_on, pauses, starts_jobs
+from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick
+from gputui.views.failures import error_message, error_signature
+from gputui.views.status import format_counts, has_pending_work, pauses, starts_jobs
+from gputui.views.waiting import failed_jobs, pause_covering, rerun_suffix, resume_rule
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
@@ -26,49 +26,55 @@ SHOWN = 8
 def pause(main: MainScreen) -> None:
     running = pauses(main.snapshot)
     event: UserCommand = Pause(PauseKind.USER) if running else Resume()
-    done = "paused: running jobs go on" if running else "the scheduler starts jobs again"
+    done = "paused: running jobs continue" if running else "scheduler resumed"
     main.send([event], done, keeps_marks=True)
 
 
 def rerun_failed(main: MainScreen) -> None:
-    """By crash; what the current pause names is picked already."""
+    """Show failed jobs grouped by error and offer to rerun them. The jobs of the current pause are preselected."""
     groups: dict[str, list[Job]] = defaultdict(list)
     for job in main.snapshot:
-        if job.state.name in BAD_ENDS and job.state.name is not StateName.SKIPPED:
-            groups[signature_of(job)].append(job)
+        if job.state.name in FAILURES:
+            groups[error_signature(job)].append(job)
     if not groups:
         main.say("no job has failed")
         return
-    named = set(crashed_jobs(main.snapshot))
-    ordered = sorted(groups, key=lambda words: (-sum(job.id in named for job in groups[words]), -len(groups[words])))
-    items = [Item(each, _group(groups[each]), _picked(groups[each], named)) for each in ordered]
+    named = set(failed_jobs(main.snapshot))
+    in_pause = {error: sum(job.id in named for job in jobs) for error, jobs in groups.items()}
+    items = []
+    likely: list[Job] = []
+    for error in sorted(groups, key=lambda error: (-in_pause[error], -len(groups[error]))):
+        jobs = groups[error]
+        ids = " ".join(f"#{job.id}" for job in jobs[:SHOWN]) + (" …" if len(jobs) > SHOWN else "")
+        picked = bool(in_pause[error]) if named else True
+        items.append(Item(error, f"{len(jobs):,} × {error_message(jobs[-1])}   {ids}", picked))
+        likely += jobs if picked else []
     seen_states = {job.id: main.table.seen(job) for jobs in groups.values() for job in jobs}
 
-    def answered(picked: list[str] | None) -> None:
-        jobs = sorted((job for each in picked or () for job in groups[each]), key=lambda job: job.id)
+    def answered(errors: list[str] | None) -> None:
+        jobs = sorted((job for error in errors or () for job in groups[error]), key=lambda job: job.id)
         if jobs:
             rerun_and_resume(main, jobs, seen_states=seen_states, at_once=dialog.twice)
 
-    likely = [job for each in ordered if _picked(groups[each], named) for job in groups[each]]
-    body = "Failed jobs by crash. Their environment stays the one they were added with." + _how(main.snapshot, likely)
-    go = f"rerun{rerun_manner(main.snapshot, likely)}"
-    dialog = Pick("Rerun", body, items, go=go, twice=("R", "all at once"))
+    body = "Failed jobs by error. They keep their original environment." + _how(main.snapshot, likely)
+    go = f"rerun{rerun_suffix(main.snapshot, likely)}"
+    dialog = Pick("Rerun", body, items, go=go, twice=("R", "at once"))
     main.ask(dialog, answered)
 
 
 def _how(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
-    """In which order they start; nothing where crashes never pause anything."""
-    caution = over(snapshot, jobs)
-    if caution is not None and caution.tries:
-        return f"\n#{caution.job} is tried alone now: they start when it {rule(caution.life)}."
+    """Describe the order in which the jobs will start. Return an empty text if errors never pause the scheduler."""
+    paused = pause_covering(snapshot, jobs)
+    if paused is not None and paused.probing:
+        return f"\nProbe #{paused.job} is running: they start once it {resume_rule(paused.life)}."
     if not snapshot.settings.pause_after:
         return ""
     when = (
-        rule(caution.life)
-        if caution is not None
-        else "succeeds or lives three times as long as they did, 1:00 at least"
+        resume_rule(paused.life)
+        if paused is not None
+        else ("succeeds or runs three times as long as they did, at least 1:00")
     )
-    return f"\nOf several one is tried first; the others start when it {when}."
+    return f"\nOne runs first; the others start once it {when}."
 
 
 def rerun_and_resume(
@@ -79,63 +85,55 @@ def rerun_and_resume(
     *,
     at_once: bool = False,
 ) -> None:
-    """One is tried first, unless all are wanted at once.
+    """Rerun failed jobs and resume the scheduler if it is paused. One job runs first unless `at_once` is set.
 
-    `changed`: what some of them become first; `seen_states`: as they were painted when it was asked.
+    `changed` contains the new specs of edited jobs. `seen_states` contains the job states at the time when the dialog
+    was opened.
     """
     seen_states = seen_states or {job.id: main.table.seen(job) for job in jobs}
     events: list[UserCommand] = [Rerun(job=job.id, seen=seen_states[job.id]) for job in jobs]
-    # In the same request, so that none of them starts in between.
+    # Sent in the same request, so that none starts with the old settings.
     events += [Edit(job=job, spec=spec) for job, spec in (changed or {}).items()]
     queued = f"{counted(len(jobs), 'job', 'jobs')} queued again"
     resumes = [] if pauses(main.snapshot) else [Resume()]
     if at_once:
         main.send([*events, *resumes], queued)
         return
-    by_people = not starts_jobs(main.snapshot)
     first = [TryFirst(tuple(job.id for job in jobs))] if len(jobs) > 1 else []
-    main.send([*(resumes if by_people else []), *events, *first], f"{queued}{order_told(main.snapshot, jobs)}")
+    # A pause after errors ends by itself once the first job has succeeded.
+    resumes = [] if starts_jobs(main.snapshot) else resumes
+    main.send([*resumes, *events, *first], f"{queued}{describe_order(main.snapshot, jobs)}")
 
 
-def order_told(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
-    """What becomes of reruns, as things stand: one first, or all of them after the one that is tried now."""
-    caution = over(snapshot, jobs)
-    if caution is not None and caution.tries:
-        return f"; {'it starts' if len(jobs) == 1 else 'they start'} when #{caution.job} {rule(caution.life)}"
+def describe_order(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
+    """Describe which rerun job starts first, or say that the jobs start after the running probe."""
+    paused = pause_covering(snapshot, jobs)
+    if paused is not None and paused.probing:
+        return f"; {'it starts' if len(jobs) == 1 else 'they start'} once #{paused.job} {resume_rule(paused.life)}"
     failed = [job for job in jobs if job.state.name in FAILURES]
-    return f", #{failed[0].id} is tried first" if len(failed) > 1 and snapshot.settings.pause_after else ""
-
-
-def _group(jobs: list[Job]) -> str:
-    """With the words of the newest of them: a true message, not what they are compared by."""
-    ids = " ".join(f"#{job.id}" for job in jobs[:SHOWN]) + (" …" if len(jobs) > SHOWN else "")
-    return f"{len(jobs):,} × {said_of(jobs[-1])}   {ids}"
-
-
-def _picked(jobs: list[Job], named: set[int]) -> bool:
-    return any(job.id in named for job in jobs) if named else True
+    return f", #{failed[0].id} runs first" if len(failed) > 1 and snapshot.settings.pause_after else ""
 
 
 def leave(main: MainScreen) -> None:
     snapshot = main.snapshot
-    if main.bridge.only_looks or not main.bridge.has_session or not goes_on(snapshot):
+    if main.bridge.only_looks or not main.bridge.has_session or not has_pending_work(snapshot):
         main.on_leave(Way.DETACH)
         return
     started = "started" if snapshot.count(StateName.SUSPENDED) else "running"
     stopped = counted(snapshot.running, f"{started} job", f"{started} jobs")
-    detach = Choice(Way.DETACH, "d", "detach: everything goes on without this screen", also=("q", "ctrl+c"))
+    detach = Choice(Way.DETACH, "d", "detach: jobs keep running in the background", also=("q", "ctrl+c"))
     others = [
-        Choice(Way.DRAIN, "r", "drain: running jobs end by themselves, nothing new starts"),
+        Choice(Way.DRAIN, "r", "drain: let running jobs finish, start no new ones"),
         Choice(Way.STOP, "s", f"stop: end {stopped}, keep the queue"),
     ]
     main.ask(
-        Ask("Leave", counts_told(snapshot), [detach] if main.read_only else [detach, *others], cancel="stay"),
+        Ask("Quit", format_counts(snapshot), [detach] if main.read_only else [detach, *others], cancel="stay"),
         lambda way: main.on_leave(Way(way)) if way else None,
     )
 
 
 def leaving_events(main: MainScreen, way: Way) -> list[UserCommand]:
-    """What must be durable before this screen goes, so that nobody undoes it."""
+    """Return the commands that must be committed before the app exits."""
     if way is Way.DRAIN:
         return [Drain()]
     if way is Way.STOP:
@@ -144,12 +142,6 @@ def leaving_events(main: MainScreen, way: Way) -> list[UserCommand]:
 
 
 def requeues(main: MainScreen) -> list[UserCommand]:
-    snapshot = main.snapshot
-    active = (snapshot[job] for job in snapshot.active)
-    return [
-        Requeue(job=job.id) for job in active if isinstance(job.state, Active) and not isinstance(job.state, Stopping)
-    ]
-
-
-def show_help(main: MainScreen) -> None:
-    main.ask(help_screen(main.changed_keys, main.size.width), lambda _: None)
+    """Return the commands that requeue all running jobs."""
+    active = (main.snapshot[job] for job in main.snapshot.active)
+    return [Requeue(job=job.id) for job in active if not isinstance(job.state, Stopping)]

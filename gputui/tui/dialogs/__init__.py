@@ -1,1 +1,1 @@
-"""Dialogs that ask, pick, show and edit. A dialog answers with a choice; the caller acts on it."""
+"""Dialogs that ask, pick, show and edit. A dialog only returns a choice, on which the caller acts."""

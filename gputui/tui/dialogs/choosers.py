@@ -23,12 +23,9 @@ from gputui.logs.plain import plain
 from gputui.tui.chrome import BandPart, band_line
 from gputui.tui.queue.columns import QueueColumn
 from gputui.tui.queue.rows import QUEUE_ORDER
-from gputui.tui.theme import palette_of
+from gputui.tui.theme import Ground, palette_of
 
 from .ask import Dialog
-
-# ---- The line that asks by which column to sort ----
-
 
 QUEUE = "s"
 
@@ -41,21 +38,18 @@ class SortLetter:
 
 
 def sort_letters(columns: Sequence[QueueColumn]) -> list[SortLetter]:
-    """Fixed ones for the columns that are always there; parameters get the first letter of theirs that is free."""
+    """Return the sort letter of each column: its own, or else the first unused character of its title."""
     used_letters = {QUEUE, *(column.letter for column in columns if column.letter)}
     letters = [SortLetter(QUEUE, "queue", QUEUE_ORDER)]
     for column in columns:
         if column.sort is None or not column.title:
             continue
-        key = column.letter or next((letter for letter in _spare(column.title) if letter not in used_letters), "")
+        candidates = "".join(filter(str.isalnum, column.title.lower())) + "0123456789"
+        key = column.letter or next((letter for letter in candidates if letter not in used_letters), "")
         if key:
             used_letters.add(key)
             letters.append(SortLetter(key, column.title, column.sort))
     return letters
-
-
-def _spare(title: str) -> str:
-    return "".join(letter for letter in title.lower() if letter.isalnum()) + "0123456789"
 
 
 class _Letters(Widget):
@@ -70,14 +64,14 @@ class _Letters(Widget):
         parts: list[BandPart] = [(" Sort by", palette.text + Style(bold=True))]
         for letter in self._letters:
             parts += [("  ", palette.text), (letter.key, palette.best), (f" {letter.title}", palette.past)]
-        return band_line(parts, [("again: reversed", palette.past)], self.size.width, palette, palette.header)
+        return band_line(parts, [("again: reverse", palette.past)], self.size.width, palette, Ground.HEADER)
 
 
 class SortPrompt(Dialog[str | None]):
-    """Answers with the order; any other key goes back."""
+    """A line that lists the columns to sort by. The result is the sort order, or None for any other key."""
 
     DEFAULT_CSS = "SortPrompt { background: transparent; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "give_up", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "cancel", show=False)]
 
     def __init__(self, letters: Sequence[SortLetter]) -> None:
         super().__init__()
@@ -86,9 +80,6 @@ class SortPrompt(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         yield _Letters(self._letters)
 
-    def action_give_up(self) -> None:
-        self.dismiss(None)
-
     def on_key(self, event: events.Key) -> None:
         if event.key in ("escape", "ctrl+c"):
             return
@@ -96,41 +87,42 @@ class SortPrompt(Dialog[str | None]):
         self.dismiss(next((letter.sort for letter in self._letters if letter.key == event.character), None))
 
 
-# ---- `m` ----
-
-
 CURVES = "\0curves"
-WAYS = {Direction.DOWN: "down is good", Direction.UP: "up is good", Direction.UNKNOWN: ""}
+DIRECTIONS = {Direction.DOWN: "lower is better", Direction.UP: "higher is better", Direction.UNKNOWN: ""}
 
 
 class MetricChooser(Dialog[str | None]):
-    """Answers with a metric's name, or `CURVES`."""
+    """A list of metrics. The result is the name of a metric, `CURVES` or None."""
 
     AUTO_FOCUS = "OptionList"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "cancel", show=False),
+        Binding("q", "cancel", show=False),
         Binding("m", "curves", show=False),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
     ]
 
     def __init__(self, names: Sequence[tuple[str, int]], chosen: str | None) -> None:
-        """Names with how many jobs printed each."""
+        """Create a list of the metrics in `names`, each with the number of jobs that printed it."""
         super().__init__()
         self._names = [name for name, _ in names]
         longest = max((len(plain(name)) for name, _ in names), default=0)
-        self._list = OptionList(*(Option(_told(name, count, longest)) for name, count in names), compact=True)
+        options = []
+        for name, count in names:
+            jobs = counted(count, "job", "jobs")
+            options.append(Option(Text(f" {plain(name):<{longest}}   {jobs:>10}   {DIRECTIONS[direction_of(name)]}")))
+        self._list = OptionList(*options, compact=True)
         self._list.highlighted = self._names.index(chosen) if chosen in self._names else 0
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog") as frame:
             frame.border_title = Text("Metric")
-            yield Static(Text("Jobs are compared and sorted by it."), markup=False, classes="body")
+            yield Static(Text("Used to compare and sort jobs."), markup=False, classes="body")
             yield self._list
-            yield Static(Text("enter takes it · m shows curves · esc goes back"), markup=False, classes="hint")
+            yield Static(Text("Enter: select · m: curves · Esc: cancel"), markup=False, classes="hint")
 
     @on(OptionList.OptionSelected)
-    def _taken(self, event: OptionList.OptionSelected) -> None:
+    def _selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._names[event.option_index])
 
     def action_curves(self) -> None:
@@ -141,11 +133,3 @@ class MetricChooser(Dialog[str | None]):
             self._list.action_cursor_down()
         else:
             self._list.action_cursor_up()
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)
-
-
-def _told(name: str, count: int, longest: int) -> Text:
-    jobs = counted(count, "job", "jobs")
-    return Text(f" {plain(name):<{longest}}   {jobs:>10}   {WAYS[direction_of(name)]}")

@@ -1,4 +1,4 @@
-"""One device at a closer look: what is on it, and what can be done about it. Answers with a choice; does nothing."""
+"""The dialog for one device: what runs on it and the actions that are possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import DeviceSample, Status
 from gputui.logs.plain import plain
-from gputui.session.devices.lane_changes import title
 from gputui.tui.gpus import occupants
 from gputui.tui.gpus.occupants import HEADING, KEYS, DeviceChoice, View, choices, occupant, process_lines
 
@@ -25,7 +24,9 @@ from .ask import Paged
 
 
 class DeviceScreen(Paged[DeviceChoice | None]):
-    """Dismissed with what the user chose, or None. `show` keeps it new while it is open."""
+    """A dialog about one device. The result is the user's choice or None. `show` updates the dialog while it
+    is open.
+    """
 
     DEFAULT_CSS = """
     DeviceScreen { align: center middle; }
@@ -41,7 +42,7 @@ class DeviceScreen(Paged[DeviceChoice | None]):
     """
     AUTO_FOCUS = "OptionList"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Close"),
+        Binding("q", "cancel", show=False),
         *(Binding(key, f"choose('{key}')", show=False) for key in sorted(set(KEYS.values()))),
     ]
 
@@ -56,7 +57,7 @@ class DeviceScreen(Paged[DeviceChoice | None]):
         read_only: bool = False,
     ) -> None:
         super().__init__()
-        self._device = device
+        self.device = device
         self._view = View(picture, snapshot, name_of, now)
         self._read_only = read_only
         self._offered: list[tuple[DeviceChoice, str]] = []
@@ -67,8 +68,8 @@ class DeviceScreen(Paged[DeviceChoice | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = Content(_heading(self._device))
-            box.border_subtitle = Content("esc close")
+            box.border_title = Content(_heading(self.device))
+            box.border_subtitle = Content("Esc: close")
             yield self._about
             with self.page:
                 yield self._processes
@@ -78,29 +79,24 @@ class DeviceScreen(Paged[DeviceChoice | None]):
         self._draw()
 
     @property
-    def device(self) -> DevicePicture:
-        """As it is shown."""
-        return self._device
-
-    @property
     def snapshot(self) -> Snapshot | None:
-        """As it is shown; None: there is no session."""
+        """The displayed snapshot, or None without a session."""
         return self._view.snapshot
 
     def show(
         self, picture: DevicesPicture, snapshot: Snapshot | None, name_of: Callable[[JobId], str], now: float
     ) -> None:
-        """The same device in a newer picture."""
+        """Update the dialog from a newer picture of the same device."""
         self._view = View(picture, snapshot, name_of, now)
-        self._device = picture.device(self._device.sample.key) or self._device
+        self.device = picture.device(self.device.sample.key) or self.device
         self._draw()
 
     def _draw(self) -> None:
-        self._about.update("\n".join(about(self._view, self._device)))
-        lines = process_lines(self._view, self._device)
-        listed = [HEADING, *lines] if lines else [_nothing_listed(self._device.sample)]
+        self._about.update("\n".join(about(self._view, self.device)))
+        lines = process_lines(self._view, self.device)
+        listed = [HEADING, *lines] if lines else [_nothing_listed(self.device.sample)]
         self._processes.update("\n".join(listed))
-        offered = [] if self._read_only else list(choices(self._device, self._view.snapshot))
+        offered = [] if self._read_only else list(choices(self.device, self._view.snapshot))
         if offered != self._offered:
             self._offered = offered
             options = self._choices
@@ -108,13 +104,7 @@ class DeviceScreen(Paged[DeviceChoice | None]):
             options.add_options([Option(Content(f"{KEYS[choice]}  {words}"), choice) for choice, words in offered])
             options.display = bool(offered)
 
-    # What the user does
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     def action_choose(self, key: str) -> None:
-        """What is not offered now does nothing."""
         for choice, _ in self._offered:
             if KEYS[choice] == key:
                 self.dismiss(choice)
@@ -124,20 +114,19 @@ class DeviceScreen(Paged[DeviceChoice | None]):
 
 
 def _heading(device: DevicePicture) -> str:
-    """`GPU 0  NVIDIA A100`; of a card whose name nobody knows the number alone."""
-    called, name = title(device), plain(device.sample.name)
-    return called if name.casefold() in called.casefold() else f"{called}  {name}"
+    """Return `GPU 0 NVIDIA A100`, or just `GPU 0` if the name is unknown."""
+    short, name = device.sample.label, plain(device.sample.name)
+    return short if name.casefold() in short.casefold() else f"{short}  {name}"
 
 
 def _nothing_listed(sample: DeviceSample) -> str:
-    """Of what is no card, nobody can say which processes are on it."""
     if sample.uuid.startswith("SIM-"):
-        return "simulated: no process is really on it"
-    return "no GPU: its processes are among the host's" if sample.uuid.startswith("CPU-") else "no processes on it"
+        return "simulated: no real processes"
+    return "CPU only: see the host's processes" if sample.uuid.startswith("CPU-") else "no processes"
 
 
 def about(view: View, device: DevicePicture) -> list[str]:
-    """The device in a few lines: who has it, its figures, and what is wrong."""
+    """Describe a device in a few lines: who uses it, its load and memory, and any problems."""
     sample = device.sample
     who = occupant(view, device)
     lines = [f"{who.what}  {who.time}".rstrip()]
@@ -154,14 +143,9 @@ def about(view: View, device: DevicePicture) -> list[str]:
     )
     lines += [f"! {plain(warning.words)}" for warning in device.warnings if sample.status is Status.OK]
     clocks = f"{sample.clock:,} of {sample.clock_limit:,} MHz" if sample.clock and sample.clock_limit else ""
-    figures_known = [part for part in (clocks, *counted_errors(sample)) if part]
-    return [*lines, *([" · ".join(figures_known)] if figures_known else []), plain(sample.uuid)]
-
-
-def counted_errors(sample: DeviceSample) -> list[str]:
-    """Also where there were none: it is good to know that they are counted."""
+    # A count of 0 is shown too, to say that errors are counted.
     ecc, replays = sample.ecc_corrected, sample.pcie_replays
-    return [
-        f"ECC errors: {ecc:,} corrected, {sample.ecc_uncorrected or 0:,} not" if ecc is not None else "",
-        f"PCIe replays: {replays:,}" if replays is not None else "",
-    ]
+    errors = f"ECC errors: {ecc:,} corrected, {sample.ecc_uncorrected or 0:,} uncorrected" if ecc is not None else ""
+    replayed = f"PCIe replays: {replays:,}" if replays is not None else ""
+    counters = " · ".join(filter(None, (clocks, errors, replayed)))
+    return [*lines, *([counters] if counters else []), plain(sample.uuid)]

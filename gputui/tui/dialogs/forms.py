@@ -1,4 +1,4 @@
-"""Forms: one job (to add, change or copy it), and a sweep."""
+"""Forms to add, edit or copy a job, and to add a sweep."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.widgets import Input, Static, TextArea
 
 from gputui.core.amounts import counted
 from gputui.core.job import DEFAULT_PRIORITY, JobSpec
-from gputui.core.parameters import following, given
+from gputui.core.parameters import find_values, with_updated_params
 from gputui.logs.plain import plain
-from gputui.sources.settings import SETTINGS, Setting
+from gputui.sources.settings import SETTINGS
 from gputui.sources.source import BadInput, changed_spec, settings_of
 from gputui.sources.sweep import Sampling, Sweep, fields_of, range_values, values_of, with_field
 from gputui.sources.values import BadValue
 
-from .ask import Dialog
-
-# ---- A sweep from the screen ----
-
+from .ask import Dialog, field
 
 SHOWN = 6
 VALUES_HINT = "lr 0.1 0.01\nbs 32 64\nseed 0..4        one parameter per line"
@@ -40,10 +37,9 @@ MODES = {"grid": "all combinations, in order", "shuffled": "all combinations, in
 class SweepForm(Dialog[Sweep | None]):
     AUTO_FOCUS = "#pattern"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
-        Binding("ctrl+s,f2", "take", show=False, priority=True),
-        Binding("ctrl+g", "turn", show=False, priority=True),
-        Binding("ctrl+t", "put_in", show=False, priority=True),
+        Binding("ctrl+s,f2", "submit", show=False, priority=True),
+        Binding("ctrl+g", "toggle_shuffle", show=False, priority=True),
+        Binding("ctrl+t", "insert_fields", show=False, priority=True),
     ]
 
     def __init__(self, pattern: str = "") -> None:
@@ -53,28 +49,22 @@ class SweepForm(Dialog[Sweep | None]):
         self._parameters = TextArea(
             "", id="parameters", compact=True, soft_wrap=False, tab_behavior="focus", placeholder=VALUES_HINT
         )
-        self._samples = Input("", "all · a number draws so many at random", compact=True, id="samples")
-        self._complaint = Static("", markup=False, classes="complaint")
+        self._samples = Input("", "all · or a number to sample at random", compact=True, id="samples")
+        self._error = Static("", markup=False, classes="complaint")
         self._preview = Static("", markup=False, id="preview")
         self._hint = Static("", markup=False, classes="hint")
         self._shuffled = False
-        self._asked_to_add = False
-        self._opened_with = self._texts()
+        self._submitted = False
+        self._initial_texts = self._texts()
         self._sweep: Sweep | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog form") as frame:
             frame.border_title = Text("Add a sweep")
-            with Horizontal(classes="field"):
-                yield Static(Text("command"), markup=False, classes="label")
-                yield self._pattern
-            with Horizontal(classes="field parameters"):
-                yield Static(Text("values"), markup=False, classes="label")
-                yield self._parameters
-            with Horizontal(classes="field"):
-                yield Static(Text("samples"), markup=False, classes="label")
-                yield self._samples
-            yield self._complaint
+            yield field("command", self._pattern)
+            yield field("values", self._parameters, "field parameters")
+            yield field("samples", self._samples)
+            yield self._error
             yield self._preview
             yield self._hint
 
@@ -88,25 +78,24 @@ class SweepForm(Dialog[Sweep | None]):
     @on(TextArea.Changed)
     def _check(self) -> None:
         try:
-            sweep = self._written()
-        except BadInput as bad:
-            touched = self._asked_to_add or self._texts() != self._opened_with
-            self._show(None, str(bad) if touched else "")
+            sweep = self._parse()
+        except BadInput as error:
+            touched = self._submitted or self._texts() != self._initial_texts
+            self._show(None, str(error) if touched else "")
             return
-        if sweep.unused:  # its jobs would be called by values that none of them gets
-            self._show(None, way_in(self._pattern.value, sweep.unused[0]))
+        if sweep.unused:  # the jobs would be named after values that they do not use
+            self._show(None, explain_unused(self._pattern.value, sweep.unused[0]))
         else:
-            self._show(sweep, "", "\n".join(map(plain, self._lines(sweep))))
-
-    def _lines(self, sweep: Sweep) -> list[str]:
-        lines = [f"{counted(sweep.count, 'command', 'commands')}, {MODES['shuffled' if self._random() else 'grid']}:"]
-        lines += [f"  {draft.command}" for draft in sweep.first(SHOWN)]
-        return lines + (["  …"] if sweep.count > SHOWN else [])
+            order = MODES["shuffled" if self._random() else "grid"]
+            lines = [f"{counted(sweep.count, 'command', 'commands')}, {order}:"]
+            lines += [f"  {draft.command}" for draft in sweep.first(SHOWN)]
+            lines += ["  …"] if sweep.count > SHOWN else []
+            self._show(sweep, "", "\n".join(map(plain, lines)))
 
     def _random(self) -> bool:
         return self._shuffled or bool(self._samples.value.strip())
 
-    def _written(self) -> Sweep:
+    def _parse(self) -> Sweep:
         samples = self._samples.value.strip()
         if samples and not samples.isdecimal():
             raise BadInput(f"samples: {samples!r} is not a whole number")
@@ -114,55 +103,51 @@ class SweepForm(Dialog[Sweep | None]):
             raise BadInput("samples: 0 would add no jobs; leave it empty for all")
         parameters = parameters_in(self._parameters.text)
         if not parameters:
-            raise BadInput("values: one parameter per line, its name first, such as lr 0.1 0.01")
+            raise BadInput("values: one parameter per line, name first, e.g. lr 0.1 0.01")
         empty = next((name for name, values in parameters.items() if not values), None)
         if empty is not None:
-            raise BadInput(f"values: {empty} has none yet")
+            raise BadInput(f"values: none yet for {empty}")
         sampling = Sampling.SHUFFLED if self._random() else Sampling.GRID
         seed = 0 if self._random() else None
         return Sweep(self._pattern.value, parameters, sampling=sampling, seed=seed,
                      n_samples=int(samples) if samples else None)  # fmt: skip
 
-    def _show(self, sweep: Sweep | None, complaint: str, preview: str = "") -> None:
+    def _show(self, sweep: Sweep | None, error: str, preview: str = "") -> None:
         self._sweep = sweep
-        self._complaint.update(Text(plain(complaint)), layout=False)
+        self._error.update(Text(plain(error)), layout=False)
         self._preview.update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
-        count = f"adds {counted(self._sweep.count, 'job', 'jobs')}" if self._sweep is not None else "adds them"
-        hint = f"^s {count} · tab next field · ^g order · esc goes back"
-        self._hint.update(Text(hint), layout=False)
+        count = f"add {counted(sweep.count, 'job', 'jobs')}" if sweep is not None else "add"
+        self._hint.update(Text(f"^s: {count} · Tab: next field · ^g: order · Esc: cancel"), layout=False)
 
-    def action_turn(self) -> None:
+    def action_toggle_shuffle(self) -> None:
         self._shuffled = not self._shuffled
         self._check()
 
-    def action_put_in(self) -> None:
-        """Each parameter that is not in the command takes the place of the value it has there."""
+    def action_insert_fields(self) -> None:
+        """Replace the value of each parameter in the command with `{name}`, unless that field is already there."""
         with suppress(BadInput):
             for name in parameters_in(self._parameters.text):
                 if name not in fields_of(self._pattern.value):
                     self._pattern.value = with_field(self._pattern.value, name) or self._pattern.value
 
-    def action_take(self) -> None:
-        self._asked_to_add = True
+    def action_submit(self) -> None:
+        self._submitted = True
         self._check()
         if self._sweep is not None:
             self.dismiss(self._sweep)
 
-    def action_cancel(self) -> None:
-        self.dismiss(None)
 
-
-def way_in(pattern: str, name: str) -> str:
-    """What to do about a parameter that is not in the command."""
-    places = given(pattern, name)
+def explain_unused(pattern: str, name: str) -> str:
+    """Return an explanation of how to use a parameter that is not in the command."""
+    places = find_values(pattern, name)
     if not places:
         return f"{name} is not in the command: write {{{name}}} where its value goes"
     written = places[0][0]
-    return f"{name} is not in the command: ^t makes {written} into {with_field(written, name)}"
+    return f"{name} is not in the command: ^t turns {written} into {with_field(written, name)}"
 
 
 def parameters_in(text: str) -> dict[str, list[str]]:
-    """One parameter per line: its name, then values or ranges."""
+    """Parse lines that each contain the name of a parameter and its values or ranges."""
     parameters: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         try:
@@ -179,7 +164,7 @@ def parameters_in(text: str) -> dict[str, list[str]]:
 
 
 def _values(name: str, word: str) -> list[str]:
-    """A word that is no range is a value; one that was plainly meant to be a range is complained of."""
+    """Expand a range, or return any other text as a single value. Raise BadInput for an invalid range."""
     if word.startswith(RANGE_SIGNS):
         return range_values(name, [word])
     try:
@@ -188,14 +173,14 @@ def _values(name: str, word: str) -> list[str]:
         return [word]
 
 
-# ---- A job as fields that a person fills in, and back ----
+# The fields of a job
 
 
 class BadField(ValueError):
-    """What is wrong with one field, in words."""
+    """The error raised if the text of a field is invalid."""
 
-    def __init__(self, field: str, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
         self.field = field
 
 
@@ -209,61 +194,56 @@ class Field:
 COMMAND = "command"
 _ASKED_FOR = {setting.field: setting for setting in SETTINGS.values() if setting.hint is not None}
 FIELDS = (
-    Field(COMMAND, COMMAND, "python train.py --lr 0.1      ↑ ↓ earlier ones"),
+    Field(COMMAND, COMMAND, "python train.py --lr 0.1      ↑ ↓ history"),
     *(Field(name, setting.label or setting.key, setting.hint or "") for name, setting in _ASKED_FOR.items()),
 )
 
 
 def texts_of(spec: JobSpec, priority_now: int | None = None) -> dict[str, str]:
-    """What the fields say for a job that is there."""
+    """Return the texts for the form's fields from a job's spec."""
     priority = spec.priority if priority_now is None else priority_now
-    said = replace(settings_of(spec), priority=None if priority == DEFAULT_PRIORITY else priority)
+    settings = replace(settings_of(spec), priority=None if priority == DEFAULT_PRIORITY else priority)
     return {COMMAND: spec.command} | {
-        name: "" if (value := getattr(said, name)) is None else setting.write(value)
+        name: "" if (value := getattr(settings, name)) is None else setting.write(value)
         for name, setting in _ASKED_FOR.items()
     }
 
 
 def spec_of(texts: dict[str, str], before: JobSpec) -> JobSpec:
-    """The job that the fields describe; the first that is wrong raises BadField."""
-    said = {name: _read(name, texts[name].strip(), _reader(setting)) for name, setting in _ASKED_FOR.items()}
-    settings = replace(settings_of(before), **said)
-    return changed_spec(before, _read(COMMAND, texts[COMMAND].strip(), _command, needed=True), settings)
+    """Create a job's spec from the texts of the fields. Raise BadField for the first invalid field."""
+    values = {
+        name: _parse(name, text, _directory if setting.field == "cwd" else setting.read)
+        for name, setting in _ASKED_FOR.items()
+        if (text := texts[name].strip())
+    }
+    settings = replace(settings_of(before), **dict.fromkeys(_ASKED_FOR) | values)
+    return changed_spec(before, _parse(COMMAND, texts[COMMAND].strip(), _command), settings)
 
 
-def _reader(setting: Setting) -> Callable[[str], Any]:
-    return _folder if setting.field == "cwd" else setting.read
-
-
-def _read(name: str, written: str, reader: Callable[[str], Any], *, needed: bool = False) -> Any:
-    if not written and not needed:
-        return None
+def _parse(name: str, text: str, parser: Callable[[str], Any]) -> Any:
     try:
-        return reader(written)
+        return parser(text)
     except ValueError as error:
         raise BadField(name, str(error)) from None
 
 
 def _command(written: str) -> str:
     if not written:
-        raise ValueError("what is to run?")
+        raise ValueError("enter a command")
     if "\0" in written:
-        raise ValueError("a NUL byte can be in no command")
+        raise ValueError("commands cannot contain NUL")
     return written
 
 
-def _folder(written: str) -> str:
+def _directory(written: str) -> str:
     path = os.path.abspath(os.path.expanduser(written))
     if not os.path.isdir(path):
-        raise ValueError(f"there is no folder {path}")
+        raise ValueError(f"no such directory: {path}")
     return path
 
 
-# ---- The fields of one job ----
-
-
 class CommandInput(Input):
-    """Goes through earlier commands with the arrow keys."""
+    """An input field in which the arrow keys recall earlier commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "earlier(1)", show=False),
@@ -283,18 +263,9 @@ class CommandInput(Input):
         self.cursor_position = len(self.value)
 
 
-def _inputs(texts: dict[str, str], history: list[str]) -> dict[str, Input]:
-    inputs: dict[str, Input] = {"command": CommandInput(texts["command"], history, FIELDS[0].hint)}
-    for field in FIELDS[1:]:
-        written, name = texts[field.name], f"field-{field.name}"
-        inputs[field.name] = Input(written, field.hint, compact=True, id=name, select_on_focus=False)
-    return inputs
-
-
 class JobForm(Dialog[JobSpec | None]):
     AUTO_FOCUS = "#field-command"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
     ]
@@ -302,65 +273,68 @@ class JobForm(Dialog[JobSpec | None]):
     def __init__(
         self, title: str, before: JobSpec, history: list[str], *, go: str, priority: int | None = None
     ) -> None:
-        """`go`: what Enter does, in words."""
+        """Create a form. `go` describes what Enter does."""
         super().__init__()
         self._title = title
         self._before = before
         self._go = go
-        self._inputs = _inputs(texts_of(before, priority), history)
-        self._named = self._inputs["name"].value
-        """The name as nobody has typed it."""
-        self._opened_with = self._texts()
-        self._complaint = Static("", markup=False, classes="complaint")
+        texts = texts_of(before, priority)
+        self._inputs: dict[str, Input] = {COMMAND: CommandInput(texts[COMMAND], history, FIELDS[0].hint)}
+        for form_field in FIELDS[1:]:
+            self._inputs[form_field.name] = Input(
+                texts[form_field.name],
+                form_field.hint,
+                compact=True,
+                id=f"field-{form_field.name}",
+                select_on_focus=False,
+            )
+        self._derived_name = self._inputs["name"].value
+        """The name derived from the command. It is used until the user types another name."""
+        self._initial_texts = self._texts()
+        self._error = Static("", markup=False, classes="complaint")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog form") as frame:
             frame.border_title = Text(plain(self._title))
-            for field in FIELDS:
-                with Horizontal(classes="field"):
-                    yield Static(Text(field.label), markup=False, classes="label")
-                    yield self._inputs[field.name]
-            yield self._complaint
-            yield Static(Text(f"enter {self._go} · tab next field · esc goes back"), markup=False, classes="hint")
+            for form_field in FIELDS:
+                yield field(form_field.label, self._inputs[form_field.name])
+            yield self._error
+            yield Static(Text(f"Enter: {self._go} · Tab: next field · Esc: cancel"), markup=False, classes="hint")
 
     def _texts(self) -> dict[str, str]:
-        return {name: field.value for name, field in self._inputs.items()}
+        return {name: widget.value for name, widget in self._inputs.items()}
 
     def _spec(self) -> JobSpec | None:
-        """None, and a complaint, while a field is wrong."""
+        """Return the job's spec. If a field is invalid, show an error and return None."""
         try:
             spec = spec_of(self._texts(), self._before)
-        except BadField as bad:
-            label = next(field.label for field in FIELDS if field.name == bad.field)
-            self._complain(f"{label}: {bad}")
+        except BadField as error:
+            label = next(form_field.label for form_field in FIELDS if form_field.name == error.field)
+            self._show_error(f"{label}: {error}")
             return None
-        self._complain("")
+        self._show_error("")
         return spec
 
-    def _complain(self, sentence: str) -> None:
-        self._complaint.update(Text(plain(sentence)), layout=False)
+    def _show_error(self, message: str) -> None:
+        self._error.update(Text(plain(message)), layout=False)
 
     @on(Input.Changed)
     def _check(self) -> None:
-        """What nobody has touched yet is not complained of."""
-        if self._texts() == self._opened_with:
-            self._complain("")
+        if self._texts() == self._initial_texts:
+            self._show_error("")
         else:
             self._spec()
 
     @on(Input.Changed, "#field-command")
     def _rename(self) -> None:
-        """A name that tells parameters goes when the command no longer has them, and comes back with them."""
+        """Update the derived name when the command changes, unless the user has typed another name."""
         name = self._inputs["name"]
-        if name.value == self._named:
-            changed = replace(self._before, command=self._inputs["command"].value.strip())
-            name.value = self._named = following(changed, self._before).name or ""
+        if name.value == self._derived_name:
+            changed = replace(self._before, command=self._inputs[COMMAND].value.strip())
+            name.value = self._derived_name = with_updated_params(changed, self._before).name or ""
 
     @on(Input.Submitted)
-    def _take(self) -> None:
+    def _submit(self) -> None:
         spec = self._spec()
         if spec is not None:
             self.dismiss(spec)
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)

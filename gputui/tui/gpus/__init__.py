@@ -1,1 +1,1 @@
-"""The GPU pane: text and layout of devices; `pane` alone knows Textual's widgets."""
+"""The GPU pane: the text and layout for devices. Only `pane` uses Textual widgets."""

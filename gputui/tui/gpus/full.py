@@ -1,4 +1,4 @@
-"""The whole screen for the cards: history, processes, users and totals."""
+"""The full-screen GPU pane: history, processes, users and totals."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.amounts import GIB, counted, duration_exact, duration_words
-from gputui.gpus.history import HOST, HOT, DeviceShare, HistoryColumn, LoadOwner
+from gputui.gpus.history import HOST, HOT, DeviceShare, LoadOwner
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Status
 from gputui.logs.plain import plain
+from gputui.tui.text import Piece, blank, ljust, rjust
+from gputui.tui.theme import Look, bold
 
 from . import occupants, page
-from .occupants import UNKNOWN, View, device_name, left_over, occupant, short
-from .page import Ink, InkPiece, Page, PageLine, Room, gap, left, right, spot
-from .rows import GRAPH_SECONDS, DeviceNote, device_bar, entries, history_columns, load_ink, occupant_pieces
+from .occupants import UNKNOWN, View, command_of, device_name, leftover_of, occupant, short
+from .page import Page, PageLine, Room, spot
+from .rows import GRAPH_SECONDS, device_bar, entries, history_columns, load_look, occupant_pieces
 
-# ---- What stands beside a card that has the whole screen ----
+# Processes
 
-
-Line = list[InkPiece]
+Line = list[Piece]
 _WITH_COMMANDS = 60
-"""Cells from which a process has its whole command below it, where there are lines for that."""
+"""Minimum width in cells for showing a process's command on its own line, if there is room."""
 
 
 class ListingFields(Struct, frozen=True, kw_only=True):
-    """Widths; 0: left out."""
+    """The widths of the fields in the list of processes. A width of 0 omits the field."""
 
     width: int
     user: int
@@ -37,7 +38,7 @@ class ListingFields(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, width: int, *, narrow: bool) -> ListingFields:
-        """Dropped first: the machine's memory, then the time."""
+        """Choose the field widths. If there is too little room, host memory is omitted first, then the time."""
         if narrow or width < 40:
             return cls(width=width, user=7 if narrow else 6)
         if width < 50:
@@ -50,104 +51,95 @@ class ListingFields(Struct, frozen=True, kw_only=True):
         return f"{text}{' ' * self.gap}command"
 
 
-def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -> list[Line]:
-    """Exactly so many lines; warnings are never left out for processes."""
+def listed(view: View, card: DevicePicture, fields: ListingFields, lines: int) -> list[list[Piece]]:
+    """Return exactly `lines` lines. Warnings take precedence over processes."""
     if card.sample.key == HOST:
-        return _filled([[InkPiece(_machine(view), Ink.PAST)]], lines)
+        return _filled([[(_machine(view), Look.PAST)]], lines)
     wrong = _warnings(card)
     if card.sample.status is Status.LOST:
         return _filled(wrong, lines)
     on_it = sorted(card.sample.processes, key=lambda each: (not each.compute, -(each.memory or 0)))
     room = max(1, lines - len(wrong))
-    listed_lines: list[Line] = []
+    listed_lines: list[list[Piece]] = []
     for at, process in enumerate(on_it):
         rest = len(on_it) - at
         if rest > 1 and len(listed_lines) == room - 1:
-            listed_lines.append([InkPiece(f"+{counted(rest, 'process', 'processes')}: Enter lists them", Ink.PAST)])
+            listed_lines.append([(f"+{counted(rest, 'process', 'processes')}: Enter for all", Look.PAST)])
             break
         listed_lines.append(_process(view, card, process, fields))
         if fields.width >= _WITH_COMMANDS and len(listed_lines) + 2 * (rest - 1) + 1 <= room and process.command:
-            listed_lines.append([gap(6), InkPiece(plain(process.command), Ink.PAST)])
+            listed_lines.append([blank(6), (plain(process.command), Look.PAST)])
     if not on_it:
-        listed_lines = [occupant_pieces(view, _without_warnings(card))]
+        listed_lines = [occupant_pieces(view, replace(card, warnings=()))]
         time = occupant(view, card).time
-        listed_lines[0] += [InkPiece(f"   {time}", Ink.PAST)] if time else []
+        listed_lines[0] += [(f"   {time}", Look.PAST)] if time else []
     listed_lines += wrong
     if counters(card.sample) and len(listed_lines) < lines:
-        listed_lines.append([InkPiece(counters(card.sample), Ink.PAST)])
+        listed_lines.append([(counters(card.sample), Look.PAST)])
     return _filled(listed_lines, lines)
 
 
 def _machine(view: View) -> str:
     host = view.picture.host
     name = short(host.name) if host is not None else ""
-    return name if view.picture.devices else f"{name}; no NVIDIA GPU was found".removeprefix("; ")
+    return name if view.picture.devices else f"{name}; no NVIDIA GPU found".removeprefix("; ")
 
 
-def _filled(lines: list[Line], count: int) -> list[Line]:
+def _filled(lines: list[list[Piece]], count: int) -> list[list[Piece]]:
     return [*lines, *([[]] * count)][:count]
 
 
-def _without_warnings(card: DevicePicture) -> DevicePicture:
-    return replace(card, warnings=())
-
-
-def _warnings(card: DevicePicture) -> list[Line]:
-    warning_lines: list[Line] = []
+def _warnings(card: DevicePicture) -> list[list[Piece]]:
+    warning_lines: list[list[Piece]] = []
     for warning in card.warnings:
         sign = "✗" if card.sample.status is Status.LOST else "!"
         warning_lines.append(
-            [InkPiece(f"{sign} {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)]
+            [(f"{sign} {plain(warning.words)}", Look.FAILURE_BOLD if warning.grave else Look.WARNING_BOLD)]
         )
         if warning.advice:
-            warning_lines.append([InkPiece(plain(warning.advice[0].upper() + warning.advice[1:] + "."))])
+            warning_lines.append([(plain(warning.advice[0].upper() + warning.advice[1:] + "."), Look.TEXT)])
     return warning_lines
 
 
 def counters(sample: DeviceSample) -> str:
-    """Errors that the card mended by itself; empty where there were none, or nobody can say."""
+    """Return the error counts of the GPU (ECC and PCIe), or an empty text if there were no errors."""
     parts = []
     if sample.ecc_corrected or sample.ecc_uncorrected:
         parts.append(f"ECC: {sample.ecc_corrected or 0:,} corrected, {sample.ecc_uncorrected or 0:,} not")
     if sample.pcie_replays:
-        parts.append(f"PCIe: {counted(sample.pcie_replays, 'packet', 'packets')} sent again")
+        parts.append(f"PCIe: {counted(sample.pcie_replays, 'packet', 'packets')} replays")
     return " · ".join(parts)
 
 
-def _process(view: View, card: DevicePicture, process: ProcessSample, fields: ListingFields) -> Line:
+def _process(view: View, card: DevicePicture, process: ProcessSample, fields: ListingFields) -> list[Piece]:
     job = view.picture.pids.get(process.pid)
-    strange = _is_strange(view, card, process)
-    ink = Ink.STRANGER if strange else Ink.TEXT
-    line = [left(plain(process.user or "?"), fields.user - 1, ink), gap(1), right(str(process.pid), fields.pid, ink)]
-    if fields.time:
-        age = UNKNOWN if process.started is None else duration_exact(view.now - process.started)
-        line.append(right(age, fields.time, ink))
-    if fields.gpu:
-        line.append(right(_gigabytes(process.memory), fields.gpu, ink))
-    if fields.host:
-        line.append(right(_gigabytes(process.host_memory), fields.host, ink))
-    line.append(gap(fields.gap))
+    look = Look.EXTERNAL if _is_external(view, card, process) else Look.TEXT
+    age = UNKNOWN if process.started is None else duration_exact(view.now - process.started)
+    cells = ((fields.pid, str(process.pid)), (fields.time, age), (fields.gpu, _gigabytes(process.memory)),
+             (fields.host, _gigabytes(process.host_memory)))  # fmt: skip
+    user = ljust(plain(process.user or "?"), fields.user - 1)
+    figures = "".join(rjust(text, width) for width, text in cells if width)
+    line = [(f"{user} {figures}{' ' * fields.gap}", look)]
     if job is not None:
-        return [*line, InkPiece(f"#{job}", Ink.RUNNING, True), InkPiece(f" {plain(view.name_of(job))}")]
-    return [*line, InkPiece(_command(card, process), ink)]
+        return [*line, (f"#{job}", Look.RUNNING_BOLD), (f" {plain(view.name_of(job))}", Look.TEXT)]
+    return [*line, (_command(card, process), look)]
 
 
-def _is_strange(view: View, card: DevicePicture, process: ProcessSample) -> bool:
+def _is_external(view: View, card: DevicePicture, process: ProcessSample) -> bool:
     if card.state is None:
         return bool(card.share.others) and not card.share.ours
-    return process.pid not in view.picture.pids and left_over(card, process) is None
+    return process.pid not in view.picture.pids and leftover_of(card, process) is None
 
 
 def _command(card: DevicePicture, process: ProcessSample) -> str:
-    left_by = left_over(card, process)
-    said = plain(process.command or ("not visible here" if process.alive else "no such process here"))
-    short = _short(said)
-    kind = "" if process.compute else "(graphics) "
-    return f"left by #{left_by}: {short}" if left_by is not None else f"{kind}{short}"
+    command = _short(command_of(process))
+    if (left_by := leftover_of(card, process)) is not None:
+        return f"left over from #{left_by}: {command}"
+    return command if process.compute else f"(graphics) {command}"
 
 
 def _short(command: str) -> str:
-    """What runs, not what runs it: `train.py --lr 0.1` of `/usr/bin/python3 train.py --lr 0.1`."""
+    """Return the command without its interpreter: `train.py --lr 0.1` instead of `python3 train.py --lr 0.1`."""
     words = command.split(" ")
     if words[0].rpartition("/")[2].startswith("python") and len(words) > 1:
         module = words[1] == "-m" and len(words) > 2
@@ -159,10 +151,9 @@ def _gigabytes(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count / GIB:.1f}"
 
 
-# ---- What each user has of the machine, and the machine itself, below the cards ----
+# Totals of users and the machine
 
-
-_GIB, _TIB = 1024**3, 1024**4
+_TIB = 1024 * GIB
 _YOU = "you"
 
 
@@ -175,17 +166,18 @@ class UserTotal(Struct, frozen=True):
 
 class Totals(Struct, frozen=True):
     users: tuple[UserTotal, ...]
-    """Who has most first."""
+    """The users: first the users of this session, then the others, each sorted by memory, largest first."""
     free: int
     lost: int
     memory: int
-    """Of all devices."""
+    """The memory of all devices in bytes. Memory shared with the host is not counted."""
 
 
 def totals(picture: DevicesPicture) -> Totals:
-    """By the processes that compute; a job whose processes are not to be seen is yours.
+    """Return the totals of all users, counting computing processes. A job without visible processes counts as the
+    current user's.
 
-    Each user is one row, also one with processes both in this session and outside it.
+    A user with processes inside and outside this session has one row.
     """
     shares = [(device.sample.key, share) for device in picture.devices for share in _shares(device, picture)]
     own_name = next((name for _, (name, ours, _) in shares if ours and name), _YOU)
@@ -206,11 +198,13 @@ def totals(picture: DevicesPicture) -> Totals:
 
 
 def _shares(device: DevicePicture, picture: DevicesPicture) -> list[tuple[str, bool, int]]:
-    """Whose, whether a job's, and how much memory; without a name: this user's."""
+    """Return the shares of a device's memory: the user, whether a job uses the memory, and the bytes. An empty user
+    name means the current user.
+    """
     on_it = [each for each in device.sample.processes if each.compute]
     if not on_it and device.jobs:
         return [("", True, device.sample.memory_used or 0)]
-    strange = {stranger.pid for stranger in device.strangers}
+    strange = {external_process.pid for external_process in device.external_processes}
     ours = device.state is not None or device.share.ours
     return [
         (plain(each.user or "?"), bool(ours) and each.pid not in strange and _is_ours(device, picture, each.pid),
@@ -219,12 +213,12 @@ def _shares(device: DevicePicture, picture: DevicesPicture) -> list[tuple[str, b
 
 
 def _is_ours(device: DevicePicture, picture: DevicesPicture, pid: int) -> bool:
-    """In a session by its processes, in a monitor where the whole device is this user's."""
+    """Return whether a process is ours. A session knows its pids. A monitor can only tell for a whole device."""
     return pid in picture.pids or (device.state is None and not device.share.others)
 
 
 def lines_below(view: View, room: Room) -> list[PageLine]:
-    """Two lines where there is little room, else a table of users beside one of the machine."""
+    """Return the totals as two lines, or as tables of users and of the machine if there is enough room."""
     if room.width < 100 or room.height < 30:
         return [_users_line(view, room.width), _machine_line(view, room.width)]
     half = room.width // 2
@@ -240,83 +234,83 @@ def lines_below(view: View, room: Room) -> list[PageLine]:
 
 def _users_line(view: View, width: int) -> PageLine:
     all_totals = totals(view.picture)
-    pieces = [InkPiece(" Users  ")]
+    pieces = [(" Users  ", Look.TEXT)]
     for user in all_totals.users:
-        ink = Ink.TEXT if user.ours else Ink.STRANGER
+        look = Look.TEXT if user.ours else Look.EXTERNAL
         pieces += [
-            InkPiece(f"{user.name} ", ink, True),
-            InkPiece(f"{_cards(user.gpus, view)} {user.memory / _GIB:.0f} G   "),
+            (f"{user.name} ", bold(look)),
+            (f"{_cards(user.gpus, view)} {user.memory / GIB:.0f} G   ", Look.TEXT),
         ]
     if view.picture.devices:
-        pieces.append(InkPiece(f"{all_totals.free} free   ", Ink.PAST))
+        pieces.append((f"{all_totals.free} free   ", Look.PAST))
     if all_totals.lost:
-        pieces.append(InkPiece(f"{all_totals.lost} lost", Ink.FAILURE, True))
+        pieces.append((f"{all_totals.lost} lost", Look.FAILURE_BOLD))
     return (spot(pieces, width, band=True),)
 
 
 def _cards(count: int, view: View) -> str:
     if view.picture.host is not None:
-        return counted(count, "lane", "lanes")
+        return counted(count, "slot", "slots")
     return counted(count, "GPU", "GPUs")
 
 
-def _users_table(view: View, width: int) -> list[list[InkPiece]]:
+def _users_table(view: View, width: int) -> list[list[Piece]]:
     all_totals = totals(view.picture)
     bar = max(8, min(24, width - 34))
-    lines = [[InkPiece(" Users")]]
+    lines = [[(" Users", Look.TEXT)]]
     for user in all_totals.users[:3]:
-        ink = Ink.TEXT if user.ours else Ink.STRANGER
-        lines.append([gap(3), left(user.name, 10, ink), gap(1), left(_cards(user.gpus, view), 8), gap(1),
-                      *_part(user.memory, all_totals.memory, bar, Ink.MEMORY if user.ours else Ink.STRANGER),
-                      right(f"{user.memory / _GIB:.1f} G", 11)])  # fmt: skip
+        look = Look.TEXT if user.ours else Look.EXTERNAL
+        lines.append([
+            blank(3), (ljust(user.name, 10), look), blank(1), (ljust(_cards(user.gpus, view), 8), Look.TEXT), blank(1),
+            *_part(user.memory, all_totals.memory, bar, Look.MEMORY if user.ours else Look.EXTERNAL),
+            (rjust(f"{user.memory / GIB:.1f} G", 11), Look.TEXT),
+        ])  # fmt: skip
     if len(all_totals.users) > 3:
         rest = all_totals.users[3:]
-        lines[-1].append(InkPiece(f"  +{counted(len(rest), 'user', 'users')}", Ink.PAST))
-    last = [gap(3), left("free", 10, Ink.PAST), gap(1), left(_cards(all_totals.free, view), 8, Ink.PAST)]
+        lines[-1].append((f"  +{counted(len(rest), 'user', 'users')}", Look.PAST))
+    last = [blank(3), (ljust("free", 10), Look.PAST), blank(1), (ljust(_cards(all_totals.free, view), 8), Look.PAST)]
     if all_totals.lost:
-        last += [gap(1), InkPiece(f"{all_totals.lost} lost", Ink.FAILURE, True)]
-    return (
-        [*lines, last] if view.picture.devices else [*lines, [gap(3), InkPiece("there is no card to have", Ink.PAST)]]
-    )
+        last += [blank(1), (f"{all_totals.lost} lost", Look.FAILURE_BOLD)]
+    return [*lines, last] if view.picture.devices else [*lines, [blank(3), ("no GPUs", Look.PAST)]]
 
 
-def _part(used: float, total: float, cells: int, ink: Ink) -> list[InkPiece]:
+def _part(used: float, total: float, cells: int, look: Look) -> list[Piece]:
     filled = min(cells, max(used > 0, round(cells * used / total))) if total else 0
-    return [InkPiece("━" * filled, ink), InkPiece("─" * (cells - filled), Ink.LINE)]
+    return [("━" * filled, look), ("─" * (cells - filled), Look.LINE)]
 
 
 def _machine_line(view: View, width: int) -> PageLine:
     machine = view.machine
-    pieces = [InkPiece(" Host   ")]
+    pieces = [(" Host   ", Look.TEXT)]
     if machine is None:
-        return (spot([*pieces, InkPiece("being looked at", Ink.PAST)], width, band=True),)
+        return (spot([*pieces, ("loading …", Look.PAST)], width, band=True),)
     busy = "–" if machine.busy is None else f"{machine.busy:.0f} %"
     for name, text in (("CPU", busy), ("RAM", _of(machine.memory_used, machine.memory_total, "/")),
                        ("disk", _of(machine.disk_used, machine.disk_total, "/")), ("load", _load(view))):  # fmt: skip
-        pieces += [InkPiece(f"{name} ", Ink.PAST), InkPiece(f"{text}   ")]
+        pieces += [(f"{name} ", Look.PAST), (f"{text}   ", Look.TEXT)]
     return (spot(pieces, width, band=True),)
 
 
-def _machine_table(view: View, width: int) -> list[list[InkPiece]]:
+def _machine_table(view: View, width: int) -> list[list[Piece]]:
     host, sample = view.machine, view.picture.sample
     driver = f"driver {plain(sample.driver)}" if sample is not None and sample.driver else ""
     if host is None:
-        return [[InkPiece(" Host  "), InkPiece("being looked at", Ink.PAST)]]
+        return [[(" Host  ", Look.TEXT), ("loading …", Look.PAST)]]
     up = f"up {duration_words(host.up)}" if host.up is not None else ""
     about = ", ".join(word for word in (counted(host.cores, "core", "cores"), up, driver) if word)
     bar = max(8, min(14, width - 40))
-    busy = "–" if host.busy is None else f"{host.busy:.0f} % of {counted(host.cores, 'core', 'cores')}"
+    busy = "–" if host.busy is None else f"{host.busy:.0f}% of {counted(host.cores, 'core', 'cores')}"
     swap = f"swap {_size(host.swap_used)}" if host.swap_used is not None else ""
     lines = [
         ("CPU", host.busy or 0.0, 100.0, busy, f"load {_load(view)}"),
         ("RAM", host.memory_used or 0, host.memory_total or 0, _of(host.memory_used, host.memory_total), swap),
         ("disk", host.disk_used or 0, host.disk_total or 0, _of(host.disk_used, host.disk_total),
-         plain(host.disk_folder)),
+         plain(host.disk_directory)),
     ]  # fmt: skip
-    table = [[InkPiece(" Host  "), InkPiece(about, Ink.PAST)]]
+    table = [[(" Host  ", Look.TEXT), (about, Look.PAST)]]
     for name, used, total, text, more in lines:
-        table.append([gap(1), left(name, 6, Ink.PAST), *_part(used, total, bar, Ink.MEMORY), gap(2), left(text, 18),
-                     gap(1), InkPiece(more, Ink.PAST)])  # fmt: skip
+        table.append([blank(1), (ljust(name, 6), Look.PAST), *_part(used, total, bar, Look.MEMORY), blank(2),
+                      (ljust(text, 18), Look.TEXT), blank(1), (more, Look.PAST)])  # fmt: skip
     return table
 
 
@@ -328,32 +322,33 @@ def _load(view: View) -> str:
 def _of(used: int | None, total: int | None, joined: str = " of ") -> str:
     if used is None or not total:
         return "–"
-    unit, letter, form = (_TIB, "T", ".1f") if total >= 1000 * _GIB else (_GIB, "G", ".0f")
+    unit, letter, form = (_TIB, "T", ".1f") if total >= 1000 * GIB else (GIB, "G", ".0f")
     return f"{used / unit:{form}}{joined}{total / unit:{form}} {letter}"
 
 
 def _size(count: int) -> str:
-    return "0" if count < _GIB / 20 else f"{count / _GIB:.1f} G"
+    return "0" if count < GIB / 20 else f"{count / GIB:.1f} G"
 
 
-# ---- The whole screen for the cards ----
-
+# The page
 
 _MOST_LINES = 9
 _FEW, _FEW_LINES = 2, 20
-"""So few cards may be taller, or most of the screen would be empty."""
+"""Maximum number of GPUs that counts as few, and maximum number of lines for each of them. Few GPUs get more lines so
+that the screen is not empty.
+"""
 _WITH_MEMORY_HISTORY = 160
 _NARROW = 100
 
 
 class FullFields(Struct, frozen=True, kw_only=True):
-    """Widths; the same for all blocks."""
+    """The widths of the columns. They are the same for all GPUs."""
 
     head: int
-    """Number, name and the figures below them, with the gap after."""
+    """Width of the number, the name and the figures below them, including the gap after them."""
     graph: int
     now: int
-    """The newest figures, with the gap before."""
+    """Width of the newest figures, including the gap before them."""
     memory_graph: int
     listing: ListingFields
     narrow: bool
@@ -378,31 +373,28 @@ def full(view: View, room: Room) -> Page:
     host = view.picture.host
     cards = (*([host_card(host)] if host is not None else []), *view.picture.devices)
     below = lines_below(view, room)
-    notes: list[PageLine] = []
-    for entry in entries(view):
-        if isinstance(entry, DeviceNote):
-            notes.append((spot([InkPiece(entry.text, entry.ink)], room.width),))
+    notes: list[PageLine] = [(spot([entry], room.width),) for entry in entries(view) if isinstance(entry, tuple)]
     number = max((len(str(card.sample.index)) for card in cards), default=1)
     fields = FullFields.of(room.width, number)
     lines = _lines_each(room.height - len(below) - len(notes) - 1, len(cards), narrow=fields.narrow)
     blocks = [line for card in cards for line in _block(card, view, fields, lines, room.width, number)]
-    while blocks and not any(piece.text.strip() for piece in blocks[-1][0].pieces):
+    while blocks and not any(text.strip() for text, _ in blocks[-1][0].pieces):
         blocks.pop()
     middle = [*notes, *blocks, *([_scale(fields, room.width)] if cards else [])]
     filling = room.height - len(middle) - len(below)
     blank: PageLine = (spot([], room.width),)
     lines_made = (*middle, *([blank] * max(0, min(1, filling) if not fields.narrow else 0)), *below)
     beside = fields.listing.heading() if _lists_processes(view) else "job" if view.picture.devices else ""
-    return Page(tuple(lines_made), head=(InkPiece(_heading(fields, room.title, beside), Ink.PAST),), barred=True)
+    return Page(tuple(lines_made), head=((_heading(fields, room.title, beside), Look.PAST),), barred=True)
 
 
 def _lists_processes(view: View) -> bool:
-    """Of lanes on processors and of simulated cards none are known."""
+    """Return whether processes can be listed. For CPU slots and simulated GPUs they are unknown."""
     return any(not device.sample.uuid.startswith(("CPU-", "SIM-")) for device in view.picture.devices)
 
 
 def host_card(host: HostSample) -> DevicePicture:
-    """The machine itself in the shape of a card, for those whose lanes are its processors."""
+    """Return a device picture of the machine itself, shown for CPU slots."""
     load = None if host.utilization is None else round(host.utilization)
     cores = counted(host.cores, "core", "cores")
     sample = DeviceSample(index=0, uuid=HOST, name=cores, utilization=load, memory_shared=True,
@@ -416,115 +408,107 @@ def _lines_each(room: int, cards: int, *, narrow: bool) -> int:
 
 
 def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, width: int, number: int) -> list[PageLine]:
-    """The last line stays empty where there are more than three: cards are seen apart."""
+    """Return the lines of a GPU. If there are more than three, the last one is blank to separate the GPUs."""
     drawn = lines if lines <= 3 else lines - 1
-    graph_lines = drawn - 1 if fields.narrow else drawn
-    dead = card.sample.status is Status.LOST
     dots = history_columns(view, card.sample.key, 2 * fields.graph)
-    graph = page.load_graph(dots, max(1, graph_lines), dead=dead)
-    about = (
-        _narrow_parts(card, fields, graph, drawn, number)
-        if fields.narrow
-        else _parts(card, view, fields, graph, drawn, number, dots)
-    )
-    said = listed(view, card, fields.listing, drawn)
+    graph = page.load_graph(dots, max(1, drawn - fields.narrow), dead=card.sample.status is Status.LOST)
+    parts = _narrow_parts(card, fields, graph, drawn, number) if fields.narrow else _parts(
+        card, view, fields, graph, drawn, number)  # fmt: skip
     key = card.sample.key if card.sample.key != HOST else None
-    block: list[PageLine] = [(spot([*about[row], *said[row]], width, key),) for row in range(drawn)]
+    rows = zip(parts, listed(view, card, fields.listing, drawn), strict=True)
+    block: list[PageLine] = [(spot([*part, *processes], width, key),) for part, processes in rows]
     return block + [(spot([], width),)] * (lines - drawn)
 
 
 def _narrow_parts(
-    card: DevicePicture, fields: FullFields, graph: list[list[InkPiece]], lines: int, number: int
-) -> list[list[InkPiece]]:
+    card: DevicePicture, fields: FullFields, graph: list[list[Piece]], lines: int, number: int
+) -> list[list[Piece]]:
     sample = card.sample
     ok = sample.status is Status.OK
-    heads = [_number(card, number)] + [[gap(fields.head)]] * (lines - 1)
-    bar = device_bar(card, sample, fields.graph) if ok else [gap(fields.graph)]
+    heads = [_number(card, number)] + [[blank(fields.head)]] * (lines - 1)
+    bar = device_bar(card, sample, fields.graph) if ok else [blank(fields.graph)]
     middle = [*graph, bar]
-    load = load_ink(sample.utilization, card)
-    now = [[gap(fields.now)] for _ in range(lines)]
+    load = load_look(sample.utilization, card)
+    now = [[blank(fields.now)] for _ in range(lines)]
     if ok:
-        now[0] = [right(occupants.percent(sample.utilization), 5, load, bold=load is not Ink.PAST), gap(1),
-                  _degrees(sample, 4, brief=True), gap(fields.now - 10)]  # fmt: skip
-        now[-1] = [right(occupants.memory(sample.memory_used, sample.memory_total), fields.now - 1), gap(1)]
+        now[0] = [(rjust(occupants.percent(sample.utilization), 5), load), blank(1),
+                  _degrees(sample, 4, brief=True), blank(fields.now - 10)]  # fmt: skip
+        now[-1] = [
+            (rjust(occupants.memory(sample.memory_used, sample.memory_total), fields.now - 1), Look.TEXT),
+            blank(1),
+        ]
     else:
-        now[0] = [right(sample.status.value, 5, Ink.FAILURE, bold=True), gap(fields.now - 5)]
+        now[0] = [(rjust(sample.status.value, 5), Look.FAILURE_BOLD), blank(fields.now - 5)]
     return [[*head, *mid, *figure] for head, mid, figure in zip(heads, middle, now, strict=True)]
 
 
 def _parts(
-    card: DevicePicture,
-    view: View,
-    fields: FullFields,
-    graph: list[list[InkPiece]],
-    lines: int,
-    number: int,
-    dots: list[HistoryColumn],
-) -> list[list[InkPiece]]:
+    card: DevicePicture, view: View, fields: FullFields, graph: list[list[Piece]], lines: int, number: int
+) -> list[list[Piece]]:
     sample = card.sample
     heads = _heads(card, fields, number, lines)
     now = _now(card, fields, lines)
-    memory: list[list[InkPiece]] = [[] for _ in range(lines)]
+    memory: list[list[Piece]] = [[] for _ in range(lines)]
     if fields.memory_graph:
         drawn = page.memory_graph(
             history_columns(view, sample.key, 2 * fields.memory_graph), lines, dead=sample.status is Status.LOST
         )
         used = occupants.memory(sample.memory_used, sample.memory_total) if sample.status is Status.OK else ""
-        memory = [[gap(4), *row, right(used if not at else "", 9)] for at, row in enumerate(drawn)]
-    after = gap(2 + 2 * bool(fields.memory_graph))
+        memory = [[blank(4), *row, (rjust(used if not at else "", 9), Look.TEXT)] for at, row in enumerate(drawn)]
+    after = blank(2 + 2 * bool(fields.memory_graph))
     return [[*heads[row], *graph[row], *now[row], *memory[row], after] for row in range(lines)]
 
 
-def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> list[list[InkPiece]]:
+def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> list[list[Piece]]:
     sample, room = card.sample, fields.head - 2
     lost = sample.status is not Status.OK
-    name = left(device_name(sample), fields.head - number - 2, Ink.FAILURE if lost else Ink.PAST)
+    name = (ljust(device_name(sample), fields.head - number - 2), Look.FAILURE if lost else Look.PAST)
     heads = [[*_number(card, number), name]]
     if lost:
-        heads.append([gap(number + 2), left(sample.status.value, fields.head - number - 2, Ink.FAILURE, bold=True)])
+        heads.append([blank(number + 2), (ljust(sample.status.value, fields.head - number - 2), Look.FAILURE_BOLD)])
     else:
         watts = occupants.watts(sample.power, sample.power_limit)
-        heads.append([_degrees(sample, room - 1), gap(fields.head - room + 1)])
+        heads.append([_degrees(sample, room - 1), blank(fields.head - room + 1)])
         if watts != occupants.UNKNOWN:
-            heads.append([right(watts, room - 1), InkPiece(" W", Ink.PAST), gap(fields.head - room - 1)])
-    return [*heads, *([[gap(fields.head)]] * lines)][:lines]
+            heads.append([(rjust(watts, room - 1), Look.TEXT), (" W", Look.PAST), blank(fields.head - room - 1)])
+    return [*heads, *([[blank(fields.head)]] * lines)][:lines]
 
 
-def _degrees(sample: DeviceSample, cells: int, *, brief: bool = False) -> InkPiece:
+def _degrees(sample: DeviceSample, cells: int, *, brief: bool = False) -> Piece:
     if sample.temperature is None:
-        return gap(cells)
+        return blank(cells)
     hot = sample.temperature >= HOT
     text = f"{sample.temperature}°{'' if brief else 'C'}{('!' if brief else ' !') if hot else '' if brief else '  '}"
-    return InkPiece(f"{text:>{cells}}" if not brief else f"{text:<{cells}}", Ink.FAILURE if hot else Ink.TEXT, hot)
+    return (f"{text:>{cells}}" if not brief else f"{text:<{cells}}", Look.FAILURE_BOLD if hot else Look.TEXT)
 
 
-def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[InkPiece]]:
+def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[Piece]]:
     sample = card.sample
     if sample.status is not Status.OK:
-        return [[gap(fields.now)]] * lines
-    ink = load_ink(sample.utilization, card)
-    figure_lines = [[right(occupants.percent(sample.utilization), fields.now, ink, bold=ink is not Ink.PAST)]]
+        return [[blank(fields.now)]] * lines
+    look = load_look(sample.utilization, card)
+    figure_lines = [[(rjust(occupants.percent(sample.utilization), fields.now), look)]]
     if not fields.memory_graph:
-        figure_lines.append([right(occupants.memory(sample.memory_used, sample.memory_total), fields.now)])
-        figure_lines.append([gap(2), *device_bar(card, sample, fields.now - 2)])
-    return [*figure_lines, *([[gap(fields.now)]] * lines)][:lines]
+        figure_lines.append([(rjust(occupants.memory(sample.memory_used, sample.memory_total), fields.now), Look.TEXT)])
+        figure_lines.append([blank(2), *device_bar(card, sample, fields.now - 2)])
+    return [*figure_lines, *([[blank(fields.now)]] * lines)][:lines]
 
 
-def _number(card: DevicePicture, number: int) -> list[InkPiece]:
+def _number(card: DevicePicture, number: int) -> list[Piece]:
     text = "" if card.sample.mig is not None or card.sample.key == HOST else str(card.sample.index)
-    return [gap(1), right(text, number, bold=True), gap(1)]
+    return [blank(1), (rjust(text, number), Look.BOLD), blank(1)]
 
 
 def _scale(fields: FullFields, width: int) -> PageLine:
     minutes = GRAPH_SECONDS // 60
-    pieces = [gap(fields.head), InkPiece(page.scale(minutes, fields.graph), Ink.PAST)]
+    pieces = [blank(fields.head), (page.scale(minutes, fields.graph), Look.PAST)]
     if fields.memory_graph:
-        pieces += [gap(fields.now + 4), InkPiece(page.scale(minutes, fields.memory_graph), Ink.PAST)]
+        pieces += [blank(fields.now + 4), (page.scale(minutes, fields.memory_graph), Look.PAST)]
     return (spot(pieces, width),)
 
 
 def _heading(fields: FullFields, title: int, beside: str) -> str:
-    """The names of the columns, from where the title ends."""
+    """Return the column headings. The returned text begins where the title ends."""
     after = fields.head + fields.graph + fields.now
     text = " " * (fields.head - title) + "util, last 30 min" if not fields.narrow else ""
     if fields.memory_graph:

@@ -1,6 +1,6 @@
-"""A cluster's nodes as groups of GPUs: whose each is, what ours do, and who closed a node and why. Pure; inks only.
+"""The nodes of a cluster: their GPUs, their users, and who closed a node and why.
 
-A node is two lines, a GPU a cell of fixed width; where that is too much, a node is one line of short cells.
+A node has two lines with a fixed-width cell for each GPU. If there is little room, it has one line with shorter cells.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gputui.core.amounts import counted, duration_cell, duration_words, memory, moment
+from gputui.core.slots import NodeState
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture, DevicesPicture
-from gputui.gpus.sample import ClusterSample, NodeSample, NodeStanding, node_of
+from gputui.gpus.sample import NodeSample, node_of
 from gputui.logs.plain import plain
+from gputui.tui.text import Piece, blank, ljust, rjust, width_of
+from gputui.tui.theme import Look, bold
 
-from . import occupants, page
+from . import occupants
 from .occupants import View
-from .page import Ink, InkPiece, Page, PageLine, Room, Spot, gap, left, right, spot
-from .rows import history_columns, load_ink
-
-Pieces = list[InkPiece]
+from .page import Page, PageLine, Room, Spot, sparkline, spot
+from .rows import history_columns, load_look
 
 NAME = 12
-"""Cells of a node's name, with the space after it."""
+"""Width of a node's name, including the blank after it."""
 CELL, SHORT_CELL = 25, 13
-"""Cells that a GPU needs at the least."""
+"""Minimum width of a GPU's cell, normal and short."""
 _MOST_BESIDE = 8
 _SPARK = 6
 _BAND_GAP = 3
-_STANDINGS = {NodeStanding.DRAINING: Ink.WARNING, NodeStanding.DRAINED: Ink.WARNING, NodeStanding.DOWN: Ink.FAILURE}
+_STANDINGS = {NodeState.DRAINING: Look.WARNING, NodeState.DRAINED: Look.WARNING, NodeState.DOWN: Look.FAILURE}
 
 
 class NodeGroup(Struct, frozen=True):
@@ -37,43 +38,39 @@ class NodeGroup(Struct, frozen=True):
     gpus: tuple[DevicePicture, ...]
 
 
-class NodeDrawing:
-    """The GPUs of a cluster."""
+def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool) -> int:
+    groups = grouped(picture)
+    most = max(4, height // (2 if unfolded else 3))
+    tall = _line_count(groups, width, CELL, 2)
+    wanted = tall if tall <= most else _line_count(groups, width, SHORT_CELL, 1)
+    return max(1, min(most, wanted + len(_notice(picture, 0.0))))
 
-    def rows_wanted(self, picture: DevicesPicture, width: int, height: int, *, unfolded: bool) -> int:
-        groups = grouped(picture)
-        most = max(4, height // (2 if unfolded else 3))
-        tall = _line_count(groups, width, CELL, 2)
-        wanted = tall if tall <= most else _line_count(groups, width, SHORT_CELL, 1)
-        return max(1, min(most, wanted + _has_notice(picture)))
 
-    def page(self, view: View, room: Room) -> Page:
-        groups = grouped(view.picture)
-        notice = _notice(view)
-        rows = 2 if room.full or _line_count(groups, room.width, CELL, 2) + len(notice) <= room.height else 1
-        page_lines: list[PageLine] = [(spot(line, room.width),) for line in notice]
-        for group in groups:
-            page_lines += _lines(group, view, room.width, rows)
-        if not page_lines:
-            words = " looking at the cluster …" if view.picture.looking else " no node has a GPU"
-            page_lines = [(spot([InkPiece(words, Ink.PAST)], room.width),)]
-        tail = _tail(view.picture)
-        left_over = room.width - room.title - sum(len(piece.text) for piece in tail)
-        return Page(tuple(page_lines), head=_head(view, left_over), tail=tail)
+def page(view: View, room: Room) -> Page:
+    """Return the page with the GPUs of a cluster."""
+    groups = grouped(view.picture)
+    notice = _notice(view.picture, view.now)
+    rows = 2 if room.full or _line_count(groups, room.width, CELL, 2) + len(notice) <= room.height else 1
+    page_lines: list[PageLine] = [(spot(line, room.width),) for line in notice]
+    for group in groups:
+        page_lines += _lines(group, view, room.width, rows)
+    if not page_lines:
+        words = " querying the cluster …" if view.picture.looking else " no node has a GPU"
+        page_lines = [(spot([(words, Look.PAST)], room.width),)]
+    tail = _tail(view.picture)
+    return Page(tuple(page_lines), _head(view, room.width - room.title - width_of(tail)), tail)
 
 
 def grouped(picture: DevicesPicture) -> list[NodeGroup]:
-    """Each node with its GPUs, in the cluster's order; those of our jobs that no answer told of come last."""
-    cluster = _cluster(picture)
+    """Return the nodes with their GPUs in the cluster's order. Nodes known only from our jobs come last."""
+    cluster = picture.cluster
     nodes = {node.name: node for node in cluster.nodes} if cluster is not None else {}
     gpus: dict[str, list[DevicePicture]] = {name: [] for name in nodes}
     for device in picture.devices:
         gpus.setdefault(node_of(device.sample.key), []).append(device)
-    return [NodeGroup(nodes.get(name) or NodeSample(name=name), tuple(each)) for name, each in gpus.items() if each]
-
-
-def _cluster(picture: DevicesPicture) -> ClusterSample | None:
-    return picture.sample.cluster if picture.sample is not None else None
+    return [
+        NodeGroup(nodes.get(name) or NodeSample(name=name), tuple(devices)) for name, devices in gpus.items() if devices
+    ]
 
 
 def _beside(width: int, cell: int) -> int:
@@ -85,39 +82,39 @@ def _line_count(groups: list[NodeGroup], width: int, cell: int, rows: int) -> in
     return sum(rows * -(-len(group.gpus) // beside) for group in groups)
 
 
-# What is said of the whole
+# The band
 
 
-def _head(view: View, room: int) -> tuple[InkPiece, ...]:
-    """As much as fits beside what ends the band."""
-    cluster = _cluster(view.picture)
+def _head(view: View, room: int) -> tuple[Piece, ...]:
+    """Return the band text: as much of the cluster's name, partition and job limit as fits."""
+    cluster = view.picture.cluster
     partition = f", partition {plain(cluster.partition)}" if cluster is not None and cluster.partition else ""
     name = f" {plain(cluster.name)}" if cluster is not None and cluster.name else ""
-    lanes = len(view.snapshot.lanes) if view.snapshot is not None else 0
-    at_once = f", up to {lanes} at once" if lanes else ""
+    slots = len(view.snapshot.slots) if view.snapshot is not None else 0
+    at_once = f", up to {slots} at once" if slots else ""
     longest = (f"Slurm{name}{partition}{at_once}", f"Slurm{name}{partition}", f"Slurm{name}", "Slurm")
     fitting = next((text for text in longest if len(text) + 2 * _BAND_GAP <= room), "")
-    return (InkPiece(f"{' ' * _BAND_GAP}{fitting}", Ink.PAST),) if fitting else ()
+    return ((f"{' ' * _BAND_GAP}{fitting}", Look.PAST),) if fitting else ()
 
 
-def _tail(picture: DevicesPicture) -> tuple[InkPiece, ...]:
-    groups, cluster = grouped(picture), _cluster(picture)
+def _tail(picture: DevicesPicture) -> tuple[Piece, ...]:
+    groups, cluster = grouped(picture), picture.cluster
     ours = sum(bool(gpu.jobs) for group in groups for gpu in group.gpus)
-    if cluster is None or cluster.asked is None:  # what is free is not known yet
+    if cluster is None or cluster.asked is None:  # the free GPUs are not known yet
         return (
-            InkPiece(f"{ours} ours", Ink.RUNNING if ours else Ink.PAST, bool(ours)),
-            InkPiece("   the rest is not known yet ", Ink.PAST),
+            (f"{ours} yours", Look.RUNNING_BOLD if ours else Look.PAST),
+            ("   the rest is not known yet ", Look.PAST),
         )
     total = sum(len(group.gpus) for group in groups)
     closed = sum(len(group.gpus) - _used(group) for group in groups if group.node.standing.closed)
     others = sum(_used(group) for group in groups) - ours
     free = total - ours - others - closed
     return (
-        InkPiece(f"{ours} ours", Ink.RUNNING if ours else Ink.PAST, bool(ours)),
-        InkPiece(f"   {others} others", Ink.STRANGER if others else Ink.PAST),
-        InkPiece(f"   {free} free", Ink.PAST),
-        *((InkPiece(f"   {closed} closed", Ink.WARNING),) if closed else ()),
-        InkPiece(f"   of {counted(total, 'GPU', 'GPUs')} ", Ink.PAST),
+        (f"{ours} yours", Look.RUNNING_BOLD if ours else Look.PAST),
+        (f"   {others} others", Look.EXTERNAL if others else Look.PAST),
+        (f"   {free} free", Look.PAST),
+        *(((f"   {closed} closed", Look.WARNING),) if closed else ()),
+        (f"   of {counted(total, 'GPU', 'GPUs')} ", Look.PAST),
     )
 
 
@@ -126,26 +123,21 @@ def _used(group: NodeGroup) -> int:
     return min(len(group.gpus), in_use + group.node.unplaced)
 
 
-def _notice(view: View) -> list[Pieces]:
-    cluster = _cluster(view.picture)
+def _notice(picture: DevicesPicture, now: float) -> list[list[Piece]]:
+    cluster = picture.cluster
     if cluster is None or cluster.silent is None:
         return []
-    since = f" Seen {duration_words(view.now - cluster.asked)} ago:" if cluster.asked is not None else ""
-    return [[InkPiece(f" ! {plain(cluster.silent)}.{since}", Ink.WARNING, True)]]
+    since = f" Seen {duration_words(now - cluster.asked)} ago:" if cluster.asked is not None else ""
+    return [[(f" ! {plain(cluster.silent)}.{since}", Look.WARNING_BOLD)]]
 
 
-def _has_notice(picture: DevicesPicture) -> int:
-    cluster = _cluster(picture)
-    return int(cluster is not None and cluster.silent is not None)
-
-
-# A node
+# Nodes
 
 
 def _lines(group: NodeGroup, view: View, width: int, rows: int) -> list[PageLine]:
     beside = _beside(width, CELL if rows == 2 else SHORT_CELL)
     wide = (width - NAME) // beside
-    open_gpus, closed = _parted(group)
+    open_gpus, closed = _split_closed(group)
     node_lines: list[PageLine] = []
     for start in range(0, max(1, len(group.gpus)), beside):
         shown = open_gpus[start : start + beside]
@@ -164,98 +156,95 @@ def _lines(group: NodeGroup, view: View, width: int, rows: int) -> list[PageLine
     return node_lines
 
 
-def _parted(group: NodeGroup) -> tuple[list[DevicePicture], list[DevicePicture]]:
-    """Of a closed node, those that somebody has still, and the others, which nobody can get."""
+def _split_closed(group: NodeGroup) -> tuple[list[DevicePicture], list[DevicePicture]]:
+    """Split the GPUs of a closed node into those in use and the rest. For an open node, the second list is empty."""
     if not group.node.standing.closed:
         return list(group.gpus), []
     in_use = [gpu for gpu in group.gpus if gpu.jobs or gpu.sample.processes]
     return in_use, [gpu for gpu in group.gpus if not (gpu.jobs or gpu.sample.processes)]
 
 
-def _name(node: NodeSample, row: int, rows: int) -> Pieces:
+def _name(node: NodeSample, row: int, rows: int) -> list[Piece]:
     if row == 1:
-        return [gap(1), left(node.standing.value, NAME - 2, _STANDINGS.get(node.standing, Ink.PAST))]
-    ink = Ink.TEXT if rows == 2 else _STANDINGS.get(node.standing, Ink.TEXT)
-    return [gap(1), left(plain(node.name), NAME - 2, ink, bold=True)]
+        return [blank(1), (ljust(node.standing.value, NAME - 2), _STANDINGS.get(node.standing, Look.PAST))]
+    look = Look.TEXT if rows == 2 else _STANDINGS.get(node.standing, Look.TEXT)
+    return [blank(1), (ljust(plain(node.name), NAME - 2), bold(look))]
 
 
 def _closed_cell(gpus: list[DevicePicture], node: NodeSample, view: View, room: int, rows: int) -> list[Spot]:
-    ink = Ink.FAILURE if node.standing is NodeStanding.DOWN else Ink.WARNING
+    look = Look.FAILURE if node.standing is NodeState.DOWN else Look.WARNING
     indices = " " + " ".join(str(gpu.sample.index) for gpu in gpus)
-    by = "closed by the admin" if node.standing is not NodeStanding.DOWN else "down"
+    by = "closed by the admin" if node.standing is not NodeState.DOWN else "down"
     key = gpus[0].sample.key
-    reason = _told(node, view.now)
+    reason = _closed_reason(node, view.now)
     if rows == 1:
-        return [
-            spot([InkPiece(f"{indices} ", Ink.PAST), InkPiece(f"{by}: {reason}" if reason else by, ink)], room, key)
-        ]
-    first = [InkPiece(f"{indices} ", Ink.PAST), InkPiece(by, ink, True)]
-    return [spot(first, room, key), spot([gap(len(indices) + 1), InkPiece(reason, ink)], room, key)]
+        return [spot([(f"{indices} ", Look.PAST), (f"{by}: {reason}" if reason else by, look)], room, key)]
+    first = [(f"{indices} ", Look.PAST), (by, bold(look))]
+    return [spot(first, room, key), spot([blank(len(indices) + 1), (reason, look)], room, key)]
 
 
-def _told(node: NodeSample, now: float) -> str:
-    """The admin's own words, after who said them and when."""
+def _closed_reason(node: NodeSample, now: float) -> str:
+    """Return who closed the node, when, and why."""
     when = moment(node.closed_at, now) if node.closed_at is not None else ""
     who = ", ".join(part for part in (plain(node.closed_by or ""), when) if part)
     reason = plain(node.reason or "")
     return f"{who}: {reason}" if who and reason else reason or who
 
 
-# A GPU
+# GPUs
 
 
 def _cell(gpu: DevicePicture, group: NodeGroup, view: View, wide: int, rows: int) -> list[Spot]:
-    index = [right(str(gpu.sample.index), 2, Ink.PAST), gap(1)]
+    index = [(rjust(str(gpu.sample.index), 2), Look.PAST), blank(1)]
     if gpu.jobs:
         drawn = _our_cell(gpu, view, wide - 4, rows)
     elif gpu.sample.processes:
         drawn = _others_cell(gpu)
     else:
         drawn = _free_cell(gpu, group)
-    blank = [gap(3)]
     lines = [*drawn, *([[]] * rows)][:rows]
-    return [spot([*(index if row == 0 else blank), *line], wide, gpu.sample.key) for row, line in enumerate(lines)]
+    return [spot([*(index if row == 0 else [blank(3)]), *line], wide, gpu.sample.key) for row, line in enumerate(lines)]
 
 
-def _our_cell(gpu: DevicePicture, view: View, room: int, rows: int) -> list[Pieces]:
+def _our_cell(gpu: DevicePicture, view: View, room: int, rows: int) -> list[list[Piece]]:
     job, sample = gpu.jobs[0], gpu.sample
-    number = InkPiece(f"#{job} ", Ink.RUNNING, True)
-    name = InkPiece(plain(view.name_of(job)))
+    number = (f"#{job} ", Look.RUNNING_BOLD)
+    name = (plain(view.name_of(job)), Look.TEXT)
     if sample.utilization is None:
-        return [[number, InkPiece(_time(job, view.snapshot, view.now), Ink.PAST)], [name]]
-    percent = InkPiece(occupants.percent(sample.utilization), load_ink(sample.utilization, gpu), True)
+        return [[number, (_time(job, view.snapshot, view.now), Look.PAST)], [name]]
+    percent = (occupants.percent(sample.utilization), load_look(sample.utilization, gpu))
     if rows == 1:
         return [[number, percent]]
-    used = InkPiece(f" {memory(sample.memory_used)}" if sample.memory_used is not None else "")
-    left_over = room - len(number.text) - len(percent.text) - len(used.text)
+    used = (f" {memory(sample.memory_used)}" if sample.memory_used is not None else "", Look.TEXT)
+    left_over = room - width_of([number, percent, used])
     cells = max(0, min(_SPARK * 2, left_over))
-    spark = page.sparkline(history_columns(view, sample.key, cells)) if cells >= _SPARK // 2 else []
+    spark = sparkline(history_columns(view, sample.key, cells)) if cells >= _SPARK // 2 else []
     return [[number, *spark, percent, used], [name]]
 
 
 def _time(job: int, snapshot: Snapshot | None, now: float) -> str:
-    """How long it has run, where nobody measures there."""
+    """Return how long the job has been running. Shown for GPUs without measurements."""
     placed = snapshot[job].active if snapshot is not None and job in snapshot else None
     return duration_cell(now - placed.since) if placed is not None else ""
 
 
-def _others_cell(gpu: DevicePicture) -> list[Pieces]:
+def _others_cell(gpu: DevicePicture) -> list[list[Piece]]:
     first = gpu.sample.processes[0]
     user = plain(first.user or "somebody")
-    return [[InkPiece(user, Ink.STRANGER)], [InkPiece(f"job {first.pid}", Ink.STRANGER)]]
+    return [[(user, Look.EXTERNAL)], [(f"job {first.pid}", Look.EXTERNAL)]]
 
 
-def _free_cell(gpu: DevicePicture, group: NodeGroup) -> list[Pieces]:
-    """Some clusters say how many are taken, and not which."""
-    unsure = _untold(group.gpus)
-    if not group.node.unplaced or not unsure:
-        return [[InkPiece("free", Ink.PAST)]]
-    if group.node.unplaced >= len(unsure):
-        return [[InkPiece("taken", Ink.STRANGER)]]
-    if gpu is unsure[0]:
-        return [[InkPiece(f"{group.node.unplaced} of {len(unsure)} taken", Ink.STRANGER)]]
+def _free_cell(gpu: DevicePicture, group: NodeGroup) -> list[list[Piece]]:
+    """Return `free`, or how many GPUs are taken if the cluster does not say which ones."""
+    unattributed = _unattributed(group.gpus)
+    if not group.node.unplaced or not unattributed:
+        return [[("free", Look.PAST)]]
+    if group.node.unplaced >= len(unattributed):
+        return [[("taken", Look.EXTERNAL)]]
+    if gpu is unattributed[0]:
+        return [[(f"{group.node.unplaced} of {len(unattributed)} in use", Look.EXTERNAL)]]
     return [[]]
 
 
-def _untold(gpus: Iterable[DevicePicture]) -> list[DevicePicture]:
+def _unattributed(gpus: Iterable[DevicePicture]) -> list[DevicePicture]:
     return [gpu for gpu in gpus if not (gpu.jobs or gpu.sample.processes)]

@@ -1,4 +1,4 @@
-"""The GPU pane: a page repainted where it changed, with a cursor."""
+"""The GPU pane: a page with a cursor. Only changed lines are repainted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -15,56 +14,35 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gputui.core.job import JobId
-from gputui.core.lanes import DeviceKind
+from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.machine import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import DeviceSample
-from gputui.tui.chrome import BandPart
-from gputui.tui.theme import Palette, palette_of
+from gputui.tui.chrome import Band
+from gputui.tui.text import with_bar
+from gputui.tui.theme import Ground, Palette, palette_of
 
+from . import nodes, rows
 from .full import full
-from .nodes import NodeDrawing
 from .occupants import View
-from .page import BandPieces, Drawing, Page, PageLine, Room, Spot, style_of
-from .rows import compact
-from .rows import rows_wanted as rows_of_cards
-
-# ---- Which drawing shows which kind of machine ----
-
-
-class CardDrawing:
-    """GPUs, and what stands for them, of this machine."""
-
-    def rows_wanted(self, picture: DevicesPicture, width: int, height: int, *, unfolded: bool) -> int:
-        return rows_of_cards(picture, width, height, unfolded=unfolded)
-
-    def page(self, view: View, room: Room) -> Page:
-        return full(view, room) if room.full else compact(view, room)
-
-
-CARDS: Drawing = CardDrawing()
-DRAWINGS: dict[DeviceKind, Drawing] = {DeviceKind.SLURM: NodeDrawing()}
-"""Kinds that are not cards of this machine."""
-
-
-def drawing_of(picture: DevicesPicture) -> Drawing:
-    return DRAWINGS.get(picture.kind, CARDS)
+from .page import Page, PageLine, Room, Spot
 
 
 def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool = False) -> int:
-    """Lines that the pane should get on a screen of this size."""
-    return drawing_of(picture).rows_wanted(picture, width, height, unfolded=unfolded)
+    """Return how many lines the pane should get on a screen of this size. `unfolded` means that it has the focus."""
+    of_kind = nodes.rows_wanted if picture.kind is DeviceKind.SLURM else rows.rows_wanted
+    return of_kind(picture, width, height, unfolded=unfolded)
 
 
-# ---- The GPU pane ----
-
-
-_BAR = "▌"
+def draw(view: View, room: Room) -> Page:
+    if view.picture.kind is DeviceKind.SLURM:
+        return nodes.page(view, room)
+    return full(view, room) if room.full else rows.compact(view, room)
 
 
 class GpuPane(ScrollView, can_focus=True):
-    """Draws what it is shown and nothing by itself: no timers, no clock. The cursor stays on its device."""
+    """The widget that draws the data passed to `show`, without timers or a clock. The cursor stays on its device."""
 
     DEFAULT_CSS = """
     GpuPane { height: auto; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
@@ -78,35 +56,33 @@ class GpuPane(ScrollView, can_focus=True):
     ]
 
     class DeviceHighlighted(Message):
-        """The cursor came to this device."""
+        """The message sent when the cursor has moved to a device."""
 
         def __init__(self, device: DevicePicture) -> None:
             super().__init__()
             self.device = device
 
     class DeviceOpened(Message):
-        """The user wants to know more of this device, or do something about it."""
+        """The message sent when the user has opened a device."""
 
         def __init__(self, device: DevicePicture) -> None:
             super().__init__()
             self.device = device
 
-    class Headed(Message):
-        """The names of its columns changed."""
-
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.full = False
-        """It has the whole screen."""
+        """Whether the pane fills the screen."""
         self.title = "GPUs"
-        """In the band over it."""
+        self.band = Band(1, self.title)
+        """The band above the pane, with the column headings."""
         self._view: View | None = None
         self._page = Page(())
         self._room = Room(0, 0)
         self._cursor: str | None = None
-        """The key of a device."""
+        """The key of the device under the cursor."""
 
-    # What is shown
+    # Contents
 
     def show(
         self,
@@ -116,23 +92,18 @@ class GpuPane(ScrollView, can_focus=True):
         now: float,
         machine: MachineFacts | None = None,
     ) -> None:
-        """Repaints the lines that changed; the same again within a second costs nothing."""
-        before = self._view
-        same = (
+        """Repaint the lines that have changed. Calling this again with the same data within a second costs nothing."""
+        before, self._view = self._view, View(picture, snapshot, name_of, now, machine)
+        if (
             before is not None
-            and before.picture is picture
-            and before.snapshot is snapshot
-            and before.machine is machine
-        )
-        if same and before is not None and int(before.now) == int(now) and self._room.full is self.full:
+            and (before.picture is picture and before.snapshot is snapshot and before.machine is machine)
+            and (int(before.now) == int(now) and self._room.full is self.full)
+        ):
             return
-        self._view = View(picture, snapshot, name_of, now, machine)
         self._draw()
 
-    def heading(self) -> tuple[list[BandPart], list[BandPart]]:
-        """What the band over the pane says after its title, and at its end."""
-        palette = palette_of(self.app.theme)
-        return _parts(self._page.head, palette), _parts(self._page.tail, palette)
+    def paint_band(self) -> None:
+        self.band.show(self._page.head, self._page.tail, title=self.title)
 
     @property
     def device(self) -> DevicePicture | None:
@@ -153,9 +124,9 @@ class GpuPane(ScrollView, can_focus=True):
             return
         self._room = Room(width, height, self.full, self.screen.size.height, len(f" 1 {self.title}"))
         before = self._page
-        self._page = drawing_of(self._view.picture).page(self._view, self._room)
+        self._page = draw(self._view, self._room)
         if (before.head, before.tail) != (self._page.head, self._page.tail):
-            self.post_message(self.Headed())
+            self.paint_band()
         if len(before.lines) != len(self._page.lines):
             self.virtual_size = Size(width, len(self._page.lines))
             self.refresh()
@@ -176,20 +147,14 @@ class GpuPane(ScrollView, can_focus=True):
         palette = palette_of(self.app.theme)
         width, row = self.scrollable_content_region.width, y + self.scroll_offset.y
         line: PageLine = self._page.lines[row] if row < len(self._page.lines) else ()
-        segments = [segment for spot in line for segment in self._painted(spot, palette)]
+        segments = [segment for spot in line for segment in self._segments(spot, palette)]
         return Strip(segments).extend_cell_length(width, palette.text).crop(0, width)
 
-    def _painted(self, spot: Spot, palette: Palette) -> list[Segment]:
-        under = spot.key is not None and self.has_focus and spot.key == self._key()
-        pieces = [(piece.text, style_of(palette, piece)) for piece in spot.pieces]
-        if under and self._page.barred:
-            first, style = pieces[0]
-            pieces[:1] = [(_BAR, palette.focus), (first[1:], style)]
-            return [Segment(text, style + palette.band) for text, style in pieces]
-        if under:
-            return [Segment(text, palette.on_cursor(style)) for text, style in pieces]
-        ground = palette.band if spot.band else Style()
-        return [Segment(text, style + ground) for text, style in pieces]
+    def _segments(self, spot: Spot, palette: Palette) -> list[Segment]:
+        pieces, ground = spot.pieces, Ground.BAND if spot.band else Ground.PAGE
+        if spot.key is not None and self.has_focus and spot.key == self._key():
+            pieces, ground = (with_bar(pieces), Ground.BAND) if self._page.barred else (pieces, Ground.CURSOR)
+        return [Segment(text, palette.on(ground, look)) for text, look in pieces]
 
     def _key(self) -> str | None:
         device = self.device
@@ -259,7 +224,3 @@ def _spot_at(line: PageLine, x: int) -> Spot | None:
             return spot
         start += spot.width
     return None
-
-
-def _parts(pieces: BandPieces, palette: Palette) -> list[BandPart]:
-    return [(piece.text, style_of(palette, piece)) for piece in pieces]

@@ -1,4 +1,4 @@
-"""Devices beside the queue: how many rows they take, and a line or two for each."""
+"""The compact GPU pane: its size, its columns, and one or two lines for each device."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from gputui.core.amounts import counted, moment
 from gputui.core.amounts import duration_words as duration
 from gputui.core.eta import progress_of
 from gputui.gpus.history import HOST, HOT, HistoryColumn, columns
-from gputui.gpus.picture import DevicePicture, DevicesPicture, LaneState
+from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
 from gputui.gpus.sample import DeviceSample, HostSample, Status
 from gputui.logs.plain import plain
+from gputui.tui.text import Piece, blank, ljust, rjust, width_of
+from gputui.tui.theme import Look
 
 from . import occupants, page
 from .occupants import IDLE, Occupant, View, device_name, memory_width, occupant, short, watts
-from .page import Ink, InkPiece, Page, PageLine, Room, Spot, gap, left, right, spot
+from .page import Page, PageLine, Room, Spot, spot
 
-# ---- How many rows and columns the devices take beside the queue, and which figures fit a cell ----
-
+# Size and columns
 
 NARROWEST = 36
-"""Cells that a device needs at the least."""
+"""Minimum width of a device in cells."""
 GAP = 2
-"""Cells between two columns of devices."""
+"""Number of cells between two columns of devices."""
 TALL_SCREEN = 56
-"""Rows from which a device has two lines."""
+"""Minimum screen height in rows for two lines per device."""
 _LONGEST_GRAPH = 64
 _LOW_SCREEN = 30
 _WIDE_SCREEN = 160
@@ -35,7 +36,7 @@ _MOST_COLUMNS = 4
 
 
 def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool = False) -> int:
-    """How many lines the pane should get on a screen of this size; `width` is the pane's own, without its border."""
+    """Return how many lines the pane should get. `width` is that of the pane, and `height` is that of the screen."""
     count = entry_count(picture)
     most = max(3, height // (2 if unfolded else 3))
     if height >= TALL_SCREEN and 2 * count <= most:
@@ -55,7 +56,7 @@ def _columns_wanted(count: int, width: int, height: int) -> int:
 
 
 def columns_for(count: int, width: int, rows: int) -> int:
-    """The fewest columns with which everything is in sight, or as many as can be."""
+    """Return the smallest number of columns that shows everything, or the maximum number of columns if none does."""
     most = _most_columns(width)
     return next((columns for columns in range(1, most) if _rows(count, columns) <= rows), most)
 
@@ -74,7 +75,7 @@ def entry_count(picture: DevicesPicture) -> int:
 
 
 class Fields(Struct, frozen=True, kw_only=True):
-    """The width of every field of a cell; 0: left out. Fields stand in this order, with their gaps before them."""
+    """The widths of a device's fields in order, with gaps before them. A width of 0 omits the field."""
 
     number: int
     name: int
@@ -85,9 +86,9 @@ class Fields(Struct, frozen=True, kw_only=True):
     power: int
     occupant: int
     brief: bool = False
-    """One space between fields, and `°` instead of `°C`."""
+    """Whether to put one blank between fields and write `°` instead of `°C`."""
     coarse: bool = False
-    """Memory in whole gigabytes."""
+    """Whether to show memory in whole gigabytes."""
 
     @property
     def gap(self) -> str:
@@ -95,12 +96,12 @@ class Fields(Struct, frozen=True, kw_only=True):
 
     @property
     def wide_gap(self) -> str:
-        """Before what is of another kind: memory after load, who after figures."""
+        """The gap before a new group of fields: between load and memory, and between the figures and the occupant."""
         return " " if self.brief else "   "
 
     @property
     def head(self) -> int:
-        """Number and name, with the gap after them."""
+        """Width of the number and name, including the gap after them."""
         return 1 + self.number + 1 + (self.name + len(self.gap) if self.name else 0)
 
     @property
@@ -109,13 +110,13 @@ class Fields(Struct, frozen=True, kw_only=True):
 
     @property
     def figures(self) -> int:
-        """From the graph to the power, with the gaps between them."""
+        """Width from the graph to the power, including the gaps between them."""
         memory = len(self.wide_gap) + self.bar + bool(self.bar) + self.memory if self.memory else 0
         rest = [field for field in (self.temperature, self.power) if field]
         return self.load + memory + sum(len(self.gap) + field for field in rest)
 
     def labels(self) -> list[tuple[int, str]]:
-        """The names of the columns and where they begin."""
+        """Return the column headings and the positions where they start."""
         memory_at = self.head + self.load + len(self.wide_gap)
         temperature_at = memory_at + self.bar + bool(self.bar) + self.memory + len(self.gap)
         power_at = temperature_at + self.temperature + len(self.gap)
@@ -127,7 +128,7 @@ class Fields(Struct, frozen=True, kw_only=True):
 
 
 class _Plan(Struct, frozen=True):
-    """One way to fill a cell, and how much room must be left for the occupant to choose it."""
+    """A choice of fields, used only if at least `room` cells remain for the occupant."""
 
     name: int
     spark: int
@@ -155,8 +156,8 @@ _PLANS = (
 
 
 def fields_for(picture: DevicesPicture, width: int, *, tall: bool = False) -> Fields:
-    """The richest cell that fits. Depends only on what does not change from sample to sample, so nothing jumps."""
-    shapes = _Shapes.of(picture)
+    """Return the most detailed fields that fit. They do not depend on changing values, so nothing jumps."""
+    shapes = _TextWidths.of(picture)
     candidates = (_fields(plan, shapes, width) for plan in _PLANS)
     *others, last = zip(_PLANS, candidates, strict=True)
     chosen = next((fields for plan, fields in others if fields.occupant >= plan.room), last[1])
@@ -164,13 +165,13 @@ def fields_for(picture: DevicesPicture, width: int, *, tall: bool = False) -> Fi
 
 
 def _widened(fields: Fields) -> Fields:
-    """A graph of two lines takes what a job's name does not need."""
+    """Widen a two-line graph by the room that a job's name does not need."""
     more = min(_LONGEST_GRAPH - fields.spark, max(0, fields.occupant - 52))
     return replace(fields, spark=fields.spark + more, occupant=fields.occupant - more)
 
 
-class _Shapes(Struct, frozen=True):
-    """The widest texts of a picture's devices."""
+class _TextWidths(Struct, frozen=True):
+    """The widths of the longest texts of all devices."""
 
     number: int
     name: int
@@ -178,10 +179,10 @@ class _Shapes(Struct, frozen=True):
     coarse_memory: int
     power: int
     hot: bool
-    """They have temperatures."""
+    """Whether the devices have temperatures."""
 
     @classmethod
-    def of(cls, picture: DevicesPicture) -> _Shapes:
+    def of(cls, picture: DevicesPicture) -> _TextWidths:
         devices = [device.sample for device in picture.devices]
         totals = [device.memory_total for device in devices]
         if picture.host is not None:
@@ -202,7 +203,7 @@ def _widest(texts: Sequence[str]) -> int:
     return max(map(len, texts), default=0)
 
 
-def _fields(plan: _Plan, shapes: _Shapes, width: int) -> Fields:
+def _fields(plan: _Plan, shapes: _TextWidths, width: int) -> Fields:
     shaped = Fields(
         number=max(1, shapes.number),
         name=min(plan.name, max(4, shapes.name)) if plan.name else 0,
@@ -219,47 +220,33 @@ def _fields(plan: _Plan, shapes: _Shapes, width: int) -> Fields:
     return replace(shaped, occupant=max(0, width - used))
 
 
-# ---- Devices beside the queue ----
-
+# Lines
 
 _PROGRESS = 20
-"""Cells of a job's progress."""
+"""Width of a job's progress bar in cells."""
 GRAPH_SECONDS = 1800
-"""What a graph shows."""
+"""Seconds of history that a graph shows."""
 
 
-class Device(Struct, frozen=True):
-    picture: DevicePicture
-
-
-class Host(Struct, frozen=True):
-    host: HostSample
-
-
-class DeviceNote(Struct, frozen=True):
-    text: str
-    ink: Ink = Ink.TEXT
-
-
-Entry = Device | Host | DeviceNote
+Entry = DevicePicture | HostSample | Piece
+"""An entry of the pane: a device, the machine, or a note."""
 
 
 def entries(view: View) -> Iterator[Entry]:
-    """All there is to show, in order."""
+    """Yield all entries of the pane in order."""
     sample = view.picture.sample
     if sample is not None and sample.trouble is not None:
-        yield DeviceNote(f" ! {plain(sample.trouble.message)}", Ink.FAILURE)
-        yield DeviceNote(f"   {plain(sample.trouble.advice)}")
+        yield f" ! {plain(sample.trouble.message)}", Look.FAILURE_BOLD
+        yield f"   {plain(sample.trouble.advice)}", Look.TEXT
     if view.picture.host is not None:
-        yield Host(view.picture.host)
-    for device in view.picture.devices:
-        yield Device(device)
+        yield view.picture.host
+    yield from view.picture.devices
     if not view.picture.devices and (sample is None or (sample.trouble is None and sample.host is None)):
-        yield DeviceNote(" looking at the GPUs …" if view.picture.looking else " no devices", Ink.PAST)
+        yield " detecting GPUs …" if view.picture.looking else " no devices", Look.PAST
 
 
 def compact(view: View, room: Room) -> Page:
-    """The pane beside others."""
+    """Return the page for a pane that shares the screen with others."""
     count = entry_count(view.picture)
     tall = room.screen_height >= TALL_SCREEN and room.height >= 2 * count
     many = 1 if tall else columns_for(count, room.width, max(1, room.height))
@@ -268,8 +255,8 @@ def compact(view: View, room: Room) -> Page:
     blocks = [block(entry, view, fields, wide, lines=2 if tall else 1) for entry in entries(view)]
     lines = _beside(blocks, many)
     if many > 1:
-        return Page(lines, tail=(InkPiece("util 30 min · memory · temp · job", Ink.PAST),))
-    return Page(lines, head=(InkPiece(_placed(fields.labels(), room.title), Ink.PAST),))
+        return Page(lines, tail=(("util 30 min · memory · temp · job", Look.PAST),))
+    return Page(lines, head=((_placed(fields.labels(), room.title), Look.PAST),))
 
 
 def _beside(blocks: list[list[Spot]], many: int) -> tuple[PageLine, ...]:
@@ -278,16 +265,13 @@ def _beside(blocks: list[list[Spot]], many: int) -> tuple[PageLine, ...]:
     for row in range(rows):
         group = blocks[row::rows]
         for line in range(len(group[0])):
-            page_lines.append(tuple(part for at, each in enumerate(group) for part in _parted(each[line], at)))
+            spots = [part for block in group for part in (spot([], GAP), block[line])]
+            page_lines.append(tuple(spots[1:]))
     return tuple(page_lines)
 
 
-def _parted(part: Spot, at: int) -> list[Spot]:
-    return [spot([], GAP), part] if at else [part]
-
-
 def _placed(labels: list[tuple[int, str]], title: int) -> str:
-    """Texts at their columns, from where the title ends."""
+    """Return the labels at their columns. The returned text begins where the title ends."""
     text = ""
     for at, label in labels:
         text = text.ljust(max(0, at - title) if text else max(2, at - title)) + label
@@ -295,34 +279,36 @@ def _placed(labels: list[tuple[int, str]], title: int) -> str:
 
 
 def block(entry: Entry, view: View, fields: Fields, wide: int, lines: int = 1) -> list[Spot]:
-    match entry:
-        case Device(picture=device):
-            drawn = _device(device, view, fields, lines)
-            return [spot(line, wide, device.sample.key) for line in drawn]
-        case Host(host=host):
-            drawn = [_host(host, view, fields)]
-        case DeviceNote(text=text, ink=ink):
-            drawn = [[InkPiece(text, ink, ink is Ink.FAILURE)]]
-    return [spot(line, wide) for line in [*drawn, *([[]] * (lines - len(drawn)))]]
+    """Return the lines of an entry. Each one has the width `wide`."""
+    if isinstance(entry, DevicePicture):
+        return [spot(line, wide, entry.sample.key) for line in _device(entry, view, fields, lines)]
+    drawn = _host(entry, view, fields) if isinstance(entry, HostSample) else [entry]
+    return [spot(line, wide) for line in [drawn, *([[]] * (lines - 1))]]
 
 
-def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> list[list[InkPiece]]:
+def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> list[list[Piece]]:
     sample = device.sample
-    off = device.state is LaneState.OFF and not device.strangers
-    head = [gap(1), right(_number(sample), fields.number, Ink.PAST if off else Ink.TEXT, bold=not off)]
+    off = device.state is SlotState.OFF and not device.external_processes
+    head = [blank(1), (rjust(_number(sample), fields.number), Look.PAST if off else Look.BOLD)]
     if sample.status is not Status.OK:
-        ink = Ink.FAILURE if sample.status is Status.LOST else Ink.PAST
-        first = [*head, *_name(sample, fields, ink), *_trouble(device, view, fields)]
+        look = Look.FAILURE if sample.status is Status.LOST else Look.PAST
+        first = [*head, *_name(sample, fields, look), *_trouble(device, view, fields)]
         return [first, *([[]] * (lines - 1))]
     dots = history_columns(view, sample.key, fields.spark * lines) if fields.spark else []
     graph = [page.sparkline(dots)] if lines == 1 else page.load_graph(dots, lines)
-    first = [*head, *_name(sample, fields, Ink.PAST), *_loaded(graph[0], sample.utilization, fields, device)]
-    first += [*_rest(sample, device, fields), InkPiece(fields.wide_gap), *occupant_pieces(view, device)]
+    first = [*head, *_name(sample, fields, Look.PAST), *_loaded(graph[0], sample.utilization, fields, device)]
+    first += [*_rest(sample, device, fields), (fields.wide_gap, Look.TEXT), *occupant_pieces(view, device)]
     if lines == 1:
         return [first]
     below = fields.load - fields.spark + len(fields.wide_gap)
     room = fields.figures - fields.load - len(fields.wide_gap)
-    second = [gap(fields.head), *graph[1], gap(below), left(_who(device), room, Ink.PAST), InkPiece(fields.wide_gap)]
+    second = [
+        blank(fields.head),
+        *graph[1],
+        blank(below),
+        (ljust(_who(device), room), Look.PAST),
+        (fields.wide_gap, Look.TEXT),
+    ]
     return [first, [*second, *_below(view, device)]]
 
 
@@ -330,58 +316,63 @@ def history_columns(view: View, key: str, count: int) -> list[HistoryColumn]:
     return columns(view.picture.history, key, GRAPH_SECONDS / count, count, view.now)
 
 
-def _name(sample: DeviceSample, fields: Fields, ink: Ink) -> list[InkPiece]:
-    return [gap(1), left(device_name(sample), fields.name, ink), InkPiece(fields.gap)] if fields.name else [gap(1)]
+def _name(sample: DeviceSample, fields: Fields, look: Look) -> list[Piece]:
+    return (
+        [blank(1), (ljust(device_name(sample), fields.name), look), (fields.gap, Look.TEXT)]
+        if fields.name
+        else [blank(1)]
+    )
 
 
 def _number(sample: DeviceSample) -> str:
     return "" if sample.mig is not None else str(sample.index)
 
 
-def _loaded(
-    graph: list[InkPiece], percent: float | None, fields: Fields, device: DevicePicture | None
-) -> list[InkPiece]:
-    ink = load_ink(percent, device)
-    return [*graph, gap(bool(fields.spark)), InkPiece(occupants.percent(percent), ink, ink is not Ink.PAST)]
+def _loaded(graph: list[Piece], percent: float | None, fields: Fields, device: DevicePicture | None) -> list[Piece]:
+    look = load_look(percent, device)
+    return [*graph, blank(bool(fields.spark)), (occupants.percent(percent), look)]
 
 
-def load_ink(percent: float | None, device: DevicePicture | None) -> Ink:
+def load_look(percent: float | None, device: DevicePicture | None) -> Look:
     if percent is None or percent < IDLE:
-        return Ink.PAST
+        return Look.PAST
     others = device is not None and device.share.others > device.share.ours
-    return Ink.STRANGER if others else Ink.RUNNING
+    return Look.EXTERNAL_BOLD if others else Look.RUNNING_BOLD
 
 
-def _rest(sample: DeviceSample, device: DevicePicture, fields: Fields) -> list[InkPiece]:
+def _rest(sample: DeviceSample, device: DevicePicture, fields: Fields) -> list[Piece]:
     pieces = _memory(sample, fields, device)
     if fields.temperature:
-        pieces += [InkPiece(fields.gap), temperature(sample, fields.temperature, brief=fields.brief)]
+        pieces += [(fields.gap, Look.TEXT), temperature(sample, fields.temperature, brief=fields.brief)]
     if fields.power:
-        pieces += [InkPiece(fields.gap), right(occupants.watts(sample.power, sample.power_limit), fields.power)]
+        pieces += [
+            (fields.gap, Look.TEXT),
+            (rjust(occupants.watts(sample.power, sample.power_limit), fields.power), Look.TEXT),
+        ]
     return pieces
 
 
-def temperature(sample: DeviceSample, cells: int, *, brief: bool) -> InkPiece:
+def temperature(sample: DeviceSample, cells: int, *, brief: bool) -> Piece:
     hot = sample.temperature is not None and sample.temperature >= HOT
     text = occupants.temperature(sample.temperature, brief=brief, hot=hot)
-    return right(text, cells, Ink.FAILURE if hot else Ink.TEXT, bold=hot)
+    return (rjust(text, cells), Look.FAILURE_BOLD if hot else Look.TEXT)
 
 
-def _memory(sample: DeviceSample | HostSample, fields: Fields, device: DevicePicture | None) -> list[InkPiece]:
+def _memory(sample: DeviceSample | HostSample, fields: Fields, device: DevicePicture | None) -> list[Piece]:
     if not fields.memory:
         return []
     used, total = sample.memory_used, sample.memory_total
-    bar: list[InkPiece] = []
+    bar: list[Piece] = []
     if fields.bar:
-        bar = [*device_bar(device, sample, fields.bar), gap(1)]
+        bar = [*device_bar(device, sample, fields.bar), blank(1)]
     shared = " shared" if isinstance(sample, DeviceSample) and sample.memory_shared else ""
     text = occupants.memory(used, total, brief=fields.coarse)
-    said = text + shared if len(text + shared) <= fields.memory else text
-    return [InkPiece(fields.wide_gap), *bar, right(said, fields.memory)]
+    text += shared if len(text + shared) <= fields.memory else ""
+    return [(fields.wide_gap, Look.TEXT), *bar, (rjust(text, fields.memory), Look.TEXT)]
 
 
-def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, cells: int) -> list[InkPiece]:
-    """Whose it is where that is known; what is used without a process to be seen counts as ours if a job is there."""
+def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, cells: int) -> list[Piece]:
+    """Return a memory bar. If no process is visible and a job is on the device, all used memory counts as ours."""
     used = sample.memory_used
     ours, others = (device.share.ours, device.share.others) if device is not None else (used or 0, 0)
     if not ours and not others and device is not None and device.jobs:
@@ -389,25 +380,27 @@ def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, 
     return page.memory_bar(ours, others, used, sample.memory_total, cells)
 
 
-def occupant_pieces(view: View, device: DevicePicture) -> list[InkPiece]:
-    """Our jobs by their number, others in their colour, then what is wrong with the card."""
+def occupant_pieces(view: View, device: DevicePicture) -> list[Piece]:
+    """Return the text about who uses the device: our jobs, other users, or warnings."""
     who = occupant(view, device)
     pieces = _who_pieces(who, device)
     for warning in device.warnings:
-        pieces += [gap(2), InkPiece(f"! {plain(warning.words)}", Ink.FAILURE if warning.grave else Ink.WARNING, True)]
+        pieces += [blank(2), (f"! {plain(warning.words)}", Look.FAILURE_BOLD if warning.grave else Look.WARNING_BOLD)]
     return pieces
 
 
-def _who_pieces(who: Occupant, device: DevicePicture) -> list[InkPiece]:
+def _who_pieces(who: Occupant, device: DevicePicture) -> list[Piece]:
     if device.jobs and who.what.startswith("#"):
         number, _, rest = who.what.partition(" ")
-        return [InkPiece(number, Ink.RUNNING, True), InkPiece(f" {rest}")]
-    ink = Ink.PAST if who.quiet else Ink.STRANGER if device.strangers or device.state is None else Ink.WARNING
-    return [InkPiece(who.what, Ink.TEXT if device.jobs else ink)]
+        return [(number, Look.RUNNING_BOLD), (f" {rest}", Look.TEXT)]
+    look = (
+        Look.PAST if who.quiet else Look.EXTERNAL if device.external_processes or device.state is None else Look.WARNING
+    )
+    return [(who.what, Look.TEXT if device.jobs else look)]
 
 
 def _who(device: DevicePicture) -> str:
-    """The largest process on it."""
+    """Describe the largest process."""
     on_it = sorted(device.sample.processes, key=lambda each: -(each.memory or 0))
     if not on_it:
         return ""
@@ -415,24 +408,24 @@ def _who(device: DevicePicture) -> str:
     return f"{plain(on_it[0].user or '?')}  pid {on_it[0].pid}{more}"
 
 
-def _below(view: View, device: DevicePicture) -> list[InkPiece]:
-    """How far the job is, how long it has been there, and when it probably ends."""
+def _below(view: View, device: DevicePicture) -> list[Piece]:
+    """Return the job's progress, its elapsed time and its expected end."""
     time = occupant(view, device).time
     job = device.jobs[0] if device.jobs else None
     if not time or job is None or view.snapshot is None or job not in view.snapshot:
         return []
     progress = progress_of(view.snapshot[job], view.snapshot.results.get(job))
     ends = view.snapshot.job_eta(view.snapshot[job], view.now)
-    end = f", ends ≈ {moment(ends, view.now)}" if ends is not None else ""
+    end = f", ETA {moment(ends, view.now)}" if ends is not None else ""
     if progress is None:
-        return [InkPiece(f"{time} gone{end}", Ink.PAST)]
+        return [(f"{time} elapsed{end}", Look.PAST)]
     done = round(progress * _PROGRESS)
-    return [InkPiece("━" * done, Ink.RUNNING), InkPiece("─" * (_PROGRESS - done), Ink.LINE),
-            right(f"{progress:.0%}", 6, Ink.RUNNING), InkPiece(f"  {time} gone{end}", Ink.PAST)]  # fmt: skip
+    return [("━" * done, Look.RUNNING), ("─" * (_PROGRESS - done), Look.LINE),
+            (rjust(f"{progress:.0%}", 6), Look.RUNNING), (f"  {time} elapsed{end}", Look.PAST)]  # fmt: skip
 
 
-def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[InkPiece]:
-    """The message stands where the figures would, and goes on where nobody is on the device."""
+def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[Piece]:
+    """Describe the problem of a device. The text replaces the figures, and also the occupant if there is none."""
     sample, who = device.sample, occupant(view, device)
     if device.warnings:
         sign = "✗" if sample.status is Status.LOST else "!"
@@ -441,14 +434,14 @@ def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[InkPiece
         age = f" · {duration(sample.age)}" if sample.age >= 1 and sample.status is not Status.STALE else ""
         text = f"! {sample.status.value}: {plain(sample.message)}{age}"
     if who.quiet:
-        return [InkPiece(text, Ink.FAILURE, True)]
-    return [left(text, fields.figures, Ink.FAILURE, bold=True), InkPiece(fields.wide_gap), *_who_pieces(who, device)]
+        return [(text, Look.FAILURE_BOLD)]
+    return [(ljust(text, fields.figures), Look.FAILURE_BOLD), (fields.wide_gap, Look.TEXT), *_who_pieces(who, device)]
 
 
-def _host(host: HostSample, view: View, fields: Fields) -> list[InkPiece]:
+def _host(host: HostSample, view: View, fields: Fields) -> list[Piece]:
     load = None if host.utilization is None else round(host.utilization)
     what = f"{counted(host.cores, 'core', 'cores')}{f', {short(host.name)}' if host.name else ''}"
     graph = page.sparkline(history_columns(view, HOST, fields.spark)) if fields.spark else []
-    rest = fields.figures - fields.load - sum(len(piece.text) for piece in _memory(host, fields, None))
-    return [gap(1), left("CPU", fields.head - 1), *_loaded(graph, load, fields, None), *_memory(host, fields, None),
-            gap(rest), InkPiece(fields.wide_gap), InkPiece(what, Ink.PAST)]  # fmt: skip
+    rest = fields.figures - fields.load - width_of(_memory(host, fields, None))
+    return [blank(1), (ljust("CPU", fields.head - 1), Look.TEXT), *_loaded(graph, load, fields, None),
+            *_memory(host, fields, None), blank(rest), (fields.wide_gap, Look.TEXT), (what, Look.PAST)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The log pane: a document on the screen, line by line, and which job's log it is."""
+"""The log pane, which shows a document line by line and decides which job's log is shown."""
 
 from .pane import AttemptLog, JobLog, LogPane
 

@@ -1,4 +1,4 @@
-"""The log pane: which job, attempt and stream, searching, and what stands in place of a log."""
+"""The log pane: the job, attempt and stream on display, the search, and the text for a job without a log."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from pathlib import Path
 from typing import TypeVar
 
 from textual.message import Message
+from textual.timer import Timer
 from textual.worker import Worker
 
 from gputui.core.amounts import counted, duration_words
 from gputui.core.job import Job
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicesPicture
-from gputui.gpus.sample import ClusterSample, node_of
+from gputui.gpus.sample import node_of
 from gputui.logs.document import Document, Finding, Needle, all_known, all_matches, find_above, find_below, find_nearest
 from gputui.logs.line_index import FileChange
 from gputui.logs.plain import plain
+from gputui.tui.chrome import Band
+from gputui.tui.theme import palette_of
 from gputui.views.format import submission_facts
 
-from .view import TURN, MovableView, in_turns
+from .view import SLICE, DocumentView, run_in_slices
 
-# ---- What the log pane is told of a job ----
-
-
+READ_EVERY = 0.25
 SAME_TIME = 5.0
-"""Seconds within which two streams count as written together."""
+"""Two streams count as written together if their last writes are at most this many seconds apart."""
 
 
 class Stream(Enum):
-    """In the order in which the key goes through them."""
+    """The streams, in the order in which a key cycles through them."""
 
     OUT = "OUT"
     ERR = "ERR"
@@ -47,15 +48,15 @@ class Stream(Enum):
 
 @dataclass(frozen=True)
 class AttemptLog:
-    """The files of one attempt."""
+    """The output files of one attempt."""
 
     number: int
     out: Path
     err: Path | None
-    """None: both streams are in the one file."""
+    """The file with the standard error, or None if both streams go to the same file."""
     live: bool
     failed: bool = False
-    """It ended, and not well: what it said last on ERR is wanted first."""
+    """Whether the attempt has failed, so that the end of ERR is shown first."""
 
     def files(self, stream: Stream) -> list[tuple[str, Path]]:
         if self.err is None or stream is Stream.OUT:
@@ -66,16 +67,16 @@ class AttemptLog:
 
 @dataclass(frozen=True)
 class JobLog:
-    """A job under the cursor."""
+    """The logs of the job under the cursor."""
 
     job: int
     title: str
     attempts: tuple[AttemptLog, ...]
-    """Newest last; empty: it has not run yet."""
+    """The attempts, newest last. Empty if the job has not run yet."""
 
 
 def stream_to_show(attempt: AttemptLog) -> Stream:
-    """What a user who has not chosen wants to see: progress bars go to ERR, and so do last words."""
+    """Return the stream to show if the user has not chosen one. Progress bars and final errors go to ERR."""
     if attempt.err is None:
         return Stream.OUT
     out_size, out_time = size_and_time(attempt.out)
@@ -88,7 +89,7 @@ def stream_to_show(attempt: AttemptLog) -> Stream:
 
 
 def size_and_time(path: Path) -> tuple[int, float]:
-    """Of a file that is not there, nothing was written, ever."""
+    """Return the size and modification time of a file, or zeros if the file does not exist."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -96,11 +97,20 @@ def size_and_time(path: Path) -> tuple[int, float]:
     return status.st_size, status.st_mtime
 
 
-# ---- Which job, attempt and stream are read at present ----
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class LogReading:
-    """What the user chose is kept: an attempt for its job, a stream for every job that wrote to it."""
+    """The choice of the job, attempt and stream that are shown.
+
+    The chosen attempt is kept while its job is shown. The chosen stream is kept for every job that wrote to that
+    stream.
+    """
 
     def __init__(self) -> None:
         self.log: JobLog | None = None
@@ -108,49 +118,56 @@ class LogReading:
         self.stream = Stream.OUT
         self.document: Document | None = None
         self._attempt_number: int | None = None
-        """None: the newest, whichever it comes to be."""
-        self._wish: Stream | None = None
-        self._insists = False
-        """The wish was made for the job that is shown: an empty stream is shown as such."""
+        """The number of the chosen attempt, or None to show the newest one."""
+        self._wanted: Stream | None = None
+        self._insist = False
+        """Whether the user chose the stream for this job. If so, it is shown even if it is empty."""
 
-    def show(self, log: JobLog | None, *, may_turn: bool) -> bool:
-        """True: other lines than before. `may_turn`: another stream may be shown when the attempt has ended."""
+    def show(self, log: JobLog | None, *, may_switch: bool) -> bool:
+        """Show the log of a job and return whether different files are shown now. If `may_switch` is set, the stream
+        may change when the attempt has ended.
+        """
         before = self.log
         self.log = log
         if log is None or before is None or log.job != before.job:
             self._attempt_number = None
-            self._insists = False
+            self._insist = False
             return self._open()
-        was, now = self.attempt, self._wanted_attempt()
+        was, now = self.attempt, self._choose_attempt()
         if was is None or now is None or (was.out, was.err) != (now.out, now.err):
             return self._open()
         self.attempt = now
         ended = was.live and not now.live
-        return ended and may_turn and self._turn()
+        return ended and may_switch and self._switch_stream()
 
     def look(self, *, at_end: bool) -> FileChange:
         if self.document is None:
             return FileChange.NOTHING
-        if self.document.empty and self.attempt is not None and self._turn():
+        if self.document.empty and self.attempt is not None and self._switch_stream():
             return FileChange.ANEW
         return self.document.look(at_end=at_end)
 
+    def stamps(self) -> list[tuple[int, ...]]:
+        """Return values that change when one of the attempt's files is written, created or replaced."""
+        files = self.attempt.files(Stream.BOTH) if self.attempt is not None else []
+        return [_stamp(path) for _, path in files]
+
     def cycle_stream(self) -> bool:
-        """False: there is but one file."""
+        """Switch to the next stream. Return False if there is only one file."""
         if self.attempt is None or self.attempt.err is None:
             return False
-        self._wish, self._insists = self.stream.next, True
+        self._wanted, self._insist = self.stream.next, True
         return self._open()
 
     def turn_to(self, stream: Stream) -> bool:
-        """The newest attempt's; False: that is what is shown, or there is but one file."""
+        """Show a stream of the newest attempt. Return False if it is already shown or there is only one file."""
         if self.attempt is None or self.attempt.err is None or (self.stream is stream and not self._attempt_number):
             return False
-        self._attempt_number, self._wish, self._insists = None, stream, True
+        self._attempt_number, self._wanted, self._insist = None, stream, True
         return self._open()
 
     def step_attempt(self, by: int) -> bool:
-        """To an earlier or a later attempt; False when there is none."""
+        """Show an earlier or later attempt. Return False if there is none."""
         attempts = self.log.attempts if self.log is not None else ()
         if self.attempt is None or self.attempt not in attempts:
             return False
@@ -171,12 +188,11 @@ class LogReading:
 
     @property
     def head(self) -> str:
-        """The job."""
         return f"#{self.log.job} {plain(self.log.title)}".rstrip() if self.log is not None else ""
 
     @property
     def facts(self) -> list[str]:
-        """Which stream of which attempt."""
+        """The names of the stream and the attempt, for the band."""
         if self.log is None or self.attempt is None:
             return []
         stream = self.stream.value if self.attempt.err is not None else "OUT+ERR"
@@ -184,73 +200,60 @@ class LogReading:
             return [stream]
         return [stream, f"attempt {self.log.attempts.index(self.attempt) + 1}/{len(self.log.attempts)}"]
 
-    def elsewhere(self, metric: str, log: int) -> str:
-        """`loss from ERR`, where the metric is read from another stream than the one in sight."""
+    def metric_elsewhere(self, metric: str, log: int) -> str:
+        """Return a text such as `loss from ERR` if the stream of the metric is not shown, or an empty text."""
         if not metric or self.attempt is None or self.attempt.err is None or self.stream is Stream.BOTH:
             return ""
         source = Stream.ERR if log else Stream.OUT
         return f"{plain(metric)} from {source.value}" if source is not self.stream else ""
 
-    def nothing(self) -> str:
-        """Why there is nothing to read in files that are there or are about to be."""
+    def describe_empty(self) -> str:
+        """Return the text that explains why the log is empty."""
         if self.attempt is None:
             return ""
         if self.attempt.err is None or self.stream is Stream.BOTH:
-            return "nothing written yet" if self.live else "nothing was written"
-        said = f"nothing on {self.stream.value} yet" if self.live else f"nothing was written to {self.stream.value}"
+            return "no output yet" if self.live else "no output"
+        text = f"no output on {self.stream.value} yet" if self.live else f"no output on {self.stream.value}"
         other, path = ("OUT", self.attempt.out) if self.stream is Stream.ERR else ("ERR", self.attempt.err)
-        return f"{said}; {other} has something" if size_and_time(path)[0] else said
+        return f"{text}; see {other}" if size_and_time(path)[0] else text
 
-    def _turn(self) -> bool:
-        """To another stream, if that is what would be shown were the job shown only now."""
-        return self.attempt is not None and self._wanted_stream(self.attempt) is not self.stream and self._open()
+    def _switch_stream(self) -> bool:
+        """Switch to the stream that would be shown if the job were opened now. Return whether it has changed."""
+        return self.attempt is not None and self._choose_stream(self.attempt) is not self.stream and self._open()
 
     def _open(self) -> bool:
         self.close()
-        self.attempt = self._wanted_attempt()
+        self.attempt = self._choose_attempt()
         if self.attempt is not None:
-            self.stream = self._wanted_stream(self.attempt)
+            self.stream = self._choose_stream(self.attempt)
             self.document = Document(self.attempt.files(self.stream))
             self.document.look(at_end=True)
         return True
 
-    def _wanted_attempt(self) -> AttemptLog | None:
+    def _choose_attempt(self) -> AttemptLog | None:
         if self.log is None or not self.log.attempts:
             return None
         chosen = [attempt for attempt in self.log.attempts if attempt.number == self._attempt_number]
         return chosen[0] if chosen else self.log.attempts[-1]
 
-    def _wanted_stream(self, attempt: AttemptLog) -> Stream:
-        if attempt.err is None or self._wish is None:
+    def _choose_stream(self, attempt: AttemptLog) -> Stream:
+        if attempt.err is None or self._wanted is None:
             return stream_to_show(attempt)
-        if self._insists or any(size_and_time(path)[0] for _, path in attempt.files(self._wish)):
-            return self._wish
+        if self._insist or any(size_and_time(path)[0] for _, path in attempt.files(self._wanted)):
+            return self._wanted
         return stream_to_show(attempt)
-
-
-# ---- The log of the job under the cursor ----
 
 
 Result = TypeVar("Result")
 MOST_COUNTED = 999
-"""Matches; nobody goes through more."""
+"""Maximum number of search matches that are counted."""
 
 
-class LogPane(MovableView):
-    """Follows the end of the log until the user scrolls up, and again once the end is reached."""
-
-    class TitleChanged(Message):
-        """What is shown, and whether it follows."""
-
-        def __init__(self, title: str) -> None:
-            super().__init__()
-            self.title = title
-
-        def can_replace(self, message: Message) -> bool:
-            return isinstance(message, LogPane.TitleChanged)
+class LogPane(DocumentView):
+    """The log of the job under the cursor. It follows the end of the log until the user scrolls up."""
 
     class Noticed(Message):
-        """A sentence for the user."""
+        """A message to show to the user."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -261,47 +264,54 @@ class LogPane(MovableView):
         self._reading = LogReading()
         self._note = ""
         self._busy = ""
-        """What a worker does at present, in words."""
+        """A description of what a background worker is doing, or empty."""
         self._hit: int | None = None
         self._matches: list[int] | None = None
-        """The lines with what is searched for; None: not counted."""
-        self._title = ""
-        self.heading = ("", "")
-        """The job, and what is read of it and how."""
+        """The lines that match the search, or None if the matches have not been counted yet."""
+        self._timer: Timer | None = None
+        """The timer that calls `tick`. It is paused when the log of an ended job has been read."""
+        self._read_up_to: list[tuple[int, ...]] | None = None
+        """The stamps of the files at the time when everything in them had been read, or None."""
+        self.band = Band(3, "Log")
+        """The band above the pane."""
         self.metric_source = ("", 0)
-        """The metric that the queue shows of this job, and from which of its files it is read."""
+        """The main metric shown in the queue, and the number of the log file from which it is read."""
 
-    @property
-    def title(self) -> str:
-        """As in the last message about it."""
-        return self._title
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(READ_EVERY, self.tick)
 
     def show(self, log: JobLog | None) -> None:
-        """Turns to a job at the end of its log; the same job again stays where it is."""
-        if self._reading.show(log, may_turn=self.following):
-            self._turn_to_other_lines()
-        self._tell()
+        """Show the end of a job's log. If the job is already shown, keep the scroll position."""
+        if self._reading.show(log, may_switch=self.following):
+            self._open_document()
+        if self._timer is not None:
+            self._timer.resume()
+        self.paint_band()
 
     def note(self, text: str) -> None:
-        """Shown while the job has not run: why it waits."""
+        """Set the text shown while the job has not run, which says why it is waiting."""
         self._note = text
-        self._tell()
+        self.paint_band()
 
     def tick(self) -> None:
-        """Looks at the files; reads what is new, and a little of what is not known yet."""
-        document = self._reading.document
-        if document is None:
+        """Read new output from the files, and index part of the text that has not been read yet."""
+        document, stamps = self._reading.document, self._reading.stamps()
+        if document is None or stamps == self._read_up_to:
+            if self._timer is not None and not self._reading.live:
+                self._timer.pause()
             return
         unsettled = document.unsettled()
         change = self._reading.look(at_end=self.following)
         if change is FileChange.ANEW:
-            self._turn_to_other_lines()
+            self._open_document()
         elif not document.complete and not self._busy:
-            document.extend(TURN)
-            self.take_in(unsettled)
+            document.extend(SLICE)
+            self.repaint_changed(unsettled)
         elif change is FileChange.GREW:
-            self.take_in(unsettled)
-        self._tell()
+            self.repaint_changed(unsettled)
+        elif change is FileChange.NOTHING and document.complete and all(stamps):  # a removed file may still grow
+            self._read_up_to = stamps
+        self.paint_band()
 
     def toggle_follow(self) -> None:
         self.follow(not self.following)
@@ -311,30 +321,32 @@ class LogPane(MovableView):
 
     def cycle_stream(self) -> None:
         if self._reading.cycle_stream():
-            self._turn_to_other_lines()
+            self._open_document()
         elif self._reading.attempt is not None:
-            self.post_message(self.Noticed("both streams of this job are in one file"))
-        self._tell()
+            self.post_message(self.Noticed("OUT and ERR are in one file"))
+        self.paint_band()
 
     def turn_to(self, stream: Stream) -> None:
         if self._reading.turn_to(stream):
-            self._turn_to_other_lines()
-        self._tell()
+            self._open_document()
+        self.paint_band()
 
     def attempt_earlier(self) -> None:
-        self._step_attempt(-1, "there is no earlier attempt")
+        self._step_attempt(-1, "no earlier attempt")
 
     def attempt_later(self) -> None:
-        self._step_attempt(1, "there is no later attempt")
+        self._step_attempt(1, "no later attempt")
 
     def search(self, text: str) -> None:
-        """The nearest match: on the screen or below it, else above it. An empty text ends the search."""
+        """Go to the first match from the top of the screen on, or else to one above it. An empty text ends the
+        search.
+        """
         self._stop_working()
         self._hit = self._matches = None
         self.mark(Needle(text) if text else None)
         if text and self._document is not None and self._visible:
             self._find(find_nearest(self._document, Needle(text), self._visible[0][0]), "no match")
-        self._tell()
+        self.paint_band()
 
     def search_next(self) -> None:
         if (place := self._search_place()) is not None:
@@ -346,12 +358,12 @@ class LogPane(MovableView):
             self._find(find_above(*place), "no earlier match")
 
     def _search_place(self) -> tuple[Document, Needle, int] | None:
-        """What is searched, for what, and from where; without any of it a sentence says so: no key is silent."""
+        """Return the document, text and starting line of a search, or notify the user and return None."""
         key = self._search_from()
         if self._needle is None:
-            self.post_message(self.Noticed("nothing is searched for: 3 goes to the log, / searches there"))
+            self.post_message(self.Noticed("no search yet: press 3 for the log, then / to search"))
         elif self._document is None or key is None:
-            self.post_message(self.Noticed("there is nothing to search in"))
+            self.post_message(self.Noticed("nothing to search"))
         else:
             return self._document, self._needle, key
         return None
@@ -363,36 +375,34 @@ class LogPane(MovableView):
             self._work(all_known(self._document), lambda _: self.move_home(), "reading")
 
     def followed(self) -> None:
-        self._tell()
+        self.paint_band()
 
     def on_unmount(self) -> None:
         self._reading.close()
 
     def _step_attempt(self, by: int, otherwise: str) -> None:
         if self._reading.step_attempt(by):
-            self._turn_to_other_lines()
+            self._open_document()
         else:
             self.post_message(self.Noticed(otherwise))
-        self._tell()
+        self.paint_band()
 
-    def _turn_to_other_lines(self) -> None:
+    def _open_document(self) -> None:
         self._stop_working()
-        self._hit = self._matches = None
+        self._hit = self._matches = self._read_up_to = None
         self.open(self._reading.document)
 
-    def _tell(self) -> None:
+    def paint_band(self) -> None:
         document = self._reading.document
-        self.say_instead(self._reading.nothing() if document is not None else self._note)
+        self.show_instead(self._reading.describe_empty() if document is not None else self._note)
         state = self._busy or (("following" if self.following else "paused") if self._reading.live else "")
-        facts = [self._reading.elsewhere(*self.metric_source), *self._reading.facts, self._match(), state]
-        self.heading = self._reading.head, " · ".join(filter(None, facts))
-        title = " · ".join(part for part in (f"Log  {self.heading[0]}".rstrip(), self.heading[1]) if part)
-        if title != self._title:
-            self._title = title
-            self.post_message(self.TitleChanged(title))
+        facts = [self._reading.metric_elsewhere(*self.metric_source), *self._reading.facts, self._match(), state]
+        palette, written = palette_of(self.app.theme), " · ".join(filter(None, facts))
+        right = [(written, palette.past)] if written else []
+        self.band.show([("   ", palette.text), (self._reading.head, palette.text)], right)
 
     def _search_from(self) -> int | None:
-        """The last match while it can be seen, else the first line on the screen."""
+        """Return the line of the last match if it is visible, or else the first visible line."""
         keys = [key for key, _ in self._visible]
         return self._hit if self._hit in keys else keys[0] if keys else None
 
@@ -407,22 +417,22 @@ class LogPane(MovableView):
                 self.go_to(key)
                 self._count_matches()
 
-        self._work(finding, found, f"searching '{plain(sought)}'")
+        self._work(finding, found, f"searching for '{plain(sought)}'")
 
     def _count_matches(self) -> None:
-        """Beside whatever else is done: the match itself is on the screen already."""
+        """Count the matches in the background. The match found last is already shown."""
         document, needle = self._document, self._needle
         if document is None or needle is None or self._matches is not None:
             return
 
         async def until_counted() -> None:
-            self._matches = await in_turns(all_matches(document, needle, MOST_COUNTED))
-            self._tell()
+            self._matches = await run_in_slices(all_matches(document, needle, MOST_COUNTED))
+            self.paint_band()
 
         _: Worker[None] = self.run_worker(until_counted, group="count", exclusive=True)
 
     def _match(self) -> str:
-        """Which one of how many."""
+        """Return the number of the current match and of all matches, such as `match 3/12`."""
         if self._hit is None or self._matches is None or self._hit not in self._matches:
             return ""
         more = "+" if len(self._matches) == MOST_COUNTED else ""
@@ -430,14 +440,14 @@ class LogPane(MovableView):
 
     def _work(self, work: Generator[None, None, Result], then: Callable[[Result], None], what: str) -> None:
         async def until_done() -> None:
-            result = await in_turns(work)
+            result = await run_in_slices(work)
             self._busy = ""
             then(result)
-            self._tell()
+            self.paint_band()
 
         self._busy = what
         _: Worker[None] = self.run_worker(until_done, group="log", exclusive=True)
-        self._tell()
+        self.paint_band()
 
     def _stop_working(self) -> None:
         self._busy = ""
@@ -446,8 +456,7 @@ class LogPane(MovableView):
             self.workers.cancel_group(self, "count")
 
 
-# ---- What stands in place of a log while a job waits in a cluster's queue ----
-
+# The text for a job in the queue of a cluster
 
 ADVICE = (
     "h holds it and B requeues it: both take it back from Slurm. [ ] and + - act only on what is not submitted yet."
@@ -456,22 +465,22 @@ ADVICE = (
 
 def submission_note(job: Job, snapshot: Snapshot, picture: DevicesPicture, now: float) -> str:
     submitted = snapshot.submitted.get(job.id)
-    reason = submitted.why if submitted is not None and submitted.why else "Slurm has not said why it waits"
+    reason = submitted.why if submitted is not None and submitted.why else "Slurm gives no reason yet"
     lines = [
         submission_facts(job, submitted, snapshot.settings, now),
         f"{reason[0].upper()}{reason[1:]}.",
-        *_taken(picture),
-        *(("When Slurm expects it to start is Slurm's guess; it often comes earlier.",) if "expects" in reason else ()),
+        *_usage(picture),
+        *(("The expected start is Slurm's estimate; jobs often start earlier.",) if "expects" in reason else ()),
         "",
         ADVICE,
-        *_asked(picture, now),
+        *_age(picture, now),
     ]
     return "\n".join(plain(line) for line in lines)
 
 
-def _taken(picture: DevicesPicture) -> list[str]:
-    """`Of 9 GPUs in service 6 are yours, 3 chen's, 0 free; n3 is draining.`"""
-    cluster = _cluster(picture)
+def _usage(picture: DevicesPicture) -> list[str]:
+    """Return a text about who uses the GPUs of the cluster."""
+    cluster = picture.cluster
     if cluster is None or not cluster.nodes:
         return []
     closed = [node for node in cluster.nodes if node.standing.closed]
@@ -481,20 +490,16 @@ def _taken(picture: DevicesPicture) -> list[str]:
     not_ours = [gpu.sample.processes[0] for gpu in open_gpus if gpu.sample.processes and not gpu.jobs]
     others = Counter(process.user or "others" for process in not_ours)
     untold = sum(node.unplaced for node in cluster.nodes if node.name not in names)
-    parts = [f"{ours} run your jobs", *(f"{count} of {user}" for user, count in others.most_common(3))]
+    parts = [f"{ours} yours", *(f"{count} used by {user}" for user, count in others.most_common(3))]
     free = len(open_gpus) - ours - others.total() - untold
     shares = ", ".join([*parts, f"{max(0, free)} free"])
     shut = f"; {', '.join(f'{node.name} is {node.standing}' for node in closed[:3])}" if closed else ""
-    return [f"Of {counted(len(open_gpus), 'GPU', 'GPUs')} in service {shares}{shut}."]
+    return [f"{counted(len(open_gpus), 'GPU', 'GPUs')} in service: {shares}{shut}."]
 
 
-def _asked(picture: DevicesPicture, now: float) -> list[str]:
-    cluster = _cluster(picture)
+def _age(picture: DevicesPicture, now: float) -> list[str]:
+    cluster = picture.cluster
     if cluster is None or cluster.asked is None:
         return []
     silent = f"; {cluster.silent}" if cluster.silent else ""
-    return [f"Slurm was asked for its nodes {duration_words(now - cluster.asked)} ago{silent}"]
-
-
-def _cluster(picture: DevicesPicture) -> ClusterSample | None:
-    return picture.sample.cluster if picture.sample is not None else None
+    return [f"Nodes last queried {duration_words(now - cluster.asked)} ago{silent}"]

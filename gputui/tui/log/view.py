@@ -1,4 +1,4 @@
-"""A document on the screen, line by line: moving, wrapping, marking, highlights."""
+"""A widget that shows a document line by line, with scrolling, wrapping, marks and highlights."""
 
 from __future__ import annotations
 
@@ -25,24 +25,22 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gputui.core.regex import lazy_regex
 from gputui.logs.ansi import PLAIN, Colour, Line, Look, Run
 from gputui.logs.document import Document, LineLayout, Needle, Top
 from gputui.logs.plain import plain
 from gputui.tui.theme import Palette, palette_of
 from gputui.views.format import fitting
 
-# ---- Long work in short turns, so that keys and painting come in between ----
-
-
-TURN = 0.015
-"""Seconds of work after which others get their turn."""
+SLICE = 0.015
+"""Seconds of work before keys are handled and the screen is painted again."""
 
 Result = TypeVar("Result")
 
 
-async def in_turns(work: Generator[None, None, Result]) -> Result:
-    """Runs the work to its end."""
-    deadline = time.monotonic() + TURN
+async def run_in_slices(work: Generator[None, None, Result]) -> Result:
+    """Run long work to its end, handling keys and painting in between."""
+    deadline = time.monotonic() + SLICE
     while True:
         try:
             next(work)
@@ -51,19 +49,18 @@ async def in_turns(work: Generator[None, None, Result]) -> Result:
             return result
         if time.monotonic() > deadline:
             await asyncio.sleep(0)
-            deadline = time.monotonic() + TURN
+            deadline = time.monotonic() + SLICE
 
 
-# ---- Decoded lines as strips of the screen ----
-
+# Lines as strips
 
 CUT = "›"
-"""In the last column: the line goes on to the right."""
+"""The sign in the last column of a line that continues to the right."""
 _MORE = Look(dim=True)
 
 
 class HighlightedText(NamedTuple):
-    """Characters of a line that are to stand out."""
+    """A range of characters with its own style."""
 
     start: int
     stop: int
@@ -71,17 +68,17 @@ class HighlightedText(NamedTuple):
 
 
 def painted(line: Line) -> tuple[Run, ...]:
-    """The runs of a line, with what is left out of it in words."""
+    """Return the runs of a line, followed by a note if some bytes are hidden."""
     return (*line.runs, Run(f" …+{line.hidden:,} bytes", _MORE)) if line.hidden else line.runs
 
 
 def end_of_row(text: str, start: int, width: int) -> int:
-    """Up to which character the text fits in so many cells; at least one, so that wrapping ends."""
+    """Return the index after the last character that fits in the row. Every row has at least one character."""
     return max(fitting(text, max(1, width), start), min(len(text), start + 1))
 
 
 def breaks(text: str, width: int) -> list[int]:
-    """At which character each row begins when the text is wrapped."""
+    """Return the index of the first character of each row of the wrapped text."""
     rows = [0]
     while (stop := end_of_row(text, rows[-1], width)) < len(text):
         rows.append(stop)
@@ -89,33 +86,22 @@ def breaks(text: str, width: int) -> list[int]:
 
 
 def column_of(text: str, cells: int) -> int:
-    """The character that stands so many cells to the right of the first."""
+    """Return the index of the character at the given cell."""
     return 0 if cells <= 0 else min(len(text), cells) if text.isascii() else end_of_row(text, 0, cells)
 
 
 def strip_of(
     runs: tuple[Run, ...], start: int, stop: int, marks: list[HighlightedText], width: int, base: Style
 ) -> Strip:
-    """The characters `start … stop - 1` of a line in a row of the screen; plain text is one segment."""
-    segments: list[Segment] = []
-    for text, style in _pieces(runs, start, stop, marks, base):
-        if segments and segments[-1].style == style:
-            segments[-1] = Segment(segments[-1].text + text, style)
-        else:
-            segments.append(Segment(text, style))
-    blank = width - sum(cell_len(segment.text) for segment in segments)
-    if blank > 0 and segments and segments[-1].style == base:
-        segments[-1] = Segment(segments[-1].text + " " * blank, base)
-    elif blank > 0:
-        segments.append(Segment(" " * blank, base))
-    strip = Strip(segments)
-    return strip if blank >= 0 else strip.crop(0, width)
+    """Return a row of the screen with the characters from `start` to `stop`. Plain text becomes a single segment."""
+    segments = [Segment(text, style) for text, style in _pieces(runs, start, stop, marks, base)]
+    return Strip(segments).adjust_cell_length(width, base).simplify()
 
 
 def _pieces(
     runs: tuple[Run, ...], start: int, stop: int, marks: list[HighlightedText], base: Style
 ) -> list[tuple[str, Style]]:
-    """The runs cut at the ends of the row and of the marks."""
+    """Split the runs at the ends of the row and of the marked ranges."""
     edges = sorted({edge for mark in marks for edge in (mark.start, mark.stop)})
     pieces = []
     place = 0
@@ -154,12 +140,11 @@ def _colour(colour: Colour | None) -> Color | None:
     return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)
 
 
-# ---- What stands out in a log by itself ----
-
+# Errors and numbers
 
 LONGEST = 2000
-"""Letters of a line that are looked at."""
-_FAILURE = re.compile(
+"""Maximum number of characters of a line that are searched."""
+_FAILURE = lazy_regex(
     r"""\s*(?:
         Traceback\ \(most\ recent\ call\ last\)
         | [\w.]{0,80}(?:Error|Exception|Interrupt|Exit|Failure)(?::\ |\s*$)
@@ -169,50 +154,59 @@ _FAILURE = re.compile(
     )""",
     re.VERBOSE,
 )
-_FRAME = re.compile(r'\s+File "[^"]+", line \d+')
+_FRAME = lazy_regex(r'\s+File "[^"]+", line \d+')
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 
 def highlighted(text: str, palette: Palette, number: Pattern[str] | None) -> list[HighlightedText]:
-    looked_at = text[:LONGEST]
-    if _FAILURE.match(looked_at) is not None:
+    """Return the ranges to highlight: errors, stack frames and the value of the metric."""
+    searched = text[:LONGEST]
+    if _FAILURE.match(searched) is not None:
         return [HighlightedText(0, len(text), _bold(palette.failure))]
-    if _FRAME.match(looked_at) is not None:
-        return [HighlightedText(0, len(text), _ink(palette.failure))]
+    if _FRAME.match(searched) is not None:
+        return [HighlightedText(0, len(text), _foreground(palette.failure))]
     if number is None:
         return []
-    return [HighlightedText(*match.span(1), _bold(palette.best)) for match in number.finditer(looked_at)]
+    return [HighlightedText(*match.span(1), _bold(palette.best)) for match in number.finditer(searched)]
 
 
 @lru_cache(maxsize=8)
 def number_after(name: str) -> Pattern[str]:
-    """Of `val_loss`: the number in `val_loss 0.41`, `val_loss=0.41`, `"val_loss": 0.41`."""
+    """Return a pattern that finds the number in `val_loss 0.41`, `val_loss=0.41` or `"val_loss": 0.41`."""
     return re.compile(rf"(?<![\w/.-]){re.escape(name)}[\"']?\s*[:=]?\s*({_NUMBER})(?![\w.])", re.IGNORECASE)
 
 
 @lru_cache(maxsize=8)
 def _bold(style: Style) -> Style:
-    return _ink(style) + Style(bold=True)
+    return _foreground(style) + Style(bold=True)
 
 
 @lru_cache(maxsize=8)
-def _ink(style: Style) -> Style:
-    """Without the ground: a line keeps its own."""
+def _foreground(style: Style) -> Style:
+    """Return the style without its background."""
     return Style(color=style.color, bold=style.bold, dim=style.dim)
 
 
-# ---- A document on the screen, line by line ----
-
+# The widget
 
 MOST_COPIED = 5000
-"""Lines; a selection of a whole GB must not be joined."""
+"""Maximum number of lines that are copied, because a selected gigabyte must not be joined into one text."""
 SIDEWAYS = 8
+WHEEL_ROWS = 3
 
 
 class DocumentView(ScrollView, can_focus=True):
-    """Lines are known by their keys, which stay theirs while the document grows at both ends."""
+    """A widget that shows a document. A line has a key that stays the same while the document grows at both ends."""
 
     ALLOW_SELECT = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "scroll_up", show=False),
+        Binding("j", "scroll_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+        Binding("ctrl+u", "half_page(-1)", show=False),
+        Binding("ctrl+d", "half_page(1)", show=False),
+    ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"log--heading", "log--note", "log--match"}
     DEFAULT_CSS = """
     DocumentView {
@@ -233,13 +227,13 @@ class DocumentView(ScrollView, can_focus=True):
         self._left = 0
         self._wrapped = False
         self._wraps_by_itself = True
-        """When the last line does not fit: it is the one that tells what went wrong."""
+        """Whether to start wrapping if the last line does not fit, because that line may be an error."""
         self._needle: Needle | None = None
         self.bold_number: Pattern[str] | None = None
-        """Finds the number that is read as a result, as its first group."""
+        """A pattern whose first group is a number to show in bold because it is read as a result, or None."""
         self._instead = ""
         self._visible: list[tuple[int, int]] = []
-        """Key and part of the line in each row of the screen, as painted or about to be."""
+        """The key of the line and the number of the part of that line, for each row of the screen."""
         self._visible_in = Size(0, 0)
 
     @property
@@ -248,7 +242,7 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """Of what can be seen; the size of a scroll view has the scroll bar in it."""
+        """The visible width. Unlike `size`, it excludes the scroll bar."""
         return max(1, self.size.width - self.scrollbar_size_vertical)
 
     @property
@@ -256,7 +250,7 @@ class DocumentView(ScrollView, can_focus=True):
         return self._wrapped
 
     def open(self, document: Document | None) -> None:
-        """Shows another document at its end."""
+        """Show another document at its end."""
         self._document = document
         self._following = True
         self._left = 0
@@ -265,8 +259,8 @@ class DocumentView(ScrollView, can_focus=True):
             self.screen.clear_selection()
         self.repaint()
 
-    def say_instead(self, text: str) -> None:
-        """What is shown while there are no lines."""
+    def show_instead(self, text: str) -> None:
+        """Set the text shown while the document has no lines."""
         if text != self._instead:
             self._instead = text
             self.refresh()
@@ -275,15 +269,12 @@ class DocumentView(ScrollView, can_focus=True):
         self._place()
         self.refresh()
 
-    def take_in(self, unsettled: set[int]) -> None:
-        """Has those rows painted that are others than before, or whose line may read otherwise now."""
+    def repaint_changed(self, unsettled: set[int]) -> None:
+        """Repaint the rows that have changed and the rows of the `unsettled` lines, whose text may have changed."""
         old = self._visible
         self._place()
-        changed = [
-            y
-            for y in range(max(len(old), len(self._visible)))
-            if self._visible[y : y + 1] != old[y : y + 1] or self._visible[y][0] in unsettled
-        ]
+        rows = range(max(len(old), len(self._visible)))
+        changed = [y for y in rows if (now := self._visible[y : y + 1]) != old[y : y + 1] or now[0][0] in unsettled]
         if changed:
             self.refresh(Region(0, changed[0], self.width, changed[-1] + 1 - changed[0]))
 
@@ -293,7 +284,7 @@ class DocumentView(ScrollView, can_focus=True):
         self.followed()
 
     def followed(self) -> None:
-        """Called when following may have begun or ended."""
+        """Do something when following may have started or ended. Subclasses can override this."""
 
     def wrap(self, wrapped: bool) -> None:
         self._wrapped, self._wraps_by_itself = wrapped, False
@@ -301,35 +292,35 @@ class DocumentView(ScrollView, can_focus=True):
         self.repaint()
 
     def mark(self, needle: Needle | None) -> None:
-        """Has a text stand out wherever it is seen."""
+        """Highlight all occurrences of a text, or none if `needle` is None."""
         self._needle = needle
         self.refresh()
 
     def go_to(self, key: int) -> None:
-        """Shows a line in the upper part of the screen, if it is not on the screen already."""
+        """Scroll to a line, unless it is already visible."""
         if self._document is None:
             return
         self._following = False
         if key not in [shown for shown, _ in self._visible]:
-            self._stand(self._layout().moved(Top(self._document.row(key)), -(self.size.height // 3)))
+            self._set_top(self._layout().moved(Top(self._document.row(key)), -(self.size.height // 3)))
         self.repaint()
         self.followed()
 
     def move(self, rows: int) -> None:
-        """Down, or up; reaching the end is following."""
+        """Scroll down by a number of rows, or up if it is negative. Following starts when the end is reached."""
         if self._document is None or not self._document.rows:
             return
         layout = self._layout()
         top = layout.moved(self._top(layout), rows)
-        self._stand(top)
+        self._set_top(top)
         self._following = top == layout.last_top()
         self.repaint()
         self.followed()
 
     def move_home(self) -> None:
-        """To the first line that is known, however far it is."""
+        """Scroll to the first known line."""
         self._left = 0
-        self._stand(Top(0))
+        self._set_top(Top(0))
         self._following = self._layout().last_top() == Top(0)
         self.repaint()
         self.followed()
@@ -344,13 +335,13 @@ class DocumentView(ScrollView, can_focus=True):
             self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Somebody else moved: the scroll bar, or a selection past the edge."""
+        """React to scrolling by the scroll bar or by a selection dragged past the edge."""
         self.vertical_scrollbar.position = new_value
         if self._visible_in != self.size:
-            return  # nobody did: the screen has another size, and what stands where is worked out next
+            return  # the size has changed, and `_place` is about to be called
         if round(old_value) != round(new_value) and self._document is not None:
             layout = self._layout()
-            self._stand(Top(round(new_value)))
+            self._set_top(Top(round(new_value)))
             self._following = round(new_value) >= layout.last_top().row
             self.repaint()
             self.followed()
@@ -395,7 +386,7 @@ class DocumentView(ScrollView, can_focus=True):
         self.refresh()
 
     def _text(self, key: int) -> str:
-        """A line as it is painted, whole."""
+        """Return the whole text of a line as it is painted."""
         if self._document is None:
             return ""
         if (heading := self._document.heading(key)) is not None:
@@ -403,7 +394,7 @@ class DocumentView(ScrollView, can_focus=True):
         return "".join(run.text for run in painted(self._document.line(key)))
 
     def _row(self, text: str, part: int, width: int) -> tuple[int, int]:
-        """Which characters of a line stand in a row of the screen."""
+        """Return the range of characters shown in a row of the screen: the first index and the index after the last."""
         if self._wrapped:
             starts = breaks(text, width)
             return starts[min(part, len(starts) - 1)], [*starts[1:], len(text)][min(part, len(starts) - 1)]
@@ -446,18 +437,18 @@ class DocumentView(ScrollView, can_focus=True):
             return last
         return min(Top(self._document.row(self._top_key), self._top_part), last)
 
-    def _stand(self, top: Top) -> None:
+    def _set_top(self, top: Top) -> None:
         if self._document is not None:
             self._top_key, self._top_part = self._document.key(top.row), top.part
 
     def _place(self) -> None:
-        """Works out what stands where, and tells the scroll bar without a layout of the whole screen."""
+        """Compute the visible rows and move the scroll bar without a new layout of the whole screen."""
         if self._wraps_by_itself and not self._wrapped and self._following and self._document is not None:
             rows = self._document.rows
             self._wrapped = bool(rows) and cell_len(self._text(self._document.key(rows - 1))) > self.width > 1
         layout, height = self._layout(), self.size.height
         top, last = self._top(layout), layout.last_top()
-        self._stand(top)
+        self._set_top(top)
         document = self._document
         self._visible = [] if document is None else [(document.key(row), part) for row, part in layout.visible(top)]
         self._visible_in = self.size
@@ -469,24 +460,7 @@ class DocumentView(ScrollView, can_focus=True):
             self.set_reactive(Widget.scroll_target_y, top.row)
             self.vertical_scrollbar.position = top.row
 
-
-# ---- The keys and the wheel that move through a document ----
-
-
-WHEEL_ROWS = 3
-
-
-class MovableView(DocumentView):
-    """Arrows, pages, home and end come with the scroll view; these are the letters for the same."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "scroll_up", show=False),
-        Binding("j", "scroll_down", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-        Binding("ctrl+u", "half_page(-1)", show=False),
-        Binding("ctrl+d", "half_page(1)", show=False),
-    ]
+    # Keys and the wheel; arrows, pages, home and end are bound by the scroll view
 
     def action_scroll_up(self) -> None:
         self.move(-1)
@@ -509,22 +483,16 @@ class MovableView(DocumentView):
     def action_scroll_right(self) -> None:
         self.move_sideways(SIDEWAYS)
 
-    def action_page_left(self) -> None:
-        self.move_sideways(-self.width)
-
-    def action_page_right(self) -> None:
-        self.move_sideways(self.width)
-
     def action_scroll_home(self) -> None:
         self.move_home()
 
     def action_scroll_end(self) -> None:
         self.follow(True)
 
-    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self._wheel(event, -1)
 
-    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         self._wheel(event, 1)
 
     def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
@@ -534,15 +502,15 @@ class MovableView(DocumentView):
         else:
             self.move(direction * WHEEL_ROWS)
 
-    def _on_scroll_to(self, message: ScrollTo) -> None:
+    def on_scroll_to(self, message: ScrollTo) -> None:
         message.prevent_default().stop()
         if message.y is not None:
             self.scroll_y = message.y
 
-    def _on_scroll_up(self, event: ScrollUp) -> None:
+    def on_scroll_up(self, event: ScrollUp) -> None:
         event.prevent_default().stop()
         self.action_page_up()
 
-    def _on_scroll_down(self, event: ScrollDown) -> None:
+    def on_scroll_down(self, event: ScrollDown) -> None:
         event.prevent_default().stop()
         self.action_page_down()

@@ -1,1 +1,1 @@
-"""The queue pane: which jobs it shows and in which order, what a row says, and how it is drawn."""
+"""The queue pane: which jobs it shows, in which order, with which text, and how they are drawn."""

@@ -1,18 +1,18 @@
-"""The queue's columns: their cells, and which of them fit a width."""
+"""The columns of the queue: their cells, and the choice of the columns that fit a width."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 
 from gputui.core.amounts import DURATION_CELLS, GIB, duration_cell, moment
 from gputui.core.job import Active, Ended, StateName
-from gputui.core.parameter_columns import ParameterColumn
+from gputui.core.results import MetricResult
 from gputui.logs.plain import plain
 from gputui.views.format import cut, width
-from gputui.views.waiting import FOR_A_GPU
+from gputui.views.parameters import ParameterColumn
 
 from .row_facts import (
     LONG_STATES,
@@ -30,15 +30,14 @@ from .row_facts import (
 )
 from .rows import METRIC, PARAMETER, QUEUE_ORDER, SECOND, TIME
 
-# ---- The queue's columns ----
-
-
 Piece = tuple[str, str]
 """A text and the name of its look in the palette."""
 BLANK = "text"
 
 
 class Group(Enum):
+    """A group of columns. A message replaces whole groups."""
+
     WHO = 0
     WHAT = 1
     TIME = 2
@@ -54,16 +53,16 @@ class QueueColumn:
     text: Callable[[RowFacts], str]
     sort: str | None = None
     letter: str = ""
-    """Sorts by it after `s`."""
+    """The key that sorts by this column when pressed after `s`."""
     right: bool = False
     look: Callable[[RowFacts], str] | None = None
     pieces: Callable[[RowFacts], list[Piece]] | None = None
-    """Where a cell has several looks; they fill it exactly."""
+    """A function that returns the pieces of a cell with several looks. They fill the cell exactly."""
     before: int = -1
-    """Blanks before it; -1: as many as between any two."""
+    """Number of blanks before the column, or -1 for the usual gap."""
 
     def cell(self, text: str) -> str:
-        """Exactly as wide as the column."""
+        """Cut or pad a text to the width of the column."""
         if not (text.isascii() and len(text) <= self.width):
             text = cut(text, self.width)
         blanks = " " * (self.width - width(text))
@@ -76,7 +75,7 @@ class ColumnLayout:
     width: int
 
     def line(self, facts: RowFacts, mark: Piece = (" ", BLANK)) -> list[Piece]:
-        """Pieces of one look each, exactly as wide as the layout."""
+        """Render a row that is exactly as wide as the layout."""
         pieces: list[Piece] = [mark]
         used, own = 1, look_of(facts)
         for column in self._columns_of(facts):
@@ -90,17 +89,20 @@ class ColumnLayout:
         return _joined(pieces)
 
     def _columns_of(self, facts: RowFacts) -> Sequence[QueueColumn]:
-        """Where a row has a message, it stands in the place of those that would be empty or matter less.
+        """Return the columns of a row.
 
-        So does the name of a job that has none of the parameters.
+        A message replaces columns that are empty or less important. If a job has no parameters, its name replaces the
+        parameter columns.
         """
         columns: Sequence[QueueColumn] = self.columns
         if self._spans_parameters and not any(map(facts.parameter, self._parameter_names)):
-            columns = self._with(columns, Group.WHAT, Group.WHAT, name_alone(facts), what_look(facts))
+            columns = self._replace(columns, Group.WHAT, Group.WHAT, full_name(facts), what_look(facts))
         if facts.message:
-            columns = self._with(columns, _message_from(facts), None, facts.message, _message_look(facts))
+            first = Group.TIME if facts.waits else Group.WHEN  # a waiting job has no time
+            look = "failure" if facts.bad else "warning"
+            columns = self._replace(columns, first, None, facts.message, look, brief=facts.brief_message)
         elif facts.remark:
-            columns = self._with(columns, Group.WHEN, Group.WHEN, facts.remark, "warning")
+            columns = self._replace(columns, Group.WHEN, Group.WHEN, facts.remark, "warning")
         return columns
 
     @cached_property
@@ -112,41 +114,33 @@ class ColumnLayout:
     def _spans_parameters(self) -> bool:
         return bool(self._parameter_names) and not any(column.sort == "name" for column in self.columns)
 
-    def _with(
-        self, columns: Sequence[QueueColumn], first: Group, last: Group | None, text: str, look: str
+    def _replace(
+        self, columns: Sequence[QueueColumn], first: Group, last: Group | None, text: str, look: str, brief: str = ""
     ) -> Sequence[QueueColumn]:
-        """With one text in the place of these groups; `last` None: it has all that is left of the line."""
-        most = last.value if last is not None else Group.RESULT.value
-        there = [number for number, column in enumerate(columns) if first.value <= column.group.value <= most]
-        if not there:
+        """Replace groups of columns with one text. If `last` is None, the text takes the rest of the line.
+
+        `brief` is used if `text` does not fit.
+        """
+        end = last.value if last is not None else Group.RESULT.value
+        replaced = [number for number, column in enumerate(columns) if first.value <= column.group.value <= end]
+        if not replaced:
             return columns
-        begin, after = there[0], there[-1] + 1
-        if last is None:
-            room = self.width - 1 - _taken(columns[:begin]) - columns[begin].before
-        else:
-            room = _taken(columns[begin:after]) - 1 - columns[begin].before
-        room, before = max(0, room), columns[begin].before
-        text = text if width(text) <= room else text.removeprefix(FOR_A_GPU)
+        begin, after, before = replaced[0], replaced[-1] + 1, columns[replaced[0]].before
+        available = self.width - total_width(columns[:begin]) if last is None else total_width(columns[begin:after])
+        room = max(0, available - 1 - before)
+        text = text if width(text) <= room else brief or text
         message = QueueColumn("", room, first, lambda _: text, look=lambda _: look, before=before)
         return [*columns[:begin], message, *columns[after:]]
 
     def text(self, facts: RowFacts) -> str:
         return "".join(text for text, _ in self.line(facts)).rstrip()
 
-    def _place(self, wanted: QueueColumn) -> int:
-        """The cell after the mark and all columns before it."""
-        place = 1
-        for column in self.columns:
-            if column is wanted:
-                return place
-            place += column.before + column.width
-        return place
-
     def fold(self, hidden: int) -> list[Piece]:
-        """The line in the place of rows that are folded; it stands below the states."""
-        state = next((column for column in self.columns if column.sort == "state"), self.columns[0])
-        indent = self._place(state) + state.before
-        return [(_padded(" " * indent + f"⋮ {hidden:,} more wait", self.width), "past")]
+        """Render the line that replaces folded rows, aligned with the state column."""
+        state = next((number for number, column in enumerate(self.columns) if column.sort == "state"), 0)
+        indent = total_width(self.columns[:state]) + self.columns[state].before
+        text = cut(" " * indent + f"⋮ {hidden:,} more waiting", max(0, self.width))
+        return [(text + " " * (self.width - width(text)), "past")]
 
     def header(self, sort: str, *, reverse: bool) -> list[Piece]:
         pieces: list[Piece] = [(" ", "past")]
@@ -161,16 +155,14 @@ class ColumnLayout:
         return pieces
 
     def column_at(self, x: int) -> QueueColumn | None:
-        """The column under a click."""
-        for column in self.columns:
-            place = self._place(column)
-            if place <= x < place + column.before + column.width:
-                return column
-        return None
+        """Return the column at a cell of the line, or None."""
+        starts = [total_width(self.columns[:number]) for number in range(len(self.columns) + 1)]
+        return next((column for number, column in enumerate(self.columns) if starts[number] <= x < starts[number + 1]),
+                    None)  # fmt: skip
 
 
 def _sorted_title(column: QueueColumn, arrow: str) -> list[Piece]:
-    """`▴val_loss`, in the blank before the column where it is as wide as its title."""
+    """Render a title with a sort arrow, such as `▴val_loss`. The arrow may use the blank before the column."""
     cells = column.before + column.width
     title = cut(column.title, min(column.width, cells - 1))
     spare = cells - width(title) - 1
@@ -180,22 +172,8 @@ def _sorted_title(column: QueueColumn, arrow: str) -> list[Piece]:
     return [(" " * column.before, "past"), (title, "sorted"), (arrow, "text"), (" " * (spare - column.before), "past")]
 
 
-def _message_from(facts: RowFacts) -> Group:
-    """A job that waits has no time either."""
-    return Group.TIME if facts.waits else Group.WHEN
-
-
-def _message_look(facts: RowFacts) -> str:
-    return "failure" if facts.bad else "warning"
-
-
-def _padded(text: str, cells: int) -> str:
-    text = cut(text, max(0, cells))
-    return text + " " * (cells - width(text))
-
-
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Neighbours of one look are one piece; blanks have the look of what is before them."""
+    """Merge adjacent pieces with the same look. Blanks take the look of the piece before them."""
     joined_pieces: list[Piece] = []
     for text, look in pieces:
         if not text:
@@ -208,35 +186,28 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def look_of(facts: RowFacts) -> str:
-    """Of what tells how a job goes: its id, state, place and times."""
-    return _LOOKS.get(facts.job.state.name) or _kind_look(facts)
-
-
-def _kind_look(facts: RowFacts) -> str:
-    if facts.waits:
-        return "text"
-    if isinstance(facts.job.state, Active):
-        return "running"
-    return "past" if isinstance(facts.job.state, Ended) else "text"
+    """Return the look for the id, state, GPUs and times of a job."""
+    state = facts.job.state
+    if (look := _LOOKS.get(state.name)) is not None:
+        return look
+    if isinstance(state, Ended):
+        return "past"
+    return "running" if isinstance(state, Active) and not facts.waits else "text"
 
 
 _LOOKS = {
     StateName.SUSPENDED: "warning", StateName.STOPPING: "warning", StateName.HELD: "warning",
-    StateName.FAILED: "failure", StateName.CRASHED: "failure", StateName.TIMED_OUT: "failure",
+    StateName.FAILED: "failure", StateName.TIMED_OUT: "failure",
     StateName.LOST: "failure", StateName.REFUSED: "failure", StateName.SKIPPED: "failure",
 }  # fmt: skip
 
 
-# ---- What the cells of the queue say, and in which look ----
+# Cells
 
 
 BAR = 10
 PERCENT = 5
-"""Cells of a percentage behind its bar."""
-
-Cell = Callable[[RowFacts], str]
-
-# Looks
+"""Number of cells for the percentage after a progress bar."""
 
 
 def state_look(facts: RowFacts) -> str:
@@ -262,46 +233,26 @@ def trend_look(facts: RowFacts) -> str:
     return "running" if look_of(facts) == "running" else "past"
 
 
-# Who
-
-
-def sign(facts: RowFacts) -> str:
-    return sign_of(facts.job)
-
-
-def state_cell(*, short: bool) -> Cell:
-    return lambda facts: f"{sign_of(facts.job)} {state_word(facts.job, short=short)}"
-
-
 def pid(facts: RowFacts) -> str:
-    """The command's own, by which it can be signalled."""
-    return str(facts.told.pids.get(facts.job.id, ""))
-
-
-# What
-
-
-def parameter(name: str) -> Cell:
-    return lambda facts: facts.parameter(name)
+    return str(facts.context.pids.get(facts.job.id, ""))
 
 
 def name_beside_parameters(facts: RowFacts) -> str:
-    """A name, or words without one; of a job that differs in nothing, its command."""
-    parameters, job = facts.told.parameters, facts.job
-    return plain(job.spec.name or parameters.rest(job) or ("" if parameters.told(job) else parameters.of(job)))
+    """Return the name of a job, or else the part of its command that differs besides the parameters. A job without
+    distinguishing parameters gets its full name.
+    """
+    parameters, job = facts.context.parameters, facts.job
+    return plain(job.spec.name or parameters.rest(job) or ("" if parameters.label(job) else parameters.of(job)))
 
 
-def name_alone(facts: RowFacts) -> str:
-    return plain(facts.told.parameters.of(facts.job))
-
-
-# When
+def full_name(facts: RowFacts) -> str:
+    return plain(facts.context.parameters.of(facts.job))
 
 
 def time_cell(facts: RowFacts) -> str:
     if facts.waits:
         return ""
-    seconds = seconds_of(facts.job, facts.told.now)
+    seconds = seconds_of(facts.job, facts.context.now)
     return duration_cell(seconds) if seconds is not None else ""
 
 
@@ -324,38 +275,26 @@ def end(facts: RowFacts) -> str:
     if ends is None:
         return ""
     at, estimated = ends
-    return f"{'≈' if estimated else ''}{moment(at, facts.told.now)}"
+    return f"{'≈' if estimated else ''}{moment(at, facts.context.now)}"
 
 
-# Results
+def from_main_metric(text: Callable[[RowFacts, MetricResult], str]) -> Callable[[RowFacts], str]:
+    """Return a function that renders a cell from the main metric. The cell is empty if the job has no result."""
+    return lambda facts: text(facts, facts.main) if facts.main is not None else ""
 
 
-def main(facts: RowFacts) -> str:
-    result = facts.main
-    if result is None:
-        return ""
-    text = facts.told.shape.main_number.text(result.best)
+def main(facts: RowFacts, result: MetricResult) -> str:
+    text = facts.context.shape.main_number.text(result.best)
     return f"★ {text}" if facts.best else text
 
 
-def last(facts: RowFacts) -> str:
-    result = facts.main
-    return facts.told.shape.main_number.text(result.last) if result is not None else ""
-
-
-def glyph(facts: RowFacts) -> str:
-    result = facts.main
-    return trend_glyph(result.trend) if result is not None else ""
-
-
-def trend(facts: RowFacts) -> str:
-    result = facts.main
-    return trend_line(result.trend) if result is not None else ""
+def last(facts: RowFacts, result: MetricResult) -> str:
+    return facts.context.shape.main_number.text(result.last)
 
 
 def second(facts: RowFacts) -> str:
     value = facts.second
-    return facts.told.shape.second_number.text(value) if value is not None else ""
+    return facts.context.shape.second_number.text(value) if value is not None else ""
 
 
 def peak(facts: RowFacts) -> str:
@@ -365,93 +304,93 @@ def peak(facts: RowFacts) -> str:
     return f"{used / GIB:.1f}" if used is not None else ""
 
 
-# ---- Which columns a width has room for ----
+# Layouts
 
 
 WIDE = 100
-"""Columns from which rows have bars, long words and wider gutters."""
-MOST_PARAMETER = (14, 10, 8)
-"""How wide a value may be, and how far columns are narrowed before they give up."""
+"""Minimum width in cells for bars, long texts and wider gutters in rows."""
+PARAMETER_WIDTHS = (14, 10, 8)
+"""Maximum width of a parameter column, followed by the smaller widths used if there is too little room."""
 LEAST_NAME, GOOD_NAME, LONGEST_NAME = 12, 24, 60
 PID = 7
-"""Digits of the largest that Linux gives."""
+"""Number of digits of the largest pid on Linux."""
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """What there is to show, whatever the width."""
+    """What the jobs need to show, regardless of the width of the table."""
 
     highest_id: int
     parameters: Sequence[ParameterColumn] = ()
     names: bool = True
-    """Jobs have names, or words without a name in which they differ: they need a column of their own."""
+    """Whether names need a column because jobs are named or differ in more than their parameters."""
     bare_jobs: bool = False
-    """Jobs without any of these parameters: their names take the place of the columns."""
+    """Whether some jobs have none of the parameters. Their names then replace the parameter columns."""
     longest_name: int = GOOD_NAME
     priorities: bool = False
-    """Jobs differ in them."""
+    """Whether the jobs have different priorities."""
     places: int = 3
-    """Cells that the GPUs of a job take; 0: all have the same, or none."""
+    """Width of the column of GPUs, or 0 if all jobs have the same GPUs or none."""
     results: ResultShape = NO_RESULT_SHAPE
     days: bool = False
-    """Times of day are of several days."""
+    """Whether times must include the day."""
     peaks: bool = False
     pids: bool = False
-    """Commands run on this machine, where a pid is good for something."""
+    """Whether commands run on this machine, so that their pids can be shown."""
 
 
 @dataclass(frozen=True)
-class _Detail:
-    """How much of everything is shown."""
+class DetailLevel:
+    """The level of detail of a table."""
 
     pid: bool = True
     same_priority: bool = True
-    """The priority although all jobs have the same."""
+    """Whether to show the priority even if all jobs have the same one."""
     peak: bool = True
     last: bool = True
     trend: int = TREND
-    """Cells; 1: a glyph, 0: none."""
+    """Width of the trend: 1 for a single glyph, or 0 for none."""
     bar: bool = True
     tight: bool = False
-    """Small gutters."""
+    """Whether to use narrow gutters."""
     words: int = 2
-    """The state: a word, four letters, or the sign alone."""
+    """How to show the state: 2 for the full name, 1 for four letters, or 0 for just the sign."""
     place: bool = True
     end: bool = True
     second: bool = True
     percent: bool = True
     priority: bool = True
     time: bool = True
-    widest: int = MOST_PARAMETER[0]
+    widest: int = PARAMETER_WIDTHS[0]
 
 
 _STEPS: tuple[dict[str, object], ...] = (
     {"pid": False}, {"same_priority": False}, {"peak": False}, {"last": False}, {"trend": 1}, {"bar": False},
     {"tight": True}, {"words": 1},
-    {"place": False}, {"end": False}, {"second": False}, {"widest": MOST_PARAMETER[1]}, {"percent": False},
-    {"trend": 0}, {"widest": MOST_PARAMETER[2]}, {"priority": False}, {"words": 0}, {"time": False},
+    {"place": False}, {"end": False}, {"second": False}, {"widest": PARAMETER_WIDTHS[1]}, {"percent": False},
+    {"trend": 0}, {"widest": PARAMETER_WIDTHS[2]}, {"priority": False}, {"words": 0}, {"time": False},
 )  # fmt: skip
-"""What goes first comes first."""
+"""The details in the order in which they are dropped."""
 _NARROW = 8
-"""Steps that are taken in any case below the width from which rows have bars."""
+"""Number of steps that are always taken if the table is narrower than `WIDE`."""
 
 
 def layout(room: int, shape: TableShape) -> ColumnLayout:
-    """The richest that fits; every line is exactly `room` cells wide."""
-    detail = _Detail()
+    """Return the most detailed layout that fits in `room` cells."""
+    detail = DetailLevel()
     for number, step in enumerate((None, *_STEPS)):
         detail = replace(detail, **step) if step is not None else detail  # type: ignore[arg-type]  # fields by name
         if number < _NARROW and room < WIDE:
             continue
         columns = _columns(shape, detail, _least_name(shape, number))
-        if _taken(columns) <= room:
+        if total_width(columns) <= room:
             return ColumnLayout(_with_name(columns, shape, room), room)
     return _barest(room, shape)
 
 
 def width_needed(shape: TableShape) -> int:
-    """With which everything is shown, but for what has its place where room is left over."""
-    return _taken(_columns(shape, _Detail(pid=False, same_priority=False), _whole_name(shape))) + 2
+    """Return the width needed to show everything except pids and a priority that is the same for all jobs."""
+    return total_width(_columns(shape, DetailLevel(pid=False, same_priority=False), _whole_name(shape))) + 2
 
 
 def _whole_name(shape: TableShape) -> int:
@@ -459,7 +398,6 @@ def _whole_name(shape: TableShape) -> int:
 
 
 def _least_name(shape: TableShape, dropped: int) -> int:
-    """While much can still be dropped, names are given more."""
     if not shape.names:
         return 0
     if not dropped:
@@ -467,13 +405,13 @@ def _least_name(shape: TableShape, dropped: int) -> int:
     return min(shape.longest_name, GOOD_NAME) if dropped <= len(_STEPS) // 2 + 1 else LEAST_NAME
 
 
-def _taken(columns: Sequence[QueueColumn]) -> int:
+def total_width(columns: Sequence[QueueColumn]) -> int:
     return 1 + sum(column.before + column.width for column in columns)
 
 
 def _with_name(columns: list[QueueColumn], shape: TableShape, room: int) -> tuple[QueueColumn, ...]:
-    """What is left goes to the names, as far as they need it."""
-    spare = room - 1 - _taken(columns)
+    """Give the remaining room to the column of names, up to the width that the names need."""
+    spare = room - 1 - total_width(columns)
     wanted = max(LEAST_NAME, shape.longest_name) if shape.names else LEAST_NAME
     return tuple(
         replace(column, width=max(column.width, min(wanted, column.width + spare))) if column.sort == "name" else column
@@ -482,19 +420,19 @@ def _with_name(columns: list[QueueColumn], shape: TableShape, room: int) -> tupl
 
 
 def _barest(room: int, shape: TableShape) -> ColumnLayout:
-    """No room for columns: id, sign, and what tells the job from the others."""
+    """Return the layout for a table that is too narrow for more columns: id, sign and name."""
     id_width = min(max(2, len(str(shape.highest_id))), max(1, room - 4))
     columns = [
         QueueColumn("id", id_width, Group.WHO, lambda facts: str(facts.job.id), "id", "i", right=True, before=0),
-        QueueColumn("", 1, Group.WHO, sign, "state", "a", before=1),
+        QueueColumn("", 1, Group.WHO, lambda facts: sign_of(facts.job), "state", "a", before=1),
     ]
-    remaining = room - _taken(columns) - 1
+    remaining = room - total_width(columns) - 1
     if remaining > 0:
-        columns.append(QueueColumn("job", remaining, Group.WHAT, name_alone, "name", "j", look=what_look, before=1))
+        columns.append(QueueColumn("job", remaining, Group.WHAT, full_name, "name", "j", look=what_look, before=1))
     return ColumnLayout(tuple(columns), room)
 
 
-def _columns(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]:
+def _columns(shape: TableShape, detail: DetailLevel, name: int) -> list[QueueColumn]:
     gap, gutter = (1, 2) if detail.tight else (2, 3)
     what = _what(shape, detail, name)
     groups = [_who(shape, detail), what, *_when(shape, detail), _result(shape, detail)]
@@ -507,10 +445,14 @@ def _columns(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]
     return columns
 
 
-def _who(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
+def _who(shape: TableShape, detail: DetailLevel) -> list[QueueColumn]:
     words = (None, SHORT_STATES, LONG_STATES)[detail.words]
     state_width = 1 if words is None else 2 + max(map(len, words.values()))
-    state = state_cell(short=words is SHORT_STATES) if words is not None else sign
+
+    def state(facts: RowFacts) -> str:
+        sign = sign_of(facts.job)
+        return f"{sign} {state_word(facts.job, short=words is SHORT_STATES)}" if words is not None else sign
+
     columns = [
         QueueColumn("id", max(3, len(str(shape.highest_id))), Group.WHO, lambda facts: str(facts.job.id), "id", "i",
                     right=True, before=0),
@@ -525,21 +467,22 @@ def _who(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
     return columns
 
 
-def _what(shape: TableShape, detail: _Detail, name: int) -> list[QueueColumn]:
+def _what(shape: TableShape, detail: DetailLevel, name: int) -> list[QueueColumn]:
     columns = []
     for column in shape.parameters:
         title = plain(column.title)
         most = min(detail.widest, max(width(title), column.width))
-        columns.append(QueueColumn(title, most, Group.WHAT, parameter(column.name), PARAMETER + column.name,
-                                right=column.is_number, look=what_look))  # fmt: skip
+        cell = partial(RowFacts.parameter, name=column.name)
+        columns.append(QueueColumn(title, most, Group.WHAT, cell, PARAMETER + column.name, right=column.is_number,
+                                look=what_look))  # fmt: skip
     too_narrow = shape.bare_jobs and sum(column.width + 1 for column in columns) <= LEAST_NAME
     if shape.names or too_narrow:
-        cell, least = name_beside_parameters, max(name, LEAST_NAME if too_narrow else 0)
-        columns.insert(0, QueueColumn("job", least, Group.WHAT, cell, "name", "j", look=what_look))
+        least = max(name, LEAST_NAME if too_narrow else 0)
+        columns.insert(0, QueueColumn("job", least, Group.WHAT, name_beside_parameters, "name", "j", look=what_look))
     return columns
 
 
-def _when(shape: TableShape, detail: _Detail) -> list[list[QueueColumn]]:
+def _when(shape: TableShape, detail: DetailLevel) -> list[list[QueueColumn]]:
     time = [QueueColumn("time", DURATION_CELLS, Group.TIME, time_cell, TIME, "t", right=True)] if detail.time else []
     then: list[QueueColumn] = []
     if detail.bar:
@@ -551,17 +494,23 @@ def _when(shape: TableShape, detail: _Detail) -> list[list[QueueColumn]]:
     return [time, then]
 
 
-def _result(shape: TableShape, detail: _Detail) -> list[QueueColumn]:
+def _result(shape: TableShape, detail: DetailLevel) -> list[QueueColumn]:
     results = shape.results
     number = results.main_number.width
     most = max(number + 2, width(results.main_title))
-    columns = [QueueColumn(results.main_title, most, Group.RESULT, main, METRIC, "m", right=True, look=value_look)]
+    columns = [
+        QueueColumn(
+            results.main_title, most, Group.RESULT, from_main_metric(main), METRIC, "m", right=True, look=value_look
+        )
+    ]
     if detail.last:
-        columns.append(QueueColumn("last", number, Group.RESULT, last, None, right=True))
+        columns.append(QueueColumn("last", number, Group.RESULT, from_main_metric(last), right=True))
     if detail.trend == 1:
+        glyph = from_main_metric(lambda _, result: trend_glyph(result.trend))
         columns.append(QueueColumn("", 1, Group.RESULT, glyph, before=0, look=trend_look))
     elif detail.trend:
-        columns.append(QueueColumn("trend", detail.trend, Group.RESULT, trend, look=trend_look))
+        line = from_main_metric(lambda _, result: trend_line(result.trend))
+        columns.append(QueueColumn("trend", detail.trend, Group.RESULT, line, look=trend_look))
     if detail.second:
         most = max(results.second_number.width - 1, width(results.second_title))
         columns.append(QueueColumn(results.second_title, most, Group.RESULT, second, SECOND, right=True,

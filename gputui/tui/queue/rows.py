@@ -1,4 +1,4 @@
-"""Which jobs the queue shows and in which order: filter, sort, fold."""
+"""The choice and order of the jobs that the queue shows: filtering, sorting and folding."""
 
 from __future__ import annotations
 
@@ -7,35 +7,34 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from gputui.core import job as states
-from gputui.core.job import Active, Ended, Job, JobId, StateName, Waiting
-from gputui.core.parameter_columns import Parameters
-from gputui.core.snapshot import Snapshot
-from gputui.core.structures import Vector
+from gputui.core.job import HIGHEST_PRIORITY, Active, Ended, Job, JobId, StateName, Waiting
+from gputui.core.snapshot import Snapshot, changed_places
+from gputui.views.parameters import Parameters
 
 from .row_facts import gpus_of, seconds_of
 
-# ---- What rows of the queue are sorted by ----
-
-
 Key = tuple[Any, ...]
-"""What a row is sorted by; its last element is the job."""
+"""The sort key of a row. Its last element is the id of the job."""
+Keys = list[Key | None]
+"""The keys of all jobs from the first id on, with None for removed jobs."""
 QUEUE_ORDER = "queue"
 TIME = "time"
 METRIC, SECOND = "metric", "second"
-NOTHING = 2
-"""Begins the keys of jobs that have nothing to be sorted by: after numbers and texts."""
+NO_VALUE_RANK = 2
+"""The first element of the key of a job without a value. Such keys come after numbers and texts."""
 PARAMETER = "="
-"""Before the name of a parameter, where an order is named: a parameter may be called like a column."""
+"""Prefix of sort orders by a parameter, because a parameter may have the same name as a column."""
 
 
 def queue_key(job: Job) -> Key:
-    """What runs first, then what waits in its order, then what ended, the newest first."""
+    """Return a key that sorts running jobs first, then waiting jobs in order, then ended jobs, newest first."""
     state = job.state
     if isinstance(state, Waiting):
-        return (1, -job.priority, job.position, job.id)
+        return (1, HIGHEST_PRIORITY - job.priority, job.position, job.id)  # small, shared integers
     if isinstance(state, Active):
         return (0, state.placed.since, 0.0, job.id)
     ended = job.attempts[-1].ended if job.attempts else job.added
@@ -60,45 +59,48 @@ def _peak(job: Job) -> float | None:
 
 
 def comparable(value: Any) -> tuple[int, float, str]:
-    """Numbers before texts before nothing, each among its own kind."""
+    """Return a sort key that puts numbers before texts and texts before None."""
     if value is None:
-        return (NOTHING, 0.0, "")
+        return (NO_VALUE_RANK, 0.0, "")
     try:
         number = float(value)
     except ValueError:
         return (1, 0.0, str(value))
-    return (0, number, "") if number == number else (1, 0.0, str(value))  # NaN has no place among numbers
+    return (0, number, "") if number == number else (1, 0.0, str(value))  # NaN cannot be sorted
 
 
-# ---- Rows of the queue that are folded into one line, so that results are in sight ----
+# Folding
 
 
 LEAST_SHOWN, MOST_SHOWN = 3, 8
-"""Waiting jobs that are shown in any case, by the height of the pane; more of them where rows are left over."""
-OF_ROOM = 4
-WORTH = 2
-"""Fewer rows than this are not folded: the line that tells of them is one itself."""
+"""Limits for the number of waiting jobs that are always shown, which is otherwise a quarter of the rows."""
+LEAST_FOLDED = 2
+"""Minimum number of rows that are folded. Folding fewer would be useless because the fold takes a line as well."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Places are those of the order, rows those of the screen; the fold's own line is a row without a place."""
+    """A group of waiting jobs folded into one line, so that ended jobs stay visible.
+
+    A place is a position among the sorted jobs. A row is a position on the screen. The line of the fold is a row
+    without a place.
+    """
 
     at: int = -1
-    """The row of its line; -1: nothing is folded."""
+    """The row of the fold's line, or -1 if nothing is folded."""
     hidden: int = 0
 
     def rows(self, places: int) -> int:
         return places - self.hidden + 1 if self.hidden else places
 
     def place(self, row: int) -> int | None:
-        """None: the fold's own line."""
+        """Return the place of a row, or None for the line of the fold."""
         if not self.hidden or row < self.at:
             return row
         return None if row == self.at else row - 1 + self.hidden
 
     def row(self, place: int) -> int | None:
-        """None: it is folded."""
+        """Return the row of a place, or None if the place is folded."""
         if not self.hidden or place < self.at:
             return place
         return None if place < self.at + self.hidden else place + 1 - self.hidden
@@ -107,18 +109,18 @@ class Fold:
 NO_FOLD = Fold()
 
 
-def folded(active: int, waiting: int, ended: int, room: int, cursor: int | None = None) -> Fold:
-    """`cursor`: the place of the row under the cursor, which stays in sight whatever is folded around it."""
+def make_fold(active: int, waiting: int, ended: int, room: int, cursor: int | None = None) -> Fold:
+    """Fold waiting jobs if not all jobs fit in `room` rows. `cursor` is a place that must not be folded."""
     spare = room - active - ended - 1
-    shown = max(LEAST_SHOWN, min(MOST_SHOWN, room // OF_ROOM), spare)
-    if not ended or active + waiting + ended <= room or waiting - shown < WORTH:
+    shown = max(LEAST_SHOWN, min(MOST_SHOWN, room // 4), spare)
+    if not ended or active + waiting + ended <= room or waiting - shown < LEAST_FOLDED:
         return NO_FOLD
     if cursor is not None and active + shown <= cursor < active + waiting:
         return NO_FOLD
     return Fold(active + shown, waiting - shown)
 
 
-# ---- What the user types after `/` ----
+# Filters
 
 
 Check = Callable[[Job], bool]
@@ -127,25 +129,24 @@ STATE = "state"
 
 
 class Filter:
-    """`state:failed lr=0.1 resnet`: settings are compared, other words looked for in the job's texts."""
+    """A filter such as `state:failed lr=0.1 resnet !seed=0`: conditions on jobs, and texts to search for."""
 
     def __init__(self, written: str = "") -> None:
         self.written = written
         self.states: frozenset[StateName] | None = None
-        """Only jobs in these; None: in any."""
+        """The states to show, or None for all states."""
         self.needles: list[tuple[str, bool]] = []
-        """Words that must be, or must not be, in the job's text."""
-        self.pairs: list[tuple[Pair, bool]] = []
+        """The texts to search for, each with whether a job's text must contain it or must not contain it."""
+        self.pairs: list[tuple[SettingCondition, bool]] = []
         self.checks: list[Check] = []
         for word in written.lower().split():
-            wanted = not word.startswith(NOT)
-            self._take(word if wanted else word[len(NOT) :], wanted)
+            self._add(word.removeprefix(NOT), wanted=not word.startswith(NOT))
 
-    def _take(self, word: str, wanted: bool) -> None:
+    def _add(self, word: str, *, wanted: bool) -> None:
         key, colon, value = word.partition(":")
         check = _check(word)
         if colon and not value and key in (*_COLON, STATE):
-            return  # the value is still to be typed
+            return  # the value has not been typed yet
         if colon and key == STATE:
             states = _states(value)
             states = states if wanted else frozenset(StateName) - states
@@ -153,7 +154,7 @@ class Filter:
         elif check is not None:
             self.checks.append(check if wanted else lambda job: not check(job))
         elif (parts := word.partition("="))[0] and parts[2]:
-            self.pairs.append((Pair(parts[0], parts[2]), wanted))
+            self.pairs.append((SettingCondition(parts[0], parts[2]), wanted))
         elif word:
             self.needles.append((word, wanted))
 
@@ -161,7 +162,7 @@ class Filter:
         return bool(self.needles or self.pairs or self.checks) or self.states is not None
 
     def matches(self, job: Job, text: str) -> bool:
-        """`text`: all of the job's texts in lower case."""
+        """Return whether a job matches. `text` is the result of `text_of` for the job."""
         if self.states is not None and job.state.name not in self.states:
             return False
         has_all = all((needle in text) is wanted for needle, wanted in self.needles)
@@ -170,7 +171,7 @@ class Filter:
 
 
 def text_of(job: Job) -> str:
-    """What a filter's words are looked for in."""
+    """Return the text of a job in lower case, in which a filter searches."""
     spec = job.spec
     params = " ".join(f"{key}={value}" for key, value in spec.params.items()) if spec.params else ""
     return f"#{job.id} {spec.name or ''} {spec.command} {params} {spec.group}".lower()
@@ -181,21 +182,20 @@ def _check(word: str) -> Check | None:
     return _COLON[key](value) if colon and value and key in _COLON else None
 
 
-class Pair:
-    """`lr=0.1`: a parameter of that value, or `--lr 0.1` and `--lr=0.1` in the command."""
+class SettingCondition:
+    """A condition such as `lr=0.1`. It matches a parameter, or `--lr 0.1` or `--lr=0.1` in the command."""
 
     def __init__(self, key: str, value: str) -> None:
         self._written = (f"{key}={value}", f"{key} {value}")
         self._whole = re.compile(rf"(?<![\w.]){re.escape(key)}[= ]{re.escape(value)}(?!\S)")
 
     def is_in(self, text: str) -> bool:
-        """Looks for the letters first, which is quick, and only then at what stands around them."""
-        joined, apart = self._written
+        joined, apart = self._written  # much faster than the regular expression, and sufficient for most jobs
         return (joined in text or apart in text) and self._whole.search(text) is not None
 
 
 def _states(value: str) -> frozenset[StateName]:
-    """`state:fail,crash`: the beginnings of words are enough."""
+    """Return the states whose names start with one of the prefixes in a value such as `fail,crash`."""
     beginnings = tuple(part for part in value.replace("-", "_").split(",") if part)
     return frozenset(name for name in StateName if name.startswith(beginnings))
 
@@ -210,30 +210,21 @@ def _gpu(value: str) -> Check:
     return check
 
 
-def _priority(value: str) -> Check:
-    return lambda job: str(job.priority) == value
-
-
-def _group(value: str) -> Check:
-    return lambda job: value in job.spec.group.lower()
-
-
 _COLON: dict[str, Callable[[str], Check]] = {
     "gpu": _gpu,
-    "pri": _priority,
-    "priority": _priority,
-    "group": _group,
-    "project": _group,
+    "pri": lambda value: lambda job: str(job.priority) == value,
+    "group": lambda value: lambda job: value in job.spec.group.lower(),
 }
+_COLON |= {"priority": _COLON["pri"], "project": _COLON["group"]}
 
 
-# ---- Which jobs the queue shows, and in which order ----
+# Rows
 
 
 BAD_ENDS = frozenset(states.BAD_ENDS)
 ENDS = frozenset(states.ENDS)
 KEYS_AT_ONCE = 100
-"""Jobs whose place in another order is worked out without a look at anything else."""
+"""Number of sort keys to compute before the generator yields."""
 
 
 class Tab(StrEnum):
@@ -247,12 +238,12 @@ SHOWN_STATES = {
     Tab.ALL: frozenset(StateName),
     Tab.ACTIVE: frozenset(StateName) - ENDS,
     Tab.FAILED: BAD_ENDS,
-    Tab.DONE: frozenset({StateName.SUCCEEDED}),  # what was killed is among all: it is neither done nor failed
+    Tab.DONE: frozenset({StateName.SUCCEEDED}),  # killed jobs are neither done nor failed
 }
 
 
 class Rows:
-    """The view on a session's jobs: a tab, a filter, a sort order."""
+    """The sorted and filtered jobs of the queue, depending on a tab, a filter and a sort order."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.tab = Tab.ALL
@@ -260,24 +251,24 @@ class Rows:
         self.sort = QUEUE_ORDER
         self.reverse = False
         self.now = 0.0
-        """Until when what runs has run, where that is the order."""
+        """The current time, used for sorting by run time."""
         self.pinned: JobId | None = None
-        """The job under the cursor: when it ends it stays where it is until the cursor leaves it."""
+        """The job under the cursor. It stays in place after it ends, until the cursor leaves it."""
         self.room = 0
-        """Rows that are in sight; 0: as many as there are, and nothing is folded."""
+        """Number of visible rows. If it is 0, nothing is folded."""
         self.fold = NO_FOLD
         self.values: Callable[[str, Job], float | None] = lambda metric, job: None
-        """What a job is sorted by where the order is a metric's; the better the smaller."""
+        """A function that returns the sort key for a metric. Better results have smaller keys."""
         self._parameters = parameters
         self._out_of_place = False
-        self._keys: dict[JobId, Key] = {}
+        self._keys: Keys = []
+        self._first_id = 0
         self._order: list[Key] = []
-        """All jobs that were not removed."""
+        """The keys of all jobs that have not been removed."""
         self._rows: list[Key] = self._order
-        """Those of them that are shown; the same list when all are."""
-        self._states: dict[JobId, StateName] = {}
+        """The keys of the jobs that are shown. This is the same list as `_order` if all jobs are shown."""
         self._texts: dict[JobId, str] = {}
-        """What a filter looks in; made when first filtered."""
+        """The texts in which a filter searches. They are created for the first filter."""
 
     # Reading
 
@@ -285,28 +276,32 @@ class Rows:
         return self.fold.rows(len(self._rows))
 
     def job_at(self, row: int) -> JobId | None:
-        """None: the line in the place of those that are folded."""
+        """Return the job in a row, or None for the line of the fold."""
         place = self.fold.place(row)
-        return None if place is None else self._job(self._turned(place))
+        return None if place is None else self._job(place)
 
     def _job(self, place: int) -> JobId:
-        job_id: JobId = self._rows[place][-1]
+        job_id: JobId = self._rows[self._display_place(place)][-1]
         return job_id
 
     def row_of(self, job: JobId) -> int | None:
-        """None: it is not in this view, or folded."""
+        """Return the row of a job, or None if the job is folded or not in this view."""
         place = self._place_of(job)
-        return None if place is None else self.fold.row(self._turned(place))
+        return None if place is None else self.fold.row(self._display_place(place))
 
     def _place_of(self, job: JobId) -> int | None:
-        key = self._keys.get(job)
+        key = self._key(job)
         if key is None:
             return None
         place = bisect_left(self._rows, key)
         return None if place == len(self._rows) or self._rows[place] != key else place
 
+    def _key(self, job: JobId) -> Key | None:
+        number = job - self._first_id
+        return self._keys[number] if 0 <= number < len(self._keys) else None
+
     def refold(self) -> bool:
-        """After rows or the cursor changed; True if another number is folded than before."""
+        """Fold again after the rows or the cursor have changed. Return whether the fold has changed."""
         before, self.fold = self.fold, self._folded()
         return self.fold != before
 
@@ -316,36 +311,38 @@ class Rows:
             return NO_FOLD
         active, waiting = (bisect_left(self._rows, (group,)) for group in (1, 2))
         cursor = self._place_of(self.pinned) if self.pinned is not None else None
-        return folded(active, waiting - active, len(self._rows) - waiting, self.room, cursor)
+        return make_fold(active, waiting - active, len(self._rows) - waiting, self.room, cursor)
 
-    def _turned(self, place: int) -> int:
-        """From a place in the order to its row, and back: what has nothing to be sorted by is last both ways."""
+    def _display_place(self, place: int) -> int:
+        """Return a place in the displayed direction. If the order is reversed, jobs without a value still come last."""
         if not self.reverse:
             return place
-        sortable = len(self._rows) if self.sort == QUEUE_ORDER else bisect_left(self._rows, (NOTHING,))
+        sortable = len(self._rows) if self.sort == QUEUE_ORDER else bisect_left(self._rows, (NO_VALUE_RANK,))
         return sortable - 1 - place if place < sortable else place
 
     def jobs(self) -> Iterable[JobId]:
-        """All of this view, also those that are folded."""
-        return (self._job(self._turned(place)) for place in range(len(self._rows)))
+        """Return all jobs in this view, including folded ones."""
+        return map(self._job, range(len(self._rows)))
 
     def between(self, first: int, last: int) -> Iterable[JobId]:
-        """The jobs of these rows, and of those folded between them."""
+        """Return the jobs between two rows, including folded ones."""
         edges = [self.fold.place(row) for row in (first, last)]
         start = edges[0] if edges[0] is not None else self.fold.at
         stop = edges[1] if edges[1] is not None else self.fold.at + self.fold.hidden - 1
-        return (self._job(self._turned(place)) for place in range(start, stop + 1))
+        return map(self._job, range(start, stop + 1))
 
     def beside(self, job: JobId, by: int) -> JobId | None:
-        """So many after it, or before it, whether folded or not; None: there is none."""
+        """Return the job `by` rows after the given job, ignoring the fold, or None if there is none."""
         place = self._place_of(job)
-        wanted = self._turned(place) + by if place is not None else -1
-        return self._job(self._turned(wanted)) if 0 <= wanted < len(self._rows) else None
+        other = self._display_place(place) + by if place is not None else -1
+        return self._job(other) if 0 <= other < len(self._rows) else None
 
     def number_of(self, job: JobId) -> tuple[int, int] | None:
-        """Which one it is of how many, whether folded or not; None: it is not in this view."""
+        """Return the position of a job in this view, from 1, and the number of jobs, or None if it is not in
+        the view.
+        """
         place = self._place_of(job)
-        return (self._turned(place) + 1, len(self._rows)) if place is not None else None
+        return (self._display_place(place) + 1, len(self._rows)) if place is not None else None
 
     def __contains__(self, job: JobId) -> bool:
         return self._place_of(job) is not None
@@ -353,48 +350,42 @@ class Rows:
     # Changing the view
 
     def rebuild(self, snapshot: Snapshot) -> None:
-        """All rows anew, in the order wanted."""
         key_of = self._key_of(self.sort)
-        self._take_keys(snapshot, {job.id: key_of(job) for job in snapshot.jobs if not job.archived})
+        self._take_keys(snapshot, [None if job.archived else key_of(job) for job in snapshot.jobs])
 
-    def _take_keys(self, snapshot: Snapshot, keys: dict[JobId, Key]) -> None:
+    def _take_keys(self, snapshot: Snapshot, keys: Keys) -> None:
         self._out_of_place = False
-        self._keys = keys
-        self._states = {job.id: job.state.name for job in snapshot.jobs if not job.archived}
-        self._order = sorted(keys.values())
+        self._keys, self._first_id = keys, snapshot.first_id
+        self._order = sorted(key for key in keys if key is not None)
         self.restrict(snapshot)
 
-    def keys_in_turns(self, snapshot: Snapshot, sort: str) -> Generator[None, None, dict[JobId, Key]]:
-        """The keys of another order, a few jobs at a time; nothing changes by it."""
-        key_of, keys = self._key_of(sort), {}
+    def compute_keys(self, snapshot: Snapshot, sort: str) -> Generator[None, None, Keys]:
+        """Compute the keys for another sort order in slices, without changing the view."""
+        key_of, keys = self._key_of(sort), Keys()
         for number, job in enumerate(snapshot.jobs):
-            if not job.archived:
-                keys[job.id] = key_of(job)
+            keys.append(None if job.archived else key_of(job))
             if not number % KEYS_AT_ONCE:
                 yield
         return keys
 
-    def take_order(self, snapshot: Snapshot, sort: str, keys: dict[JobId, Key], jobs: Vector[Job]) -> None:
-        """The order that was worked out for these jobs, some of which have changed meanwhile."""
+    def take_order(self, snapshot: Snapshot, sort: str, keys: Keys, jobs: tuple[Job, ...]) -> None:
+        """Switch to the order computed for `jobs`. Some of these jobs may have changed since then."""
         key_of = self._key_of(sort)
-        for place in snapshot.jobs.changed_since(jobs):
+        for place in changed_places(snapshot.jobs, jobs):
             job = snapshot.jobs[place]
-            keys.pop(job.id, None)
-            if not job.archived:
-                keys[job.id] = key_of(job)
+            keys[place : place + 1] = [None if job.archived else key_of(job)]
         self.sort = sort
         self._take_keys(snapshot, keys)
 
     def restrict(self, snapshot: Snapshot) -> None:
-        """Those of the tab that the filter lets through; the order stays."""
+        """Apply the tab and the filter."""
         self._settle_pinned(snapshot)
         states = SHOWN_STATES[self.tab]
         if self.filter.states is not None:
             states = states & self.filter.states
         rows = self._order
         if len(states) < len(StateName):
-            states_of = self._states
-            rows = [key for key in rows if states_of[key[-1]] in states]
+            rows = [key for key in rows if snapshot[key[-1]].state.name in states]
         if self.filter.needles or self.filter.pairs:
             self.read_texts(snapshot)
             texts = self._texts
@@ -408,12 +399,12 @@ class Rows:
         self.refold()
 
     def read_texts(self, snapshot: Snapshot) -> None:
-        """Before the first letter is typed, so that it is answered as fast as the others."""
-        for job_id in self._keys.keys() - self._texts.keys():
+        """Prepare the texts in which a filter searches, so that the first key is handled as fast as the next ones."""
+        for job_id in {key[-1] for key in self._order} - self._texts.keys():
             self._texts[job_id] = text_of(snapshot[job_id])
 
     def learn(self, jobs: Iterable[Job]) -> bool:
-        """Which parameters these jobs have; True if what tells jobs apart may have changed."""
+        """Collect the parameters of jobs. Return whether the parameters that distinguish jobs may have changed."""
         changed = False
         for job in jobs:
             changed |= self._parameters.learn(job)
@@ -422,7 +413,7 @@ class Rows:
     # Changes of jobs
 
     def update(self, snapshot: Snapshot, changed: Iterable[JobId]) -> bool:
-        """Only these jobs differ; True if rows came, went or moved."""
+        """Update the rows of changed jobs. Return whether rows were added, removed or moved."""
         key_of = self._key_of(self.sort)
         moved = False
         for job_id in changed:
@@ -435,12 +426,12 @@ class Rows:
         return self.refold() or moved
 
     def pass_time(self, snapshot: Snapshot, now: float) -> bool:
-        """Where the order is how long jobs take, those that run move on in it."""
+        """Set the current time and update running jobs if the order is by run time. Return whether rows changed."""
         self.now = now
         return self.sort == TIME and self.update(snapshot, list(snapshot.active))
 
     def pin(self, job: JobId | None, snapshot: Snapshot) -> bool:
-        """The cursor moved; True if the row it left goes where it belongs now."""
+        """Set the job under the cursor. Return whether rows have moved."""
         if job == self.pinned:
             return False
         moved = self._settle_pinned(snapshot)
@@ -448,32 +439,27 @@ class Rows:
         return self.refold() or moved
 
     def _settle_pinned(self, snapshot: Snapshot) -> bool:
-        """A job that ended under the cursor goes where ended jobs are."""
+        """Move a job that ended under the cursor to the ended jobs. Return whether rows have moved."""
         late, self._out_of_place = self._out_of_place, False
         if not late or self.pinned is None or self.pinned not in snapshot:
             return False
         return self._place(snapshot[self.pinned], self._key_of(self.sort))
 
     def _place(self, job: Job, key_of: Callable[[Job], Key]) -> bool:
-        """Where the job belongs now; True if a row came, went or moved."""
-        before, key = self._keys.get(job.id), None if job.archived else key_of(job)
+        """Move a job to its place. Return whether the displayed rows have changed."""
+        before, key = self._key(job.id), None if job.archived else key_of(job)
         was_shown, is_shown = job.id in self, key is not None and self._shown(job)
-        self._states[job.id] = job.state.name
         if key == before and was_shown == is_shown:
             return False
-        for rows in self._lists():
+        for rows in [self._order] if self._rows is self._order else [self._order, self._rows]:
             if before is not None:
-                _take_out(rows, before)
+                _remove(rows, before)
             if key is not None and (rows is self._order or is_shown):
                 insort(rows, key)
-        if key is not None:
-            self._keys[job.id] = key
-        else:
-            self._keys.pop(job.id, None)
+        number = job.id - self._first_id
+        self._keys += [None] * (number + 1 - len(self._keys))
+        self._keys[number] = key
         return was_shown or is_shown
-
-    def _lists(self) -> list[list[Key]]:
-        return [self._order] if self._rows is self._order else [self._order, self._rows]
 
     def _shown(self, job: Job) -> bool:
         if job.state.name not in SHOWN_STATES[self.tab]:
@@ -483,21 +469,19 @@ class Rows:
     def _key_of(self, sort: str) -> Callable[[Job], Key]:
         if sort == QUEUE_ORDER:
             return queue_key
-        value_of = self._value_of(sort)
+        value_of: Callable[[Job], Any]
+        if sort == TIME:
+            value_of = partial(seconds_of, now=self.now)
+        elif sort in (METRIC, SECOND):
+            value_of = partial(self.values, sort)
+        elif sort.startswith(PARAMETER):
+            value_of = partial(self._parameters.value, name=sort.removeprefix(PARAMETER))
+        else:
+            value_of = SORTS[sort]
         return lambda job: (*comparable(value_of(job)), job.id)
 
-    def _value_of(self, sort: str) -> Callable[[Job], Any]:
-        if sort == TIME:
-            return lambda job: seconds_of(job, self.now)
-        if sort in (METRIC, SECOND):
-            return lambda job: self.values(sort, job)
-        if sort.startswith(PARAMETER):
-            name = sort.removeprefix(PARAMETER)
-            return lambda job: self._parameters.value(job, name)
-        return SORTS[sort]
 
-
-def _take_out(rows: list[Key], key: Key) -> None:
+def _remove(rows: list[Key], key: Key) -> None:
     place = bisect_left(rows, key)
     if place < len(rows) and rows[place] == key:
         del rows[place]

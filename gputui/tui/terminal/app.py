@@ -1,4 +1,4 @@
-"""A Textual app that keeps the contract with its terminal, and notifications."""
+"""The base class of the apps, with signals, keys, the clipboard and notifications."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import ClassVar
 
 from textual import events
@@ -20,13 +20,11 @@ from textual.types import CSSPathType
 
 from gputui.logs.plain import plain
 
-from .driver import SafeDriver, Turns
-from .screen_diff import CellDiffApp, Sanitize, Shadow
+from .driver import KeyQueue, SafeDriver
+from .screen_diff import Sanitize
 from .signals import Signals
+from .textual_private import CellDiffApp, parser_works
 from .tty import Colours
-
-# ---- A call to the user through their terminal ----
-
 
 LONGEST = 200
 BELL = "\a"
@@ -35,7 +33,7 @@ _SEVEN = ("rxvt", "foot")
 
 
 def notification(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """What is written to the terminal; where it is not known which form it takes, both."""
+    """Return the escape sequence for a notification. A terminal of unknown type gets both forms (OSC 9 and OSC 777)."""
     message = plain(text)[:LONGEST]
     nine, seven = f"\x1b]9;{message}\x07", f"\x1b]777;notify;gputui;{message.replace(';', ',')}\x07"
     term = environment.get("TERM", "")
@@ -46,18 +44,17 @@ def notification(text: str, environment: Mapping[str, str] = os.environ) -> str:
     return BELL + nine + seven
 
 
-# ---- `TerminalApp` ----
-
-
 TMUX_COPY = ("tmux", "load-buffer", "-w", "-")
-"""Puts what it reads into tmux's buffer and into the clipboard of the terminal around tmux."""
-TMUX_PATIENCE = 5.0
+"""A command that copies its input to tmux's buffer and to the clipboard of the terminal in which tmux runs."""
+TMUX_TIMEOUT = 5.0
 
 
 class TerminalApp(CellDiffApp[ReturnType]):
+    """An app for terminals that may stall, hang up, or be lent to another program."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False),
-        Binding("ctrl+l", "redraw", "Draw again", show=False),
+        Binding("ctrl+l", "redraw", "Redraw", show=False),
         Binding("ctrl+z", "suspend_process", "Stop", show=False),
     ]
 
@@ -71,68 +68,61 @@ class TerminalApp(CellDiffApp[ReturnType]):
         colours: Colours = Colours.MANY,
         cell_diff: bool = True,
     ) -> None:
-        """As Textual's App; `colours` is what `checks.colours()` found, `cell_diff=False` sends what Textual sends."""
+        """Create the app. The arguments are those of Textual's App, and `colours` is the result of `tty.colours()`."""
         self.colours = colours
-        self.cell_diff = cell_diff
-        self._shadow = Shadow()
         self._signals: Signals | None = None
         self._last_input = time.monotonic()
-        self._last_line = Sanitize()  # one object, since strips remember what a filter made of them
+        self._last_line = Sanitize()  # one object, since strips cache the results of filters
         few = colours is not Colours.MANY
-        super().__init__(driver_class, css_path, watch_css, True if few else ansi_color)
-        self._keys = Turns(self, super().on_event)
+        super().__init__(driver_class, css_path, watch_css, True if few else ansi_color, cell_diff=cell_diff)
+        self._keys = KeyQueue(self, super().on_event)
         self.animation_level = "none"
         if few:
             self.theme = "ansi-dark"  # rounding a theme of many colours to 16 or to none makes it unreadable
 
-    # What a subclass may do otherwise
+    # To be overridden
 
     def terminal_lost(self) -> None:
-        """The terminal hung up; called once. Nothing that is written now is seen."""
+        """Exit because the terminal has hung up. Called once."""
         self.exit(return_code=128 + signal.SIGHUP)
 
     def asked_to_leave(self, signum: int) -> None:
-        """SIGTERM, SIGINT or SIGUSR1 came, or Ctrl-C was typed, which counts as SIGINT."""
+        """Exit because of SIGTERM, SIGINT or SIGUSR1. Ctrl-C counts as SIGINT."""
         self.exit(return_code=128 + signum)
 
     def before_stop(self) -> None:
-        """The terminal has been given back and the process is about to stop (Ctrl-Z)."""
+        """Prepare for the stop of the process by Ctrl-Z. Called after the terminal was given back."""
 
     def after_continue(self) -> None:
-        """The process goes on after `before_stop`, with its screen; not called when the terminal was lost meanwhile."""
+        """Continue after `before_stop`. Not called if the terminal was lost in the meantime."""
 
     def nobody_to_continue(self) -> None:
-        """Ctrl-Z was typed where there is no shell that could bring a stopped app back."""
-        self.notify("no shell could bring a stopped gputui back: q leaves it", markup=False)
+        """Tell the user that Ctrl-Z does nothing because no shell could continue a stopped app."""
+        self.notify("no shell to resume a stopped gputui; press q to quit", markup=False)
 
     def call_user(self, message: str) -> None:
-        """The bell, and a notification where the terminal can show one."""
-        if isinstance(self._driver, SafeDriver):
-            self._driver.write(notification(message))
+        """Ring the bell, and show a notification if the terminal supports it."""
+        if self.terminal is not None:
+            self.terminal.write(notification(message))
 
     def copy_to_clipboard(self, text: str) -> None:
-        """By the terminal (OSC 52); inside tmux by tmux, whose default settings drop that from programs."""
-        by_terminal = super().copy_to_clipboard
-        if not os.environ.get("TMUX"):
-            by_terminal(text)
-            return
+        """Copy with OSC 52. Inside tmux, also copy with a tmux command because tmux ignores OSC 52 by default."""
+        super().copy_to_clipboard(text)
 
-        def by_tmux() -> None:
-            """In a thread: the tmux server may be slow, or gone."""
-            try:
-                subprocess.run(TMUX_COPY, input=text.encode("utf-8", "replace"), capture_output=True, check=True,
-                               timeout=TMUX_PATIENCE)  # fmt: skip
-            except (OSError, subprocess.SubprocessError):  # before tmux 3.2 it has no -w
-                self.call_from_thread(by_terminal, text)
+        def copy_to_tmux() -> None:
+            """Copy to tmux. This runs in a thread because the tmux server may be slow or gone."""
+            with suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(TMUX_COPY, input=text.encode("utf-8", "replace"), capture_output=True,
+                               timeout=TMUX_TIMEOUT)  # fmt: skip
 
-        self._clipboard = text  # what ctrl+v in a form inserts
-        self.run_worker(by_tmux, thread=True, exit_on_error=False, group="clipboard")
+        if os.environ.get("TMUX"):
+            self.run_worker(copy_to_tmux, thread=True, exit_on_error=False, group="clipboard")
 
     # Keys
 
     @property
     def idle_for(self) -> float:
-        """Seconds since the user last pressed a key, pasted or used the mouse; at first, since the start."""
+        """Seconds since the last key, paste or mouse input, or since the start."""
         return time.monotonic() - self._last_input
 
     def action_interrupt(self) -> None:
@@ -147,14 +137,14 @@ class TerminalApp(CellDiffApp[ReturnType]):
 
     @contextmanager
     def suspend(self) -> Iterator[None]:
-        """Lends the terminal to another program (a pager), in which Ctrl-Z works too."""
+        """Lend the terminal to another program, such as a pager. Ctrl-Z works there too."""
         with super().suspend(), self._signals.while_lent() if self._signals is not None else nullcontext():
             yield
 
-    # What Textual asks for
+    # Called by Textual
 
     def get_driver_class(self) -> type[Driver]:
-        return SafeDriver
+        return SafeDriver if parser_works() else super().get_driver_class()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._last_line]
@@ -163,11 +153,11 @@ class TerminalApp(CellDiffApp[ReturnType]):
         if isinstance(event, events.InputEvent | events.Paste):
             self._last_input = time.monotonic()
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self._keys.take(event)
+            await self._keys.put(event)
         else:
             await super().on_event(event)
 
     def on_mount(self) -> None:
-        """Textual calls this besides a subclass's own; a subclass that calls it too does no harm."""
-        if self._signals is None and isinstance(self._driver, SafeDriver):
-            self._signals = Signals(asyncio.get_running_loop(), self._driver, self)
+        """Install the signal handlers. Textual calls this in addition to a subclass's own `on_mount`."""
+        if self._signals is None and self.terminal is not None:
+            self._signals = Signals(asyncio.get_running_loop(), self.terminal, self)

@@ -1,4 +1,4 @@
-"""Textual's driver for a terminal that may stall or vanish: bytes in as keys, bytes out without waiting."""
+"""A Textual driver for a terminal that may stall or vanish. It reads keys and writes output without waiting."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 from textual import constants, events
-from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 from textual.events import Key, Paste
 from textual.geometry import Size
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.messages import TerminalSupportsSynchronizedOutput
 from textual.screen import Screen
 
+from .textual_private import XTermParser
 from .tty import Tty
 
-# ---- Bytes on their way to the terminal ----
+# Output
 
-
-CROWDED = 16 * 1024
-"""With more than this unsent no further frame is worth drawing: it would be old when it is seen."""
-FULL = 256 * 1024
-"""With more than this unsent nothing at all is accepted."""
+SKIP_FRAMES_ABOVE = 16 * 1024
+"""Number of unsent bytes above which frames are skipped, because they would be outdated when they arrive."""
+QUEUE_LIMIT = 256 * 1024
+"""Number of unsent bytes above which no more data is accepted."""
 
 _PATIENCE_AT_THE_END = 0.1
 _ABANDON_SEQUENCE = b"\x18\x1b[?2026l"  # CAN ends a sequence that was cut; then the end of a synchronised update
 
 
 class TerminalWriter:
+    """A writer that sends what the terminal accepts and queues the rest."""
+
     def __init__(
         self, tty: Tty, loop: asyncio.AbstractEventLoop, on_room: Callable[[], None], on_loss: Callable[[], None]
     ) -> None:
@@ -44,16 +46,16 @@ class TerminalWriter:
         self._unsent = bytearray()
         self._waiting = False
         self.waiting_since: float | None = None
-        """The monotonic time since when the terminal has taken nothing, while it owes us to."""
+        """Monotonic time since which the terminal has accepted nothing, or None if no bytes are unsent."""
         self._gone = False
 
     @property
     def crowded(self) -> bool:
-        return len(self._unsent) > CROWDED
+        return len(self._unsent) > SKIP_FRAMES_ABOVE
 
     def write(self, data: bytes) -> bool:
-        """Whether the data was accepted; false while the terminal has not taken what came before."""
-        if self._gone or len(self._unsent) > FULL:
+        """Write or queue the data. Return False if too much is already queued."""
+        if self._gone or len(self._unsent) > QUEUE_LIMIT:
             return False
         self._unsent += data
         if not self._waiting:
@@ -61,7 +63,7 @@ class TerminalWriter:
         return True
 
     def finish(self, last: bytes) -> None:
-        """Sends the last words and forgets the loop. On a stalled terminal they replace all that it never took."""
+        """Write the last data without the event loop. On a stalled terminal, it replaces everything unsent."""
         self._stop_waiting()
         data, self._unsent = bytes(self._unsent) + last, bytearray()
         if self._gone:
@@ -107,14 +109,13 @@ class TerminalWriter:
         self._on_loss()
 
 
-# ---- Bytes from the keyboard, turned into Textual's messages ----
-
+# Input
 
 _AFTER_ESCAPE = constants.ESCAPE_DELAY + 0.01
 
 
 class KeyReader:
-    """Reads when the loop says that there is something; an end of file or an error is the terminal's end."""
+    """A reader that turns bytes from the terminal into Textual messages and reports when the terminal is lost."""
 
     def __init__(
         self,
@@ -150,7 +151,7 @@ class KeyReader:
 
     def _feed(self, text: str) -> None:
         if not text:
-            return  # half a character; and to the parser an empty text is the end
+            return  # half a character; an empty text would mean end of file to the parser
         for message in self._parser.feed(text):
             self._on_message(message)
         if self._lone_escape is not None:
@@ -162,10 +163,9 @@ class KeyReader:
             self._on_message(message)
 
 
-# ---- Textual's driver for a terminal that may stall or vanish ----
+# The driver
 
-
-_KEYBOARD_PROTOCOL = "" if constants.DISABLE_KITTY_KEY else "\x1b[>25u"
+_KEYBOARD_PROTOCOL = "" if getattr(constants, "DISABLE_KITTY_KEY", False) else "\x1b[>25u"  # since Textual 8.2.7
 _ASK_FOR_SYNC = "" if os.environ.get("TERM_PROGRAM") == "Apple_Terminal" else "\x1b[?2026$p"
 _MOUSE_ON = "\x1b[?1000h\x1b[?1002h\x1b[?1006h"  # clicks, drags and the wheel: no report for a mere move
 _MOUSE_OFF = "\x1b[?1006l\x1b[?1002l\x1b[?1000l"
@@ -174,36 +174,47 @@ _LEAVE = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[<u\x1b[?1049l\x1b[?25h"
 
 
 class DriverHost(Protocol):
-    """What the driver tells its app."""
+    """The methods that the driver needs in its app."""
+
+    terminal: SafeDriver | None
 
     def terminal_lost(self) -> None:
-        """The terminal is gone; said once."""
+        """Handle the loss of the terminal. Called once."""
 
     def terminal_has_room(self) -> None:
-        """What was queued has been taken; frames that were left out can be made up for."""
+        """Draw frames that were skipped. Called when everything queued has been sent."""
 
     def forget_screen(self) -> None:
-        """Nothing is known any more about what the terminal shows."""
+        """Forget what the terminal shows. Called when its contents are unknown."""
 
 
+_SYNC_START, _SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+_WORTH_SYNC = 512
+"""Minimum size in bytes of a frame sent as a synchronized update. A smaller frame arrives in one piece anyway."""
 _KEEP_TITLE, _OLD_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 _UNTITLED = ("", "dumb", "linux")
-"""Terminals without a title; the console would print it."""
+"""Values of TERM for terminals without a title. The Linux console would print the title as text."""
 
 
 class SafeDriver(Driver):
+    """A driver that never blocks when reading or writing. Its app must have the methods of `DriverHost`."""
+
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self._host = cast(DriverHost, app)
         self._tty = Tty.open()
-        self._size = size or self._tty.size()
+        super().__init__(app, debug=debug, mouse=mouse, size=size or self._tty.size())
+        self._host = cast(DriverHost, app)
+        self._host.terminal = self
+        self._event_loop = asyncio.get_running_loop()
+        self._wants_mouse = mouse
+        self._dragging = False
         self._writer: TerminalWriter | None = None
         self._keys: KeyReader | None = None
-        self._to_ask = _ASK_FOR_SYNC
-        self._lost = False
+        self._sync_query = _ASK_FOR_SYNC
+        self._synchronizes = False
         self._title = ""
+        self.lost = False
 
     @property
     def can_suspend(self) -> bool:
@@ -211,31 +222,34 @@ class SafeDriver(Driver):
 
     @property
     def crowded(self) -> bool:
-        """Whether the terminal lags so much that a frame is better left out."""
+        """Whether the terminal lags so much that a frame should be skipped."""
         return self._writer is not None and self._writer.crowded
 
     @property
     def silent_for(self) -> float:
-        """Seconds for which the terminal has taken nothing of what it was sent; from any thread."""
+        """Seconds for which the terminal has accepted nothing. This may be read from any thread."""
         since = self._writer.waiting_since if self._writer is not None else None
         return time.monotonic() - since if since is not None else 0.0
 
-    @property
-    def lost(self) -> bool:
-        return self._lost
-
-    def lose(self) -> None:
-        """The terminal is gone, whoever noticed it first."""
-        if not self._lost:
-            self._lost = True
-            self._loop.call_soon_threadsafe(self._host.terminal_lost)
+    def report_loss(self) -> None:
+        """Notify the app, only once, that the terminal is gone."""
+        if not self.lost:
+            self.lost = True
+            self._event_loop.call_soon_threadsafe(self._host.terminal_lost)
 
     def write(self, data: str) -> None:
         if self._writer is not None:
             self._writer.write(data.encode("utf-8", "replace"))
 
+    def write_frame(self, frame: str) -> None:
+        """Write a frame. A large frame is sent as one synchronized update."""
+        if self._synchronizes and len(frame) >= _WORTH_SYNC:
+            frame = f"{_SYNC_START}{frame}{_SYNC_END}"
+        if frame:
+            self.write(frame)
+
     def title(self, text: str) -> None:
-        """What the terminal's tab says; the user's own comes back in the end."""
+        """Set the title of the terminal. The previous title is restored at the end."""
         if text == self._title or os.environ.get("TERM", "dumb") in _UNTITLED:
             return
         keep = "" if self._title else _KEEP_TITLE
@@ -243,25 +257,22 @@ class SafeDriver(Driver):
         self.write(f"{keep}\x1b]2;{text}\x07")
 
     def start_application_mode(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._event_loop
         self._tty.take_keys_raw()
         self._host.forget_screen()
-        self._writer = TerminalWriter(self._tty, loop, self._host.terminal_has_room, self.lose)
-        self._keys = KeyReader(self._tty, loop, self.process_message, self.lose)
+        self._writer = TerminalWriter(self._tty, loop, self._host.terminal_has_room, self.report_loss)
+        self._keys = KeyReader(self._tty, loop, self.process_message, self.report_loss)
         loop.add_signal_handler(signal.SIGWINCH, self._resized)
-        self._tell_size()
-        self.write(_ENTER + (_MOUSE_ON if self._mouse else "") + self._question())
-
-    def _question(self) -> str:
-        """Asked once: an answer that comes after the app has left would be typed into the shell."""
-        question, self._to_ask = self._to_ask, ""
-        return question
+        self._send_size()
+        # Ask once: an answer that arrives after the app has left would be typed into the shell.
+        query, self._sync_query = self._sync_query, ""
+        self.write(_ENTER + (_MOUSE_ON if self._wants_mouse else "") + query)
 
     def disable_input(self) -> None:
         if self._keys is not None:
             self._keys.close()
             self._keys = None
-            self._loop.remove_signal_handler(signal.SIGWINCH)
+            self._event_loop.remove_signal_handler(signal.SIGWINCH)
 
     def stop_application_mode(self) -> None:
         self.disable_input()
@@ -269,65 +280,70 @@ class SafeDriver(Driver):
         if writer is not None:
             self._tty.restore()
             title, self._title = _OLD_TITLE if self._title else "", ""
-            writer.finish((title + (_MOUSE_OFF if self._mouse else "") + _LEAVE).encode())
+            writer.finish((title + (_MOUSE_OFF if self._wants_mouse else "") + _LEAVE).encode())
 
     def process_message(self, message: Message) -> None:
-        idle_move = isinstance(message, events.MouseMove) and not message.button and not self._down_buttons
-        if not idle_move:  # some terminals report moves unasked; nothing here wants them
-            super().process_message(message)
+        if isinstance(message, TerminalSupportsSynchronizedOutput):
+            self._synchronizes = True
+        if isinstance(message, events.MouseDown | events.MouseUp | events.MouseMove):
+            if isinstance(message, events.MouseMove) and not message.button and not self._dragging:
+                return  # some terminals report moves unasked
+            self._dragging = message.button > 0 and not isinstance(message, events.MouseUp)
+        super().process_message(message)
 
     def _resized(self) -> None:
         self._host.forget_screen()
-        self._tell_size()
+        self._send_size()
 
-    def _tell_size(self) -> None:
+    def _send_size(self) -> None:
         size = Size(*self._tty.size())
         self.send_message(events.Resize(size, size))
 
 
-# ---- One key after the other ----
+# Key queue
+
+KEY_TIMEOUT = 0.25
+"""Seconds after which a key that is still being handled no longer delays the next one."""
 
 
-PATIENCE = 0.25
-"""Seconds after which a key that was not seen to be done holds up the others no longer."""
-
-
-class Turns:
-    """`deliver` hands a key or a paste to whoever has the focus now."""
+class KeyQueue:
+    """A queue that delivers one key or paste at a time, each to the widget focused after the previous one."""
 
     def __init__(self, app: App[Any], deliver: Callable[[Key | Paste], Awaitable[None]]) -> None:
         self._app = app
         self._deliver = deliver
         self._waiting: deque[Key | Paste] = deque()
-        self._turn = 0
+        self._number = 0
         self._patience: asyncio.TimerHandle | None = None
-        """Runs out while a key is under way; None: the next one may go."""
+        """A timer that runs while a key is handled, or None if the next key can be delivered."""
 
-    async def take(self, event: Key | Paste) -> None:
+    async def put(self, event: Key | Paste) -> None:
         self._waiting.append(event)
         await self._next()
 
     async def _next(self) -> None:
         if self._patience is not None or not self._waiting:
             return
-        self._turn += 1
-        self._patience = asyncio.get_running_loop().call_later(PATIENCE, self._done, self._turn)
+        self._number += 1
+        self._patience = asyncio.get_running_loop().call_later(KEY_TIMEOUT, self._done, self._number)
         screen, target = self._app.screen, self._app.focused or self._app.screen
         await self._deliver(self._waiting.popleft())
-        self._follow(self._turn, screen, [*target.ancestors_with_self])
+        self._follow(self._number, screen, [*target.ancestors_with_self])
 
-    def _follow(self, turn: int, screen: Screen[Any], way: list[MessagePump]) -> None:
-        """A key goes up from the focus to the app; whatever is sent after it arrives after it."""
-        while way:
-            if way.pop(0).call_later(self._follow, turn, screen, way):
+    def _follow(self, number: int, screen: Screen[Any], path: list[MessagePump]) -> None:
+        """Follow a key from the focused widget up to the app to learn when it has been handled. At each widget, a
+        message sent after the key also arrives after it.
+        """
+        while path:
+            if path.pop(0).call_later(self._follow, number, screen, path):
                 return
         if self._app.screen is screen:
-            self._app.call_later(self._done, turn)  # behind a change of focus, which is sent this way too
+            self._app.call_later(self._done, number)  # after a change of focus, which is sent the same way
         else:
-            self._app.screen.call_after_refresh(self._app.call_later, self._done, turn)
+            self._app.screen.call_after_refresh(self._app.call_later, self._done, number)
 
-    def _done(self, turn: int) -> None:
-        if turn == self._turn and self._patience is not None:
+    def _done(self, number: int) -> None:
+        if number == self._number and self._patience is not None:
             self._patience.cancel()
             self._patience = None
             if self._waiting:

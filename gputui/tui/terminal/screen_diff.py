@@ -1,31 +1,22 @@
-"""Sends only changed cells to the terminal, sanitized."""
+"""Frames as cells: the changed cells, the bytes to change them, and the filter for hostile text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import get_character_cell_size, split_graphemes
 from rich.color import ColorSystem
-from rich.console import COLOR_SYSTEMS, RenderableType
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate, LayoutUpdate
-from textual.app import App, ReturnType
 from textual.color import Color
 from textual.filter import LineFilter
-from textual.screen import Screen
-from textual.strip import Strip
-from textual.widgets import Input, TextArea
 
 from gputui.logs.plain import FORBIDDEN
 
-from .driver import SafeDriver
-
-# ---- A strip of styled text as terminal cells, and the shortest words for a change of style ----
-
+# Cells and styles
 
 _ATTRIBUTES = {
     "bold": "1",
@@ -46,17 +37,17 @@ _UNSEEN_ON_BLANKS = {"", "1", "2", "3"}
 
 
 class Pen(NamedTuple):
-    """How the terminal draws: SGR codes; an empty colour is the terminal's own."""
+    """The SGR codes of a style. An empty colour is the terminal's default."""
 
     attributes: str
-    colour: str
     background: str
+    colour: str
 
 
 PLAIN = Pen("", "", "")
 
 Cell = tuple[str, Pen]
-"""What one column shows. The right half of a wide character is the empty text."""
+"""The content of one column. The right half of a wide character is an empty text."""
 
 
 def cells_of(segments: Iterable[Segment], colours: ColorSystem) -> list[Cell]:
@@ -69,13 +60,13 @@ def cells_of(segments: Iterable[Segment], colours: ColorSystem) -> list[Cell]:
 
 
 def pen_change(old: Pen | None, new: Pen, text: str) -> str:
-    """The SGR sequence after which the text looks as it should; empty when none is needed."""
-    if old is None or old.attributes != new.attributes:
-        if old is not None and text == " " and _alike_on_blanks(old, new):
-            return ""
+    """Return the SGR sequence that changes the style, or an empty text if `text` looks the same without it."""
+    if old is not None and text == " " and _alike_on_blanks(old, new):
+        return ""
+    if old is None or old.attributes not in ("", new.attributes):
         return "\x1b[" + ";".join(("0", *filter(None, new))) + "m"
-    codes = []
-    if old.colour != new.colour and not (text == " " and _alike_on_blanks(old, new)):
+    codes = [] if old.attributes == new.attributes else [new.attributes]
+    if old.colour != new.colour:
         codes.append(new.colour or "39")
     if old.background != new.background:
         codes.append(new.background or "49")
@@ -95,7 +86,7 @@ def _pen_of(style: Style, colours: ColorSystem) -> Pen:
     background = (
         "" if style.bgcolor is None else ";".join(style.bgcolor.downgrade(colours).get_ansi_codes(foreground=False))
     )
-    return Pen(attributes, "" if colour == "39" else colour, "" if background == "49" else background)
+    return Pen(attributes, "" if background == "49" else background, "" if colour == "39" else colour)
 
 
 @lru_cache(4096)
@@ -108,14 +99,15 @@ def _columns(text: str) -> tuple[str, ...]:
     return tuple(columns)
 
 
-# ---- What the terminal shows, cell by cell, and the fewest bytes that turn it into a new picture ----
-
+# The copy of the screen
 
 _LONGEST_GAP = 4
-"""Cells that are cheaper to write again than to jump over."""
+"""Maximum number of unchanged cells to write again because that is cheaper than jumping over them."""
 
 
 class Shadow:
+    """A copy of what the terminal shows, used to send the fewest bytes for a new frame."""
+
     def __init__(self) -> None:
         self.size = (0, 0)
         self._rows: list[list[Cell | None]] = []
@@ -123,44 +115,69 @@ class Shadow:
         self._place: tuple[int, int] | None = None
 
     def forget(self) -> None:
-        """Nothing is known: every cell painted from now on is sent."""
+        """Treat the screen as unknown, so that every painted cell is sent."""
         self.size = (0, 0)
 
     def resize(self, width: int, height: int) -> None:
-        """Takes note of the screen's size; another one than before means that nothing is known."""
+        """Set the size. If it changes, the screen is treated as unknown."""
         if self.size != (width, height):
             self.size = (width, height)
             self._rows = [[None] * width for _ in range(height)]
             self._pen = self._place = None
 
-    def paint(self, x: int, y: int, cells: list[Cell]) -> str:
-        """The bytes that make the terminal show these cells from column x of row y on."""
+    def paint(self, strips: Iterable[tuple[int, int, list[Cell]]]) -> str:
+        """Return the bytes that make the terminal show the given cells. Each list of cells starts at column x of row y.
+
+        Cells of the same style are sent together because changing the style takes more bytes than moving the cursor.
+        """
+        groups: dict[Pen | None, list[tuple[int, int]]] = {}
+        for x, y, cells in strips:
+            pen: Pen | None = None
+            after = -1
+            columns, narrow = self._update(x, y, cells)
+            for column in columns:
+                text, own = cells[column - x]
+                if narrow and (column != after or pen is None or pen_change(pen, own, text)):
+                    pen = own
+                groups.setdefault(pen, []).append((column, y))
+                after = column + 1
+        # The current style comes early. The order of the others mostly adds attributes to the previous ones.
+        order = sorted(groups, key=lambda pen: (pen is not None, pen != self._pen, pen or PLAIN))
+        return "".join([self._cell(self._rows[y], x, y) for pen in order for x, y in groups[pen]])
+
+    def _update(self, x: int, y: int, cells: list[Cell]) -> tuple[list[int], bool]:
+        """Put cells into the copy. Return the columns that changed, and whether every character fills exactly one
+        column.
+
+        Other characters (wide ones and clusters) are sent first and in order because they affect the cells beside them.
+        """
         if not 0 <= y < len(self._rows):
-            return ""
+            return [], True
         row = self._rows[y]
         cells = cells[: len(row) - x]
         end = x + len(cells)
-        if row[x:end] == cells:
-            return ""
-        changed = [x + i for i, (old, new) in enumerate(zip(row[x:end], cells, strict=True)) if old != new]
-        self._unknow_halves(row, changed[0], changed[-1])
+        before = row[x:end]
+        if before == cells:
+            return [], True
+        changed = [x + i for i, (old, new) in enumerate(zip(before, cells, strict=True)) if old != new]
+        _forget_halves(row, changed[0], changed[-1])
         row[x:end] = cells
-        return "".join([self._cell(row, column, y) for column in changed])
+        return changed, all(cell is None or len(cell[0]) == 1 for cell in (*before, *cells))
 
     def go(self, x: int, y: int) -> str:
-        """The bytes that bring the cursor there; none when it is there."""
-        if self._place == (x, y):
-            return ""
-        steps = x - self._place[0] if self._place is not None and self._place[1] == y else 0
-        self._place = (x, y)
-        if steps > 0:
-            return f"\x1b[{steps}C" if steps > 1 else "\x1b[C"
-        return f"\x1b[{y + 1};{x + 1}H"
+        """Return the fewest bytes that move the cursor to a cell, or an empty text if the cursor is already there."""
+        place, self._place = self._place, (x, y)
+        anywhere = f"\x1b[{y + 1};{x + 1}H"
+        if place is None:
+            return anywhere
+        right, down = x - place[0], y - place[1]
+        sideways = "\b" * -right if down and -4 < right <= 0 else _steps(right, "C", "D")
+        return min(_steps(down, "B", "A") + sideways, anywhere, key=len)
 
     def _cell(self, row: list[Cell | None], x: int, y: int) -> str:
         cell = row[x]
         if cell is None or not cell[0]:
-            return ""  # the right half came with the left one
+            return ""  # the right half was sent with the left one
         text, pen = cell
         sequence = self._reach(row, x, y)
         change = pen_change(self._pen, pen, text)
@@ -172,126 +189,56 @@ class Shadow:
         return sequence + change + text
 
     def _reach(self, row: list[Cell | None], x: int, y: int) -> str:
-        """A short gap of unchanged cells in the present style is written again; else the cursor jumps."""
+        """Return the bytes to reach a cell. Short gaps in the current style are written again, others jumped over."""
         if self._place is not None and self._place[1] == y and 0 < x - self._place[0] <= _LONGEST_GAP:
             gap = row[self._place[0] : x]
-            if all(cell is not None and len(cell[0]) == 1 and self._looks_right(cell) for cell in gap):
+            if all(cell is not None and len(cell[0]) == 1 and self._matches_pen(cell) for cell in gap):
                 return "".join([cell[0] for cell in gap if cell is not None])
         return self.go(x, y)
 
-    def _looks_right(self, cell: Cell) -> bool:
-        """Written as the terminal draws now."""
+    def _matches_pen(self, cell: Cell) -> bool:
         text, pen = cell
         return pen == self._pen or not pen_change(self._pen, pen, text)
 
-    @staticmethod
-    def _unknow_halves(row: list[Cell | None], first: int, last: int) -> None:
-        """A wide character loses both halves when one is written over; the other half may lie outside the paint."""
-        if first > 0 and _is_right_half(row[first]):
-            row[first - 1] = None
-        if last + 1 < len(row) and _is_right_half(row[last + 1]):
-            row[last + 1] = None
+
+def _steps(count: int, forward: str, back: str) -> str:
+    number = abs(count)
+    return f"\x1b[{number if number > 1 else ''}{forward if count > 0 else back}" if count else ""
+
+
+def _forget_halves(row: list[Cell | None], first: int, last: int) -> None:
+    """Mark the cells beside a painted range as unknown if they are halves of overwritten wide characters."""
+    if first > 0 and _is_right_half(row[first]):
+        row[first - 1] = None
+    if last + 1 < len(row) and _is_right_half(row[last + 1]):
+        row[last + 1] = None
 
 
 def _is_right_half(cell: Cell | None) -> bool:
     return cell is not None and cell[0] == ""
 
 
-# ---- Only changed cells reach the terminal, and no frame is drawn for a terminal that lags ----
+# Hostile text
 
-
-_WORTH_SYNC = 512
-"""Bytes; a smaller frame arrives in one piece anyway."""
-
-
-class CellDiffApp(App[ReturnType]):
-    """Part of `TerminalApp`. On any other driver than ours it is Textual's own App."""
-
-    cell_diff = True
-    """Set to False before the app runs to send what Textual sends."""
-
-    _shadow: Shadow
-    _frames_owed = False
-
-    def forget_screen(self) -> None:
-        """The next frame is drawn whole."""
-        self._shadow.forget()
-        if self._running:
-            self.refresh()
-
-    def terminal_has_room(self) -> None:
-        if self._frames_owed:
-            self._frames_owed = False
-            self.refresh()
-
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        driver = self._driver
-        if not isinstance(driver, SafeDriver) or self._batch_count or not self._running or self._closed:
-            super()._display(screen, renderable)
-        elif driver.crowded:
-            self._frames_owed = True
-            self.post_display_hook()
-        elif self.cell_diff and isinstance(renderable, LayoutUpdate | ChopsUpdate):
-            self._draw(driver, renderable)
-            self.post_display_hook()
-        else:
-            super()._display(screen, renderable)
-
-    def _set_pointer_shape(self, shape: str) -> None:
-        """Nothing follows the mouse here, and terminals that do not know the sequence print it."""
-
-    def _draw(self, driver: SafeDriver, update: LayoutUpdate | ChopsUpdate) -> None:
-        shadow = self._shadow
-        shadow.resize(*self.size)
-        colours = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
-        frame = "".join([shadow.paint(x, y, cells_of(strip, colours)) for y, x, strip in _pieces(update)])
-        if isinstance(self.focused, Input | TextArea):  # input methods look where the field's cursor is
-            frame += shadow.go(*self.screen.outer_size.clamp_offset(self.cursor_position))
-        if len(frame) >= _WORTH_SYNC:
-            self._begin_update()
-            driver.write(frame)
-            self._end_update()
-        elif frame:
-            driver.write(frame)
-
-
-def _pieces(update: LayoutUpdate | ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
-    """Row, first column and content of what may have changed."""
-    if isinstance(update, LayoutUpdate):
-        for y, strips in enumerate(update.strips, update.region.y):
-            x = update.region.x
-            for strip in strips:
-                yield y, x, strip
-                x += strip.cell_length
-        return
-    for y, first, last in update.spans:
-        for end, (x, chop) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
-            if chop is not None and x <= last and end > first:
-                yield y, x, chop
-
-
-# ---- The last line of defence ----
-
-
-# A column must stay a column: what has a width is replaced, what has none is dropped.
+# Columns must stay aligned, so characters with a width are replaced and characters without one are dropped.
 _CODES = [*FORBIDDEN, *range(0xD800, 0xE000)]
 _TABLE = {code: "\ufffd" * get_character_cell_size(chr(code)) or None for code in _CODES}
 
 
 class Sanitize(LineFilter):
-    """No control character, no lone surrogate, no change of writing direction, no link."""
+    """The last filter against hostile text. It removes control characters, surrogates, direction changes and links."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         if all(map(_is_harmless, segments)):
             return segments
-        return [_harmless(segment) for segment in segments]
+        return [_sanitized(segment) for segment in segments]
 
 
 def _is_harmless(segment: Segment) -> bool:
     return segment.text.isprintable() and (segment.style is None or segment.style.link is None)
 
 
-def _harmless(segment: Segment) -> Segment:
+def _sanitized(segment: Segment) -> Segment:
     style = segment.style
     if style is not None and style.link is not None:
         style = style.update_link(None)

@@ -1,7 +1,4 @@
-"""The signals that ask the app to leave, to stop for a while, or to draw itself again.
-
-All of them run in the event loop, never in the middle of other code. Knows the app by `SignalHost` only.
-"""
+"""Signals that quit, stop and continue the app. All handlers except `_stop_at_once` run in the event loop."""
 
 from __future__ import annotations
 
@@ -12,45 +9,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import psutil
-
 from .driver import SafeDriver
-
-__all__ = ["SignalHost", "Signals"]
 
 _REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class SignalHost(Protocol):
-    def asked_to_leave(self, signum: int) -> None:
-        """SIGTERM, SIGINT or SIGUSR1 came."""
+    """The callbacks for signals, described in `TerminalApp`."""
 
-    def nobody_to_continue(self) -> None:
-        """It was to stop, but there is no shell that could bring it back."""
+    def asked_to_leave(self, signum: int) -> None: ...
 
-    def before_stop(self) -> None:
-        """The screen has been left and the process is about to stop."""
+    def nobody_to_continue(self) -> None: ...
 
-    def after_continue(self) -> None:
-        """The process goes on and has its screen back; not said when the terminal was lost meanwhile."""
+    def before_stop(self) -> None: ...
+
+    def after_continue(self) -> None: ...
 
 
 class Signals:
-    """In force until the loop is closed."""
+    """The signal handlers. They remain installed until the loop is closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, driver: SafeDriver, host: SignalHost) -> None:
         self._loop, self._driver, self._host = loop, driver, host
         self._done_at_once = 0
         for number in _REQUESTS:
             loop.add_signal_handler(number, host.asked_to_leave, number)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the end of the file tells it
-            loop.add_signal_handler(signal.SIGHUP, driver.lose)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup, end of file reports a hang-up
+            loop.add_signal_handler(signal.SIGHUP, driver.report_loss)
         self._watch_stops()
 
     def stop(self) -> None:
-        """What Ctrl-Z means: gives the terminal back, stops with all of this job, and returns when continued.
+        """Do what Ctrl-Z requests: give the terminal back, stop the whole process group, and return when it is
+        continued.
 
-        Continued in the background (`bg`), the kernel stops it again before it can touch the terminal.
+        If the process is continued in the background (`bg`), the kernel stops it again before it can use the terminal.
         """
         if not _can_be_continued():
             self._host.nobody_to_continue()
@@ -58,8 +50,12 @@ class Signals:
         self._driver.suspend_application_mode()
         try:
             self._host.before_stop()
-            with self._unwatched_stops():
+            self._loop.remove_signal_handler(signal.SIGTSTP)
+            self._loop.remove_signal_handler(signal.SIGCONT)
+            try:
                 os.kill(0, signal.SIGTSTP)
+            finally:
+                self._watch_stops()
         finally:
             self._driver.resume_application_mode()
         if not self._driver.lost:
@@ -67,7 +63,7 @@ class Signals:
 
     @contextmanager
     def while_lent(self) -> Iterator[None]:
-        """While another program has the terminal. The loop may wait for it, so a stop cannot wait for the loop."""
+        """Handle SIGTSTP without the loop while another program has the terminal, because the loop may be blocked."""
         self._loop.remove_signal_handler(signal.SIGCONT)
         signal.signal(signal.SIGTSTP, self._stop_at_once)
         try:
@@ -81,35 +77,28 @@ class Signals:
         os.kill(os.getpid(), signal.SIGSTOP)
         self._host.after_continue()
 
-    def _told_to_stop(self) -> None:
-        """The loop hears of every SIGTSTP, also of those that were done at once."""
+    def _on_stop(self) -> None:
+        """Handle SIGTSTP, unless `_stop_at_once` has handled it, because the loop reports those signals as well."""
         if self._done_at_once:
             self._done_at_once -= 1
         else:
             self.stop()
 
-    def _continued(self) -> None:
-        """Somebody else stopped us (kill -STOP), and what the shell did to the terminal is unknown."""
+    def _on_continue(self) -> None:
+        """Restore the terminal after `kill -STOP`, because the shell may have changed its state."""
         if not self._driver.lost:  # a hang-up sends SIGCONT too
             self._driver.suspend_application_mode()
             self._driver.resume_application_mode()
 
     def _watch_stops(self) -> None:
-        self._loop.add_signal_handler(signal.SIGTSTP, self._told_to_stop)
-        self._loop.add_signal_handler(signal.SIGCONT, self._continued)
-
-    @contextmanager
-    def _unwatched_stops(self) -> Iterator[None]:
-        self._loop.remove_signal_handler(signal.SIGTSTP)
-        self._loop.remove_signal_handler(signal.SIGCONT)
-        try:
-            yield
-        finally:
-            self._watch_stops()
+        self._loop.add_signal_handler(signal.SIGTSTP, self._on_stop)
+        self._loop.add_signal_handler(signal.SIGCONT, self._on_continue)
 
 
 def _can_be_continued() -> bool:
-    """Whether a shell watches this job; a stopped app that nobody can continue is as good as dead."""
+    """Return whether a shell controls this process group and could continue it."""
+    import psutil  # slow to import, and only needed here
+
     for parent in psutil.Process().parents():
         if os.getsid(parent.pid) != os.getsid(0):
             return False

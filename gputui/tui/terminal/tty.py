@@ -1,4 +1,4 @@
-"""The controlling terminal: checks, size, modes, and jobs on standard input. No Textual."""
+"""The controlling terminal: size, modes, checks, and jobs on standard input. This module does not import Textual."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from contextlib import suppress
 from enum import Enum
 from typing import BinaryIO
 
-# ---- The controlling terminal, /dev/tty ----
-
-
 DEFAULT_SIZE = (80, 24)
 
 _LOCAL_FLAGS = termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG
@@ -24,11 +21,11 @@ _IFLAG, _LFLAG, _CC = 0, 3, 6
 
 
 class NoTerminal(OSError):
-    """This process has no terminal of its own."""
+    """The error raised if the process has no controlling terminal."""
 
 
 class Tty:
-    """One open description of the terminal that is ours alone, so that making it non-blocking disturbs nobody."""
+    """The controlling terminal. It is opened again so that non-blocking mode does not affect other programs."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -45,7 +42,7 @@ class Tty:
         os.close(self.descriptor)
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows; what standard output is connected to plays no part."""
+        """Return the number of columns and rows, even if standard output is redirected."""
         try:
             columns, rows = os.get_terminal_size(self.descriptor)
         except OSError:
@@ -53,9 +50,9 @@ class Tty:
         return columns or DEFAULT_SIZE[0], rows or DEFAULT_SIZE[1]
 
     def take_keys_raw(self) -> None:
-        """Every key arrives as it is typed, Ctrl-C, Ctrl-Z and Ctrl-S too.
+        """Receive every key as it is typed, including Ctrl-C, Ctrl-Z and Ctrl-S.
 
-        In the background this is where the kernel stops us until we are brought to the foreground.
+        If the process is in the background, the kernel stops it here until it is brought to the foreground.
         """
         with suppress(termios.error):
             modes = termios.tcgetattr(self.descriptor)
@@ -67,7 +64,7 @@ class Tty:
             termios.tcsetattr(self.descriptor, termios.TCSANOW, modes)
 
     def restore(self) -> None:
-        """The modes as they were; keys typed at the app are not left for the shell."""
+        """Restore the modes and discard unread keys, because the shell would receive them."""
         before, self._modes_before = self._modes_before, None
         if before is not None:
             with suppress(termios.error):
@@ -75,12 +72,12 @@ class Tty:
                 termios.tcsetattr(self.descriptor, termios.TCSANOW, before)  # type: ignore[arg-type]
 
     def discard_unread_output(self) -> None:
-        """What the terminal has not taken yet is forgotten, so that there is room again."""
+        """Discard output that the terminal has not accepted yet to make room."""
         with suppress(termios.error):
             termios.tcflush(self.descriptor, termios.TCOFLUSH)
 
     def write_within(self, data: bytes, seconds: float) -> bytes:
-        """Writes what the terminal takes in this time; returns the rest. Raises OSError when the terminal is gone."""
+        """Write what the terminal accepts within the time and return the rest. Raise OSError if it is gone."""
         deadline = time.monotonic() + seconds
         ready = select.poll()
         ready.register(self.descriptor, select.POLLOUT)
@@ -96,12 +93,12 @@ class Tty:
 
 
 def say(text: str, seconds: float = 0.3) -> bool:
-    """A last line to the user after the app has left; given up when the terminal is gone or takes nothing."""
+    """Write a line to the terminal after the app has exited. Return whether it was written."""
     return write_now(f"{text}\r\n", seconds)
 
 
 def write_now(text: str, seconds: float = 0.3) -> bool:
-    """To the terminal of whoever called this program, for one that has no screen; False: there is none."""
+    """Write to the controlling terminal. Return whether the whole text was written."""
     try:
         tty = Tty.open()
     except NoTerminal:
@@ -115,43 +112,42 @@ def write_now(text: str, seconds: float = 0.3) -> bool:
 
 
 def terminal_name() -> str | None:
-    """`pts/3`; None where nobody knows."""
+    """Return the name of the terminal, such as `pts/3`, or None if it is unknown."""
     for descriptor in (0, 1, 2):
         with suppress(OSError):
             return os.ttyname(descriptor).removeprefix("/dev/")
     return None
 
 
-# ---- Whether there is a terminal to draw on, and what it can show ----
+# Checks
 
-
-_WAY_OUT = "run jobs without a screen with `gputui run`, look at them with `gputui ls`"
+_WAY_OUT = "use `gputui run` to run jobs without the TUI, `gputui ls` to list them"
 
 
 class Colours(Enum):
     MANY = "many"
-    """256 or more."""
+    """256 or more colours."""
     SIXTEEN = "sixteen"
-    """The terminal's own palette: only a theme made of it looks right."""
+    """The 16 colours of the terminal's palette. Only a theme made of these colours looks right."""
     NONE = "none"
-    """The user said NO_COLOR."""
+    """No colours, because the user has set NO_COLOR."""
 
 
 def refusal(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Why the app cannot be shown here, in a sentence with the way to go; None when it can."""
+    """Return why the app cannot be shown here and what to do instead, or None if it can be shown."""
     if environ.get("TERM") == "dumb":
-        return f"this terminal cannot show a screen (TERM=dumb); {_WAY_OUT}"
+        return f"this terminal cannot show the TUI (TERM=dumb); {_WAY_OUT}"
     if sys.__stdin__ is None:
         return f"standard input is closed; {_WAY_OUT}"
     try:
         Tty.open().close()
     except NoTerminal:
-        return f"there is no terminal here; {_WAY_OUT}"
+        return f"no terminal; {_WAY_OUT}"
     return None
 
 
 def colours(environ: Mapping[str, str] = os.environ) -> Colours:
-    """What Textual and Rich will send, by their own rules: NO_COLOR counts even when it is empty."""
+    """Return the colours that Textual and Rich will use. NO_COLOR counts even if it is empty."""
     if "NO_COLOR" in environ:
         return Colours.NONE
     if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
@@ -160,20 +156,21 @@ def colours(environ: Mapping[str, str] = os.environ) -> Colours:
 
 
 def locale_is_utf8(environ: Mapping[str, str] = os.environ) -> bool:
-    """False only where the locale names another character set; unset it says nothing, as over SSH mostly."""
+    """Return False only if the locale names another character set. Over SSH the locale is often unset."""
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     if not locale:
         return True
     return "utf-8" in locale.lower() or "utf8" in locale.lower()
 
 
-# ---- Jobs that come through a pipe ----
+# Jobs on standard input
 
 
 def set_piped_stdin_aside() -> BinaryIO | None:
-    """What standard input was, to be read at leisure; None when it is a terminal or closed.
+    """Return the original standard input and connect standard input to the terminal. Return None if it is a terminal or
+    closed.
 
-    The caller has made sure that there is a terminal (`checks.refusal`).
+    The caller must have used `refusal` to check that there is a terminal.
     """
     if sys.__stdin__ is None or os.isatty(0):
         return None

@@ -1,1 +1,1 @@
-"""Views that fill the screen."""
+"""Full-screen views."""

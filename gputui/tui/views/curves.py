@@ -1,66 +1,68 @@
-"""One metric of several jobs as curves, and a table."""
+"""The curves view: one metric of several jobs as curves, and a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rich.cells import cell_len
-from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from gputui.core.amounts import DURATION_CELLS, counted, duration_cell, duration_words
 from gputui.core.job import Job, JobId
-from gputui.core.parameter_columns import Parameters
 from gputui.core.results import Curve, Direction, Point
 from gputui.logs.plain import plain
-from gputui.tui.action_table import view_bindings
-from gputui.tui.chart import AXIS, GRID, UPRIGHT, Chart, ChartCurve, drawn
-from gputui.tui.chrome import BandPart, OfferedKeys, offer
-from gputui.tui.dialogs.choosers import WAYS
+from gputui.tui.actions.offered import offer
+from gputui.tui.actions.table import view_bindings
+from gputui.tui.chart import AXIS, GRID, UPRIGHT, Chart, ChartCurve, draw_chart
+from gputui.tui.chrome import OfferedKeys
+from gputui.tui.dialogs.choosers import DIRECTIONS
 from gputui.tui.queue.row_facts import seconds_of
-from gputui.tui.theme import Palette, palette_of
-from gputui.views.failures import learnt_parameters
-from gputui.views.format import cut
+from gputui.tui.text import Line, Piece, ljust, rjust
+from gputui.tui.theme import Ground, Look, bold, palette_of
+from gputui.views.failures import learn_parameters
+from gputui.views.format import cut, width
+from gputui.views.parameters import Parameters
 
-from .base import ALWAYS, FullView, ViewRow, ViewRows
+from .base import ALWAYS, FullView, LinesView
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-# ---- A chart as rows of a view ----
+# Charts
 
 
 MOST_DECIMALS = 4
 
 
-def curve_styles(palette: Palette) -> tuple[Style, ...]:
-    """The best is green; none is told by its colour alone, for each has its name at its end."""
-    return (palette.running, palette.focus + Style(underline=False), palette.stranger, palette.warning, palette.memory,
-            palette.failure)  # fmt: skip
+CURVE_LOOKS = (Look.RUNNING, Look.MARK, Look.EXTERNAL, Look.WARNING, Look.MEMORY, Look.FAILURE)
+"""The looks of the curves, best first (green). A name at the end of each curve identifies it without colour."""
+_SCALE_LOOKS = {AXIS: Look.PAST, GRID: Look.LINE, UPRIGHT: Look.WARNING}
 
 
-def chart_rows(chart: Chart, width: int, height: int, styles: Sequence[Style], palette: Palette) -> list[ViewRow]:
-    around = {AXIS: palette.past, GRID: palette.line, UPRIGHT: palette.warning}
-    bold = Style(bold=True)
+def chart_rows(chart: Chart, cells: int, height: int, looks: Sequence[Look]) -> list[Line]:
+    """Return the lines of a chart, indented by one blank."""
 
-    def style(text: str, owner: int) -> Style:
-        own = around.get(owner)
-        if own is not None:
-            return own
-        return styles[owner % len(styles)] + bold if text.startswith("#") else styles[owner % len(styles)]
+    def look(text: str, owner: int) -> Look:
+        own = _SCALE_LOOKS.get(owner, looks[owner % len(looks)])
+        return bold(own) if text.startswith("#") else own
 
-    return [ViewRow([(text, style(text, owner)) for text, owner in line]) for line in drawn(chart, width, height)]
+    return [
+        Line([(" ", Look.TEXT), *((text, look(text, owner)) for text, owner in line)])
+        for line in draw_chart(chart, cells, height)
+    ]
 
 
 def points_of(points: Sequence[Point], *, by_time: bool) -> list[tuple[float, float]]:
-    """Against the step that was printed with each, or the seconds since the first.
+    """Return (x, value) pairs. x is the printed step, or the seconds since the first point.
 
-    Of several at one step, as a bar prints them within an epoch, each stands a part of the way to the next.
+    If there are several values at one step, for example from a progress bar within an epoch, they are spread evenly up
+    to the next step.
     """
     if by_time:
         return [(point.at - points[0].at, point.value) for point in points]
@@ -81,7 +83,7 @@ def points_of(points: Sequence[Point], *, by_time: bool) -> list[tuple[float, fl
 
 
 def best_of(points: Sequence[tuple[float, float]], direction: Direction) -> tuple[float, float] | None:
-    """None: nobody knows which way is good."""
+    """Return the best point, or None if it is unknown whether high or low values are better."""
     if not points or direction is Direction.UNKNOWN:
         return None
     pick = min if direction is Direction.DOWN else max
@@ -89,7 +91,7 @@ def best_of(points: Sequence[tuple[float, float]], direction: Direction) -> tupl
 
 
 def decimals_of(values: Sequence[float]) -> int:
-    """Enough that the two nearest of them differ, at most four."""
+    """Return the number of decimals needed to distinguish the two nearest values, up to `MOST_DECIMALS`."""
     ordered = sorted(set(values))
     gaps = [right - left for left, right in pairwise(ordered)]
     least = min(gaps, default=abs(ordered[0]) / 100 if ordered else 0)
@@ -100,8 +102,8 @@ def decimals_of(values: Sequence[float]) -> int:
     return next((places for places in range(fewest, MOST_DECIMALS) if round(least, places) > 0), MOST_DECIMALS)
 
 
-def step_told(step: float | None) -> str:
-    """`32`, `11.9k`."""
+def step_label(step: float | None) -> str:
+    """Format a step, such as `32` or `11.9k`."""
     if step is None:
         return ""
     if step >= 10_000:
@@ -109,7 +111,7 @@ def step_told(step: float | None) -> str:
     return f"{step:.0f}" if step == int(step) else f"{step:.2f}"
 
 
-# ---- What each of some jobs came to by one metric, as a table below their curves ----
+# The table below the curves
 
 
 SWATCH = "━━"
@@ -122,186 +124,157 @@ class CurveRow(NamedTuple):
     points: Sequence[tuple[float, float]]
     best: tuple[float, float] | None
     result: tuple[float, float, float | None] | None
-    """Best, last, and the step of the best."""
+    """The best value, the last value, and the step of the best value, or None without results."""
     seconds: float | None
 
 
-class CurveCell(NamedTuple):
-    text: str
-    style: Style
+@dataclass(frozen=True)
+class CurveColumn:
+    title: str
+    to_right: bool
+    cells: Sequence[tuple[str, Look]]
+
+    @cached_property
+    def width(self) -> int:
+        return max(map(width, (self.title, *(text for text, _ in self.cells))))
+
+    def fitted(self, text: str) -> str:
+        return (rjust if self.to_right else ljust)(text, self.width)
 
 
-def curve_table(
-    rows: Sequence[CurveRow], parameters: Parameters, cursor: int, width: int, palette: Palette
-) -> list[ViewRow]:
-    """A head, the jobs, and what is the same in all of them."""
-    columns = _columns(rows, parameters, palette)
-    widths = [max([cell_len(title), *(cell_len(cell.text) for cell in cells)]) for title, _, cells in columns]
-    shown = _shown(widths, width - 6)
-    head = GAP.join(_cell(columns[at][0], widths[at], right=columns[at][1]) for at in shown)
-    table_rows = [ViewRow([(f"     {head}", palette.past)], band=not palette.rules)]
-    styles = curve_styles(palette)
+def curve_table(rows: Sequence[CurveRow], parameters: Parameters, cursor: int, room: int, *, ruled: bool) -> list[Line]:
+    """Return a heading, a line for each job, and a line with what all jobs have in common."""
+    columns: list[CurveColumn] = []
+    free = room - 6
+    for column in _columns(rows, parameters):
+        free -= column.width + len(GAP)
+        if free < 0:
+            break
+        columns.append(column)
+    titles = GAP.join(column.fitted(column.title) for column in columns)
+    lines = [Line([(f"     {titles}", Look.PAST)], Ground.PAGE if ruled else Ground.BAND)]
     for number, _ in enumerate(rows):
-        parts: list[BandPart] = [(f" {SWATCH}  ", styles[number % len(styles)])]
-        for at in shown:
-            _, right, cells = columns[at]
-            parts.append((_cell(cells[number].text, widths[at], right=right) + GAP, cells[number].style))
-        table_rows.append(ViewRow(parts, selected=number == cursor, value=number))
+        pieces: list[Piece] = [(f" {SWATCH}  ", CURVE_LOOKS[number % len(CURVE_LOOKS)])]
+        for column in columns:
+            text, look = column.cells[number]
+            pieces.append((column.fitted(text) + GAP, look))
+        lines.append(Line(pieces, Ground.CURSOR if number == cursor else Ground.PAGE, value=number))
     common = parameters.common()
-    same = f"   ·   all the same: {plain(common)}" if common and len(rows) > 1 else ""
-    return [*table_rows, ViewRow(), ViewRow([(f" ● is its best{same}", palette.past)]), ViewRow()]
+    same = f"   ·   same for all: {plain(common)}" if common and len(rows) > 1 else ""
+    return [*lines, Line(), Line([(f" ● best value{same}", Look.PAST)]), Line()]
 
 
-def _columns(
-    rows: Sequence[CurveRow], parameters: Parameters, palette: Palette
-) -> list[tuple[str, bool, list[CurveCell]]]:
-    """Titles, whether they stand to the right, and cells; the least needed last."""
-    values = [value for row in rows if row.result is not None for value in row.result[:2]]
-    places = decimals_of(values)
-    columns: list[tuple[str, bool, list[CurveCell]]] = [
-        ("id", True, [CurveCell(str(row.job.id), palette.text) for row in rows]),
-    ]
+def _columns(rows: Sequence[CurveRow], parameters: Parameters) -> list[CurveColumn]:
+    """Return the columns, least important last."""
+    places = decimals_of([value for row in rows if row.result is not None for value in row.result[:2]])
+    columns = [CurveColumn("id", True, [(str(row.job.id), Look.TEXT) for row in rows])]
     for column in parameters.columns():
-        parameter_values = [plain(parameters.value(row.job, column.name) or "") for row in rows]
-        columns.append(
-            (
-                plain(column.title),
-                column.is_number,
-                [CurveCell(cut(text, MOST_VALUE), palette.text) for text in parameter_values],
-            )
-        )
-    best = [_number(row, 0, places) for row in rows]
-    stars = [f"★ {text}" if not at and text else text for at, text in enumerate(best)]
-    cells = [CurveCell(text, palette.text if at else palette.best) for at, text in enumerate(stars)]
-    columns.append(("best", True, cells))
-    steps = [step_told(row.result[2]) if row.result is not None else "" for row in rows]
-    columns.append(("at step", True, [CurveCell(step, palette.past) for step in steps]))
-    columns.append(("last", True, [CurveCell(_number(row, 1, places), palette.past) for row in rows]))
-    columns.append(("since best", True, [_since(row, rows, places, palette) for row in rows]))
+        values = (plain(parameters.value(row.job, column.name) or "") for row in rows)
+        cells = [(cut(text, MOST_VALUE), Look.TEXT) for text in values]
+        columns.append(CurveColumn(plain(column.title), column.is_number, cells))
+    best = [(_number(row, 0, places), Look.TEXT) for row in rows]
+    if best and best[0][0]:
+        best[0] = (f"★ {best[0][0]}", Look.BEST)
+    steps = [step_label(row.result[2]) if row.result is not None else "" for row in rows]
     times = [duration_cell(row.seconds) if row.seconds is not None else "" for row in rows]
-    columns.append(("time", True, [CurveCell(duration.rjust(DURATION_CELLS), palette.past) for duration in times]))
-    return columns
+    return [
+        *columns,
+        CurveColumn("best", True, best),
+        CurveColumn("at step", True, [(step, Look.PAST) for step in steps]),
+        CurveColumn("last", True, [(_number(row, 1, places), Look.PAST) for row in rows]),
+        CurveColumn("since best", True, [_since_best(row, rows, places) for row in rows]),
+        CurveColumn("time", True, [(time.rjust(DURATION_CELLS), Look.PAST) for time in times]),
+    ]
 
 
-def _number(row: CurveRow, which: int, places: int) -> str:
-    value = row.result[which] if row.result is not None else None
+def _number(row: CurveRow, index: int, places: int) -> str:
+    value = row.result[index] if row.result is not None else None
     return f"{value:,.{places}f}" if value is not None else ""
 
 
-def _since(row: CurveRow, rows: Sequence[CurveRow], places: int, palette: Palette) -> CurveCell:
-    """How far it has gone from its best; the one that has gone furthest stands out."""
+def _since_best(row: CurveRow, rows: Sequence[CurveRow], places: int) -> Piece:
+    """Return the distance of the last value from the best value. The largest distance of all jobs is highlighted."""
     if row.result is None:
-        return CurveCell("", palette.past)
+        return "", Look.PAST
     distance = row.result[1] - row.result[0]
     furthest = max(abs(other.result[1] - other.result[0]) for other in rows if other.result is not None)
     stands_out = len(rows) > 1 and distance and abs(distance) == furthest
-    return CurveCell(f"{distance:+.{places}f}" if distance else "", palette.warning if stands_out else palette.past)
-
-
-def _shown(widths: Sequence[int], room: int) -> list[int]:
-    """The columns that fit, from the left."""
-    shown = []
-    for at, wide in enumerate(widths):
-        if wide + len(GAP) > room:
-            break
-        room -= wide + len(GAP)
-        shown.append(at)
-    return shown
-
-
-def _cell(text: str, width: int, *, right: bool) -> str:
-    blanks = " " * (width - cell_len(text))
-    return blanks + text if right else text + blanks
-
-
-# ---- `m m` ----
+    return f"{distance:+.{places}f}" if distance else "", Look.WARNING if stands_out else Look.PAST
 
 
 class CurvesView(FullView):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *view_bindings("curves", "details", "copy_command"),
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-    ]
+    """The view with the curves of several jobs and a table of them. The key is `m m`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = view_bindings("curves", "details", "copy_command")
     DEFAULT_CSS = """
     CurvesView #chart { height: 1fr; }
-    CurvesView #came-to { height: 10; }
+    CurvesView #results { height: 10; }
     """
 
     def __init__(self, main: MainScreen, jobs: Sequence[JobId], which_jobs: str, metric: str) -> None:
-        """`which_jobs`: in words."""
+        """Create the view. `which_jobs` describes the selection of jobs."""
         super().__init__(main, "m", "Curves")
         self.jobs = list(jobs)
         self.metric = metric
         self.by_time = False
         self.cursor = 0
         self._job: JobId | None = None
-        """The job under the cursor, which stays on it when a better one comes before it."""
+        """The job under the cursor. The cursor follows the job when the order changes."""
         self._which_jobs = which_jobs
         self._curves: dict[JobId, tuple[Curve, ...]] = {}
         self._parameters: Parameters | None = None
-        self.chart = ViewRows(id="chart")
-        self.table = ViewRows(id="came-to")
+        """The parameters in which the jobs differ."""
+        self.chart = LinesView(id="chart")
+        self.table = LinesView(id="results")
 
     def body(self) -> ComposeResult:
         yield self.chart
         yield self.table
 
     def on_mount(self) -> None:
-        self.ask()
+        self._request_curves(self.jobs)
 
-    def ask(self) -> None:
-        """The owner for the points."""
-        for job in self.jobs:
-            self.main.bridge.curves(job, None, lambda curves, job=job: self._found(job, curves))  # type: ignore[misc]
+    def _request_curves(self, jobs: Iterable[JobId]) -> None:
+        for job in jobs:
+            self.main.bridge.curves(job, None, partial(self._curves_loaded, job))
 
-    def _found(self, job: JobId, curves: tuple[Curve, ...]) -> None:
+    def _curves_loaded(self, job: JobId, curves: tuple[Curve, ...]) -> None:
         if curves != self._curves.get(job) and self.is_attached:
             self._curves[job] = curves
             self.paint()
 
-    # What is shown
+    # Contents
 
     def renew(self) -> None:
-        for job in self.jobs:
-            if job in self.snapshot.active:
-                self.main.bridge.curves(job, None, lambda curves, job=job: self._found(job, curves))  # type: ignore[misc]
-        palette = palette_of(self.app.theme)
+        self._request_curves(job for job in self.jobs if job in self.snapshot.active)
         rows, by_time = self.rows(), self._by_time()
-        self._settle(rows)
-        x_name = "time" if by_time else "step"
-        about = f"  of {self._which_jobs}, by {x_name}"
-        left = [("   ", palette.text), (plain(self.metric), palette.best), (about, palette.past)]
-        self.band.show(left, [(WAYS[self.direction], palette.past)])
-        table = curve_table(rows, self._learnt(), self.cursor, self.size.width, palette)
-        self.table.styles.height = len(table)
-        self.table.show(table)
-        self._show_chart(rows, by_time)
-
-    def _settle(self, rows: list[CurveRow]) -> None:
         jobs = [row.job.id for row in rows]
         self.cursor = jobs.index(self._job) if self._job in jobs else max(0, min(self.cursor, len(jobs) - 1))
         self._job = jobs[self.cursor] if jobs else None
-
-    def _show_chart(self, rows: list[CurveRow], by_time: bool) -> None:
-        palette = palette_of(self.app.theme)
+        about = f"  of {self._which_jobs}, by {'time' if by_time else 'step'}"
+        left = [("   ", Look.TEXT), (plain(self.metric), Look.BEST), (about, Look.PAST)]
+        self.band.show(left, [(DIRECTIONS[self.direction], Look.PAST)])
+        if self._parameters is None:
+            self._parameters = learn_parameters(self.snapshot[job] for job in self.jobs if job in self.snapshot)
+        ruled = palette_of(self.app.theme).rules
+        table = curve_table(rows, self._parameters, self.cursor, self.size.width, ruled=ruled)
+        self.table.styles.height = len(table)
+        self.table.show(table)
         curves = [
             ChartCurve(row.points, number, f"#{row.job.id}", row.best) for number, row in enumerate(rows) if row.points
         ]
-        x_told = duration_words if by_time else None
-        chart = Chart(curves, down=self.direction is Direction.DOWN, x_told=x_told)
-        height = self.size.height - 3 - int(self.table.styles.height.value if self.table.styles.height else 0)
-        lines = chart_rows(chart, self.size.width - 2, height - 2, curve_styles(palette), palette)
-        nothing = [ViewRow([(f" None of them has printed {plain(self.metric)} yet.", palette.past)])]
-        indented = [ViewRow([(" ", palette.text), *line.left]) for line in lines]
-        self.chart.show([ViewRow(), *indented] if lines else nothing)
+        x_label = duration_words if by_time else None
+        chart = Chart(curves, down=self.direction is Direction.DOWN, x_label=x_label)
+        lines = chart_rows(chart, self.size.width - 2, self.size.height - len(table) - 5, CURVE_LOOKS)
+        nothing = [Line([(f" No {plain(self.metric)} printed yet.", Look.PAST)])]
+        self.chart.show([Line(), *lines] if lines else nothing)
 
     @property
     def direction(self) -> Direction:
         return self.snapshot.direction(self.metric)
 
     def rows(self) -> list[CurveRow]:
-        """Best first; what has printed nothing last."""
+        """Return a row for each job, best first. Jobs without results come last."""
         by_time, now = self._by_time(), self.main.now()
         curve_rows = []
         for job_id in self.jobs:
@@ -315,7 +288,6 @@ class CurvesView(FullView):
         return sorted(curve_rows, key=self._rank)
 
     def _result(self, job: Job) -> tuple[float, float, float | None] | None:
-        """Best, last, and the step of the best."""
         results = self.snapshot.results.get(job.id)
         metric_result = results.get(self.metric, self.direction) if results is not None else None
         return (metric_result.best, metric_result.last, metric_result.best_step) if metric_result is not None else None
@@ -326,15 +298,9 @@ class CurvesView(FullView):
         return 0, -row.result[0] if self.direction is Direction.UP else row.result[0], row.job.id
 
     def _by_time(self) -> bool:
-        """Also where one of them prints no steps."""
+        """Return whether the x axis is time, either because the user chose it or because a job prints no steps."""
         points = [curve.points for curves in self._curves.values() for curve in curves if curve.name == self.metric]
         return self.by_time or any(point.step is None for own in points for point in own[:1])
-
-    def _learnt(self) -> Parameters:
-        """Only the parameters in which these differ are told."""
-        if self._parameters is None:
-            self._parameters = learnt_parameters(self.snapshot[job] for job in self.jobs if job in self.snapshot)
-        return self._parameters
 
     # Keys
 
@@ -365,7 +331,7 @@ class CurvesView(FullView):
     def act_next_metric(self) -> None:
         names = list(dict.fromkeys(curve.name for curves in self._curves.values() for curve in curves))
         if len(names) < 2:
-            self.main.say("they have printed no other metric")
+            self.main.say("no other metrics")
             return
         place = names.index(self.metric) if self.metric in names else -1
         self.metric = names[(place + 1) % len(names)]
@@ -375,7 +341,7 @@ class CurvesView(FullView):
         self.by_time = not self.by_time
         self.paint()
 
-    @on(ViewRows.RowClicked)
-    def _row_clicked(self, event: ViewRows.RowClicked) -> None:
+    @on(LinesView.LineClicked)
+    def _row_clicked(self, event: LinesView.LineClicked) -> None:
         if isinstance(event.value, int):
             self._go(event.value)

@@ -1,13 +1,12 @@
-"""Everything about one job, with curves of its results."""
+"""The details view: everything about one job, with curves of its results."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -19,63 +18,57 @@ from gputui.logs.crashes.excerpts import excerpt
 from gputui.logs.line_index import read_tail
 from gputui.logs.plain import plain
 from gputui.session.control.answers import Details
-from gputui.session.job_folders import INFO, commits_in
-from gputui.tui.action_table import view_bindings
+from gputui.session.job_directories import INFO, commits_in
 from gputui.tui.actions.looking import show_log
+from gputui.tui.actions.offered import offer
+from gputui.tui.actions.table import view_bindings
 from gputui.tui.chart import Chart, ChartCurve
-from gputui.tui.chrome import BandPart, Offer, OfferedKeys, offer
+from gputui.tui.chrome import Offer, OfferedKeys
 from gputui.tui.dialogs.ask import Reading
 from gputui.tui.queue.row_facts import state_words
-from gputui.tui.theme import Palette, palette_of
-from gputui.views.failures import has_failed, said_of
+from gputui.tui.text import Line, Piece, heading, width_of
+from gputui.tui.theme import Look
+from gputui.views.failures import error_message, has_failed
 from gputui.views.format import cut, value_text
 
-from .base import ALWAYS, FullView, ViewRow, ViewRows
-from .curves import chart_rows, points_of, step_told
-from .job_facts import Subject, attempt_rows, environment_text, fact_rows, state_style, story_rows, warning_rows
+from .base import ALWAYS, FullView, LinesView
+from .curves import chart_rows, points_of, step_label
+from .job_facts import Subject, attempt_rows, environment_text, fact_rows, history_rows, state_look, warning_rows
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-# ---- The curves of one job ----
-
+# The curves of the job
 
 LEAST_HEIGHT = 6
 NEWEST, EARLIER = 0, 1
 
 
 def metric_names(curves: Mapping[int, Sequence[Curve]], main: str | None) -> list[str]:
-    """What was printed more than once: the main metric, then those of which one knows what is good."""
+    """Return the metrics with several values: the main one first, and those without a known direction last."""
     names = [curve.name for attempt_curves in curves.values() for curve in attempt_curves if len(curve.points) > 1]
     ordered = list(dict.fromkeys(names))
     return sorted(ordered, key=lambda name: (name != main, direction_of(name) is Direction.UNKNOWN))
 
 
 def curve_panes(
-    subject: Subject,
-    curves: Mapping[int, Sequence[Curve]],
-    names: Sequence[str],
-    width: int,
-    height: int,
-    palette: Palette,
-) -> list[ViewRow]:
-    """As many charts as names, one below the other, and what the colours mean."""
+    subject: Subject, curves: Mapping[int, Sequence[Curve]], names: Sequence[str], width: int, height: int
+) -> list[Line]:
+    """Return a legend and the charts of as many metrics as fit."""
+    attempts = sorted(curves)[-2:]
+    legend: list[Line] = []
+    if len(attempts) == 2:
+        legend = [Line([(" ── ", Look.PAST), (f"attempt {attempts[0]}", Look.PAST), ("   ━━ ", Look.RUNNING),
+                        (f"attempt {attempts[1]}", Look.TEXT)])]  # fmt: skip
+    names = names[: max(0, height - len(legend)) // LEAST_HEIGHT]
     if not names or width < 20:
         return []
-    legend = _legend(sorted(curves)[-2:], palette)
     each = (height - len(legend)) // len(names)
-    if each < LEAST_HEIGHT:
-        return curve_panes(subject, curves, names[:-1], width, height, palette)
-    rows: list[ViewRow] = []
-    for name in names:
-        rows += _pane(subject, curves, name, width, each, palette)
-    return [*rows, *legend]
+    return [line for name in names for line in _pane(subject, curves, name, width, each)] + legend
 
 
-def _pane(
-    subject: Subject, curves: Mapping[int, Sequence[Curve]], name: str, width: int, height: int, palette: Palette
-) -> list[ViewRow]:
+def _pane(subject: Subject, curves: Mapping[int, Sequence[Curve]], name: str, width: int, height: int) -> list[Line]:
     numbers = sorted(curves)[-2:]
     own = {number: next((curve.points for curve in curves[number] if curve.name == name), ()) for number in numbers}
     by_time = any(point.step is None for points in own.values() for point in points[:1])
@@ -84,69 +77,48 @@ def _pane(
         for number in reversed(numbers)
         if own[number]
     ]
+    silent_from = None  # a vertical line at the last point of an attempt that prints nothing any more
+    if subject.silent_since is not None:
+        silent_from = next((curve.points[-1][0] for curve in drawn if curve.number == NEWEST and curve.points), None)
     direction = subject.snapshot.direction(name)
-    x_told = duration_words if by_time else None
-    chart = Chart(drawn, down=direction is Direction.DOWN, x_told=x_told, upright=_silence(subject, drawn, by_time))
-    lines = chart_rows(chart, width - 2, height - 2, (palette.running, palette.past), palette)
-    figures = _figures(subject.results, name, direction, palette)
-    band = ViewRow([(f" {plain(name)}", palette.text)], figures, band=True)
-    return [band, *(ViewRow([(" ", palette.text), *line.left]) for line in lines), ViewRow()]
+    x_label = duration_words if by_time else None
+    chart = Chart(drawn, down=direction is Direction.DOWN, x_label=x_label, marker_x=silent_from)
+    lines = chart_rows(chart, width - 2, height - 2, (Look.RUNNING, Look.PAST))
+    figures = _figures(subject.results, name, direction)
+    return [heading((f" {plain(name)}", Look.TEXT), right=figures), *lines, Line()]
 
 
-def _silence(subject: Subject, drawn: Sequence[ChartCurve], by_time: bool) -> float | None:
-    """Where its silence began: at its last point, for nothing came since."""
-    silent = subject.silent_since is not None
-    newest = next((curve for curve in drawn if curve.number == NEWEST and curve.points), None)
-    return newest.points[-1][0] if silent and newest is not None else None
-
-
-def _figures(results: JobResults | None, name: str, direction: Direction, palette: Palette) -> list[BandPart]:
+def _figures(results: JobResults | None, name: str, direction: Direction) -> list[Piece]:
     metric_result = results.get(name, direction) if results is not None else None
     if metric_result is None:
         return []
-    parts = [("last ", palette.past), (value_text(metric_result.last), palette.best)]
+    parts = [("last ", Look.PAST), (value_text(metric_result.last), Look.BEST)]
     if direction is not Direction.UNKNOWN:
-        parts += [("   best ", palette.past), (value_text(metric_result.best), palette.best)]
-        parts += (
-            [(f" at {step_told(metric_result.best_step)}", palette.past)] if metric_result.best_step is not None else []
-        )
+        parts += [("   best ", Look.PAST), (value_text(metric_result.best), Look.BEST)]
+        if metric_result.best_step is not None:
+            parts.append((f" at {step_label(metric_result.best_step)}", Look.PAST))
     return parts
-
-
-def _legend(attempts: Sequence[int], palette: Palette) -> list[ViewRow]:
-    if len(attempts) < 2:
-        return []
-    earlier, newest = attempts
-    return [ViewRow([(" ── ", palette.past), (f"attempt {earlier}", palette.past), ("   ━━ ", palette.running),
-                     (f"attempt {newest}", palette.text)])]  # fmt: skip
-
-
-# ---- `enter` ----
 
 
 NARROW = 100
 CURVES_AT_ONCE = 2
 SHARED = (
     "kill", "suspend", "requeue", "rerun", "hold", "edit", "priority_up", "priority_down", "copy_command", "copy_path",
-    "copy_as_new", "pager", "tell_me", "failures",
+    "copy_as_new", "pager", "notify", "failures",
 )  # fmt: skip
 
 
 class DetailsView(FullView):
-    """`j` and `k` go to the next job of the queue as it is shown."""
+    """The view with everything about one job. `j` and `k` go to the next and previous job in the order of the queue."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *view_bindings("details", *SHARED),
-        Binding("j,down", "step(1)", show=False),
-        Binding("k,up", "step(-1)", show=False),
-        Binding("ctrl+d,pagedown", "scroll(1)", show=False),
-        Binding("ctrl+u,pageup", "scroll(-1)", show=False),
         Binding("enter", "act('back')", show=False),
     ]
     DEFAULT_CSS = """
     DetailsView #warning { height: auto; }
     DetailsView #columns { height: 1fr; }
-    DetailsView #told { width: 1fr; height: 1fr; }
+    DetailsView #facts { width: 1fr; height: 1fr; }
     DetailsView #between { width: 1; height: 1fr; }
     DetailsView #curves { width: 1fr; height: 1fr; }
     """
@@ -156,73 +128,68 @@ class DetailsView(FullView):
         self.job = job
         self.details: Details | None = None
         self.curves: dict[int, tuple[Curve, ...]] = {}
-        self._asked: object = None
+        self._requested: object = None
         self._first_metric = 0
-        self.warning = ViewRows(id="warning")
-        self.told = ViewRows(id="told")
-        self.between = ViewRows(id="between")
-        self.right = ViewRows(id="curves")
+        self.warning = LinesView(id="warning")
+        self.facts = LinesView(id="facts")
+        self.between = LinesView(id="between")
+        self.right = LinesView(id="curves")
 
     def body(self) -> ComposeResult:
         yield self.warning
         with Horizontal(id="columns"):
-            yield self.told
+            yield self.facts
             yield self.between
             yield self.right
 
-    # What the owner is asked
-
-    def _ask(self, job: Job) -> None:
-        """Again when the job changed, or prints more."""
+    def _request(self, job: Job) -> None:
+        """Request details and curves if the job has changed or may have printed more."""
         key = (job, self.snapshot.results.get(job.id))
-        if key == self._asked and job.active is None:
+        if key == self._requested and job.active is None:
             return
-        self._asked = key
-        job_id = self.job
-        self.main.bridge.details(job_id, lambda details: self._found(job_id, details))
-        numbers = [attempt.number for attempt in job.attempts] + ([job.active.attempt] if job.active else [])
-        for number in numbers[-2:]:
-            self.main.bridge.curves(job_id, number, lambda curves, number=number: self._drawn(job_id, number, curves))  # type: ignore[misc]
+        self._requested = key
+        self.main.bridge.details(job.id, partial(self._details_loaded, job.id))
+        for number in _attempt_numbers(job)[-2:]:
+            self.main.bridge.curves(job.id, number, partial(self._curves_loaded, job.id, number))
 
-    def _found(self, job: JobId, details: Details) -> None:
+    def _details_loaded(self, job: JobId, details: Details) -> None:
         if job == self.job and self.is_attached and details != self.details:
             self.details = details
             self.paint()
 
-    def _drawn(self, job: JobId, attempt: int, curves: tuple[Curve, ...]) -> None:
+    def _curves_loaded(self, job: JobId, attempt: int, curves: tuple[Curve, ...]) -> None:
         if job == self.job and self.is_attached and curves and curves != self.curves.get(attempt):
             self.curves[attempt] = curves
             self.paint()
 
-    # What is shown
+    # Contents
 
     def renew(self) -> None:
         if self.job not in self.snapshot:
             self.go_back()
             return
-        job, palette = self.snapshot[self.job], palette_of(self.app.theme)
-        self._ask(job)
-        self._title(job, palette)
+        job = self.snapshot[self.job]
+        self._request(job)
+        self._show_title(job)
         if self.details is None or self.details.job.id != self.job:
             return
         subject = self._subject(job, self.details)
-        warning = warning_rows(subject, self.size.width, palette)
+        warning = warning_rows(subject, self.size.width)
         self.warning.styles.height = len(warning)
         self.warning.display = bool(warning)
         self.warning.show(warning)
         names = metric_names(self.curves, self.snapshot.metric.name if self.snapshot.metric is not None else None)
-        self._lay_out(subject, names, palette, len(warning))
+        self._show_columns(subject, names, len(warning))
 
-    def _title(self, job: Job, palette: Palette) -> None:
-        number = job.active.attempt if job.active is not None else job.attempts[-1].number if job.attempts else 0
-        attempts = len(job.attempts) + (job.active is not None)
-        left: list[BandPart] = [("   ", palette.text), (state_words(job), state_style(job, palette))]
-        left += [(f"   attempt {number} of {attempts}", palette.past)] if attempts > 1 else []
+    def _show_title(self, job: Job) -> None:
+        attempts = _attempt_numbers(job)
+        left: list[Piece] = [("   ", Look.TEXT), (state_words(job), state_look(job))]
+        left += [(f"   attempt {attempts[-1]} of {len(attempts)}", Look.PAST)] if len(attempts) > 1 else []
         place = self.main.table.rows.number_of(self.job)
         where = f"{place[0]:,} of {place[1]:,}   " if place is not None else ""
-        right = [(f"{where}k j  other jobs", palette.past)]
-        self.band.number = number_told = f"#{job.id}"
-        beside = sum(cell_len(text) for text, _ in (*left, *right)) + len(number_told) + 5
+        right = [(f"{where}k j  other jobs", Look.PAST)]
+        self.band.number = number = f"#{job.id}"
+        beside = width_of([*left, *right]) + len(number) + 5
         self.band.show(left, right, title=cut(plain(self.main.names.of(job)), max(8, self.size.width - beside)))
 
     def _subject(self, job: Job, details: Details) -> Subject:
@@ -233,43 +200,42 @@ class DetailsView(FullView):
             for process in device.sample.processes
             if process.memory is not None and picture.pids.get(process.pid) == job.id
         ]
-        info = read_tail(os.path.join(details.folder, INFO)).decode("utf-8", "replace")
+        info = read_tail(os.path.join(details.directory, INFO)).decode("utf-8", "replace")
         memory_used = sum(used) if used else None
         return Subject(
             details, job, self.snapshot, self.main.now(), self.status.where.host, commits_in(info), memory_used
         )
 
-    def _lay_out(self, subject: Subject, names: list[str], palette: Palette, warned: int) -> None:
-        width, height = self.size.width, self.size.height - 3 - warned
+    def _show_columns(self, subject: Subject, names: list[str], warning_lines: int) -> None:
+        width, height = self.size.width, self.size.height - 3 - warning_lines
         shown = (names[self._first_metric :] + names[: self._first_metric])[:CURVES_AT_ONCE]
         beside = bool(shown) and width >= NARROW
         self.between.display = self.right.display = beside
         if beside:
             left = width * 7 // 15
-            self.told.styles.width, self.right.styles.width = left, width - left - 1
-            rows = self._rows(subject, left, palette)
-            panes = curve_panes(subject, self.curves, shown, width - left - 1, height, palette)
-            self.right.show(panes)
-            self.between.show([ViewRow([("│", palette.line)])] * height)
+            self.facts.styles.width, self.right.styles.width = left, width - left - 1
+            lines = self._lines(subject, left)
+            self.right.show(curve_panes(subject, self.curves, shown, width - left - 1, height))
+            self.between.show([Line([("│", Look.LINE)])] * height)
         else:
-            self.told.styles.width = "1fr"
-            rows = self._rows(subject, width, palette)
-            rows += curve_panes(subject, self.curves, shown[:1], width, min(14, max(8, height // 2)), palette)
-        self.told.show(rows)
+            self.facts.styles.width = "1fr"
+            lines = self._lines(subject, width)
+            lines += curve_panes(subject, self.curves, shown[:1], width, min(14, max(8, height // 2)))
+        self.facts.show(lines)
 
-    def _rows(self, subject: Subject, width: int, palette: Palette) -> list[ViewRow]:
+    def _lines(self, subject: Subject, width: int) -> list[Line]:
         metric = self.snapshot.metric.name if self.snapshot.metric is not None else None
-        several = len(subject.job.attempts) + (subject.job.active is not None) > 1
-        compare: list[BandPart] = [("d", palette.best), ("  compare", palette.past)] if several else []
+        several = len(_attempt_numbers(subject.job)) > 1
+        compare = [("d", Look.BEST), ("  compare", Look.PAST)] if several else []
         return [
-            ViewRow([(" Job", palette.text)], band=True),
-            *fact_rows(subject, width, palette),
-            ViewRow(),
-            ViewRow([(" Attempts", palette.text)], compare, band=True),
-            *attempt_rows(subject, subject.details.results, metric, width, palette),
-            ViewRow(),
-            ViewRow([(" Story", palette.text)], band=True),
-            *story_rows(subject, width, palette),
+            heading((" Job", Look.TEXT)),
+            *fact_rows(subject, width),
+            Line(),
+            heading((" Attempts", Look.TEXT), right=compare),
+            *attempt_rows(subject, subject.details.results, metric, width),
+            Line(),
+            heading((" History", Look.TEXT)),
+            *history_rows(subject, width),
         ]
 
     # Keys
@@ -278,9 +244,8 @@ class DetailsView(FullView):
         if self.job not in self.snapshot:
             return OfferedKeys(always=ALWAYS)
         job = self.snapshot[self.job]
-        row: list[Offer] = [("job_log", "Log at the error" if has_failed(job) else "Log"), *_for_state(job)]
-        several = len(job.attempts) + (job.active is not None) > 1
-        row += [offer("compare_attempts")] if several else []
+        row: list[Offer] = [("job_log", "Log at error" if has_failed(job) else "Log"), *_offers_for_state(job)]
+        row += [offer("compare_attempts")] if len(_attempt_numbers(job)) > 1 else []
         more = [offer("copy_command"), offer("environment")]
         more += [offer("details_metric")] if len(metric_names(self.curves, None)) > CURVES_AT_ONCE else []
         return OfferedKeys(row, more, always=ALWAYS)
@@ -288,18 +253,19 @@ class DetailsView(FullView):
     def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job in self.snapshot else []
 
-    def action_step(self, by: int) -> None:
+    def action_move(self, by: int) -> None:
+        """Go to the job that is `by` rows further in the queue."""
         job = self.main.table.rows.beside(self.job, by)
         if job is None:
             return
         self.job = job
         self.main.table.move_to(job)
-        self.details, self.curves, self._asked, self._first_metric = None, {}, None, 0
-        self.told.top = 0
+        self.details, self.curves, self._requested, self._first_metric = None, {}, None, 0
+        self.facts.top = 0
         self.paint()
 
-    def action_scroll(self, pages: int) -> None:
-        self.told.scroll_by(pages * max(1, self.told.size.height // 2))
+    def scrolled(self) -> LinesView:
+        return self.facts
 
     def act_details_metric(self) -> None:
         names = metric_names(self.curves, None)
@@ -317,29 +283,29 @@ class DetailsView(FullView):
         from .job_facts import TailDiffView
 
         job = self.snapshot[self.job]
-        numbers = [attempt.number for attempt in job.attempts] + ([job.active.attempt] if job.active else [])
+        numbers = _attempt_numbers(job)
         if len(numbers) < 2:
-            self.main.say(f"#{job.id} has run only once: there is nothing to compare")
+            self.main.say(f"#{job.id} has run only once: nothing to compare")
         else:
             self.main.open_view(TailDiffView(self.main, job.id, numbers[-2], numbers[-1]))
 
     def act_job_log(self) -> None:
-        """At the error, where there is one."""
+        """Show the log, at the line with the error if there is one."""
         job = self.snapshot[self.job]
         needle = stream = ""
         if has_failed(job) and job.attempts:
             files = self.main.bridge.files(job, job.attempts[-1].number)
             if files is not None:
-                crash = excerpt(files.out, files.err, said_of(job), job.spec.cwd)
-                needle, stream = crash.needle, crash.stream
+                shown = excerpt(files.out, files.err, error_message(job), job.spec.cwd)
+                needle, stream = shown.needle, shown.stream
         show_log(self.main, job.id, needle, stream)
 
-    @on(ViewRows.Wheel)
-    def _wheel(self, event: ViewRows.Wheel) -> None:
-        event.rows.scroll_by(event.by)
+
+def _attempt_numbers(job: Job) -> list[int]:
+    return [attempt.number for attempt in job.attempts] + ([job.active.attempt] if job.active is not None else [])
 
 
-def _for_state(job: Job) -> list[Offer]:
+def _offers_for_state(job: Job) -> list[Offer]:
     if isinstance(job.state, Stopping):
         return [("kill", "Kill now")]
     if isinstance(job.state, Active):

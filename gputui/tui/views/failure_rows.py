@@ -1,4 +1,4 @@
-"""Failures as rows: kinds, their jobs, and the end of a log."""
+"""The lines of the failures view: groups, their jobs, and excerpts of logs."""
 
 from __future__ import annotations
 
@@ -8,249 +8,224 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.style import Style
 
 from gputui.core.amounts import DURATION_CELLS, counted, duration_cell, duration_exact, duration_words, memory, moment
-from gputui.core.job import WORDS, Attempt, Crashed, CrashKind, Job, JobId
-from gputui.core.parameter_columns import Parameters
+from gputui.core.job import WORDS, Attempt, CrashKind, Failed, Job
+from gputui.core.regex import lazy_regex
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicesPicture
-from gputui.gpus.sample import ProcessSample
-from gputui.logs.crashes.excerpts import Excerpt, ExcerptLine, Piece
+from gputui.logs.crashes.excerpts import Excerpt, ExcerptLine
+from gputui.logs.crashes.excerpts import Piece as LinePart
 from gputui.logs.plain import plain
-from gputui.tui.chrome import BandPart
-from gputui.tui.theme import Palette
-from gputui.views.failures import FailureGroup, place_of, places_told, said_of, seconds_of_last
-from gputui.views.format import cut
+from gputui.tui.text import Line, Piece, join, ljust, rjust, wrapped
+from gputui.tui.theme import Ground, Look
+from gputui.views.failures import FailureGroup, error_message, format_gpus, last_duration, last_gpus
+from gputui.views.parameters import Parameters
 
-from .base import ViewRow, blank_row
+# Why one job failed
 
-# ---- Why one job failed, as rows ----
-
-
-BOLD = Style(bold=True)
-_NAMED = re.compile(r"[\w.]{1,80}(?:Error|Exception|Interrupt|Exit)\w*:")
-_CARD = re.compile(r"\b(?:GPU|cuda:|device) ?(\d{1,2})\b")
-_PID = re.compile(r"\b[Pp]rocess (\d{1,9})\b")
+_NAMED = lazy_regex(r"[\w.]{1,80}(?:Error|Exception|Interrupt|Exit)\w*:")
+_GPU = lazy_regex(r"\b(?:GPU|cuda:|device) ?(\d{1,2})\b")
+_PID = lazy_regex(r"\b[Pp]rocess (\d{1,9})\b")
 
 
-def excerpt_title(crash: Excerpt) -> str:
-    if crash.is_trace:
-        return f"{crash.stream}, the last frames"
-    return (
-        f"{crash.stream}, the lines around it" if crash.needle else f"{crash.stream}, its end" if crash.stream else ""
-    )
+def excerpt_title(shown: Excerpt) -> str:
+    if shown.is_trace:
+        return f"{shown.stream}, last frames"
+    return f"{shown.stream}, nearby lines" if shown.needle else f"{shown.stream}, last lines" if shown.stream else ""
 
 
-def strip_row(
-    count: int, marked: int, job: Job, name: str, title_at: int | None, told: str, palette: Palette
-) -> ViewRow:
-    """How many jobs the kind has, which one is looked at, from a cell on or right behind; what is seen of its log."""
-    left = [(f" {counted(count, 'job', 'jobs')}", palette.text + BOLD)]
-    left += [("  ", palette.text), (f"{marked} marked", palette.focus + BOLD)] if marked else []
+def strip_row(count: int, marked: int, job: Job, name: str, title_at: int | None, excerpt: str) -> Line:
+    """Return the band above the lower half. It shows how many jobs failed alike, the selected job, and the title of the
+    excerpt.
+
+    `title_at` is the cell where the selected job should begin, or None for no alignment.
+    """
+    left = [(f" {counted(count, 'job', 'jobs')}", Look.BOLD)]
+    left += [("  ", Look.TEXT), (f"{marked} marked", Look.FOCUS_BOLD)] if marked else []
     used = sum(len(text) for text, _ in left)
-    left.append((" " * (3 if title_at is None else max(1, title_at - used)), palette.text))
-    left += [(f"#{job.id} ", palette.text + BOLD), (name, palette.text)]
-    return ViewRow(left, [(f"  {told}", palette.past)], band=True)
+    left.append((" " * (3 if title_at is None else max(1, title_at - used)), Look.TEXT))
+    left += [(f"#{job.id} ", Look.BOLD), (name, Look.TEXT)]
+    return Line(left, Ground.BAND, [(f"  {excerpt}", Look.PAST)])
 
 
-def crash_rows(
-    crash: Excerpt, job: Job, beyond: Sequence[list[BandPart]], width: int, palette: Palette
-) -> list[ViewRow]:
+def excerpt_rows(shown: Excerpt, job: Job, beyond: Sequence[list[Piece]], width: int) -> list[Line]:
     room = max(10, width - 2)
-    rows = [row for line in crash.lines for row in _rows(line, room, palette)]
-    if not any(line.piece is Piece.ERROR for line in crash.lines):
-        rows += [blank_row()] if rows else []
-        rows += _wrapped(plain(said_of(job)), room, palette.failure + BOLD)
-        if not crash.lines:
-            rows.append(ViewRow([(" It printed nothing.", palette.past)]))
-    rows.append(blank_row())
-    for parts in beyond:
-        rows += _flowing(parts, room, palette.text)
+    rows = [row for line in shown.lines for row in _rows(line, room)]
+    if not any(line.piece is LinePart.ERROR for line in shown.lines):
+        rows += [Line()] if rows else []
+        rows += wrapped(plain(error_message(job)), room, Look.FAILURE_BOLD)
+        if not shown.lines:
+            rows.append(Line([(" No output.", Look.PAST)]))
+    rows.append(Line())
+    for pieces in beyond:
+        rows += _flowing(pieces, room)
     return rows
 
 
-def _rows(line: ExcerptLine, room: int, palette: Palette) -> list[ViewRow]:
+def _rows(line: ExcerptLine, room: int) -> list[Line]:
     text = plain(line.text)
     match line.piece:
-        case Piece.ERROR:
-            return _error(text, room, palette)
-        case Piece.PLACE:
+        case LinePart.ERROR:
+            return _error(text, room)
+        case LinePart.PLACE:
             where = f" {plain(line.where)}" if line.where else ""
-            parts = [(f"   {text}", palette.text + BOLD), (f":{line.line}", palette.past), (where, palette.text)]
-            return [ViewRow(parts)]
-        case Piece.SOURCE | Piece.FAILING:
-            style = palette.text + BOLD if line.piece is Piece.FAILING else palette.text
-            return [ViewRow([(f"     {text}", style)])]
-        case Piece.MARKS:
-            return [ViewRow([(f"     {text}", palette.failure)])]
-        case Piece.TEXT:
-            return _wrapped(text, room, palette.text) if text else [blank_row()]
-    return [ViewRow([(f" {text}", palette.past)])]
+            parts = [(f"   {text}", Look.BOLD), (f":{line.line}", Look.PAST), (where, Look.TEXT)]
+            return [Line(parts)]
+        case LinePart.SOURCE | LinePart.FAILING:
+            look = Look.BOLD if line.piece is LinePart.FAILING else Look.TEXT
+            return [Line([(f"     {text}", look)])]
+        case LinePart.MARKS:
+            return [Line([(f"     {text}", Look.FAILURE)])]
+        case LinePart.TEXT:
+            return wrapped(text, room, Look.TEXT) if text else [Line()]
+    return [Line([(f" {text}", Look.PAST)])]
 
 
-def _error(text: str, room: int, palette: Palette) -> list[ViewRow]:
-    """The name of the exception bold, what it says below it indented."""
+def _error(text: str, room: int) -> list[Line]:
+    """Return the lines of an error. The name of the exception is bold and continuation lines are indented."""
     name = match[0] if (match := _NAMED.match(text)) else ""
     lines = wrap(text, room, subsequent_indent="  ", break_on_hyphens=False) or [text]
     first, *rest = lines
-    begin = [(f" {first[: len(name)]}", palette.failure + BOLD), (first[len(name) :], palette.failure)]
-    return [ViewRow(begin), *(ViewRow([(f" {line}", palette.failure)]) for line in rest)]
+    begin = [(f" {first[: len(name)]}", Look.FAILURE_BOLD), (first[len(name) :], Look.FAILURE)]
+    return [Line(begin), *(Line([(f" {line}", Look.FAILURE)]) for line in rest)]
 
 
-def _wrapped(text: str, room: int, style: Style) -> list[ViewRow]:
-    return [ViewRow([(f" {line}", style)]) for line in wrap(text, room, break_on_hyphens=False) or [""]]
-
-
-def _flowing(parts: Sequence[BandPart], room: int, blank: Style) -> list[ViewRow]:
-    """Styled words over as many rows as they need."""
-    rows: list[list[BandPart]] = [[(" ", blank)]]
+def _flowing(pieces: Sequence[Piece], room: int) -> list[Line]:
+    """Wrap pieces of text that have different looks."""
+    rows: list[list[Piece]] = [[(" ", Look.TEXT)]]
     used = 0
-    for text, style in parts:
+    for text, look in pieces:
         for word in re.findall(r"\S+\s*", text):
             if used + len(word.rstrip()) > room and used:
-                rows.append([(" ", blank)])
+                rows.append([(" ", Look.TEXT)])
                 used = 0
-            rows[-1].append((word, style))
+            rows[-1].append((word, look))
             used += len(word)
-    return [ViewRow(row) for row in rows]
+    return [Line(row) for row in rows]
 
 
-def beyond_the_log(
-    job: Job, snapshot: Snapshot, picture: DevicesPicture, now: float, palette: Palette
-) -> list[list[BandPart]]:
-    """What gputui knows of it that the log does not say, in sentences."""
+def beyond_the_log(job: Job, snapshot: Snapshot, picture: DevicesPicture, now: float) -> list[list[Piece]]:
+    """Return sentences about facts that are not in the log."""
     if not job.attempts:
         return []
     attempt = job.attempts[-1]
-    sentences = [_end(attempt, len(job.attempts), now, palette)]
-    sentences += _cards(attempt, palette)
-    sentences += _processes(attempt, snapshot, picture, now, palette)
-    if (alone := _once_more(job)) is not None:
-        sentences.append([(alone, palette.past)])
+    sentences = [_end(attempt, len(job.attempts), now)]
+    sentences += _gpu_numbers(attempt)
+    sentences += _processes(attempt, snapshot, picture, now)
+    if (reason := _why_not_retried(job)) is not None:
+        sentences.append([(reason, Look.PAST)])
     return sentences
 
 
-def _end(attempt: Attempt, attempts: int, now: float, palette: Palette) -> list[BandPart]:
-    code = f"signal {attempt.end.signal}" if isinstance(attempt.end, Crashed) else f"exit code {attempt.exit_code}"
+def _end(attempt: Attempt, attempts: int, now: float) -> list[Piece]:
+    signal = attempt.end.signal if isinstance(attempt.end, Failed) else None
+    code = f"signal {signal}" if signal is not None else f"exit code {attempt.exit_code}"
     ended = code if attempt.exit_code is not None else WORDS[attempt.end.name]
     facts = [f"{ended} at {moment(attempt.ended, now)} after {duration_exact(attempt.ended - attempt.started)}"]
-    facts += [f"on {places_told(attempt.gpus)}"] if attempt.gpus else []
+    facts += [f"on {format_gpus(attempt.gpus)}"] if attempt.gpus else []
     usage = attempt.usage
     facts += [f"peak {memory(usage.gpu_peak_memory)}"] if usage is not None and usage.gpu_peak_memory else []
     facts += [f"attempt {attempt.number} of {attempts}"] if attempts > 1 else []
-    return [(", ".join(facts) + ".", palette.past)]
+    return [(", ".join(facts) + ".", Look.PAST)]
 
 
-def _cards(attempt: Attempt, palette: Palette) -> list[list[BandPart]]:
-    """A job counts its own cards from 0."""
-    match = _CARD.search(attempt.said or "")
+def _gpu_numbers(attempt: Attempt) -> list[list[Piece]]:
+    """Translate the GPU number in the message, because a job counts its own GPUs from 0."""
+    match = _GPU.search(attempt.reason or "")
     if match is None or int(match[1]) >= len(attempt.gpus) or attempt.gpus[int(match[1])] == match[1]:
         return []
-    return [[(f"GPU {match[1]} there is GPU {plain(attempt.gpus[int(match[1])])} of this machine.", palette.text)]]
+    return [[(f"GPU {match[1]} in its log is GPU {plain(attempt.gpus[int(match[1])])} of this machine.", Look.TEXT)]]
 
 
-def _processes(
-    attempt: Attempt, snapshot: Snapshot, picture: DevicesPicture, now: float, palette: Palette
-) -> list[list[BandPart]]:
-    """Who it is that the message calls by a pid, as long as it is there."""
-    sentences: list[list[BandPart]] = []
-    for pid in dict.fromkeys(int(number) for number in _PID.findall(attempt.said or "")):
+def _processes(attempt: Attempt, snapshot: Snapshot, picture: DevicesPicture, now: float) -> list[list[Piece]]:
+    """Describe the processes whose pids the message mentions, if they still exist."""
+    sentences: list[list[Piece]] = []
+    processes = [process for device in picture.devices for process in device.sample.processes]
+    for pid in dict.fromkeys(int(number) for number in _PID.findall(attempt.reason or "")):
         if (job := picture.pids.get(pid)) is not None and job in snapshot:
-            sentences.append([(f"Process {pid} is of #{job}.", palette.text)])
-        elif (process := _seen(pid, picture)) is not None:
+            sentences.append([(f"Process {pid} belongs to #{job}.", Look.TEXT)])
+        elif (process := next((process for process in processes if process.pid == pid), None)) is not None:
             command = f", {plain(process.command)}" if process.command else ""
-            since = f", on it since {moment(process.started, now)}" if process.started else ""
-            who = (plain(process.user or "somebody"), palette.stranger + BOLD)
-            sentences.append([(f"Process {pid}: ", palette.text), who, (f"{command}{since}.", palette.text)])
+            since = f", running since {moment(process.started, now)}" if process.started else ""
+            who = (plain(process.user or "somebody"), Look.EXTERNAL_BOLD)
+            sentences.append([(f"Process {pid}: ", Look.TEXT), who, (f"{command}{since}.", Look.TEXT)])
     return sentences
 
 
-def _seen(pid: int, picture: DevicesPicture) -> ProcessSample | None:
-    return next(
-        (process for device in picture.devices for process in device.sample.processes or () if process.pid == pid), None
-    )
-
-
-def _once_more(job: Job) -> str | None:
-    """What became of a card that was full."""
+def _why_not_retried(job: Job) -> str | None:
+    """Return why the job was not retried after the GPU ran out of memory, or None."""
     attempt = job.attempts[-1]
     if attempt.kind is not CrashKind.OOM_GPU or not attempt.gpus or attempt.left:
         return None
     if job.after_oom is not None:
-        return "This was its second try, alone on its card: it needs a bigger one, or less."
+        return "This was the retry, alone on its GPU: it needs a bigger GPU or less memory."
     if job.spec.on_oom == "fail":
-        return "Not tried again alone: on_oom = fail."
-    return "Not tried again: it was alone on its card already."
+        return "Not retried alone: on_oom = fail."
+    return "Not retried: it was already alone on its GPU."
 
 
-# ---- The kinds of failures as rows ----
-
+# Groups of failures
 
 BETWEEN = "  ·  "
-AT_ONCE = 600.0
-"""Seconds within which several failures count as having come at once."""
+SIMULTANEOUS_SECONDS = 600.0
+"""Maximum number of seconds between failures that count as simultaneous."""
 LEAST_AT_ONCE = 3
 
 
-def band_facts(groups: Sequence[FailureGroup], palette: Palette) -> list[BandPart]:
-    """`17 jobs in 4 kinds, newest kind first`."""
+def band_facts(groups: Sequence[FailureGroup]) -> list[Piece]:
+    """Return the text for the band, such as `17 jobs, 4 errors, newest first`."""
     jobs = sum(group.count for group in groups)
     if not jobs:
-        return [("   no job has failed", palette.past)]
-    many = f"{len(groups)} kinds, newest kind first" if len(groups) > 1 else "1 kind"
-    return [(f"   {counted(jobs, 'job', 'jobs')} in {many}", palette.past)]
+        return [("   no failed jobs", Look.PAST)]
+    many = f"{len(groups)} errors, newest first" if len(groups) > 1 else "1 error"
+    return [(f"   {counted(jobs, 'job', 'jobs')}, {many}", Look.PAST)]
 
 
 def group_rows(
-    groups: Sequence[FailureGroup], selected: int, now: float, palette: Palette, *, airy: bool, focused: bool
-) -> tuple[list[ViewRow], tuple[int, int]]:
-    """With the rows that the cursor is on. `airy`: a blank line after each."""
+    groups: Sequence[FailureGroup], selected: int, now: float, *, airy: bool, focused: bool
+) -> tuple[list[Line], tuple[int, int]]:
+    """Return the lines, and the first and last line number of the selected group. `airy` adds blank lines."""
     counts = max((len(f"{group.count:,}") for group in groups), default=1)
-    rows: list[ViewRow] = [blank_row()] if airy else []
+    rows: list[Line] = [Line()] if airy else []
     cursor_rows = (0, 0)
     for number, group in enumerate(groups):
         chosen = number == selected
         if chosen:
             cursor_rows = (len(rows), len(rows) + 1)
         rows += [
-            ViewRow(parts, selected=chosen, marked=chosen and focused, value=number)
-            for parts in (_message(group, counts, palette, chosen), _facts(group, counts, now, palette))
+            Line(parts, ground=Ground.CURSOR if chosen else Ground.PAGE, marked=chosen and focused, value=number)
+            for parts in (_message(group, counts, chosen), _facts(group, counts, now))
         ]
-        rows += [blank_row()] if airy else []
+        rows += [Line()] if airy else []
     return rows, cursor_rows
 
 
-def _message(group: FailureGroup, counts: int, palette: Palette, chosen: bool) -> list[BandPart]:
-    said = plain(group.message)
-    style = palette.failure + BOLD if chosen else palette.failure
-    return [(f"  {group.count:>{counts},}", palette.failure + BOLD), (" × ", palette.past), (said, style)]
+def _message(group: FailureGroup, counts: int, chosen: bool) -> list[Piece]:
+    look = Look.FAILURE_BOLD if chosen else Look.FAILURE
+    return [(f"  {group.count:>{counts},}", Look.FAILURE_BOLD), (" × ", Look.PAST), (plain(group.message), look)]
 
 
-def _facts(group: FailureGroup, counts: int, now: float, palette: Palette) -> list[BandPart]:
-    facts: list[BandPart] = []
+def _facts(group: FailureGroup, counts: int, now: float) -> list[Piece]:
+    facts: list[Piece] = []
     common = group.common
     if common.where:
-        facts.append((common.where, palette.warning + BOLD if common.only_there else palette.past))
-    if common.told:
-        facts.append((f"all {plain(common.told)}", palette.text + BOLD))
+        facts.append((common.where, Look.WARNING_BOLD if common.only_there else Look.PAST))
+    if common.parameters_text:
+        facts.append((f"all {plain(common.parameters_text)}", Look.BOLD))
     if common.group:
-        facts.append((f"all of {plain(common.group)}", palette.text + BOLD))
-    if at_once(group):
-        facts.append((f"all within {duration_words(max(60.0, group.last - group.first))}", palette.text + BOLD))
-    facts += [(text, palette.past) for text in (_when(group, now), _ran(group), _variants(group)) if text]
-    parts: list[BandPart] = [(" " * (counts + 5), palette.past)]
-    for number, fact in enumerate(facts):
-        parts += [(BETWEEN, palette.past)] if number else []
-        parts.append(fact)
-    return parts
+        facts.append((f"all in {plain(common.group)}", Look.BOLD))
+    if only_simultaneous(group):
+        facts.append((f"all within {duration_words(max(60.0, group.last - group.first))}", Look.BOLD))
+    facts += [(text, Look.PAST) for text in (_when(group, now), _ran(group), _variants(group)) if text]
+    return [(" " * (counts + 5), Look.PAST), *join([[fact] for fact in facts], (BETWEEN, Look.PAST))]
 
 
-def at_once(group: FailureGroup) -> bool:
-    """They came at once, and nothing else tells what they share: what was on then is the question."""
+def only_simultaneous(group: FailureGroup) -> bool:
+    """Return whether the time is the only thing that the failures have in common."""
     common = group.common
-    together = group.count >= LEAST_AT_ONCE and group.last - group.first <= AT_ONCE
-    return together and not (common.only_there or common.told or common.group)
+    together = group.count >= LEAST_AT_ONCE and group.last - group.first <= SIMULTANEOUS_SECONDS
+    return together and not (common.only_there or common.parameters_text or common.group)
 
 
 def _when(group: FailureGroup, now: float) -> str:
@@ -270,8 +245,7 @@ def _variants(group: FailureGroup) -> str:
     return f"+{group.variants} variant{'s' if group.variants > 1 else ''}" if group.variants else ""
 
 
-# ---- The jobs of one kind of failure as a table ----
-
+# The jobs of one group
 
 MOST_VALUE = 16
 LEAST_NAME = 12
@@ -285,9 +259,7 @@ class TableColumn(NamedTuple):
     text: Callable[[Job], str]
 
     def cell(self, text: str) -> str:
-        text = cut(text, self.width)
-        blanks = " " * (self.width - cell_len(text))
-        return blanks + text if self.right else text + blanks
+        return (rjust if self.right else ljust)(text, self.width)
 
 
 class FailedTable(NamedTuple):
@@ -297,28 +269,23 @@ class FailedTable(NamedTuple):
     def width(self) -> int:
         return 1 + sum(column.width + len(GAP) for column in self.columns)
 
-    def head(self, palette: Palette) -> ViewRow:
-        return ViewRow([(f" {GAP.join(column.cell(column.title) for column in self.columns)}", palette.past)])
+    def head(self) -> Line:
+        return Line([(f" {GAP.join(column.cell(column.title) for column in self.columns)}", Look.PAST)])
 
-    def rows(
-        self, jobs: Sequence[Job], cursor: JobId | None, marked: set[JobId], palette: Palette, *, focused: bool
-    ) -> list[ViewRow]:
-        return [self._row(job, job.id == cursor, job.id in marked, palette, focused=focused) for job in jobs]
-
-    def _row(self, job: Job, chosen: bool, marked: bool, palette: Palette, *, focused: bool) -> ViewRow:
+    def row(self, job: Job, *, chosen: bool, marked: bool) -> Line:
         text = GAP.join(column.cell(column.text(job)) for column in self.columns)
-        style = palette.text + Style(bold=True) if chosen else palette.text
-        return ViewRow([(f" {text}", style)], selected=chosen and focused, marked=marked, value=job.id)
+        look, ground = (Look.BOLD, Ground.CURSOR) if chosen else (Look.TEXT, Ground.PAGE)
+        return Line([(f" {text}", look)], ground, marked=marked, value=job.id)
 
 
 def job_table(
     jobs: Sequence[Job], parameters: Parameters, name_of: Callable[[Job], str], room: int, highest_id: int
 ) -> FailedTable:
-    """As many parameters as there is room for; where no parameter tells jobs apart, their names."""
+    """Return a table with as many parameters as fit. Without parameters, it shows the names of the jobs."""
     fixed_before = [TableColumn("id", max(3, len(str(highest_id))), True, lambda job: str(job.id))]
     gpu = max((len(_gpus(job)) for job in jobs[:200]), default=0)
     fixed_after = [TableColumn("gpu", max(3, min(gpu, 8)), True, _gpus)] if gpu else []
-    fixed_after.append(TableColumn("ran", DURATION_CELLS, True, lambda job: duration_cell(seconds_of_last(job))))
+    fixed_after.append(TableColumn("ran", DURATION_CELLS, True, lambda job: duration_cell(last_duration(job))))
     remaining = room - 1 - sum(column.width + len(GAP) for column in (*fixed_before, *fixed_after))
     between = _parameters(parameters, remaining)
     if not between and remaining > len(GAP) + 2:
@@ -345,4 +312,4 @@ def _value(parameters: Parameters, name: str) -> Callable[[Job], str]:
 
 
 def _gpus(job: Job) -> str:
-    return ",".join(gpu if len(gpu) <= 4 else f"{gpu[:7]}…" for gpu in place_of(job))
+    return ",".join(gpu if len(gpu) <= 4 else f"{gpu[:7]}…" for gpu in last_gpus(job))

@@ -1,9 +1,9 @@
-"""Failed jobs by how they failed, and keys that act on a whole kind."""
+"""The failures view: failed jobs grouped by error, with keys that act on a whole group."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -14,24 +14,26 @@ from textual.containers import Horizontal, Vertical
 from gputui.core.amounts import counted
 from gputui.core.events import Hold, UserCommand
 from gputui.core.job import Held, Job, JobId, JobSpec, Waiting
-from gputui.core.parameter_columns import Parameters
-from gputui.core.snapshot import Snapshot, rerun_manner
+from gputui.core.snapshot import Snapshot, changed_places
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
-from gputui.tui.action_table import view_bindings
 from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.scheduler import rerun_and_resume
+from gputui.tui.actions.table import view_bindings
 from gputui.tui.chrome import Offer, OfferedKeys
 from gputui.tui.dialogs.replace_form import ReplaceForm, likely_changed
-from gputui.tui.theme import Palette, palette_of
-from gputui.views.failures import FailureGroup, Failures, alike_waiting, devices_of, said_of
+from gputui.tui.text import Line
+from gputui.tui.theme import Look
+from gputui.views.failures import FailureGroup, Failures, device_count, error_message, jobs_with_common_parameters
+from gputui.views.parameters import Parameters
+from gputui.views.waiting import rerun_suffix
 
-from .base import ALWAYS, FullView, ViewRow, ViewRows
+from .base import ALWAYS, FullView, LinesView
 from .failure_rows import (
     FailedTable,
     band_facts,
     beyond_the_log,
-    crash_rows,
+    excerpt_rows,
     excerpt_title,
     group_rows,
     job_table,
@@ -42,18 +44,17 @@ if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-# ---- The failures of a session as the view has them ----
-
-
 SLICE = 0.012
-"""Seconds of reading before keys are looked at again."""
+"""Seconds of reading before keys are handled again."""
 
 
 class FailureReading:
+    """The failures of a session in groups. A long queue is read in slices."""
+
     def __init__(self, snapshot: Snapshot) -> None:
         self._failures = Failures()
         self._known = snapshot
-        """Of which the failures were read."""
+        """The snapshot from which the failures were read."""
         self._unread: Iterator[Job] | None = iter(snapshot.jobs)
 
     @property
@@ -61,7 +62,7 @@ class FailureReading:
         return self._unread is None
 
     def read_on(self) -> bool:
-        """For a moment; True: all was read."""
+        """Read jobs for a short time. Return whether everything has been read."""
         until = time.monotonic() + SLICE
         for job in self._unread or ():
             self._failures.learn(job)
@@ -71,142 +72,123 @@ class FailureReading:
         return True
 
     def groups(self, snapshot: Snapshot, parameters: Parameters) -> list[FailureGroup]:
-        """By the newest, once all was read."""
+        """Return the groups, most recent failure first. Everything must have been read before."""
         before, self._known = self._known, snapshot
         if snapshot.first_id != before.first_id:
             self._failures = Failures(snapshot.jobs)
         elif snapshot.jobs is not before.jobs:
-            for place in snapshot.jobs.changed_since(before.jobs):
+            for place in changed_places(snapshot.jobs, before.jobs):
                 self._failures.learn(snapshot.jobs[place])
-        return self._failures.groups(parameters, devices_of(snapshot))
-
-
-# ---- What mending a kind of failure would mean, for the footer ----
+        return self._failures.groups(parameters, device_count(snapshot))
 
 
 LONG = 4000
-"""Jobs; more are not looked through at each change."""
+"""Number of jobs above which similar jobs are searched for only every few seconds."""
 EVERY = 3.0
 
 
-class KindOutlook:
+class SimilarJobs:
+    """A search for the waiting jobs that resemble failed ones."""
+
     def __init__(self) -> None:
-        self._manner: tuple[FailureGroup | None, tuple[object, ...], str] = (None, (), "")
         self._alike: tuple[object, object, float, list[JobId]] = (None, None, 0.0, [])
 
-    def manner(
-        self, snapshot: Snapshot, group: FailureGroup, marked: set[JobId], picked: Callable[[], list[Job]]
-    ) -> str:
-        """How those that were picked would start again."""
-        key = (frozenset(marked), snapshot.cautions, snapshot.settings)
-        if self._manner[0] is not group or self._manner[1] != key:
-            self._manner = (group, key, rerun_manner(snapshot, picked()))
-        return self._manner[2]
-
-    def alike(self, snapshot: Snapshot, group: FailureGroup | None, *, fresh: bool) -> list[JobId]:
-        """The waiting jobs that share what the kind shares, and are not held; `fresh`: as they are now."""
+    def of(self, snapshot: Snapshot, group: FailureGroup | None, *, fresh: bool) -> list[JobId]:
+        """Return the waiting, not held jobs with the group's common parameters. `fresh` skips the cache."""
         if group is None or not group.common.parameters or not snapshot.waiting:
             return []
         shared, jobs, at, known = self._alike
         recent = len(snapshot.jobs) > LONG and time.monotonic() - at < EVERY and not fresh
         if shared != group.common.parameters or (jobs is not snapshot.jobs and not recent):
             waiting = (job for job in snapshot if isinstance(job.state, Waiting) and not isinstance(job.state, Held))
-            known = alike_waiting(waiting, group.common)
+            known = jobs_with_common_parameters(waiting, group.common)
             self._alike = (group.common.parameters, snapshot.jobs, time.monotonic(), known)
         return known
 
 
-# ---- `F` ----
-
-
 NARROW = 100
-AIRY = 30
-"""Rows of the screen from which groups have a blank line between them."""
+BLANK_LINES_FROM = 30
+"""Minimum number of screen rows for blank lines between groups."""
 WIDEST_TABLE = 56
-LISTED = 200
-"""Jobs of a kind before and after those around the cursor that are rows."""
-OTHER_ROWS = 4
-"""Header, band, strip and footer."""
+BLOCK_SIZE = 200
+"""Number of jobs in a block. The list shows the block with the cursor, the one before and the one after."""
+FRAME_ROWS = 4
+"""Number of rows for the header, band, strip and footer."""
 LEAST_LISTED = 4
-"""Rows that the jobs and their heads must have, to be shown above what one of them printed."""
+"""Number of rows that the list of jobs needs in order to be shown above the excerpt."""
 
 
 class FailuresView(FullView):
-    """The cursor is on a kind, or, after tab, on one of its jobs."""
+    """The view with failed jobs grouped by error. The cursor is on a group or, after Tab, on one of its jobs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *view_bindings("failures", "details", "copy_command", "copy_path", "pause", "rerun_failed"),
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
         Binding("g,home", "move(-1000000)", show=False),
         Binding("G,end", "move(1000000)", show=False),
-        Binding("ctrl+d,pagedown", "scroll(1)", show=False),
-        Binding("ctrl+u,pageup", "scroll(-1)", show=False),
     ]
     DEFAULT_CSS = """
     FailuresView .strip { height: 1; }
-    FailuresView #kinds { height: 4; }
+    FailuresView #errors { height: 4; }
     FailuresView #lower { height: 1fr; }
     FailuresView #left { width: 46; height: 1fr; }
     FailuresView #between { width: 2; height: 1fr; }
-    FailuresView #jobs, FailuresView #crash { height: 1fr; width: 1fr; }
+    FailuresView #jobs, FailuresView #excerpt { height: 1fr; width: 1fr; }
     """
 
     def __init__(self, main: MainScreen) -> None:
         super().__init__(main, "F", "Failures")
         self._reading = FailureReading(main.snapshot)
-        self._outlook = KindOutlook()
+        self._similar = SimilarJobs()
         self.groups: list[FailureGroup] = []
         self._signature = ""
-        """The kind that the cursor is on; it stays on it when others come before it."""
+        """The signature of the group under the cursor. The cursor follows the group when the order changes."""
         self.job: JobId | None = None
         self.marked: set[JobId] = set()
         self.on_jobs = False
         self._excerpts: dict[tuple[JobId, int], Excerpt] = {}
-        self.kinds = ViewRows(id="kinds")
-        self.strip = ViewRows(classes="strip")
-        self.head = ViewRows(classes="strip")
-        self.jobs = ViewRows(id="jobs")
-        self.crash = ViewRows(id="crash")
+        self.errors = LinesView(id="errors")
+        self.strip = LinesView(classes="strip")
+        self.head = LinesView(classes="strip")
+        self.jobs = LinesView(id="jobs")
+        self.excerpt = LinesView(id="excerpt")
         self.lower = Horizontal(id="lower")
         self._left = Vertical(id="left")
-        self._between = ViewRows(id="between")
+        self._between = LinesView(id="between")
 
     def body(self) -> ComposeResult:
-        yield self.kinds
+        yield self.errors
         yield self.strip
         with self.lower:
             with self._left:
                 yield self.head
                 yield self.jobs
             yield self._between
-            yield self.crash
+            yield self.excerpt
 
     def on_mount(self) -> None:
         self._read_on()
 
     def _read_on(self) -> None:
-        """With keys answered in between."""
+        """Read the failures in slices, so that keys are handled in between."""
         if self._reading.read_on():
             self.paint()
         else:
             self.set_timer(0.001, self._read_on)
 
-    # What is shown
+    # Contents
 
     def renew(self) -> None:
-        palette = palette_of(self.app.theme)
         if not self._reading.is_done:
-            self.band.show([(f"   reading {counted(len(self.snapshot.jobs), 'job', 'jobs')}", palette.past)])
+            self.band.show([(f"   reading {counted(len(self.snapshot.jobs), 'job', 'jobs')}", Look.PAST)])
             return
         self.groups = self._reading.groups(self.snapshot, self.main.names)
         self._settle()
-        self.band.show(band_facts(self.groups, palette))
-        self._show_groups(palette)
-        self._show_lower(palette)
+        self.band.show(band_facts(self.groups))
+        self._show_groups()
+        self._show_lower()
 
     def _settle(self) -> None:
-        """The cursor stays on its kind and its job; when they are gone, on the first."""
+        """Keep the cursor on its group and job, or move it to the first ones if they are gone."""
         group = self.group
         if group is None:
             self.job, self.marked = None, set()
@@ -226,55 +208,55 @@ class FailuresView(FullView):
     def _narrow(self) -> bool:
         return self.size.width < NARROW
 
-    def _show_groups(self, palette: Palette) -> None:
-        airy = self.size.height >= AIRY
+    def _show_groups(self) -> None:
+        airy = self.size.height >= BLANK_LINES_FROM
         now, group = self.main.now(), self.group
         selected = self.groups.index(group) if group is not None else 0
-        rows, cursor_rows = group_rows(self.groups, selected, now, palette, airy=airy, focused=not self.on_jobs)
+        rows, cursor_rows = group_rows(self.groups, selected, now, airy=airy, focused=not self.on_jobs)
         room = max(4, (self.size.height - 4) * 2 // 5)
-        self.kinds.styles.height = max(1, min(len(rows), room))
-        self.kinds.show(rows, cursor_rows)
+        self.errors.styles.height = max(1, min(len(rows), room))
+        self.errors.show(rows, cursor_rows)
 
-    def _show_lower(self, palette: Palette) -> None:
+    def _show_lower(self) -> None:
         group = self.group
         if group is None or self.job is None:
-            for rows in (self.strip, self.head, self.jobs, self.crash, self._between):
-                rows.show([])
+            for view in (self.strip, self.head, self.jobs, self.excerpt, self._between):
+                view.show([])
             return
         cursor = group.jobs.index(self.job)
-        first = max(0, cursor // LISTED - 1) * LISTED
-        jobs = [self.snapshot[job] for job in group.jobs[first : first + 3 * LISTED]]
+        first = max(0, cursor // BLOCK_SIZE - 1) * BLOCK_SIZE
+        jobs = [self.snapshot[job] for job in group.jobs[first : first + 3 * BLOCK_SIZE]]
         room = self.size.width if self._narrow else min(WIDEST_TABLE, self.size.width // 2)
         table = job_table(jobs, self.main.names, self.main.names.of, room, len(self.snapshot.jobs))
-        crash_height = self._show_crash(group, self.snapshot[self.job], table, palette)
-        self._lay_out(table, crash_height, 1 + len(jobs))
-        self.head.show([table.head(palette)])
-        listed = table.rows(jobs, self.job, self.marked, palette, focused=True)
-        self.jobs.show(listed, (cursor - first, cursor - first))
-        self._between.show([ViewRow([("│", palette.line)])] * self.size.height)
+        excerpt_height = self._show_excerpt(group, self.snapshot[self.job], table)
+        self._lay_out(table, excerpt_height, 1 + len(jobs))
+        self.head.show([table.head()])
+        rows = [table.row(job, chosen=job.id == self.job, marked=job.id in self.marked) for job in jobs]
+        self.jobs.show(rows, (cursor - first, cursor - first))
+        self._between.show([Line([("│", Look.LINE)])] * self.size.height)
 
-    def _lay_out(self, table: FailedTable, crash_height: int, listed: int) -> None:
-        """Side by side; on a narrow screen one below the other if both have room, else the one that keys go to."""
+    def _lay_out(self, table: FailedTable, excerpt_height: int, listed: int) -> None:
+        """Place the jobs beside the excerpt. On a narrow screen, place them above it or show only one of the two."""
         narrow = self._narrow
-        kinds = self.kinds.styles.height
-        spare = self.size.height - OTHER_ROWS - int(kinds.value if kinds is not None else 1) - crash_height
+        used = self.errors.styles.height
+        spare = self.size.height - FRAME_ROWS - int(used.value if used is not None else 1) - excerpt_height
         both = not narrow or spare >= min(LEAST_LISTED, listed)
         self._left.display = both or self.on_jobs
-        self.crash.display = both or not self.on_jobs
+        self.excerpt.display = both or not self.on_jobs
         self._between.display = not narrow
         self.lower.styles.layout = "vertical" if narrow else "horizontal"
         self._left.styles.width = "1fr" if narrow else table.width
         self._left.styles.height = min(spare, listed) if narrow and both else "1fr"
 
-    def _show_crash(self, group: FailureGroup, job: Job, table: FailedTable, palette: Palette) -> int:
-        """How many rows it has."""
-        crash = self._excerpt(job)
-        beyond = beyond_the_log(job, self.snapshot, self.main.bridge.picture, self.main.now(), palette)
+    def _show_excerpt(self, group: FailureGroup, job: Job, table: FailedTable) -> int:
+        """Show the excerpt and return its number of rows."""
+        shown = self._excerpt(job)
+        beyond = beyond_the_log(job, self.snapshot, self.main.bridge.picture, self.main.now())
         width = self.size.width if self._narrow else self.size.width - table.width - 2
-        rows = crash_rows(crash, job, beyond, width, palette)
-        self.crash.show(rows)
+        rows = excerpt_rows(shown, job, beyond, width)
+        self.excerpt.show(rows)
         title_at, name = None if self._narrow else table.width + 2, plain(self.main.names.of(job))
-        self.strip.show([strip_row(group.count, len(self.marked), job, name, title_at, excerpt_title(crash), palette)])
+        self.strip.show([strip_row(group.count, len(self.marked), job, name, title_at, excerpt_title(shown))])
         return len(rows)
 
     def _excerpt(self, job: Job) -> Excerpt:
@@ -282,7 +264,7 @@ class FailuresView(FullView):
         if key not in self._excerpts:
             files = self.main.bridge.files(job, key[1]) if key[1] else None
             out, err = (files.out, files.err) if files is not None else ("", None)
-            self._excerpts[key] = excerpt(out, err, said_of(job), job.spec.cwd)
+            self._excerpts[key] = excerpt(out, err, error_message(job), job.spec.cwd)
         return self._excerpts[key]
 
     # Keys
@@ -292,24 +274,23 @@ class FailuresView(FullView):
         if group is None:
             return OfferedKeys(always=ALWAYS)
         number, brief = len(self.marked) or group.count, self._narrow
-        manner = "" if brief else self._outlook.manner(self.snapshot, group, self.marked, self.picked)
+        manner = "" if brief else rerun_suffix(self.snapshot, self.picked())
         rerun = f"Rerun {number:,}{manner}" if number > 1 else f"Rerun{manner}"
         row: list[Offer] = [("rerun_group", rerun), ("edit_group", "Edit" if brief else "Edit and rerun")]
         alike = self.alike()
-        row += [("hold_alike", f"Hold {len(alike):,} alike")] if alike else []
-        row.append(("log_at_error", "Log" if brief else "Log at the error"))
-        tab = ("failures_tab", "Kinds" if self.on_jobs else "Jobs")
+        row += [("hold_alike", f"Hold {len(alike):,} similar")] if alike else []
+        row.append(("log_at_error", "Log" if brief else "Log at error"))
+        tab = ("failures_tab", "Errors" if self.on_jobs else "Jobs")
         return OfferedKeys(row, [("mark_failed", "Mark")], [tab], always=ALWAYS)
 
     def alike(self, *, fresh: bool = False) -> list[JobId]:
-        """The waiting jobs that share what the kind shares, and are not held."""
-        return self._outlook.alike(self.snapshot, self.group, fresh=fresh)
+        return self._similar.of(self.snapshot, self.group, fresh=fresh)
 
     def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job is not None and self.job in self.snapshot else []
 
     def picked(self) -> list[Job]:
-        """The marked jobs of the kind, or all of it."""
+        """Return the marked jobs of the group, or all its jobs if none is marked."""
         group = self.group
         ids = [] if group is None else [job for job in group.jobs if job in self.marked] or list(group.jobs)
         return [self.snapshot[job] for job in ids]
@@ -324,21 +305,20 @@ class FailuresView(FullView):
         else:
             place = max(0, min(self.groups.index(group) + by, len(self.groups) - 1))
             self._go_to(self.groups[place])
-        self.crash.top = 0
+        self.excerpt.top = 0
         self.paint()
 
     def _go_to(self, group: FailureGroup) -> None:
         if group.signature != self._signature:
             self._signature, self.job, self.marked = group.signature, group.jobs[0], set()
 
-    def action_scroll(self, pages: int) -> None:
-        rows = self.jobs if self._narrow and self.on_jobs else self.crash
-        rows.scroll_by(pages * max(1, rows.size.height // 2))
+    def scrolled(self) -> LinesView:
+        return self.jobs if self._narrow and self.on_jobs else self.excerpt
 
     def act_failures_tab(self) -> None:
         self.on_jobs = not self.on_jobs
         self.paint()
-        self.call_after_refresh(self.paint)  # what was hidden has a size now
+        self.call_after_refresh(self.paint)  # widgets that were hidden have a size then
 
     def act_mark_failed(self) -> None:
         if self.job is not None:
@@ -348,7 +328,7 @@ class FailuresView(FullView):
             self.paint()
 
     def act_back(self) -> None:
-        """Out of the marks and the jobs first."""
+        """Go back one step: clear the marks, leave the list of jobs, or leave the view."""
         if self.marked:
             self.marked = set()
             self.paint()
@@ -358,75 +338,48 @@ class FailuresView(FullView):
             self.go_back()
 
     def act_rerun_group(self) -> None:
-
-        rerun_group(self)
+        jobs = self.picked()
+        if jobs:
+            rerun_and_resume(self.main, jobs)
+            self.marked = set()
 
     def act_edit_group(self) -> None:
+        jobs, group = self.picked(), self.group
+        if group is None or not jobs:
+            return
+        names = likely_changed([name for name, _, _ in group.common.parameters], group.kind)
 
-        edit_group(self)
+        def rerun_changed(changed: dict[JobId, JobSpec] | None) -> None:
+            if changed:
+                rerun_and_resume(self.main, [job for job in jobs if job.id in changed], changed)
+                self.marked = set()
+
+        self.main.ask(ReplaceForm(jobs, names, lambda some: rerun_suffix(self.snapshot, some)), rerun_changed)
 
     def act_hold_alike(self) -> None:
-
-        hold_alike(self)
+        group, jobs, main = self.group, self.alike(fresh=True), self.main
+        if group is None:
+            return
+        if not group.common.parameters:
+            main.say("their commands have no parameters in common, so similar jobs cannot be found")
+        elif not jobs:
+            main.say(f"no other waiting job has {group.common.parameters_text}")
+        else:
+            events: list[UserCommand] = [Hold(job=job, seen=main.table.seen(main.snapshot[job])) for job in jobs]
+            held = f"held {counted(len(jobs), 'job', 'jobs')} with {group.common.parameters_text}"
+            main.send(events, f"{held}; to release: h in the queue", keeps_marks=True)
 
     def act_log_at_error(self) -> None:
-
+        """Show the log full screen, at the line with the error."""
         if self.job is not None:
-            log_at_error(self, self.job, self._excerpt(self.snapshot[self.job]))
+            excerpt = self._excerpt(self.snapshot[self.job])
+            show_log(self.main, self.job, excerpt.needle, stream=excerpt.stream)
 
-    @on(ViewRows.RowClicked)
-    def _row_clicked(self, event: ViewRows.RowClicked) -> None:
-        if event.rows is self.kinds and isinstance(event.value, int) and event.value < len(self.groups):
+    @on(LinesView.LineClicked)
+    def _row_clicked(self, event: LinesView.LineClicked) -> None:
+        if event.view is self.errors and isinstance(event.value, int) and event.value < len(self.groups):
             self.on_jobs = False
             self._go_to(self.groups[event.value])
-        elif event.rows is self.jobs and isinstance(event.value, int):
+        elif event.view is self.jobs and isinstance(event.value, int):
             self.on_jobs, self.job = True, event.value
         self.paint()
-
-    @on(ViewRows.Wheel)
-    def _wheel(self, event: ViewRows.Wheel) -> None:
-        event.rows.scroll_by(event.by)
-
-
-# ---- What the keys of the failures view do ----
-
-
-def rerun_group(view: FailuresView) -> None:
-    jobs = view.picked()
-    if jobs:
-        rerun_and_resume(view.main, jobs)
-        view.marked = set()
-
-
-def edit_group(view: FailuresView) -> None:
-    jobs, group = view.picked(), view.group
-    if group is None or not jobs:
-        return
-    names = likely_changed([name for name, _, _ in group.common.parameters], group.kind)
-
-    def answered(changed: dict[JobId, JobSpec] | None) -> None:
-        if changed:
-            rerun_and_resume(view.main, [job for job in jobs if job.id in changed], changed)
-            view.marked = set()
-
-    view.main.ask(ReplaceForm(jobs, names, lambda some: rerun_manner(view.snapshot, some)), answered)
-
-
-def hold_alike(view: FailuresView) -> None:
-    group, jobs = view.group, view.alike(fresh=True)
-    if group is None:
-        return
-    if not group.common.parameters:
-        view.main.say("nothing in their commands is the same in all of these: which others would fail cannot be told")
-    elif not jobs:
-        view.main.say(f"no job that is not held waits with {group.common.told}")
-    else:
-        main = view.main
-        events: list[UserCommand] = [Hold(job=job, seen=main.table.seen(main.snapshot[job])) for job in jobs]
-        done = f"held {counted(len(jobs), 'job', 'jobs')} with {group.common.told}; h on the queue releases"
-        main.send(events, done, keeps_marks=True)
-
-
-def log_at_error(view: FailuresView, job: JobId, crash: Excerpt) -> None:
-    """The log on the whole screen, at the line that names the error."""
-    show_log(view.main, job, crash.needle, stream=crash.stream)

@@ -1,18 +1,17 @@
-"""The summary on the whole screen: its rows, and when it shows itself."""
+"""The summary view, its lines, and the conditions under which it opens by itself."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Sequence
-from itertools import zip_longest
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from gputui.core.amounts import counted, duration_cell, duration_words, gpu_time, moment
 from gputui.core.job import Job, JobId
@@ -20,50 +19,54 @@ from gputui.core.results import Direction
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
 from gputui.logs.plain import plain
-from gputui.session.saved_state import note_screen_seen, screen_seen_at
-from gputui.tui.action_table import view_bindings
-from gputui.tui.chrome import BandPart, Offer, OfferedKeys
+from gputui.session.saved_state import save_tui_seen, tui_seen_at
+from gputui.tui.actions.table import view_bindings
+from gputui.tui.chrome import Offer, OfferedKeys
 from gputui.tui.layout import Pane
-from gputui.tui.theme import STEPS, Palette, palette_of
-from gputui.views.failures import learnt_parameters
+from gputui.tui.text import Line, Piece, Pieces, beside, heading, ljust, rjust
+from gputui.tui.theme import STEPS, Ground, Look, bold
+from gputui.views.failures import learn_parameters
 from gputui.views.results_table import ParameterEffect, ResultsRow, ValueEffect, compared, scale_of
-from gputui.views.status import Word, standing
-from gputui.views.summary import Summary, ended_at, not_finite_lines, range_cells, summarize, summary_lines, told_value
+from gputui.views.status import StatusWord, queue_status
+from gputui.views.summary import (
+    Summary,
+    ended_at,
+    format_result,
+    not_finite_lines,
+    range_cells,
+    summarize,
+    summary_lines,
+)
 
-from .base import ALWAYS, FullView, ViewRow, ViewRows, blank_row
+from .base import ALWAYS, FullView, LinesView
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-# ---- When the summary shows itself ----
-
+# Automatic opening
 
 AWAY = 3600.0
-"""Seconds without a key or the mouse after which the user has been away."""
-STILL = 10.0
-"""Seconds without a key or the mouse after which the user is not in the middle of something."""
+"""Seconds without input after which the user counts as away."""
+IDLE_BEFORE_OPENING = 10.0
+"""Seconds without input after which the view may open by itself."""
 NOTE_EVERY = 30.0
 
 
-class SummaryOccasion:
-    """Opens the summary by itself when the last job has ended, and when the user comes back. Looks once a second."""
+class AutoSummary:
+    """The automatic opening of the summary after the last job or when the user comes back. Checked once a second."""
 
     def __init__(self, main: MainScreen) -> None:
         self._main = main
         self._root: str | None = None
-        self._left: float | None = None
-        """When the user last looked, before this time."""
+        self.left: float | None = None
+        """The time at which the user went away, or None."""
         self._was_idle = 0.0
         self._ran = False
-        """Something ran since the summary was last shown by itself, or offered to a user who was there."""
-        self._noted = 0.0
+        """Whether jobs have run since the summary was last shown or offered."""
+        self._saved_at = 0.0
 
-    @property
-    def left(self) -> float | None:
-        return self._left
-
-    def look(self) -> None:
+    def check(self) -> None:
         main = self._main
         if main.bridge.owner is None or main.bridge.root is None:
             return
@@ -71,40 +74,44 @@ class SummaryOccasion:
         private = main.bridge.owner.paths.private
         if main.bridge.root != self._root:
             self._root = main.bridge.root
-            self._come_back(screen_seen_at(private), now, main.bridge.snapshot)
+            self._handle_return(tui_seen_at(private), now, main.bridge.snapshot)
         elif self._was_idle > AWAY > idle:
-            self._come_back(now - self._was_idle, now, main.bridge.snapshot)
+            self._handle_return(now - self._was_idle, now, main.bridge.snapshot)
         self._was_idle = idle
-        self._end(main.bridge.snapshot, now, idle)
-        self._note(private, now - idle)
+        self._handle_end(main.bridge.snapshot, now, idle)
+        self._save_input_time(private, now - idle)
 
-    def _note(self, private: str, looked: float) -> None:
-        """When somebody last did something: a screen that nobody looks at says nothing new."""
-        if not self._main.read_only and looked - self._noted > NOTE_EVERY:
-            self._noted = looked
-            note_screen_seen(private, looked)
+    def _save_input_time(self, private: str, seen_at: float) -> None:
+        """Save the time of the last input."""
+        if not self._main.read_only and seen_at - self._saved_at > NOTE_EVERY:
+            self._saved_at = seen_at
+            save_tui_seen(private, seen_at)
 
-    def _come_back(self, looked: float | None, now: float, snapshot: Snapshot) -> None:
-        if looked is None or now - looked < AWAY or not _ended_since(snapshot, looked):
+    def _handle_return(self, seen_at: float | None, now: float, snapshot: Snapshot) -> None:
+        if (
+            seen_at is None
+            or now - seen_at < AWAY
+            or not any(job.attempts and job.attempts[-1].ended > seen_at for job in snapshot.jobs)
+        ):
             return
-        self._left = looked
+        self.left = seen_at
         if isinstance(view := self._main.app.screen, SummaryView):
-            view.tell_since(looked)  # it opened when the last job ended
+            view.show_since(seen_at)  # the view has been open since the last job ended
         elif self._nothing_else_is_open():
             self.open()
         else:
-            self._main.say(f"jobs ended while you were away for {duration_words(now - looked)}: = shows the summary")
+            self._main.say(f"jobs ended while you were away for {duration_words(now - seen_at)}: = shows the summary")
 
-    def _end(self, snapshot: Snapshot, now: float, idle: float) -> None:
+    def _handle_end(self, snapshot: Snapshot, now: float, idle: float) -> None:
         if snapshot.active:
             self._ran = True
-        elif self._ran and standing(snapshot).word is Word.DONE and len(snapshot.jobs) > 1:
-            if idle <= STILL:
+        elif self._ran and queue_status(snapshot).word is StatusWord.DONE and len(snapshot.jobs) > 1:
+            if idle <= IDLE_BEFORE_OPENING:
                 self._ran = False
                 self._main.say("all jobs have ended: = shows the summary")
             elif self._nothing_else_is_open():
                 self._ran = False
-                self._left = now - idle if idle > AWAY else self._left
+                self.left = now - idle if idle > AWAY else self.left
                 self.open()
 
     def _nothing_else_is_open(self) -> bool:
@@ -112,58 +119,53 @@ class SummaryOccasion:
         return main.app.screen is main and not main.filter_bar.display and main.pane is Pane.QUEUE
 
     def open(self) -> None:
-        self._main.open_view(SummaryView(self._main, self._left))
+        self._main.open_view(SummaryView(self._main, self.left))
 
 
-def _ended_since(snapshot: Snapshot, at: float) -> bool:
-    return any(job.attempts and job.attempts[-1].ended > at for job in snapshot.jobs)
-
-
-# ---- The best five jobs, as rows of the summary ----
-
+# The best jobs
 
 WIDEST = 16
 GROUND = 0.06
-"""A trend is never finer than this share of the value: flat looks flat."""
+"""Minimum scale of a trend as a share of the value, so that noise looks flat."""
 
 Cell = tuple[str, bool]
-"""A text, and whether it stands to the right."""
+"""A text, and whether it is right-aligned."""
 
 
-def best_rows(summary: Summary, cursor: JobId | None, width: int, palette: Palette) -> list[ViewRow]:
+def best_rows(summary: Summary, cursor: JobId | None, width: int) -> list[Line]:
     metric = summary.table.metric
-    without = [ViewRow([(f" {plain(line.strip())}", palette.past)]) for line in not_finite_lines(summary)]
+    without = [Line([(f" {plain(line.strip())}", Look.PAST)]) for line in not_finite_lines(summary)]
     if metric is None or not summary.best:
-        hint = "no results yet: jobs print them as val_loss=0.41" if not summary.table.rows else ""
-        said = [ViewRow([(f" {hint}", palette.past)])] if hint else without
-        return [*said, blank_row()] if said else []
+        hint = "no results yet: print e.g. val_loss=0.41" if not summary.table.rows else ""
+        notes = [Line([(f" {hint}", Look.PAST)])] if hint else without
+        return [*notes, Line()] if notes else []
     better = {Direction.DOWN: "lower is better", Direction.UP: "higher is better"}.get(metric.direction, "")
     others = _others(summary, width)
     beside = f"; {', '.join(map(plain, others))} at the same checkpoint" if others else ""
-    left: list[BandPart] = [
-        (" Best by ", palette.text),
-        (plain(metric.name), palette.text + Style(bold=True, underline=True)),
-        (f"  {better}{beside}", palette.past),
-    ]
-    band = ViewRow(left, [("m  another metric", palette.past)], band=True)
+    band = heading(
+        (" Best by ", Look.TEXT),
+        (plain(metric.name), Look.TITLE),
+        (f"  {better}{beside}", Look.PAST),
+        right=[("m  another metric", Look.PAST)],
+    )
     head, *lines = _aligned(
         [_head(summary, others), *(_cells(row, summary, others, n) for n, row in enumerate(summary.best))]
     )
     ends = "  time   gpu" if any(row.gpus for row in summary.best) else "  time"
-    rows = [band, ViewRow([(" " + head + ends, palette.past)])]
+    rows = [band, Line([(" " + head + ends, Look.PAST)])]
     for number, (row, line) in enumerate(zip(summary.best, lines, strict=True)):
-        style = palette.best if not number else palette.text
+        look = Look.BEST if not number else Look.TEXT
         trend = f"{trend_of(row.trend):8}"
         rest = (
             f"   {duration_cell(row.seconds) if row.seconds is not None else '':>6}   {','.join(map(plain, row.gpus))}"
         )
-        parts = [(" " + line, style), (trend, style if not number else palette.past), (rest, palette.past)]
-        rows.append(ViewRow(parts, selected=row.job == cursor, value=row.job))
-    return [*rows, *without, blank_row()]
+        parts = [(" " + line, look), (trend, look if not number else Look.PAST), (rest, Look.PAST)]
+        rows.append(Line(parts, ground=Ground.CURSOR if row.job == cursor else Ground.PAGE, value=row.job))
+    return [*rows, *without, Line()]
 
 
 def _others(summary: Summary, width: int) -> list[str]:
-    """Two more metrics, if they are of the same phase; on a wide screen."""
+    """Return as many metrics besides the main one as the width allows."""
     return list(summary.table.others[:2]) if width >= 110 else list(summary.table.others[:1]) if width >= 90 else []
 
 
@@ -181,7 +183,7 @@ def _cells(row: ResultsRow, summary: Summary, others: Sequence[str], number: int
         ("★" if not number else str(number + 1), False),
         (str(row.job), True),
         *(columns or [(row.name, False)]),
-        (told_value(row.best, summary.table), True),
+        (format_result(row.best, summary.table), True),
         *(("" if value is None else f"{value:.4g}", True) for value in beside),
         ("" if row.step is None else f"{row.step:g}", True),
         ("", False),
@@ -194,19 +196,13 @@ def _aligned(rows: list[list[Cell]]) -> list[str]:
     widths[-1] = 0  # the trend is drawn after it
     lines = []
     for number, row in enumerate(texts):
-        cells = [_shaped(text, size, right) for (text, right), size in zip(row, widths, strict=True)]
+        cells = [(rjust if right else ljust)(text, size) for (text, right), size in zip(row, widths, strict=True)]
         lines.append("  ".join(cells[:-1]) + "   " + (row[-1][0] if not number else ""))
     return lines
 
 
-def _shaped(text: str, size: int, right: bool) -> str:
-    cut = set_cell_size(text, size) if cell_len(text) > size else text
-    blanks = " " * (size - cell_len(cut))
-    return blanks + cut if right else cut + blanks
-
-
 def trend_of(values: Sequence[float]) -> str:
-    """One glyph a value; never finer than a small share of it."""
+    """Return a trend with one glyph for each value."""
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)
@@ -215,197 +211,162 @@ def trend_of(values: Sequence[float]) -> str:
     return "".join(STEPS[round((value - low) / span * top)] for value in values)
 
 
-# ---- What each parameter did, as blocks of lines ----
-
+# Effects of parameters
 
 NAME = 12
 MOST_CELLS, FEWEST_CELLS = 26, 10
-_LOOK = {"─": "past", "━": "memory", "●": "text", "★": "best"}
+_LOOKS = {"─": Look.PAST, "━": Look.MEMORY, "★": Look.BEST}
 
 
-def effect_blocks(summary: Summary, width: int, palette: Palette) -> list[list[list[BandPart]]]:
-    """Each is a heading and a line for each value."""
+def effect_blocks(summary: Summary, width: int) -> list[list[list[Piece]]]:
+    """Return a block of lines for each parameter: a heading and a line for each of its values."""
     scale = scale_of(summary.effects)
-    blocks = [_block(effect, summary, scale, width, palette) for effect in summary.effects]
+    blocks = [_block(effect, summary, scale, width) for effect in summary.effects]
     if summary.noise is not None:
-        noise = f" same job, other seed: {told_value(summary.noise, summary.table)} apart (median)"
-        blocks.append([[(noise, palette.past)]])
+        noise = f" between seeds: {format_result(summary.noise, summary.table)} apart (median)"
+        blocks.append([[(noise, Look.PAST)]])
     return blocks
 
 
-def _block(
-    effect: ParameterEffect, summary: Summary, scale: tuple[float, float], width: int, palette: Palette
-) -> list[list[BandPart]]:
-    digits = max(6, *(cell_len(told_value(value.median, summary.table)) for value in effect.values)) + 2
+def _block(effect: ParameterEffect, summary: Summary, scale: tuple[float, float], width: int) -> list[list[Piece]]:
+    digits = max(6, *(cell_len(format_result(value.median, summary.table)) for value in effect.values)) + 2
     cells = max(FEWEST_CELLS, min(MOST_CELLS, width - NAME - 8 - 2 * digits))
     low, middle, high = (f"{value:g}" for value in (scale[0], (scale[0] + scale[1]) / 2, scale[1]))
     ruler = (
         f"{low}{middle:^{cells - len(low) - len(high)}}{high}" if cells >= 20 else f"{low}{high:>{cells - len(low)}}"
     )
     title = set_cell_size(plain(effect.title), NAME)
-    head = [(f"  {title}", palette.text + Style(bold=True)), (f"{'n':>4}{'best':>{digits}}", palette.past)]
-    lines = [[*head, (f"{'median':>{digits}} {ruler}", palette.past)]]
-    lines += [_value(value, summary, scale, digits, cells, palette) for value in effect.values]
+    head = [(f"  {title}", Look.BOLD), (f"{'n':>4}{'best':>{digits}}", Look.PAST)]
+    lines = [[*head, (f"{'median':>{digits}} {ruler}", Look.PAST)]]
+    lines += [_value(value, summary, scale, digits, cells) for value in effect.values]
     if effect.more:
-        lines.append([(f"  and {effect.more} more", palette.past)])
+        lines.append([(f"  and {effect.more} more", Look.PAST)])
     return lines
 
 
-def _value(
-    effect: ValueEffect, summary: Summary, scale: tuple[float, float], digits: int, cells: int, palette: Palette
-) -> list[BandPart]:
+def _value(effect: ValueEffect, summary: Summary, scale: tuple[float, float], digits: int, cells: int) -> list[Piece]:
     metric = summary.table.metric
     is_down = metric is not None and metric.direction is Direction.DOWN
-    style = palette.best if effect.has_best else palette.text
+    look = Look.BEST if effect.has_best else Look.TEXT
     drawn = range_cells(effect, scale, cells, is_down=is_down)
+    best, median = format_result(effect.best, summary.table), format_result(effect.median, summary.table)
     return [
-        (f"  {set_cell_size(plain(effect.value), NAME)}", style),
-        (f"{effect.count:>4}", palette.past),
-        (
-            f"{told_value(effect.best, summary.table):>{digits}}{told_value(effect.median, summary.table):>{digits}} ",
-            style,
-        ),
-        *((sign, getattr(palette, _LOOK.get(sign, "text"))) for sign in drawn),
+        (f"  {set_cell_size(plain(effect.value), NAME)}", look),
+        (f"{effect.count:>4}", Look.PAST),
+        (f"{best:>{digits}}{median:>{digits}} ", look),
+        *((sign, _LOOKS.get(sign, Look.TEXT)) for sign in drawn),
     ]
 
 
-# ---- The summary as rows of styled text ----
-
+# The lines
 
 TWO_COLUMNS = 110
-BOLD = Style(bold=True)
-Line = list[BandPart]
 
 
-def summary_rows(
-    summary: Summary, cursor: JobId | None, size: tuple[int, int], now: float, palette: Palette, page: str
-) -> list[ViewRow]:
-    """`size`: columns and rows that are seen; `page`: the name under which a report would be written."""
+def summary_rows(summary: Summary, cursor: JobId | None, size: tuple[int, int], now: float, page: str) -> list[Line]:
+    """Return the lines. `size` contains the visible columns and rows. `page` is the file name for a report."""
     width, height = size
     half = width // 2 if width >= TWO_COLUMNS else width
-    first = [blank_row(), *facts(summary, width, now, palette), blank_row()]
-    rest = best_rows(summary, cursor, width, palette)
-    rest += _effects(summary, half, width, palette)
-    rest += _ends(summary, half, width, palette)
-    since = _since(summary, now, palette)
+    first = [Line(), *facts(summary, width, now), Line()]
+    rest = best_rows(summary, cursor, width)
+    rest += _effects(summary, half, width)
+    rest += _ends(summary, half, width)
+    since = _since(summary, now)
     ways = ("as text: gputui summary", f"as a page: gputui report -o {page}", "as a table: gputui results --csv")
-    rows = [*first, *rest, *since] if len(first + rest + since) <= height else [*first, *_parted(since), *rest]
-    return [*rows, blank_row(), ViewRow([(" " + "     ".join(ways), palette.past)])]
+    if len(first + rest + since) <= height:
+        rows = [*first, *rest, *since]
+    else:  # put the changes since the user left first, because the end is out of sight
+        rows = [*first, *since, *([Line()] if since else []), *rest]
+    return [*rows, Line(), Line([(" " + "     ".join(ways), Look.PAST)])]
 
 
-def _parted(since: list[ViewRow]) -> list[ViewRow]:
-    """What would be out of sight at the end comes first: it is what somebody who comes back looks for."""
-    return [*since, blank_row()] if since else []
-
-
-def facts(summary: Summary, width: int, now: float, palette: Palette) -> list[ViewRow]:
-    """Two rows: what it is, and what it is of."""
-    cells: list[tuple[str, Style, str]] = [(f"{summary.succeeded:,} ok", palette.running, f"of {summary.total:,}")]
+def facts(summary: Summary, width: int, now: float) -> list[Line]:
+    """Return two lines: large figures, and below them what they mean."""
+    cells: list[tuple[str, Look, str]] = [(f"{summary.succeeded:,} ok", Look.RUNNING, f"of {summary.total:,}")]
     if summary.failed:
         cells.append(
-            (f"{summary.failed:,} failed", palette.failure, f"in {counted(len(summary.failures), 'kind', 'kinds')}")
+            (f"{summary.failed:,} failed", Look.FAILURE, f"with {counted(len(summary.failures), 'error', 'errors')}")
         )
     if summary.began is not None:
-        cells.append((duration_words(summary.wall), palette.text, ended_at(summary, now)))
+        cells.append((duration_words(summary.wall), Look.TEXT, ended_at(summary, now)))
     what_ran = summary.device_words(len(summary.devices))
     if summary.gpu_seconds:
-        cells.append((gpu_time(summary.gpu_seconds), palette.text, what_ran))
+        cells.append((gpu_time(summary.gpu_seconds), Look.TEXT, what_ran))
     if any(device.busy for device in summary.devices):
-        note = ", ".join(_held(summary)) or (" " if summary.gpu_seconds else what_ran)
-        cells.append((f"{(summary.busy or 0) * 100:.0f} % busy", palette.text, note))
+        note = ", ".join(_idle_reasons(summary)) or (" " if summary.gpu_seconds else what_ran)
+        cells.append((f"{(summary.busy or 0) * 100:.0f}% busy", Look.TEXT, note))
     if summary.best and summary.table.metric is not None:
         best = summary.best[0]
-        value = told_value(best.best, summary.table)
-        cells.append((f"★ {value}", palette.best, f"{plain(summary.table.metric.name)} of #{best.job}"))
+        value = format_result(best.best, summary.table)
+        cells.append((f"★ {value}", Look.BEST, f"{plain(summary.table.metric.name)} of #{best.job}"))
     while len(cells) > 2 and sum(max(cell_len(large), cell_len(small)) + 4 for large, _, small in cells) > width + 2:
-        del cells[-2]  # the first and the last tell most
-    above: Line = [(" ", palette.text)]
-    below: Line = [(" ", palette.text)]
-    for large, style, small in cells:
+        del cells[-2]  # the first and the last are the most important
+    above: list[Piece] = [(" ", Look.TEXT)]
+    below: list[Piece] = [(" ", Look.TEXT)]
+    for large, look, small in cells:
         room = max(cell_len(large), cell_len(small)) + 4
-        above += [(" " + set_cell_size(large, room - 1), style + BOLD)]
-        below += [(" " + set_cell_size(small, room - 1), palette.past)]
-    return [ViewRow(above), ViewRow(below)]
+        above += [(" " + set_cell_size(large, room - 1), bold(look))]
+        below += [(" " + set_cell_size(small, room - 1), Look.PAST)]
+    return [Line(above), Line(below)]
 
 
-def _held(summary: Summary) -> list[str]:
-    held = [f"{duration_words(seconds)} {plain(user)}" for user, seconds in summary.strangers[:2]]
+def _idle_reasons(summary: Summary) -> list[str]:
+    held = [f"{duration_words(seconds)} {plain(user)}" for user, seconds in summary.external_processes[:2]]
     return held + ([f"{duration_words(summary.paused)} paused"] if summary.paused >= 60 else [])
 
 
-def _effects(summary: Summary, half: int, width: int, palette: Palette) -> list[ViewRow]:
-    blocks = effect_blocks(summary, half - 1, palette)
+def _effects(summary: Summary, half: int, width: int) -> list[Line]:
+    blocks = effect_blocks(summary, half - 1)
     if not blocks:
         return []
     metric = plain(summary.table.metric.name) if summary.table.metric is not None else ""
-    jobs = counted(len(compared(summary.table)), "job that succeeded", "jobs that succeeded")
-    band = ViewRow([(" By parameter", palette.text), (f"   {metric} of {jobs}", palette.past)], band=True)
-    columns = _dealt(blocks, 2 if half < width else 1)
-    lines = [[line for block in column for line in (*block, [])][:-1] for column in columns]
-    return [band, *_beside(lines, half, palette), blank_row()]
-
-
-def _dealt(blocks: Sequence[Sequence[Line]], count: int) -> list[list[Sequence[Line]]]:
-    """Each block into the column that is shortest by then."""
-    columns: list[list[Sequence[Line]]] = [[] for _ in range(count)]
+    jobs = counted(len(compared(summary.table)), "successful job", "successful jobs")
+    band = heading((" By parameter", Look.TEXT), (f"   {metric} of {jobs}", Look.PAST))
+    columns: list[list[Pieces]] = [[] for _ in range(2 if half < width else 1)]
     for block in blocks:
-        min(columns, key=lambda column: sum(len(block_lines) + 1 for block_lines in column)).append(block)
-    return [column for column in columns if column]
+        shortest = min(columns, key=len)
+        shortest += [[], *block] if shortest else block
+    return [band, *_side_by_side(columns, half), Line()]
 
 
-def _beside(columns: Sequence[Sequence[Line]], half: int, palette: Palette) -> list[ViewRow]:
-    rows = []
-    for parts in zip_longest(*columns, fillvalue=[]):
-        line: Line = []
-        for number, part in enumerate(parts):
-            line += part
-            if number + 1 < len(parts):
-                line.append((" " * max(1, half * (number + 1) - sum(cell_len(text) for text, _ in line)), palette.text))
-        rows.append(ViewRow(line))
-    return rows
+def _side_by_side(columns: Sequence[Sequence[Pieces]], half: int) -> list[Line]:
+    return [Line(pieces) for pieces in beside([column for column in columns if column], half)]
 
 
-def _ends(summary: Summary, half: int, width: int, palette: Palette) -> list[ViewRow]:
-    failed, times = _failed(summary, half, palette), _times(summary, half, palette)
-    if not failed:
-        return [_band("Time", palette), *_beside([times], half, palette), blank_row()] if times else []
-    if half == width:
-        rows = [_band("Failed", palette), *_beside([failed], half, palette), blank_row()]
-        return rows + ([_band("Time", palette), *_beside([times], half, palette), blank_row()] if times else [])
-    left = " Failed".ljust(half)
-    band = ViewRow([(left, palette.text), ("Time" if times else "", palette.text)], band=True)
-    return [band, *_beside([failed, times], half, palette), blank_row()]
+def _ends(summary: Summary, half: int, width: int) -> list[Line]:
+    failed, times = _failed(summary, half), _times(summary, half)
+    if not failed or half == width:
+        parts = [(title, lines) for title, lines in ((" Failed", failed), (" Time", times)) if lines]
+        return [row for title, lines in parts for row in (heading((title, Look.TEXT)), *map(Line, lines), Line())]
+    band = heading((" Failed".ljust(half) + ("Time" if times else ""), Look.TEXT))
+    return [band, *_side_by_side([failed, times], half), Line()]
 
 
-def _band(title: str, palette: Palette) -> ViewRow:
-    return ViewRow([(f" {title}", palette.text)], band=True)
-
-
-def _failed(summary: Summary, half: int, palette: Palette) -> list[Line]:
-    lines: list[Line] = []
+def _failed(summary: Summary, half: int) -> list[Pieces]:
+    lines: list[Pieces] = []
     for group in summary.failures[:4]:
         message = set_cell_size(plain(group.message), half - 10).rstrip()
-        lines.append([(f"{group.count:>5}", palette.failure + BOLD), (" × ", palette.past), (message, palette.failure)])
+        lines.append([(f"{group.count:>5}", Look.FAILURE_BOLD), (" × ", Look.PAST), (message, Look.FAILURE)])
         jobs = " ".join(f"#{job}" for job in group.jobs[:4]) + (" …" if group.count > 4 else "")
-        shared = f"all {group.common.told}" if group.common.told else ""
+        shared = f"all {group.common.parameters_text}" if group.common.parameters_text else ""
         text = "  ·  ".join(part for part in (jobs, plain(shared), group.common.where) if part)
-        lines.append([(" " * 8 + set_cell_size(text, half - 10).rstrip(), palette.past)])
+        lines.append([(" " * 8 + set_cell_size(text, half - 10).rstrip(), Look.PAST)])
     if len(summary.failures) > 4:
         lines.append(
-            [(f"        and {counted(len(summary.failures) - 4, 'kind', 'kinds')} more: F shows them", palette.past)]
+            [(f"        and {counted(len(summary.failures) - 4, 'more error', 'more errors')}: press F", Look.PAST)]
         )
     return lines
 
 
-def _times(summary: Summary, half: int, palette: Palette) -> list[Line]:
+def _times(summary: Summary, half: int) -> list[Pieces]:
     if summary.median is None or summary.longest is None or summary.shortest is None:
         return []
-    lines: list[Line] = [
+    lines: list[Pieces] = [
         [
-            (" per job   ", palette.past),
-            ("median ", palette.past), (duration_cell(summary.median), palette.text),
-            ("   longest ", palette.past), (duration_cell(summary.longest[1]), palette.text),
-            (f" #{summary.longest[0]}   shortest ", palette.past), (duration_cell(summary.shortest[1]), palette.text),
+            (" per job   ", Look.PAST),
+            ("median ", Look.PAST), (duration_cell(summary.median), Look.TEXT),
+            ("   longest ", Look.PAST), (duration_cell(summary.longest[1]), Look.TEXT),
+            (f" #{summary.longest[0]}   shortest ", Look.PAST), (duration_cell(summary.shortest[1]), Look.TEXT),
         ]
     ]  # fmt: skip
     room = min(24, max(8, half - 34))
@@ -413,163 +374,150 @@ def _times(summary: Summary, half: int, palette: Palette) -> list[Line]:
         full = round(device.share * room)
         lines.append(
             [
-                (f" {set_cell_size(plain(device.named), 9)} ", palette.past),
-                ("━" * full, palette.running), ("─" * (room - full), palette.line),
-                (f" {device.share * 100:4.0f}%", palette.text),
-                (f"   {counted(device.jobs, 'run', 'runs')}", palette.past),
+                (f" {set_cell_size(plain(device.label), 9)} ", Look.PAST),
+                ("━" * full, Look.RUNNING), ("─" * (room - full), Look.LINE),
+                (f" {device.share * 100:4.0f}%", Look.TEXT),
+                (f"   {counted(device.jobs, 'run', 'runs')}", Look.PAST),
             ]
         )  # fmt: skip
     if len(summary.devices) > 8:
-        lines.append([(f" and {len(summary.devices) - 8} more", palette.past)])
+        lines.append([(f" and {len(summary.devices) - 8} more", Look.PAST)])
     return lines
 
 
-def _since(summary: Summary, now: float, palette: Palette) -> list[ViewRow]:
+def _since(summary: Summary, now: float) -> list[Line]:
     since = summary.since
     if since is None:
         return []
     left_at = f"   {moment(since.left, now)}, {duration_words(now - since.left)} ago"
-    band = ViewRow([(" Since you left", palette.text), (left_at, palette.past)], band=True)
-    line: Line = [(f"  {since.succeeded:,} ok", palette.text)]
+    band = heading((" Since you left", Look.TEXT), (left_at, Look.PAST))
+    line: list[Piece] = [(f"  {since.succeeded:,} ok", Look.TEXT)]
     if since.failed:
-        line += [("   ·   ", palette.past), (f"{since.failed:,} failed", palette.failure)]
+        line += [("   ·   ", Look.PAST), (f"{since.failed:,} failed", Look.FAILURE)]
     if summary.best:
         best = summary.best[0]
-        line.append(("   ·   ", palette.past))
+        line.append(("   ·   ", Look.PAST))
         if since.best_before is not None and since.best_before[0] != best.job:
             line += [
-                ("best went from ", palette.past), (told_value(since.best_before[1], summary.table), palette.text),
-                (f" #{since.best_before[0]} to ", palette.past),
+                ("best went from ", Look.PAST), (format_result(since.best_before[1], summary.table), Look.TEXT),
+                (f" #{since.best_before[0]} to ", Look.PAST),
             ]  # fmt: skip
         else:
-            line.append(("best ", palette.past))
-        line += [(told_value(best.best, summary.table), palette.best), (f" #{best.job}", palette.past)]
-    for user, device, seconds in since.strangers[:1]:
+            line.append(("best ", Look.PAST))
+        line += [(format_result(best.best, summary.table), Look.BEST), (f" #{best.job}", Look.PAST)]
+    for user, device, seconds in since.external_processes[:1]:
         line += [
-            ("   ·   ", palette.past),
-            (f"GPU {plain(device)} was {plain(user)}'s for {duration_words(seconds)}", palette.text),
+            ("   ·   ", Look.PAST),
+            (f"GPU {plain(device)} used by {plain(user)} for {duration_words(seconds)}", Look.TEXT),
         ]
-    return [band, ViewRow(line)]
+    return [band, Line(line)]
 
 
-# ---- `=` ----
+# The view
 
-
-AGAIN = 10
-"""So many times as long as it took, it is not summed up again."""
+PAUSE_FACTOR = 10
+"""Length of the pause before the next computation, as a multiple of the duration of the last one."""
 
 
 class SummaryView(FullView):
-    """The cursor is on one of the best jobs."""
+    """The summary view. The cursor is on one of the best jobs. The key is `=`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *view_bindings("summary", "details", "failures", "metric", "rerun_failed"),
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("ctrl+d,pagedown", "scroll(1)", show=False),
-        Binding("ctrl+u,pageup", "scroll(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = view_bindings("summary", "details", "failures", "metric", "rerun_failed")
     DEFAULT_CSS = "SummaryView #summary { height: 1fr; width: 1fr; }"
 
     def __init__(self, main: MainScreen, left: float | None = None) -> None:
-        """`left`: when the user last looked."""
+        """Create the view. `left` is the time when the user went away."""
         super().__init__(main, "=", "Summary")
         self._left = left
-        self.rows = ViewRows(id="summary")
-        self.told: Summary | None = None
-        self._of: Snapshot | None = None
-        self._spans: Sequence[RecordedSpan] = ()
+        self.rows = LinesView(id="summary")
+        self.summary: Summary | None = None
+        self._snapshot: Snapshot | None = None
+        """The snapshot that was summarized last."""
         self._common = ""
-        self._busy_until = 0.0
-        self._at_work = False
+        self._next_at = 0.0
+        self._computing = False
         self._cursor = 0
 
     def body(self) -> ComposeResult:
         yield self.rows
 
-    def tell_since(self, left: float) -> None:
-        """The user is back, and left then."""
-        self._left, self._of = left, None
+    def show_since(self, left: float) -> None:
+        """Show what has changed since the user left."""
+        self._left, self._snapshot, self._next_at = left, None, 0.0
         self.paint()
 
     def renew(self) -> None:
         snapshot = self.snapshot
-        if snapshot is not self._of and not self._at_work and time.monotonic() >= self._busy_until:
-            self._at_work, self._of = True, snapshot
-            self.main.bridge.spans(self._begin)
+        if snapshot is not self._snapshot and not self._computing and time.monotonic() >= self._next_at:
+            self._computing, self._snapshot = True, snapshot
+            self.main.bridge.spans(partial(self._spans_loaded, snapshot))
         self._show()
 
-    def _begin(self, spans: Sequence[RecordedSpan]) -> None:
-        self._spans = spans
-        self.run_worker(self._sum_up, thread=True, exit_on_error=False)
+    def _spans_loaded(self, snapshot: Snapshot, spans: Sequence[RecordedSpan]) -> None:
+        self.run_worker(partial(self._compute, snapshot, spans), thread=True, exit_on_error=False)
 
-    def _sum_up(self) -> None:
-        """In another thread."""
-        began, snapshot = time.monotonic(), self._of
-        assert snapshot is not None
-        summary = summarize(snapshot, self.main.now(), self._spans, self._left)
-        common = learnt_parameters(snapshot).common()
-        self.app.call_from_thread(self._summed_up, summary, common, time.monotonic() - began)
+    def _compute(self, snapshot: Snapshot, spans: Sequence[RecordedSpan]) -> None:
+        """Compute the summary in a thread."""
+        began = time.monotonic()
+        summary = summarize(snapshot, self.main.now(), spans, self._left)
+        common = learn_parameters(snapshot).common()
+        self.app.call_from_thread(self._computed, summary, common, time.monotonic() - began)
 
-    def _summed_up(self, summary: Summary, common: str, seconds: float) -> None:
+    def _computed(self, summary: Summary, common: str, seconds: float) -> None:
         job, best = self.job, [row.job for row in summary.best]
         self._cursor = best.index(job) if job in best else self._cursor
-        self.told, self._common, self._at_work = summary, common, False
-        self._busy_until = time.monotonic() + seconds * AGAIN
-        self._show()
+        self.summary, self._common, self._computing = summary, common, False
+        # `show_since` may have been called meanwhile.
+        self._next_at = time.monotonic() + seconds * PAUSE_FACTOR if self._snapshot is not None else 0.0
+        self.renew()
         self.paint_footer()
 
     def _show(self) -> None:
-        if self.told is None:
+        if self.summary is None:
             return
-        palette = palette_of(self.app.theme)
-        self.band.show([("   " + plain(self._common), palette.past)] if self._common else [])
+        self.band.show([("   " + plain(self._common), Look.PAST)] if self._common else [])
         page = os.path.basename(self.main.bridge.root or "report").removesuffix("_run") + ".html"
         job = self.job
         size = (self.size.width, max(1, self.rows.size.height))
-        self.rows.show(summary_rows(self.told, job, size, self.main.now(), palette, plain(page)))
+        self.rows.show(summary_rows(self.summary, job, size, self.main.now(), plain(page)))
 
     @property
     def job(self) -> JobId | None:
-        best = self.told.best if self.told is not None else ()
+        best = self.summary.best if self.summary is not None else ()
         return best[min(self._cursor, len(best) - 1)].job if best else None
+
+    def scrolled(self) -> LinesView:
+        return self.rows
 
     def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job is not None and self.job in self.snapshot else []
 
     def offers(self) -> OfferedKeys:
         row: list[Offer] = [("details", f"Details of #{self.job}")] if self.job is not None else []
-        if self.told is not None and self.told.failed:
-            row.append(("rerun_failed", f"Rerun {self.told.failed:,} failed"))
-        row += [("metric", "Metric")] if self.told is not None and self.told.table.rows else []
-        fails: list[Offer] = [("failures", "Fails")] if self.told is not None and self.told.failed else []
+        if self.summary is not None and self.summary.failed:
+            row.append(("rerun_failed", f"Rerun {self.summary.failed:,} failed"))
+        row += [("metric", "Metric")] if self.summary is not None and self.summary.table.rows else []
+        fails: list[Offer] = [("failures", "Failures")] if self.summary is not None and self.summary.failed else []
         return OfferedKeys(row, [("copy_summary", "Copy as text")], fails, always=ALWAYS)
 
     # Keys
 
     def action_move(self, by: int) -> None:
-        best = len(self.told.best) if self.told is not None else 0
+        best = len(self.summary.best) if self.summary is not None else 0
         self._cursor = max(0, min(self._cursor + by, best - 1))
         self._show()
         self.paint_footer()
 
-    def action_scroll(self, by: int) -> None:
-        self.rows.scroll_by(by * max(1, self.rows.size.height // 2))
-
     def act_copy_summary(self) -> None:
-        if self.told is not None:
-            lines = summary_lines(self.told, self.main.now())
+        if self.summary is not None:
+            lines = summary_lines(self.summary, self.main.now())
             self.app.copy_to_clipboard("\n".join(map(plain, lines)))
-            self.main.say("the summary is copied")
+            self.main.say("summary copied")
 
-    @on(ViewRows.RowClicked)
-    def _clicked_row(self, event: ViewRows.RowClicked) -> None:
-        jobs = [row.job for row in self.told.best] if self.told is not None else []
+    @on(LinesView.LineClicked)
+    def _clicked_row(self, event: LinesView.LineClicked) -> None:
+        jobs = [row.job for row in self.summary.best] if self.summary is not None else []
         if event.value in jobs:
             self._cursor = jobs.index(event.value)
             self._show()
             self.paint_footer()
-
-    @on(ViewRows.Wheel)
-    def _wheel(self, event: ViewRows.Wheel) -> None:
-        self.rows.scroll_by(event.by)

@@ -1,36 +1,32 @@
-"""The timeline: lanes against time, with cursor, zoom and pan."""
+"""The timeline view: slots against time, with a cursor, zoom and pan."""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.segment import Segment
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.geometry import Region
-from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
 from gputui.core.amounts import duration_words, moment
 from gputui.core.job import Job
+from gputui.core.snapshot import changed_places
 from gputui.core.spans import RecordedSpan
-from gputui.tui.action_table import view_bindings
 from gputui.tui.actions.looking import show_log
-from gputui.tui.chrome import Offer, OfferedKeys, offer
-from gputui.tui.theme import palette_of
+from gputui.tui.actions.offered import offer
+from gputui.tui.actions.table import view_bindings
+from gputui.tui.chrome import Offer, OfferedKeys
+from gputui.tui.theme import Look, palette_of
 from gputui.views.timeline import (
     TICKS,
     Bar,
-    LanePlace,
+    SlotPlace,
     Timeline,
     Window,
-    found_run,
+    find_run,
     moved_to_show,
     panned,
     running,
@@ -38,109 +34,76 @@ from gputui.views.timeline import (
     zoomed,
 )
 
-from .base import ALWAYS, FullView
-from .timeline_page import MarkedLine, TimelineScene, columns_of, lines, strokes_of
+from .base import ALWAYS, FullView, LinesView
+from .timeline_page import TimelineScene, columns_of, lines
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-# ---- The widget of a timeline ----
-
-
-class TimelineChart(Widget, can_focus=True):
-    DEFAULT_CSS = "TimelineChart { height: 1fr; width: 100%; }"
-
-    class ChartClicked(Message):
-        def __init__(self, x: int, y: int) -> None:
-            super().__init__()
-            self.x, self.y = x, y
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines: Sequence[MarkedLine] = ()
-
-    def show(self, lines: Sequence[MarkedLine]) -> None:
-        before, self._lines = self._lines, lines
-        if len(before) != len(lines):
-            self.refresh()
-            return
-        for y, (old, new) in enumerate(zip(before, lines, strict=True)):
-            if old != new:
-                self.refresh(Region(0, y, self.size.width, 1))
-
-    def render_line(self, y: int) -> Strip:
-        styles = strokes_of(self.app.theme)
-        line = self._lines[y] if y < len(self._lines) else ()
-        strip = Strip([Segment(mark.text, styles[mark.stroke]) for mark in line])
-        return strip.extend_cell_length(self.size.width, palette_of(self.app.theme).text).crop(0, self.size.width)
-
-    def on_click(self, event: events.Click) -> None:
-        self.post_message(self.ChartClicked(event.x, event.y))
-
-
-# ---- The timeline (`t`) ----
-
-
-AT_ONCE = 4000
-"""Jobs that are read before keys are looked at again."""
+READ_BATCH = 4000
+"""Number of jobs to read before keys are handled again."""
 DRAWN_EVERY = 0.9
 SPANS_EVERY = 5.0
-"""Seconds after which the owner is asked for its record again."""
+"""Seconds between requests for the recorded pauses and external processes."""
 
 
 class TimelineView(FullView):
+    """The view with slots against time, a cursor, zoom and pan. The key is `t`."""
+
     BINDINGS: ClassVar[list[BindingType]] = view_bindings("timeline", "details", "failures")
+    DEFAULT_CSS = "TimelineView #chart { height: 1fr; }"
 
     def __init__(self, main: MainScreen) -> None:
         super().__init__(main, "t", "Timeline")
-        self.chart = TimelineChart()
+        self.chart = LinesView(id="chart")
         self._timeline = Timeline()
         self._jobs = main.snapshot.jobs
-        """As they were taken over."""
+        """The jobs that the timeline contains."""
         self._unread: Iterator[Job] | None = iter(self._jobs)
         self._spans: list[RecordedSpan] = []
         self._spans_at = float("-inf")
         self._drawn: tuple[object, object, object] | None = None
-        """Of what the picture on the screen is."""
+        """The data from which the lines on the screen were drawn."""
         self._drawn_at = float("-inf")
         self._window: Window | None = None
-        """None: all of the session, whatever comes."""
-        self._place: LanePlace | None = None
+        """The visible period, or None for the whole session as it grows."""
+        self._place: SlotPlace | None = None
         self._bar: Bar | None = None
 
     def body(self) -> ComposeResult:
         yield self.chart
 
     def on_mount(self) -> None:
-        self.chart.focus()
         self._read_on()
 
     def _read_on(self) -> None:
-        """A long queue is read in pieces, with keys answered in between."""
+        """Read a long queue in pieces, so that keys are handled in between."""
         if self._unread is None:
             return
-        some = list(islice(self._unread, AT_ONCE))
-        self._timeline.read(some)
-        if len(some) == AT_ONCE:
+        jobs = list(islice(self._unread, READ_BATCH))
+        self._timeline.read(jobs)
+        if len(jobs) == READ_BATCH:
             self.set_timer(0.001, self._read_on)
             return
         self._unread = None
         self._timeline.settle(self.snapshot)
-        self._choose_last()
+        found = find_run(self._timeline, self.snapshot, self.main.table.cursor)
+        if found is not None:
+            self._place, self._bar = found
         self.paint()
 
-    # What is shown
+    # Contents
 
     def renew(self) -> None:
-        self._ask_for_spans()
+        self._request_spans()
         if self._unread is None:
-            self._take_over()
+            self._update()
             if self._is_due():
                 self._draw()
 
     def _is_due(self) -> bool:
-        """Once a second, and at once when something else is shown: that samples came is no reason to draw all again."""
+        """Return whether to draw: once a second, or immediately if anything except the GPU samples has changed."""
         shown = (self._window, self._place, self._bar, self.chart.size, self.app.theme)
         drawn = (self._jobs, self._spans, shown)
         before, self._drawn = self._drawn, drawn
@@ -150,23 +113,23 @@ class TimelineView(FullView):
         self._drawn_at = time.monotonic()
         return True
 
-    def _ask_for_spans(self) -> None:
+    def _request_spans(self) -> None:
         if time.monotonic() - self._spans_at >= SPANS_EVERY:
             self._spans_at = time.monotonic()
-            self.main.bridge.spans(self._spans_told)
+            self.main.bridge.spans(self._spans_loaded)
 
-    def _spans_told(self, spans: list[RecordedSpan]) -> None:
+    def _spans_loaded(self, spans: list[RecordedSpan]) -> None:
         if spans != self._spans and self.is_mounted:
             self._spans = spans
             self.paint()
 
-    def _take_over(self) -> None:
-        """What changed since."""
+    def _update(self) -> None:
+        """Read the jobs that have changed."""
         snapshot, before = self.snapshot, self._jobs
         if snapshot.jobs is before:
             return
         self._jobs = snapshot.jobs
-        changed = (snapshot.first_id + place for place in snapshot.jobs.changed_since(before))
+        changed = (snapshot.first_id + place for place in changed_places(snapshot.jobs, before))
         self._timeline.update(snapshot, changed)
 
     def _draw(self) -> None:
@@ -184,7 +147,7 @@ class TimelineView(FullView):
             width=size.width, height=size.height, lined=palette_of(self.app.theme).rules,
         )  # fmt: skip
         self.chart.show(lines(scene))
-        self._title(window, now)
+        self._show_title(window, now)
 
     def _shown_window(self, width: int, now: float) -> Window:
         columns = columns_of(width)
@@ -198,13 +161,12 @@ class TimelineView(FullView):
         first = min([*started, *([began] if began is not None else [])], default=now - 60)
         return whole(first, now, self.snapshot.outlook.at, columns)
 
-    def _title(self, window: Window, now: float) -> None:
-        palette = palette_of(self.app.theme)
+    def _show_title(self, window: Window, now: float) -> None:
         column = duration_words(window.step, tenths=True)
         times = f"{moment(window.start, now)} – {moment(window.end, now)}"
         wide = self.size.width >= 100
-        title = f"   {times}   a column is {column}" if wide else f"   {times}"
-        self.band.show([(title, palette.past)], [("busy  runs" if wide else "busy", palette.past)])
+        title = f"   {times}   {column} per column" if wide else f"   {times}"
+        self.band.show([(title, Look.PAST)], [("busy  runs" if wide else "busy", Look.PAST)])
 
     # The cursor
 
@@ -212,24 +174,18 @@ class TimelineView(FullView):
         bar = self._bar
         return [self.snapshot[bar.job]] if bar is not None and bar.job in self.snapshot else []
 
-    def _bars(self, place: LanePlace) -> list[Bar]:
+    def _bars(self, place: SlotPlace) -> list[Bar]:
         return [bar for where, bar in running(self.snapshot) if where == place]
 
-    def _choose_last(self) -> None:
-        """What the queue's cursor is on, where that ran; else what runs, or ran last."""
-        found = found_run(self._timeline, self.snapshot, self.main.table.cursor)
-        if found is not None:
-            self._place, self._bar = found
-
     def _same_bar(self) -> Bar | None:
-        """A running one that has ended meanwhile."""
+        """Return the bar of the selected attempt. The attempt may have ended in the meantime."""
         bar, place = self._bar, self._place
-        if bar is None or place is None or any(each.job == bar.job for each in self._bars(place)):
+        if bar is None or place is None or any(active.job == bar.job for active in self._bars(place)):
             return bar
         return self._bar_at(place, bar.start) or bar
 
-    def _bar_at(self, place: LanePlace, at: float) -> Bar | None:
-        """The attempt at a moment, or the one nearest to it."""
+    def _bar_at(self, place: SlotPlace, at: float) -> Bar | None:
+        """Return the bar of the attempt at a time, or of the nearest attempt. Return None if there is none."""
         row, active = self._timeline.row(place), self._bars(place)
         if active and (at >= active[0].start or not len(row)):
             return active[0]
@@ -240,7 +196,7 @@ class TimelineView(FullView):
             index += 1
         return row.bar(index)
 
-    def _go(self, place: LanePlace | None, bar: Bar | None) -> None:
+    def _go(self, place: SlotPlace | None, bar: Bar | None) -> None:
         if place is None or bar is None:
             return
         self._place, self._bar = place, bar
@@ -266,7 +222,7 @@ class TimelineView(FullView):
     def act_next_bar(self) -> None:
         self._step(1)
 
-    def _change_lane(self, by: int) -> None:
+    def _change_slot(self, by: int) -> None:
         places = self._timeline.places(self.snapshot)
         index = places.index(self._place) + by if self._place in places else 0
         at = self._bar.start if self._bar is not None else self.main.now()
@@ -277,11 +233,11 @@ class TimelineView(FullView):
                 return
             index += by
 
-    def act_lane_above(self) -> None:
-        self._change_lane(-1)
+    def act_gpu_above(self) -> None:
+        self._change_slot(-1)
 
-    def act_lane_below(self) -> None:
-        self._change_lane(1)
+    def act_gpu_below(self) -> None:
+        self._change_slot(1)
 
     # Zoom and pan
 
@@ -316,18 +272,18 @@ class TimelineView(FullView):
         self._window = None
         self.paint()
 
-    def act_next_crash(self) -> None:
-        """In time, whichever lane it was on."""
+    def act_next_error(self) -> None:
+        """Go to the next failed attempt on any slot. After the last one, continue with the first."""
         at = self._bar.start if self._bar is not None else float("-inf")
-        later: list[tuple[float, LanePlace]] = []
-        first: list[tuple[float, LanePlace]] = []
+        later: list[tuple[float, SlotPlace]] = []
+        first: list[tuple[float, SlotPlace]] = []
         for place, row in self._timeline.rows.items():
             if row.bad:
                 first.append((row.bad[0], place))
                 next_one = bisect_right(row.bad, at)
                 later += [(row.bad[next_one], place)] if next_one < len(row.bad) else []
         if not first:
-            self.main.say("nothing has crashed")
+            self.main.say("no errors")
             return
         start, place = min(later or first)
         row = self._timeline.row(place)
@@ -340,6 +296,6 @@ class TimelineView(FullView):
             show_log(self.main, job, "")
 
     def offers(self) -> OfferedKeys:
-        row: list[Offer] = [("previous_bar", "→ Job"), ("lane_above", "↓ GPU"), offer("details"), offer("bar_log")]
-        more = [("zoom_in", "- Zoom"), offer("show_all"), offer("next_crash")]
+        row: list[Offer] = [("previous_bar", "→ Job"), ("gpu_above", "↓ GPU"), offer("details"), offer("bar_log")]
+        more = [("zoom_in", "- Zoom"), offer("show_all"), offer("next_error")]
         return OfferedKeys(row=row, more=more, views=[offer("failures")], always=ALWAYS)

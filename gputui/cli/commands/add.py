@@ -1,0 +1,183 @@
+"""`gputui add`: add a job with the directory and environment of the current shell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from gputui.cli.command import suggest
+from gputui.cli.output import out, refuse, say
+from gputui.cli.parser import Options, Parser, argument_type
+from gputui.cli.progress import describe_pause
+from gputui.core.job import URGENT_PRIORITY
+from gputui.logs.plain import plain
+from gputui.session.client import Client, chosen
+from gputui.session.config import Config, load
+from gputui.session.control.connection import ClientError, NoSession
+from gputui.session.environment import captured
+from gputui.session.messages import StatusQuestion
+from gputui.session.owner.requests import Load
+from gputui.sources.command_list import LONGEST_COMMAND, unreadable
+from gputui.sources.settings import SETTINGS, JobSettings, Setting
+from gputui.sources.source import Draft, specs
+from gputui.sources.values import BadValue
+
+
+def parser(subcommand: str) -> Parser:
+    parser = Parser(
+        subcommand,
+        "Add a job with the current directory and environment, and print its id. Several words are quoted for the "
+        "shell; a single one is used as is. A script or standard input is one job. Starts a session in ./gputui_run "
+        "if there is none.",
+        usage="add [options] -- COMMAND … | add --script FILE | add -",
+        examples="gputui add -- python train.py --lr 0.1\n"
+        "gputui add 'python prepare.py && python train.py'\n"
+        "gputui add --gpus 2 --name big --after prepare -- torchrun train.py\n"
+        "gputui add - <<'END'\n"
+        'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
+    )
+    parser.command_hint = lambda before, command: (
+        f"if it is part of the command, write: {shlex.join(['gputui', 'add', *before, '--', *command])}"
+    )
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command to run")
+    add_job_flags(parser)
+    parser.add_argument("--script", metavar="FILE", help="run the contents of this file")
+    parser.add_common("no_start", "session")
+    return parser
+
+
+# Flags for the settings of a job
+
+
+def add_job_flags(parser: Parser) -> None:
+    for key, setting in SETTINGS.items():
+        names = [f"--{name.replace('_', '-')}" for name in (key, *setting.also)]
+        parser.add_argument(*names, dest=setting.field, **_form(setting))
+    parser.switch(
+        "--urgent", help=f"same as --priority {URGENT_PRIORITY} --preempt: may preempt jobs with --checkpoint"
+    )
+
+
+def _form(setting: Setting) -> dict[str, Any]:
+    help_text = setting.help.replace("%", "%%")
+    if setting.field == "after_any":
+        read = argument_type(SETTINGS["after"].read)
+        return {"type": read, "metavar": "JOBS", "help": "start when these end, in any state"}
+    if setting.field == "variables":
+        help_text = "set a variable for this job; repeatable"
+        return {"type": argument_type(_variable), "action": "append", "metavar": setting.metavar, "help": help_text}
+    if not setting.metavar:
+        return {"action": "store_true", "default": None, "help": help_text}
+    return {"type": argument_type(setting.read), "metavar": setting.metavar, "help": help_text}
+
+
+def _variable(written: str) -> tuple[str, str]:
+    """Parse NAME=VALUE. The shell has already removed the quotes."""
+    name, equals, value = written.partition("=")
+    if not equals or not name:
+        raise BadValue(f"invalid variable {written!r}: use NAME=VALUE")
+    return name, value
+
+
+def job_settings(options: Options) -> JobSettings:
+    """Return the job settings given by the flags."""
+    if options.after and options.after_any:
+        refuse("--after and --after-any cannot be combined")
+    settings = JobSettings(**{field: getattr(options, field) for field in JobSettings.__struct_fields__})
+    if options.urgent:
+        priority = URGENT_PRIORITY if settings.priority is None else settings.priority
+        if priority < URGENT_PRIORITY:
+            refuse(f"--urgent needs priority {URGENT_PRIORITY} or higher, not {priority}; omit --priority")
+        settings = replace(settings, priority=priority, preempt=True)
+    return replace(
+        settings,
+        after=options.after or options.after_any,
+        after_any=bool(options.after_any) or None,
+        variables=dict(options.variables) if options.variables else None,
+    )
+
+
+def work(options: Options) -> int:
+    draft = Draft(command(options), 1)
+    for job_id in add_all(options, [draft], job_settings(options), "add"):
+        out(str(job_id))
+    return 0
+
+
+def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = "") -> list[int]:
+    """Add jobs with common settings and return their ids.
+
+    `group`: the group of the jobs if the user named none.
+    """
+    config = load()
+    settings = common.over(config.job_settings())
+    jobs = specs(drafts, cwd=os.getcwd(), environment="", group=group, defaults=settings)
+    for directory in {job.cwd for job in jobs}:
+        if directory != directory.encode("utf-8", "replace").decode():
+            refuse(f"the directory name {os.fsencode(directory)!r} is not valid UTF-8; choose another with --cwd")
+        if not os.path.isdir(directory):
+            refuse(f"--cwd {directory}: no such directory")
+    client = _client(options, config)
+    work = not options.no_start and bool(config.get("daemon")[0])
+    loaded = client.ask(Load(tuple(jobs), captured(), origin), work=work)
+    if loaded.warning:
+        say(f"warning: {plain(loaded.warning)}")
+    # A session found in a parent directory may not be the one that the user expects.
+    here = os.path.join(os.path.realpath(os.getcwd()), "")
+    if not options.session and loaded.jobs and not os.path.realpath(client.root).startswith(here):
+        say(f"added to {client.root}; for another: --session DIR")
+    with suppress(ClientError):  # the jobs are added in any case
+        scheduler, groups = client.ask(StatusQuestion()).scheduler, {job.group for job in jobs}
+        if words := describe_pause(scheduler, set(loaded.jobs), groups, suggest(options, "gputui resume")):
+            say(words)
+    return loaded.jobs
+
+
+def _client(options: Options, config: Config) -> Client:
+    try:
+        return Client(chosen("add", options.session), say)
+    except NoSession:
+        if options.session:
+            raise
+    from gputui.session.creation import begin  # imported late, because it loads much more of gputui
+
+    root = os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
+    for notice in begin(root, config):
+        say(notice)
+    return Client(root, say)
+
+
+def command(options: Options) -> str:
+    """Return the command to add, after checking that it can be stored and passed to a shell."""
+    if options.script is not None:
+        if options.words:
+            refuse("use either --script or a command")
+        try:
+            with open(options.script, "rb") as file:
+                written, origin = file.read(LONGEST_COMMAND + 1), options.script
+        except OSError as error:
+            refuse(f"--script: {unreadable(options.script, error)}")
+    elif options.words == ["-"]:
+        written, origin = sys.stdin.buffer.read(), "standard input"
+    elif options.words:
+        words = options.words
+        written, origin = os.fsencode(words[0] if len(words) == 1 else shlex.join(words)), "the command"
+    else:
+        refuse("no command: use gputui add -- COMMAND …, gputui add --script FILE or gputui add -")
+    if b"\0" in written:
+        refuse(f"{origin} contains a NUL byte; remove it")
+    if len(written) > LONGEST_COMMAND:
+        refuse(f"{origin} is longer than the limit of {LONGEST_COMMAND} bytes; put the command in a script")
+    try:
+        text = written.decode("utf-8").rstrip("\n")
+    except UnicodeDecodeError as error:
+        refuse(f"{origin} is not UTF-8 at byte {error.start}; save it as UTF-8")
+    if not text.strip():
+        refuse(f"{origin} is empty")
+    return text

@@ -1,0 +1,150 @@
+"""`gputui daemon`: run a session in the background, either immediately or when its owner has ended."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from gputui.cli.output import Exit, out, say
+from gputui.cli.parser import Options, Parser
+from gputui.core.events import Drain
+from gputui.logs.plain import plain
+from gputui.process.directories import DirectoryId
+from gputui.session import lock as locks
+from gputui.session.client import no_session_in
+from gputui.session.lock import Lock, OwnerKind
+from gputui.session.messages import Commands, StatusQuestion
+from gputui.session.owner.owner import Owner
+from gputui.session.ownership.acquisition import OwnerServer, get_ready
+from gputui.session.ownership.daemon import MIN_HEALTHY_LIFE, OrphanWatch, end_daemon, spawn_daemon
+from gputui.session.session_dir import Journal, Paths, SessionDir
+
+EXAMPLES = """\
+examples:
+  gputui daemon                 run the queue in the background until nothing is left
+  gputui daemon --foreground    the same in this terminal, or as a service
+  gputui daemon --install       write a systemd service that survives logout and reboot
+"""
+
+
+def parser(subcommand: str) -> Parser:
+    parser = Parser(
+        subcommand,
+        "Run a session without the TUI.",
+        usage="daemon [options] [SESSION]",
+        epilog=EXAMPLES,
+        allow_abbrev=True,
+    )
+    parser.add_argument(
+        "root", nargs="?", metavar="SESSION", default="gputui_run", help="session directory (gputui_run)"
+    )
+    parser.switch("--foreground", help="stay in the foreground")
+    parser.switch("--install", help="write a systemd service for the session and print how to start it")
+    parser.switch("--wait", help="sleep until the session has no scheduler")
+    parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--directory", type=DirectoryId.parse, help=argparse.SUPPRESS)
+    parser.switch("--start", help="exit if a scheduler is running")
+    return parser
+
+
+def work(options: Options) -> int:
+    paths = Paths(options.root)
+    if not paths.exists():
+        raise Exit(1, no_session_in(paths.root))
+    paths.check()
+    for notice in paths.notices:
+        say(notice)
+    if options.install:
+        from gputui.cli.doctor.service import install
+
+        return install(paths)
+    if options.wait or options.start or options.foreground:
+        return run_daemon(
+            paths, wait=options.wait, quiet=not options.foreground, starter=options.starter, directory=options.directory
+        )
+    from gputui.session.client import Client
+    from gputui.session.control.connection import ClientError
+
+    try:
+        owner = Client(paths.root).ask(StatusQuestion(), work=True).process
+    except ClientError as error:
+        raise Exit(1, str(error)) from error
+    who = f"{owner.kind} {owner.pid}" if owner is not None else "a scheduler"
+    out(plain(f"{who} runs {paths.root}"))
+    return 0
+
+
+def run_daemon(
+    paths: Paths, *, wait: bool, quiet: bool, starter: int | None = None, directory: DirectoryId | None = None
+) -> int:
+    """Own the session until nothing is left to do, and return the exit status.
+
+    `starter`: process id of the owner that started this daemon. `directory`: identity of the expected session
+    directory; if another directory is at this path, return immediately.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    session_dir = SessionDir(paths)
+    if directory not in (None, session_dir.id):
+        return 0
+    get_ready()
+    vigil = OrphanWatch(paths, starter) if starter is not None else None
+    lock = locks.take(paths, wait=wait, create=False)
+    if vigil is not None:
+        vigil.end()
+    if lock is not None and not session_dir.still_at_path():
+        return 0
+    session_dir.close()
+    if lock is None:
+        if quiet:
+            return 0
+        raise locks.busy(paths)
+    try:
+        return _own(paths, lock, session_dir.id)
+    except BaseException as error:
+        Journal(paths.log).write(f"daemon cannot open the session: {str(error) or repr(error)}")
+        raise
+
+
+def _own(paths: Paths, lock: Lock, directory: DirectoryId) -> int:
+    before = locks.holder(paths)
+    lock.sign(OwnerKind.DAEMON, opening=True)
+    # Start a successor first, because we may be killed while we recover the session. But if the previous owner died
+    # while opening it, opening may be what kills us, and successors would die one after the other.
+    successor = None
+    if before is None or not before.opening:
+        with suppress(OSError):  # if no process can be started now, the owner tries again later
+            successor = spawn_daemon(paths.root, wait=True, directory=directory)
+    try:
+        owner = Owner(paths, lock, OwnerKind.DAEMON)
+        OwnerServer(owner, daemon_pid=successor).without_successor = True
+    except BaseException:
+        if successor is not None:
+            end_daemon(successor)
+        raise
+    owner.journal.write("daemon took over the session")
+    owner.loop.call_soon(lambda: lock.sign(OwnerKind.DAEMON))
+    _drain_on_signal(owner)
+    owner.run()
+    if owner.failure is None:
+        return 0
+    print("\n".join(map(plain, owner.failure.splitlines())), file=sys.stderr)
+    if time.time() - owner.since < MIN_HEALTHY_LIFE:
+        time.sleep(MIN_HEALTHY_LIFE)  # keep the lock, because the next owner may fail just as fast
+    return 1
+
+
+def _drain_on_signal(owner: Owner) -> None:
+    """Drain on SIGUSR1. The owner's thread handles it because a signal may not wake the main thread while it waits."""
+    reads, writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def on_signal() -> None:
+        if signal.SIGUSR1 in os.read(reads, 64):
+            owner.do(Commands((Drain(),)))
+
+    owner.loop.add_reader(reads, on_signal)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.set_wakeup_fd(writes, warn_on_full_buffer=False)

@@ -1,0 +1,406 @@
+"""`gputui gpus`: show and change a session's slots, and show what uses the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from gputui.cli.command import confirm, find_session, seen, suggest
+from gputui.cli.output import Column, Exit, OutputFormat, out, print_json, refuse, say, table
+from gputui.cli.parser import Options, Parser
+from gputui.core.amounts import counted, memory, memory_of, moment
+from gputui.core.events import Mode, Requeue, SetSlots
+from gputui.core.job import ACTIVE, JobId, StateName
+from gputui.core.slots import DeviceKind, Slot
+from gputui.gpus.picture import printable
+from gputui.gpus.sample import ClusterSample, DeviceSample, NodeSample, ProcessSample, Sample, Status, node_of
+from gputui.logs.plain import plain
+from gputui.session.client import Client
+from gputui.session.control.connection import NoSession
+from gputui.session.messages import Commands, PickedJob, PickJobs, Slots, SlotShown, SlotsShown, StatusQuestion
+from gputui.views.format import cut, width
+
+from .scheduler import send
+
+if TYPE_CHECKING:
+    from gputui.gpus.sample import Sampler
+
+COLUMNS = (Column("slot", right=True), Column("gpu"), Column("state"), Column("job", right=True))
+
+
+def parser(subcommand: str) -> Parser:
+    parser = Parser(
+        subcommand,
+        "Show the slots, or change them: a list replaces them, + adds, - removes. A slot removed while its "
+        "job runs goes away when the job ends; with --now the job is requeued.",
+        usage="gpus [LIST | +LIST | -LIST [--now]] [--json]",
+        examples="gputui gpus\ngputui gpus 0-3\ngputui gpus +6,7\ngputui gpus -6,7 --now\ngputui gpus cpu:4",
+        signed=True,
+    )
+    parser.add_argument("words", nargs="*", metavar="LIST", help="0,1 · 0-3 · 0,0,1 · [0,1],[2,3] · cpu:4 · all")
+    parser.switch("--now", help="requeue jobs on removed slots")
+    parser.add_common("yes", "json", "session")
+    return parser
+
+
+def work(options: Options) -> int:
+    if options.words:
+        client = find_session(options)
+        return change(client, options, client.ask(Slots()).slots)
+    if options.now:
+        refuse(f"--now only applies to removed slots: {suggest(options, 'gputui gpus -6,7 --now')}")
+    reply = _fetch_slots(options)
+    slots = reply.slots if reply is not None else []
+    if reply is not None and any(slot.kind == DeviceKind.SLURM for slot in slots):
+        return print_nodes(reply, OutputFormat(), suggest(options, "gputui gpus slurm:N"), as_json=options.json)
+    sample, pids = _sample(reply, slots)
+    if options.json:
+        print_json({"slots": slots, "devices": json_rows(sample, pids) if sample is not None else []})
+        return 0
+    fmt = OutputFormat()
+    out(text_table(sample, fmt.width or 200, pids) if sample is not None else "")
+    for pid, job in (reply.leftovers if reply is not None else {}).items():
+        out(f"pid {pid} is left over from #{job}, which has ended; to end it: kill {pid}")
+    if reply is None:
+        out("no session here; start one with: gputui run FILE")
+    else:
+        out("\n".join(_slot_table(slots, fmt, options)))
+    return 0
+
+
+def _fetch_slots(options: Options) -> SlotsShown | None:
+    """Return the session's slots, or None if there is no session. In that case only the GPUs are shown."""
+    try:
+        return find_session(options).ask(Slots())
+    except NoSession:
+        if options.session:
+            raise
+        return None
+
+
+def _slot_table(slots: list[SlotShown], fmt: OutputFormat, options: Options) -> list[str]:
+    if not slots:
+        return [f"no slots; add some: {suggest(options, 'gputui gpus all')}"]
+    rows = [
+        [str(slot.id), device_names(slot), slot.state, "" if slot.job is None else f"#{slot.job}"] for slot in slots
+    ]
+    return table(COLUMNS, rows, fmt, ["32" if slot.job is not None else "" for slot in slots])
+
+
+def device_names(slot: Slot | SlotShown) -> str:
+    return ",".join(slot.devices) or str(slot.kind)
+
+
+def change(client: Client, options: Options, slots: list[SlotShown]) -> int:
+    before = [slot for slot in slots if slot.state != "draining"]
+    after, notice = _new_slots(options, before)
+    removed = _removed(before, after)
+    jobs = _jobs_on(client, removed) if options.now else []
+    confirm(client, options, jobs, "requeue")
+    send(client, SetSlots(tuple(replace(slot, id=number) for number, slot in enumerate(after))))
+    if jobs:
+        client.ask(Commands(tuple(Requeue(job=job.id, seen=seen(job)) for job in jobs)), work=True)
+    if notice:
+        say(notice)
+    say(f"slots: {_all_names(after)}")
+    busy = sorted(slot.job for slot in removed if slot.job is not None)
+    if busy and not options.now:
+        names = ", ".join(f"#{job}" for job in busy)
+        say(f"{names} will finish first; --now requeues instead")
+    # Waiting jobs may fit on the new slots, so start an owner if there is none.
+    status = client.ask(StatusQuestion())
+    if status.process is None and status.waiting and status.scheduler.state is Mode.RUNNING:
+        client.ask(StatusQuestion(), work=True)
+    return 0
+
+
+def _jobs_on(client: Client, slots: list[SlotShown]) -> list[PickedJob]:
+    ids = sorted({slot.job for slot in slots if slot.job is not None})
+    if not ids:
+        return []
+    jobs = client.ask(PickJobs([(job, job) for job in ids])).jobs
+    return [job for job in jobs if job.state in ACTIVE and job.state is not StateName.STOPPING]
+
+
+def _new_slots(options: Options, before: list[SlotShown]) -> tuple[list[Slot], str | None]:
+    """Return the slots after the requested change, and a notice about them."""
+    from gputui.gpus.hardware import find_hardware
+    from gputui.gpus.slots import BadGpus, parse_gpus, slots
+
+    written = " ".join(options.words)
+    bare = [Slot(slot.id, slot.devices, DeviceKind(slot.kind)) for slot in before]
+    sign = written[0] if written[:1] in ("+", "-") and written != "-1" else ""
+    try:
+        parsed = slots(parse_gpus(written.removeprefix(sign)), find_hardware())
+    except BadGpus as error:
+        refuse(str(error))
+    named = list(parsed.slots)
+    if sign == "+":
+        if bare and DeviceKind.SIMULATED in {slot.kind for slot in bare} ^ {slot.kind for slot in named}:
+            # Real jobs must not run on simulated GPUs.
+            anew = suggest(options, "gputui gpus sim:4")
+            refuse(f"cannot mix simulated and real GPUs in a session; replace all slots: {anew}")
+        return bare + named, parsed.notice
+    if sign == "-":
+        leaving = {device for slot in named for device in slot.devices}
+        unknown = leaving - {device for slot in before for device in slot.devices}
+        if unknown:
+            raise Exit(1, f"no slot uses GPU {', '.join(sorted(unknown))}; the slots are {_all_names(bare)}")
+        staying = [slot for slot in bare if leaving.isdisjoint(slot.devices)]
+        for kind in (slot.kind for slot in named if not slot.devices):
+            # Slots without devices are interchangeable: remove one for each that is named.
+            match = next((slot for slot in staying if slot.kind is kind and not slot.devices), None)
+            if match is not None:
+                staying.remove(match)
+        return staying, None
+    return named, parsed.notice
+
+
+def _all_names(slots: list[Slot]) -> str:
+    if slots and not any(slot.devices for slot in slots):
+        return f"{slots[0].kind}:{len(slots)}"
+    return " ".join(map(device_names, slots)) or "none"
+
+
+def _removed(before: list[SlotShown], after: list[Slot]) -> list[SlotShown]:
+    """Return the slots of `before` that are not in `after`.
+
+    Of identical slots, idle ones count as removed before busy ones.
+    """
+    unmatched = [(slot.devices, str(slot.kind)) for slot in after]
+    removed = []
+    for slot in sorted(before, key=lambda slot: slot.job is None):
+        key = (slot.devices, slot.kind)
+        if key in unmatched:
+            unmatched.remove(key)
+        else:
+            removed.append(slot)
+    return removed
+
+
+# GPUs as text and as JSON
+
+
+_GAP = "  "
+_NARROWEST_NAME = 8
+_NAMELESS = ("NVIDIA ", "GeForce ")
+_DEVICE_FIELDS = (
+    "index", "name", "status", "utilization", "memory_used", "memory_total", "temperature", "power", "power_limit",
+    "fan", "age", "memory_shared", "parent", "visible",
+)  # fmt: skip
+_PROCESS_FIELDS = ("pid", "user", "memory", "command", "compute", "started")
+
+
+def json_rows(sample: Sample, jobs: Mapping[int, JobId]) -> list[dict[str, Any]]:
+    """Return the GPU figures for JSON output in bytes, °C, watts and percent, or null if unknown.
+
+    `jobs`: the jobs by process id.
+    """
+    return [
+        {field: getattr(device, field) for field in _DEVICE_FIELDS}
+        | {
+            "uuid": device.uuid or None,
+            "message": device.message or None,
+            "processes": [
+                {field: getattr(process, field) for field in _PROCESS_FIELDS} | {"job": jobs.get(process.pid)}
+                for process in device.processes
+            ],
+        }
+        for device in sample.devices
+    ]
+
+
+def text_table(sample: Sample, columns: int = 80, jobs: Mapping[int, JobId] | None = None) -> str:
+    """Return one line per device and per process, each at most `columns` wide."""
+    lines = [f"{sample.trouble.message}: {sample.trouble.advice}"] if sample.trouble else []
+    lines += _devices(sample.devices, columns, jobs or {})
+    lines += sample.notes
+    return "\n".join(cut(printable(line), columns) for line in lines)
+
+
+def _devices(devices: tuple[DeviceSample, ...], columns: int, jobs: Mapping[int, JobId]) -> list[str]:
+    cells = [_cells(device) for device in devices]
+    names = [_short_name(device) for device in devices]
+    widths = [max(width(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
+    room, shown = columns - 4 - _NARROWEST_NAME, []
+    for column, cell_width in enumerate(widths):
+        room -= cell_width + len(_GAP)
+        if cell_width and room >= 0:
+            shown.append(column)
+    room = columns - 4 - sum(widths[column] + len(_GAP) for column in shown)
+    name_width = max(_NARROWEST_NAME, min(room, max(map(width, names), default=0)))
+    lines = []
+    for device, name, row in zip(devices, names, cells, strict=True):
+        number = "   " if device.mig else f"{device.index:>3}"
+        shortened = cut(name, name_width)
+        shortened += " " * (name_width - width(shortened))
+        if device.status is not Status.OK:
+            lines.append(f"{number} {shortened}{_GAP}{device.status.value}: {device.message}")
+        else:
+            values = [row[column].rjust(widths[column]) for column in shown]
+            hidden = "" if device.visible else f"{_GAP}not in CUDA_VISIBLE_DEVICES"
+            lines.append(f"{number} {_GAP.join([shortened, *values])}{hidden}".rstrip())
+        lines += [f"      {_process(process, jobs)}" for process in device.processes]
+    return lines
+
+
+def _cells(device: DeviceSample) -> list[str]:
+    """Return the cells of a device, the most important first. On a narrow terminal the last ones are omitted."""
+    shared = " shared" if device.memory_shared else ""
+    watts = "?" if device.power_limit is None else f"{device.power_limit:.0f}"
+    return [
+        "n/a" if device.utilization is None else f"{device.utilization}%",
+        f"{memory_of(device.memory_used, device.memory_total)}{shared}",
+        "" if device.temperature is None else f"{device.temperature}°C",
+        "" if device.power is None else f"{device.power:.0f}/{watts}W",
+        "" if device.fan is None else f"fan {device.fan}%",
+    ]
+
+
+def _short_name(device: DeviceSample) -> str:
+    name = device.name
+    for noise in _NAMELESS:
+        name = name.replace(noise, "")
+    return f"└ {name[name.find('MIG') :]}" if device.mig else name
+
+
+def _process(process: ProcessSample, jobs: Mapping[int, JobId]) -> str:
+    job = jobs.get(process.pid)
+    owner = f"#{job}" if job is not None else (process.user or "?")
+    kind = "" if process.compute else " graphics"
+    what = process.command or ("not visible here" if process.alive else "no such process here")
+    return f"{owner} {process.pid}{kind} {memory(process.memory)} {what}"
+
+
+PATIENCE = 0.9
+"""Seconds to wait for GPU figures, because a hanging driver never returns them."""
+
+
+def _sample(reply: SlotsShown | None, slots: Sequence[SlotShown]) -> tuple[Sample | None, dict[int, JobId]]:
+    """Return the GPU figures and the jobs by process id. They come from the owner's reply if it has figures."""
+    if reply is not None and reply.sample is not None:
+        return msgspec.convert(reply.sample, Sample), reply.pids
+    from gputui.gpus.sampler_process import sample_once
+
+    with closing(_sampler(slots)) as sampler:
+        return sample_once(sampler, PATIENCE), {}
+
+
+def _sampler(slots: Sequence[SlotShown]) -> Sampler:
+    from gputui.gpus.hardware import driver_present
+
+    if slots and all(slot.kind == DeviceKind.SIMULATED for slot in slots):
+        from gputui.gpus.simulated import SimulatedSampler
+
+        return SimulatedSampler(len({device for slot in slots for device in slot.devices}))
+    if driver_present():
+        from gputui.gpus.sampler_process import ProcessSampler
+
+        return ProcessSampler()
+    from gputui.gpus.cpu import CpuSampler
+
+    return CpuSampler(max(1, len(slots)))
+
+
+# Nodes of a cluster
+
+
+SLURM_PATIENCE = 10.0
+NODE_COLUMNS = (Column("node"), Column("state"), Column("gpus", least=30))
+
+
+def print_nodes(reply: SlotsShown, fmt: OutputFormat, change: str, *, as_json: bool) -> int:
+    """Print the cluster's nodes.
+
+    `change`: the command that changes the number of slots.
+    """
+    from gputui.engines.slurm.client import SlurmError
+    from gputui.session.devices.cluster import sampled_once
+
+    known = msgspec.convert(reply.sample, Sample) if reply.sample is not None else None
+    sample, silent = known, None
+    try:
+        sample = _with_measurements(sampled_once(reply.partition, SLURM_PATIENCE), known)
+    except SlurmError as error:
+        silent = str(error)
+    if as_json:
+        rows = json_rows(sample, {}) if sample is not None else []
+        for device, row in zip(sample.devices if sample is not None else (), rows, strict=True):
+            job = reply.held.get(device.key)
+            row |= {"node": node_of(device.key), "jobs": [] if job is None else [job]}
+        print_json({"slots": reply.slots, "devices": rows, "cluster": _cluster_fields(sample, silent)})
+        return 0
+    if silent is not None:
+        say(f"{plain(silent)}; showing the last known state")
+    if sample is not None:
+        out("\n".join(_node_table(sample, reply.held, fmt)))
+    running = len(set(reply.held.values()))
+    busy = f"{running} running, {sum(slot.job is not None for slot in reply.slots) - running} submitted"
+    out(f"{counted(len(reply.slots), 'slot', 'slots')}: {busy}; change with: {change}")
+    return 0
+
+
+def _with_measurements(sample: Sample, known: Sample | None) -> Sample:
+    """Add the owner's measurements of the GPUs that our jobs use."""
+    measured = {device.key: device for device in known.devices if device.utilization is not None} if known else {}
+    fields = ("utilization", "memory_used", "memory_total", "temperature", "power")
+    devices = (
+        replace(device, **{field: getattr(measured[device.key], field) for field in fields})
+        if device.key in measured
+        else device
+        for device in sample.devices
+    )
+    return replace(sample, devices=tuple(devices))
+
+
+def _cluster_fields(sample: Sample | None, silent: str | None) -> dict[str, Any]:
+    cluster = sample.cluster if sample is not None and sample.cluster is not None else ClusterSample()
+    return {
+        "name": cluster.name or None,
+        "partition": cluster.partition,
+        "asked": cluster.asked,
+        "silent": silent,
+        "nodes": [
+            {
+                "name": node.name, "state": node.standing, "gpus": node.gpus, "used": node.used, "reason": node.reason,
+                "closed_by": node.closed_by, "closed_at": node.closed_at,
+            }
+            for node in cluster.nodes
+        ],
+    }  # fmt: skip
+
+
+def _node_table(sample: Sample, held: dict[str, JobId], fmt: OutputFormat) -> list[str]:
+    """Return one line per node. The line of a closed node is followed by a line with the reason."""
+    gpus: dict[str, list[DeviceSample]] = {}
+    for device in sample.devices:
+        gpus.setdefault(node_of(device.key), []).append(device)
+    nodes = {node.name: node for node in (sample.cluster.nodes if sample.cluster is not None else ())}
+    rows = []
+    for name, devices in gpus.items():
+        node = nodes.get(name) or NodeSample(name=name)
+        rows.append(
+            [
+                plain(name),
+                node.standing.value,
+                " · ".join(_usage(device, held.get(device.key), node) for device in devices),
+            ]
+        )
+        if node.reason:
+            when = f", {moment(node.closed_at, sample.taken)}" if node.closed_at is not None else ""
+            rows.append(["", "", f"closed by {plain(node.closed_by or 'the admin')}{when}: {plain(node.reason)}"])
+    return table(NODE_COLUMNS, rows, fmt, [""] * len(rows))
+
+
+def _usage(device: DeviceSample, job: JobId | None, node: NodeSample) -> str:
+    if job is not None:
+        figures = "" if device.utilization is None else f" {device.utilization}% {memory(device.memory_used)}"
+        return f"{device.index} #{job}{figures}"
+    if device.processes:
+        return f"{device.index} {plain(device.processes[0].user or 'unknown user')} ({device.processes[0].pid})"
+    free = "closed" if node.standing.closed else "free" if not node.unplaced else "free or in use"
+    return f"{device.index} {free}"

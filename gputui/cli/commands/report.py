@@ -1,0 +1,337 @@
+"""`gputui report`: write the session as a self-contained HTML page."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import to_builtins
+
+from gputui.cli.command import find_session
+from gputui.cli.output import Exit, out
+from gputui.cli.parser import Options, Parser
+from gputui.core.amounts import gpu_time
+from gputui.core.job import FAILURES, Job
+from gputui.core.slots import NO_GPU
+from gputui.gpus.history import DeviceHistories, LoadOwner, between, read_history
+from gputui.logs.plain import plain
+from gputui.session.client import Client
+from gputui.session.messages import Curves, Follow, ListedJob, Listing
+from gputui.session.owner.requests import SummaryQuestion
+from gputui.session.session_dir import Paths, session_name
+from gputui.views.format import result_text
+from gputui.views.results_table import scale_of
+from gputui.views.summary import Summary, ended_at, format_job, headline, ran_on
+
+MOST_ROWS = 5000
+MOST_CURVES = 40
+MOST_BARS = 5000
+MOST_STATIC = 500
+"""Maximum number of rows in the table shown without JavaScript."""
+LOAD_COLUMNS = 240
+JOBS_PER_REQUEST = 2000
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""Content security policy that keeps the browser from loading anything else."""
+
+
+def parser(subcommand: str) -> Parser:
+    parser = Parser(
+        subcommand,
+        "Write a self-contained HTML page: summary, sortable job table, curves, timeline, failures.",
+        usage="report [-o PAGE.html] [--metric NAME]",
+        examples="gputui report\ngputui report -o sweep.html --metric 'val_acc max'",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="output file or directory (default: SESSION.html next to the session; - for stdout)",
+    )
+    parser.add_metric()
+    parser.add_common("session")
+    return parser
+
+
+def work(options: Options) -> int:
+    client = find_session(options)
+    page = options.output or f"{client.root}.html"
+    if os.path.isdir(page):
+        page = os.path.join(page, "report.html")
+    elif page.endswith("/"):
+        raise Exit(1, f"no such directory: {page}; create it or choose another -o")
+    data = page_data(client, os.getcwd() + "/-" if page == "-" else page, options.metric)
+    text = render_page(data)
+    if page == "-":
+        out(text)
+        return 0
+    try:
+        _write(page, text)
+    except OSError as error:
+        raise Exit(1, f"cannot write {page}: {error.strerror}; choose another -o") from None
+    out(os.path.abspath(page))
+    return 0
+
+
+def _write(page: str, text: str) -> None:
+    """Write the page atomically, with the permissions that a new file would get."""
+    directory = os.path.dirname(os.path.abspath(page))
+    descriptor, part = tempfile.mkstemp(prefix=".report-", dir=directory)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(part, 0o666 & ~mask)
+        os.replace(part, page)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+# The data of the page
+
+
+def page_data(client: Client, page: str, wanted: str = "") -> dict[str, Any]:
+    """Return all data of the page.
+
+    `page`: its path, to which the links to logs are relative.
+    """
+    summary = client.ask(SummaryQuestion(wanted))
+    jobs = client.ask(Listing()).jobs
+    now, histories, metric = time.time(), read_history(Paths(client.root).history), summary.table.metric
+    return {
+        "session": plain(session_name(client.root)),
+        "path": plain(client.root),
+        "host": plain(os.uname().nodename),
+        "made": now,
+        "headline": plain(headline(summary)),
+        "when": ended_at(summary, now),
+        "facts": _facts(summary),
+        "metric": {"name": plain(metric.name), "direction": metric.direction} if metric is not None else None,
+        "params": [{"name": plain(column.name), "title": plain(column.title)} for column in summary.table.columns],
+        "others": [plain(name) for name in summary.table.others],
+        "decimals": summary.table.decimals,
+        "rows": _rows(summary, jobs, page, histories.labels),
+        "left_out": max(0, len(jobs) - MOST_ROWS),
+        "effects": _clean(to_builtins(summary.effects)),
+        "scale": scale_of(summary.effects),
+        "noise": summary.noise,
+        "failures": _failures(summary),
+        "curves": _curves(client, summary),
+        "bars": _bars(client, [job.id for job in jobs], histories.labels),
+        "load": _load(histories, summary),
+        "devices": [
+            {"label": _label(device.device, histories.labels), "jobs": device.jobs, "share": device.share}
+            for device in summary.devices
+        ],
+    }
+
+
+def _facts(summary: Summary) -> dict[str, Any]:
+    names = (
+        "succeeded", "failed", "killed", "skipped", "running", "waiting", "total", "gpu_seconds", "median", "paused",
+        "wall", "busy", "began",
+    )  # fmt: skip
+    return {name: getattr(summary, name) for name in names} | {
+        "gpu_time": gpu_time(summary.gpu_seconds) if summary.gpu_seconds else "",
+        "ran_on": summary.device_words(len(summary.devices)),
+    }
+
+
+def _rows(summary: Summary, jobs: list[ListedJob], page: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return one row per job. Jobs with results come first, sorted from best to worst."""
+    results = {row.job: row for row in summary.table.rows}
+    places = {row.job: place for place, row in enumerate(summary.table.rows)}
+    ordered = sorted(jobs, key=lambda job: (places.get(job.id, len(places)), job.id))
+    names = [column.name for column in summary.table.columns]
+    rows = []
+    for job in ordered[:MOST_ROWS]:
+        row, seconds = results.get(job.id), None
+        if job.ended is not None and job.started is not None:
+            seconds = job.ended - job.started
+        rows.append(
+            {
+                "id": job.id,
+                "name": plain(job.name),
+                "command": plain(job.command),
+                "state": job.state,
+                "ok": row.counts if row is not None else job.state not in FAILURES,
+                "params": [plain(job.params.get(name, "")) for name in names],
+                "best": row.best if row is not None else None,
+                "not_finite": row.not_finite if row is not None else "",
+                "last": row.last if row is not None else None,
+                "step": row.step if row is not None else None,
+                "beside": [row.beside.get(name) if row is not None else None for name in summary.table.others],
+                "seconds": seconds,
+                "gpus": ",".join(_label(gpu, labels).removeprefix("GPU ") for gpu in job.gpus if gpu != NO_GPU),
+                "end": plain(job.end or ""),
+                "note": plain(job.note),
+                "out": _link(job.out, page),
+                "err": _link(job.err, page),
+            }
+        )
+    return rows
+
+
+def _link(log: str | None, page: str) -> str | None:
+    """Return a link relative to the page, so that the directory can be moved together with its page."""
+    if log is None or not os.path.exists(log):
+        return None
+    return quote(os.path.relpath(log, os.path.dirname(os.path.abspath(page))))
+
+
+def _failures(summary: Summary) -> list[dict[str, Any]]:
+    return [
+        {
+            "count": group.count,
+            "message": plain(group.message),
+            "kind": group.kind,
+            "jobs": list(group.jobs[:200]),
+            "common": plain(group.common.parameters_text),
+            "where": plain(group.common.where),
+            "first": group.first,
+            "last": group.last,
+        }
+        for group in summary.failures
+    ]
+
+
+def _curves(client: Client, summary: Summary) -> list[dict[str, Any]]:
+    """Return the history of every metric of the best jobs."""
+    rows = [row for row in summary.table.rows if row.counts][:MOST_CURVES]
+    if not rows:
+        return []
+    curves = client.ask(Curves([row.job for row in rows]))
+    return [
+        {
+            "id": row.job,
+            "label": plain(format_job(row, summary.table)),
+            "series": {
+                plain(name): [[point.step, point.at, point.value] for point in points]
+                for name, points in curves.get(row.job, {}).items()
+            },
+        }
+        for row in rows
+    ]
+
+
+def _bars(client: Client, ids: list[int], labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the attempts for the timeline, newest first."""
+    bars: list[dict[str, Any]] = []
+    for start in range(0, len(ids), JOBS_PER_REQUEST):
+        for job in client.ask(Follow(ids[start : start + JOBS_PER_REQUEST])).jobs:
+            bars += _attempts(job, labels)
+    bars.sort(key=lambda bar: float(bar["from"]), reverse=True)
+    return bars[:MOST_BARS]
+
+
+def _attempts(job: Job, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    bars = [
+        {"job": job.id, "slot": _label(place, labels), "from": past.started, "to": past.ended,
+         "bad": past.end.name in FAILURES, "mean": past.usage.gpu_mean if past.usage is not None else None}
+        for past in job.attempts
+        for place in ran_on(past) or ("CPU",)
+    ]  # fmt: skip
+    if job.active is not None:
+        since = job.active.since
+        bars += [
+            {"job": job.id, "slot": _label(place, labels), "from": since, "to": None, "bad": False, "mean": None}
+            for place in ran_on(job.active) or ("CPU",)
+        ]
+    return bars
+
+
+def _label(device: str, labels: Mapping[str, str]) -> str:
+    """Return `GPU 0` for an index or a UUID, otherwise the slot's own name."""
+    return f"GPU {device}" if device.isdecimal() else plain(labels.get(device, device))
+
+
+def _load(histories: DeviceHistories, summary: Summary) -> dict[str, Any]:
+    """Return the recorded utilization of every device during the session, and whether it was caused by others."""
+    if summary.began is None:
+        return {}
+    seconds = max(1.0, (summary.until - summary.began) / LOAD_COLUMNS)
+    labels = {key: label for key, label in histories.labels.items() if key in histories.tracks}
+    tracks = []
+    for key, label in sorted(labels.items(), key=lambda entry: (len(entry[1]), entry[1])):
+        track = between(histories, key, summary.began, seconds, LOAD_COLUMNS)
+        others = [column.owner is LoadOwner.OTHERS for column in track]
+        tracks.append({"label": plain(label), "load": [column.load for column in track], "others": others})
+    return {"from": summary.began, "to": summary.until, "tracks": tracks}
+
+
+def _clean(value: Any) -> Any:
+    """Remove control sequences from all text in a value."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list | tuple):
+        return [_clean(entry) for entry in value]
+    return {key: _clean(entry) for key, entry in value.items()} if isinstance(value, dict) else value
+
+
+# The page
+
+
+def render_page(data: dict[str, Any]) -> str:
+    title = escape(f"gputui · {data['session']}")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{title}</title>",
+            f"<style>{_file('report.css')}</style></head>",
+            f"<body><main id=page><noscript>{_without_script(data)}</noscript></main>",
+            f'<script type="application/json" id="data">{_embedded(data)}</script>',
+            f"<script>{_file('report.js')}</script></body></html>",
+            "",
+        ]
+    )
+
+
+def _without_script(data: dict[str, Any]) -> str:
+    """Render the headline and the results as a static table for browsers without JavaScript."""
+    metric = data["metric"]["name"] if data["metric"] is not None else "result"
+    head = ["id", "state", *(parameter["title"] for parameter in data["params"]), metric, "at", "name"]
+    rows = [_cells(row, data["decimals"]) for row in data["rows"][:MOST_STATIC]]
+    more = max(0, len(data["rows"]) - MOST_STATIC) + data["left_out"]
+    return "\n".join(
+        [
+            f"<h1>{escape(data['session'])}</h1><p>{escape(data['headline'])}</p>",
+            f"<table>{_table_row('th', head)}",
+            *(_table_row("td", row) for row in rows),
+            f"</table>{f'<p>and {more:,} more jobs</p>' if more else ''}",
+            "<p>Enable JavaScript for curves, a timeline and a sortable table.</p>",
+        ]
+    )
+
+
+def _cells(row: dict[str, Any], decimals: int) -> list[str]:
+    best = row["not_finite"] if row["best"] is None else result_text(row["best"], decimals)
+    step = "" if row["step"] is None else f"{row['step']:g}"
+    return [str(row["id"]), row["state"], *row["params"], best, step, row["name"]]
+
+
+def _table_row(kind: str, cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """Encode as JSON without `</script>` and `<!--`."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _file(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()

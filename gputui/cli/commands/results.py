@@ -1,0 +1,165 @@
+"""`gputui results` and `gputui summary`: list the jobs by their metrics, best first, and summarize the session."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from msgspec import to_builtins
+
+from gputui.cli.command import find_session
+from gputui.cli.output import Column, OutputFormat, colour, out, print_json, refuse, table
+from gputui.cli.parser import Options, Parser, whole_number
+from gputui.core.amounts import duration_cell
+from gputui.core.results import Direction
+from gputui.logs.plain import plain
+from gputui.session.owner.requests import ResultsQuestion, SummaryQuestion
+from gputui.views.format import result_text
+from gputui.views.results_table import ResultsRow, ResultsTable
+from gputui.views.summary import Summary, summary_lines
+
+from .ls import STATE_CELLS
+
+MOST_OTHERS = 3
+"""Maximum number of additional metrics in the table. CSV and JSON contain all of them."""
+
+
+def parser(subcommand: str) -> Parser:
+    if subcommand == "summary":
+        parser = Parser(
+            subcommand,
+            "Summarize the session: counts, times, best jobs, effect of each parameter, failures by error.",
+            usage="summary [--metric NAME] [--json]",
+            examples="gputui summary\ngputui summary --metric 'val_acc max'",
+        )
+        parser.add_metric()
+        parser.add_common("json", "session")
+        return parser
+    parser = Parser(
+        subcommand,
+        "Show the metrics that jobs printed, best first, next to the parameters that differ.",
+        usage="results [--metric NAME] [--top N] [--csv | --json] [--save]",
+        examples="gputui results\ngputui results --metric 'val_acc max' --top 10\ngputui results --csv > sweep.csv",
+    )
+    parser.add_metric()
+    parser.add_argument("--top", type=whole_number, metavar="N", help="only the best N")
+    parser.switch("--save", help="use --metric from now on, also in the TUI; --metric '' picks one automatically")
+    parser.switch("--csv", help="all metrics, one row per job")
+    parser.add_common("json", "session")
+    return parser
+
+
+def work(options: Options) -> int:
+    if options.subcommand == "summary":
+        summary = find_session(options).ask(SummaryQuestion(options.metric))
+        if options.json:
+            print_json(summary_fields(summary))
+        else:
+            out("\n".join(summary_text(summary, OutputFormat())))
+        return 0
+    if options.csv and options.json:
+        refuse("use either --csv or --json")
+    if options.top is not None and options.top < 1:
+        refuse("invalid --top: use 1 or more")
+    client = find_session(options)
+    if options.save:
+        from gputui.session.owner.requests import ChooseMetric
+
+        client.ask(ChooseMetric(options.metric))
+    reply = client.ask(ResultsQuestion(options.metric, options.top))
+    if options.json:
+        print_json(results_fields(reply))
+    elif options.csv:
+        write_csv(reply)
+    else:
+        out("\n".join(render(reply, OutputFormat())))
+    return 0
+
+
+def results_fields(results: ResultsTable) -> dict[str, Any]:
+    """Return the results for JSON output. Fields may be added but never removed or renamed."""
+    metric = results.metric
+    return {
+        "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
+        "params": [column.name for column in results.columns],
+        "others": results.others,
+        "jobs": [row_fields(row) for row in results.rows],
+    }
+
+
+def row_fields(row: ResultsRow) -> dict[str, Any]:
+    fields = to_builtins(row)
+    return {"id": row.job, **{key: fields[key] for key in fields if key not in ("job", "trend", "counts")}}
+
+
+def write_csv(results: ResultsTable) -> None:
+    from csv import writer
+
+    name = results.metric.name if results.metric is not None else "metric"
+    columns = [column.name for column in results.columns]
+    lines = writer(sys.stdout, lineterminator="\n")
+    lines.writerow(
+        ["id", "name", "state", *columns, name, f"{name} step", f"{name} last", *results.others, "seconds", "gpus"]
+    )
+    for row in results.rows:
+        beside = [row.beside.get(other) for other in results.others]
+        params = [row.params.get(column) for column in columns]
+        main = (row.best, row.step, row.last)
+        when = (row.seconds, " ".join(row.gpus))
+        lines.writerow([row.job, row.name, row.state, *params, *main, *beside, *when])
+
+
+def render(results: ResultsTable, fmt: OutputFormat) -> list[str]:
+    if not results.rows:
+        return ["no results yet: print val_loss=0.41, or ::gputui metric val_loss=0.41 step=3:: to be exact"]
+    metric, others = results.metric, results.others[:MOST_OTHERS]
+    columns = [Column(""), Column("id", right=True), Column("state", least=4)]
+    columns += [Column(column.title, right=column.is_number, least=4) for column in results.columns] or [
+        Column("job", least=12)
+    ]
+    columns += [Column(metric.name if metric is not None else "result", right=True), Column("at", right=True)]
+    columns += [Column(other, right=True, least=4) for other in others]
+    columns += [Column("time", right=True), Column("gpu")]
+    rows = [_cells(row, number, results, others) for number, row in enumerate(results.rows)]
+    shown = [at for at, column in enumerate(columns) if not column.title or any(row[at] for row in rows)]
+    rows = [[row[at] for at in shown] for row in rows]
+    colours = [colour(row.state) if number else "1" for number, row in enumerate(results.rows)]
+    return table([columns[at] for at in shown], rows, fmt, colours)
+
+
+def _cells(row: ResultsRow, number: int, results: ResultsTable, others: tuple[str, ...]) -> list[str]:
+    is_ranked = results.metric is not None and results.metric.direction is not Direction.UNKNOWN
+    params = [row.params.get(column.name) or "" for column in results.columns] or [row.name]
+    return [
+        "★" if not number and is_ranked and row.counts and row.best is not None else "",
+        str(row.job),
+        str(STATE_CELLS.get(row.state, row.state)),
+        *params,
+        row.not_finite if row.best is None else result_text(row.best, results.decimals),
+        "" if row.step is None else f"{row.step:g}",
+        *("" if (value := row.beside.get(other)) is None else f"{value:.4g}" for other in others),
+        "" if row.seconds is None else duration_cell(row.seconds),
+        ",".join(row.gpus),
+    ]
+
+
+# summary
+
+
+def summary_text(summary: Summary, fmt: OutputFormat) -> list[str]:
+    first, *lines = [fmt.cut(plain(line)) for line in summary_lines(summary, time.time())]
+    return [fmt.paint(first, "1"), *lines]
+
+
+def summary_fields(summary: Summary) -> dict[str, Any]:
+    """Return the summary for JSON output. Fields may be added but never removed or renamed."""
+    fields: dict[str, Any] = to_builtins(summary)
+    del fields["table"]
+    metric = summary.table.metric
+    return fields | {
+        "wall": summary.wall,
+        "busy": summary.busy,
+        "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
+        "best": [row_fields(row) for row in summary.best],
+    }

@@ -1,0 +1,172 @@
+"""Commands that control the scheduler as a whole: pause, resume, drain and wait."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from gputui.cli.command import INTERRUPTED, find_session, parse_job_words, suggest
+from gputui.cli.output import Exit, StatusLine, format_counts, say
+from gputui.cli.parser import Options, Parser
+from gputui.core.amounts import counted
+from gputui.core.events import Drain, Mode, Pause, Resume, UserCommand
+from gputui.core.job import ACTIVE, ENDS, EngineName, StateName
+from gputui.session.client import Client
+from gputui.session.messages import Commands, PickedJob, PickJobs, SessionStatus, StatusQuestion
+
+HELP = {
+    "pause": ("pause", "Start no more jobs; running jobs continue.", "gputui pause\ngputui resume"),
+    "resume": (
+        "resume",
+        "Start jobs again, whatever paused them; starts a daemon if none is running.",
+        "gputui resume\ngputui rerun --failed --all-at-once",
+    ),
+    "drain": (
+        "drain [--no-wait]",
+        "Start no more jobs and wait for the running ones to end.",
+        "gputui drain\ngputui drain --no-wait",
+    ),
+    "wait": (
+        "wait [JOBS …] [--any]",
+        "Wait until the given jobs have ended, by default all jobs of the session. Exit status: 0 if all succeeded, "
+        "otherwise 1.",
+        "gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9",
+    ),
+}
+"""Usage, summary and examples of each command."""
+
+
+def parser(subcommand: str) -> Parser:
+    usage, summary, examples = HELP[subcommand]
+    parser = Parser(subcommand, summary, usage=usage, examples=examples)
+    match subcommand:
+        case "drain":
+            parser.switch("--no-wait", help="return at once")
+        case "resume":
+            parser.add_common("no_start")
+        case "wait":
+            parser.add_jobs()
+            parser.switch("--any", help="wait for any one of them and return its status")
+    parser.add_common("session")
+    return parser
+
+
+def work(options: Options) -> int:
+    client = find_session(options)
+    return {"pause": pause, "resume": resume, "drain": drain, "wait": wait}[options.subcommand](client, options)
+
+
+def send(client: Client, event: UserCommand, *, work: bool = False) -> None:
+    """Send one command to the scheduler. Exit with the message if it is refused."""
+    (outcome,) = client.ask(Commands((event,)), work=work)
+    if outcome.refused is not None:
+        raise Exit(1, outcome.refused)
+
+
+def pause(client: Client, options: Options) -> int:
+    send(client, Pause())
+    status = client.ask(StatusQuestion())
+    running, waiting = _running_and_waiting(status)
+    wait = counted(waiting, "job waiting", "jobs waiting")
+    say(f"paused: {_describe_running(running)}, {wait}; to resume: {suggest(options, 'gputui resume')}")
+    return 0
+
+
+def resume(client: Client, options: Options) -> int:
+    send(client, Resume(), work=not options.no_start)
+    status = client.ask(StatusQuestion())
+    say(f"scheduler resumed: {format_counts(status.counts, status.engine) or 'no jobs'}")
+    return 0
+
+
+def drain(client: Client, options: Options) -> int:
+    send(client, Drain())
+    if options.no_wait:
+        running, _ = _running_and_waiting(client.ask(StatusQuestion()))
+        say(f"draining: {_describe_running(running)}, no new jobs start")
+        return 0
+    with StatusLine() as line:
+        try:
+            nap = Nap()
+            while (status := client.ask(StatusQuestion())).scheduler.state is Mode.DRAINING:
+                running, waiting = _running_and_waiting(status)
+                line.show(f"draining: {running} running, {waiting} waiting")
+                nap.sleep(owned=status.process is not None)
+        except KeyboardInterrupt:
+            line.clear()
+            say(f"still draining; cancel with: {suggest(options, 'gputui resume')}")
+            return INTERRUPTED
+    if status.scheduler.state is not Mode.PAUSED:
+        raise Exit(1, f"not drained: the scheduler was resumed meanwhile; see {suggest(options, 'gputui ls')}")
+    say(
+        f"drained: {counted(status.waiting, 'job waiting', 'jobs waiting')}; to resume: "
+        f"{suggest(options, 'gputui resume')}"
+    )
+    return 0
+
+
+def _running_and_waiting(status: SessionStatus) -> tuple[int, int]:
+    """Count active and waiting jobs.
+
+    Jobs that were submitted to a cluster but have not started count as waiting, because they return to the queue.
+    """
+    submitted = status.counts.get(StateName.STARTING, 0) if status.engine is not EngineName.LOCAL else 0
+    return len(status.active) - submitted, status.waiting + submitted
+
+
+def _describe_running(running: int) -> str:
+    return counted(running, "running job continues", "running jobs continue") if running else "nothing running"
+
+
+class Nap:
+    """Sleeps between polls, longer each time up to half a second."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.05
+
+    def sleep(self, *, owned: bool) -> None:
+        """Sleep. The intervals grow because polling a session without an owner briefly takes its lock."""
+        time.sleep(self._seconds if owned else 2.0)
+        self._seconds = min(0.5, self._seconds * 1.5)
+
+
+# wait
+
+
+def wait(client: Client, options: Options) -> int:
+    ids, names = parse_job_words(options.words)
+    query = PickJobs(ids, names, all=not options.words)
+    nap, pause_reported = Nap(), False
+    with StatusLine() as line:
+        while True:
+            jobs = _picked(client, query)
+            ended = [job for job in jobs if job.state in ENDS]
+            if len(ended) == len(jobs) or (options.any and ended):
+                break
+            status = client.ask(StatusQuestion())
+            runs = any(job.state in ACTIVE for job in jobs)
+            if status.process is None and not runs:
+                waiting = counted(len(jobs) - len(ended), "job waiting", "jobs waiting")
+                resume = suggest(options, "gputui resume")
+                raise Exit(1, f"{waiting}, but no scheduler is running; start one with: {resume}")
+            cause = status.scheduler.cause
+            if cause is not None and not runs and not pause_reported:
+                pause_reported = True
+                line.clear()
+                say(f"scheduler paused ({cause.message}); waiting until it is resumed")
+            line.show(f"{len(ended)}/{len(jobs)} ended · {format_counts(Counter(job.state for job in jobs))}")
+            nap.sleep(owned=status.process is not None)
+    bad = [job for job in ended if job.state != "succeeded"]
+    if bad:
+        counts = format_counts(Counter(job.state for job in bad))
+        say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {counts}")
+    return 1 if bad else 0
+
+
+def _picked(client: Client, query: PickJobs) -> list[PickedJob]:
+    answer = client.ask(query)
+    if answer.missing:
+        raise Exit(1, f"no job {', '.join(answer.missing)} in {client.root}")
+    if not answer.jobs:
+        raise Exit(1, f"no jobs in {client.root}")
+    return answer.jobs

@@ -1,0 +1,189 @@
+"""`gputui stop`: end everything in a session except its queue, and check in /proc that nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from gputui.cli.command import INTERRUPTED, find_session, suggest
+from gputui.cli.output import StatusLine, out, say
+from gputui.cli.parser import Options, Parser
+from gputui.core.amounts import counted
+from gputui.core.events import Mode, Pause, PauseKind, Requeue
+from gputui.core.job import EngineName, JobId, StateName
+from gputui.logs.plain import plain
+from gputui.session.client import Client
+from gputui.session.control.connection import ClientError
+from gputui.session.lock import OwnerKind, find_leftover_processes, is_alive
+from gputui.session.messages import (
+    Commands,
+    Leave,
+    LeftShown,
+    ListedJob,
+    Listing,
+    OwnerShown,
+    SessionStatus,
+    StatusQuestion,
+)
+from gputui.session.owner.requests import Sources
+from gputui.views.status import StatusWord
+
+from .scheduler import send
+
+NAP = 0.1
+HEARD_WITHIN = 10.0
+"""Seconds that a cluster has, after the kill time, to report that a job ended."""
+OWNERS_GO_WITHIN = 10.0
+GIVEN_UP = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOST)
+"""States of jobs that may have leftover processes."""
+
+
+class OutOfReach(Exception):
+    """Jobs cannot be stopped now. The message names them and says why."""
+
+
+def parser(subcommand: str) -> Parser:
+    parser = Parser(
+        subcommand,
+        "Stop all running jobs gracefully and put them back in the queue, stop the scheduler (TUI, run or daemon), and "
+        "check that nothing is left running.",
+        usage="stop",
+        examples="gputui stop\ngputui resume",
+    )
+    parser.add_common("yes", "session")
+    return parser
+
+
+def work(options: Options) -> int:
+    client = find_session(options)
+    try:
+        status = until_nothing_runs(client)
+    except KeyboardInterrupt:
+        say(f"jobs are still stopping; to keep watching: {suggest(options, 'gputui stop')}")
+        return INTERRUPTED
+    except OutOfReach as error:
+        say(plain(f"{error}; gputui keeps retrying; to watch: {suggest(options, 'gputui stop')}"))
+        return 1
+    given_up = client.ask(Listing(states=list(GIVEN_UP))).jobs
+    if status.process is not None:
+        try:
+            client.ask(Leave(stop=True))  # the owner and its daemon exit
+        except ClientError as error:
+            say(str(error))
+    left_processes = [process for job in given_up for process in job.left]
+    return verified(client, status, left_processes, options)
+
+
+def until_nothing_runs(client: Client) -> SessionStatus:
+    """Pause the scheduler, requeue each running job once, and show a countdown until all of them have ended.
+
+    A session with nothing left to do is not paused, so that jobs added later run.
+    """
+    stopped_attempts: set[tuple[JobId, int]] = set()
+    began = time.monotonic()
+    paused = False
+    with StatusLine() as line:
+        while True:
+            status = client.ask(StatusQuestion())
+            if not paused and not is_over(client, status):
+                send(client, Pause(PauseKind.STOPPED))
+                paused = True
+                continue
+            if not status.active:
+                return status
+            jobs = client.ask(Listing(jobs=status.active)).jobs
+            new = [job for job in jobs if (job.id, job.attempt) not in stopped_attempts]
+            # A refusal means that the job has ended or is being stopped already.
+            events = tuple(Requeue(job=job.id) for job in new if job.state is not StateName.STOPPING)
+            if events:
+                client.ask(Commands(events), work=True)
+            stopped_attempts |= {(job.id, job.attempt) for job in jobs if job.started is not None}
+            if is_out_of_reach(status, jobs):
+                raise OutOfReach(f"{status.trouble}: could not stop {job_list([job.id for job in jobs])} there")
+            line.show(countdown(jobs, time.monotonic() - began))
+            time.sleep(NAP)
+
+
+def is_over(client: Client, status: SessionStatus) -> bool:
+    """Return whether nothing runs or waits and no source can add jobs."""
+    if status.active or status.waiting or status.scheduler.word not in (StatusWord.DONE, StatusWord.IDLE):
+        return False
+    return not any(source.lasts for source in client.ask(Sources()))
+
+
+def is_out_of_reach(status: SessionStatus, jobs: list[ListedJob]) -> bool:
+    """Return whether jobs are running in a cluster that has not answered since they should have been killed."""
+    if status.engine is EngineName.LOCAL or not status.trouble or not jobs:
+        return False
+    return all(job.kill_at is not None and time.time() > job.kill_at + HEARD_WITHIN for job in jobs)
+
+
+def job_list(jobs: Sequence[JobId]) -> str:
+    return ", ".join(f"#{job}" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
+
+
+def countdown(jobs: list[ListedJob], waited: float) -> str:
+    names = job_list([job.id for job in jobs])
+    deadlines = [job.kill_at for job in jobs if job.kill_at is not None]
+    until_then = f"SIGKILL in {max(0, int(max(deadlines) - time.time()))} s" if deadlines else f"for {int(waited)} s"
+    return f"stopping {len(jobs)} running: {names} · {until_then}"
+
+
+def verified(
+    client: Client,
+    status: SessionStatus,
+    leftovers: list[LeftShown],
+    options: Options,
+) -> int:
+    """Report whether anything is left after giving the owner some time to exit. Return the exit status."""
+    deadline = time.monotonic() + OWNERS_GO_WITHIN
+    while (
+        there := [*find_leftover_processes(client.root), *running_scheduler(status.process)]
+    ) and time.monotonic() < deadline:
+        time.sleep(NAP)
+    foreign = [process.words for process in leftovers if is_alive(process.pid, process.started)]
+    for sentence in [*(f"pid {pid}, {what}" for pid, what in there), *foreign]:
+        say(plain(f"still running: {sentence}"))
+    if there or foreign:
+        return 1
+    wait = counted(status.waiting, "job waiting", "jobs waiting")
+    can_resume = status.waiting or status.scheduler.state is Mode.PAUSED
+    if can_resume and status.trouble is not None and not is_kept(client):
+        out(f"stopped, nothing left running; {wait}")
+        stop = suggest(options, "gputui stop")
+        say(f"could not save the stopped state: the next gputui will resume. Free disk space, then: {stop}")
+        return 1
+    out(
+        f"stopped, nothing left running; {wait}"
+        + (f". To continue: {suggest(options, 'gputui resume')}" if can_resume else "")
+    )
+    return 0 if status.engine is EngineName.LOCAL else left_in_slurm(client)
+
+
+def left_in_slurm(client: Client) -> int:
+    """Report jobs that are still in Slurm's queue because they could not be canceled. Return the exit status."""
+    from gputui.engines.claims import jobs_in_queue
+
+    jobs = jobs_in_queue(client.private)
+    if jobs:
+        say(f"Slurm did not answer: {job_list(jobs)} may still be in its queue. They will not run,")
+        say("and the next gputui to open the session cancels them; check with squeue --me")
+    return int(bool(jobs))
+
+
+def is_kept(client: Client) -> bool:
+    """Return whether the next owner will find the session stopped, even though its queue could not be written."""
+    from gputui.session.store.commit import read_pause
+
+    if read_pause(client.private):
+        return True
+    try:
+        return client.ask(StatusQuestion()).scheduler.state is Mode.PAUSED
+    except ClientError:
+        return False
+
+
+def running_scheduler(owner: OwnerShown | None) -> list[tuple[int, str]]:
+    if owner is None or owner.kind == OwnerKind.DAEMON or not is_alive(owner.pid):
+        return []
+    return [(owner.pid, f"gputui {owner.kind}, the scheduler of this session")]

@@ -1,0 +1,269 @@
+"""The table of all actions. The bindings, footer, palette, help and keymap are derived from it.
+
+Lowercase keys never affect running jobs. Uppercase keys may, and ask first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from gputui.core.events import MoveTarget
+from gputui.tui.dialogs.ask import Reading
+from gputui.tui.layout import Pane
+
+from . import adding, devices, jobs, looking, scheduler
+
+if TYPE_CHECKING:
+    from gputui.tui.main_screen import MainScreen
+
+
+class Part(StrEnum):
+    """A section of the help."""
+
+    JOBS = "Jobs"
+    RUNNING = "Running jobs (each asks first)"
+    QUEUE = "Queue order and view"
+    LOG = "Log"
+    GPUS = "GPUs"
+    SESSION = "Scheduler and TUI"
+    VIEWS = "In a view"
+
+
+@dataclass(frozen=True)
+class Action:
+    part: Part
+    name: str
+    keys: tuple[str, ...]
+    label: str
+    do: Callable[[MainScreen], None] | None
+    """The function that performs the action, or None if the view does so in its method `act_NAME`."""
+    help: str
+    acts: bool = False
+    """Whether the action changes something and is therefore refused by a read-only screen."""
+    view: str = ""
+    """The name of the view that has the action, or empty for the main screen."""
+
+    @property
+    def shown_key(self) -> str:
+        return _key_label(self.keys[0])
+
+    @property
+    def shown_keys(self) -> str:
+        return " ".join(map(_key_label, self.keys))
+
+
+def _key_label(key: str) -> str:
+    return _KEY_LABELS.get(key, key.replace("ctrl+", "^"))
+
+
+_KEY_LABELS = {"exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "comma": ",",
+               "full_stop": ".", "f9": "F9", "delete": "Del", "escape": "Esc", "enter": "Enter", "tab": "Tab",
+               "space": "Space", "left": "←", "right": "→", "up": "↑", "down": "↓"}  # fmt: skip
+
+
+def _shows(part: Part, name: str, keys: str, label: str, do: Callable[[MainScreen], None], help: str) -> Action:
+    return Action(part, name, tuple(keys.split()), label, do, help)
+
+
+def _changes(part: Part, name: str, keys: str, label: str, do: Callable[[MainScreen], None], help: str) -> Action:
+    return Action(part, name, tuple(keys.split()), label, do, help, acts=True)
+
+
+def _in(view: str, name: str, keys: str, label: str, help: str, *, acts: bool = False) -> Action:
+    return Action(Part.VIEWS, name, tuple(keys.split()), label, None, help, acts, view)
+
+
+ACTIONS = (
+    _changes(Part.JOBS, "add", "a", "Add", adding.add, "add a job"),
+    _changes(Part.JOBS, "sweep", "A", "Sweep", adding.sweep, "add a sweep, with a live preview"),
+    _changes(Part.JOBS, "edit", "e", "Edit", adding.edit, "edit a waiting job's settings"),
+    _changes(Part.JOBS, "copy_as_new", "c", "Copy", adding.copy_as_new, "copy: add a job like this one"),
+    _changes(Part.JOBS, "rerun", "r", "Rerun", jobs.rerun, "rerun an ended job as a new attempt"),
+    _changes(Part.JOBS, "rerun_failed", "R", "Rerun failed", scheduler.rerun_failed,
+             "rerun failed jobs by error, one first; R R: all"),
+    _changes(Part.JOBS, "hold", "h", "Hold", jobs.hold, "hold or release a waiting job"),
+    _changes(Part.JOBS, "notify", "b", "Notify", jobs.notify, "notify when this job ends or hangs (on/off)"),
+    _changes(Part.JOBS, "remove", "D delete", "Remove", jobs.remove, "remove jobs from the list; files stay"),
+    _shows(Part.JOBS, "details", "enter", "Details", looking.details, "details: command, attempts, history, GPU use"),
+    _shows(Part.SESSION, "timeline", "t", "Timeline", lambda main: looking.open_in_session(main, main.open_timeline),
+           "timeline: jobs, pauses, idle gaps, forecast"),
+    _shows(Part.JOBS, "failures", "F", "Failures", lambda main: main.open_failures(),
+           "failures by error: what they share; rerun, hold"),
+    _shows(Part.JOBS, "metric", "m", "Metric", looking.metric, "choose the metric; m m: curves of marked or best"),
+    _shows(Part.JOBS, "summary", "=", "Summary", lambda main: looking.open_in_session(main, main.auto_summary.open),
+           "summary: best jobs, parameter effects, failures"),
+    _shows(Part.JOBS, "error", "exclamation_mark", "Error", looking.visit_error,
+           "go to the last error; press again to go back"),
+    _shows(Part.JOBS, "copy_command", "y", "Copy command", looking.copy_command, "copy the job's command"),
+    _shows(Part.JOBS, "copy_path", "Y", "Copy path", looking.copy_path, "copy the path of the job's log"),
+    _changes(Part.RUNNING, "kill", "K f9", "Kill", jobs.kill, "kill gracefully; K again in the dialog: now"),
+    _changes(Part.RUNNING, "suspend", "S", "Suspend", jobs.suspend, "suspend or continue; it keeps its GPU memory"),
+    _changes(Part.RUNNING, "requeue", "B", "Requeue", jobs.requeue,
+             "stop gracefully and requeue; keeps its checkpoint"),
+    _changes(Part.QUEUE, "priority_up", "+", "Priority", lambda main: jobs.change_priority(main, jobs.PRIORITY_STEP),
+             "raise priority"),
+    _changes(Part.QUEUE, "priority_down", "-", "Lower", lambda main: jobs.change_priority(main, -jobs.PRIORITY_STEP),
+             "lower priority"),
+    _changes(Part.QUEUE, "move_up", "[", "Up", lambda main: jobs.move(main, MoveTarget.UP),
+             "move up in the queue"),
+    _changes(Part.QUEUE, "move_down", "]", "Down", lambda main: jobs.move(main, MoveTarget.DOWN),
+             "move down in the queue"),
+    _changes(Part.QUEUE, "move_top", "{", "Top", lambda main: jobs.move(main, MoveTarget.TOP),
+             "move above all jobs of the same priority"),
+    _changes(Part.QUEUE, "move_bottom", "}", "Bottom", lambda main: jobs.move(main, MoveTarget.BOTTOM),
+             "move below all jobs of the same priority"),
+    _shows(Part.QUEUE, "mark", "space", "Mark", lambda main: main.table.toggle_mark(),
+           "mark this job; actions apply to marked jobs"),
+    _shows(Part.QUEUE, "mark_range", "v", "Mark range", lambda main: main.table.toggle_range(),
+           "mark a range: move, then press again to end it"),
+    _shows(Part.QUEUE, "mark_all", "*", "Mark all", lambda main: main.table.mark_all(),
+           "mark or unmark all shown jobs"),
+    _shows(Part.QUEUE, "filter", "/", "Filter", looking.filter_or_search,
+           "filter: state:failed lr=0.1 text !not; log: search"),
+    _shows(Part.QUEUE, "next_tab", "right", "Next tab", lambda main: looking.turn_tab(main, 1),
+           "next tab: All, Active, Failed, Done"),
+    _shows(Part.QUEUE, "previous_tab", "left", "Previous tab", lambda main: looking.turn_tab(main, -1),
+           "previous tab"),
+    _shows(Part.QUEUE, "sort", "s", "Sort", looking.sort, "sort by column; again: reverse; s s: queue order"),
+    _shows(Part.LOG, "follow", "f", "Follow", lambda main: main.log_pane.toggle_follow(),
+           "follow the end of the log, or stop"),
+    _shows(Part.LOG, "stream", "o", "OUT/ERR", lambda main: main.log_pane.cycle_stream(), "OUT, ERR or both"),
+    _shows(Part.LOG, "wrap", "w", "Wrap", looking.wrap, "wrap long lines"),
+    _shows(Part.LOG, "next_match", "n", "Next", lambda main: main.log_pane.search_next(), "next match"),
+    _shows(Part.LOG, "previous_match", "N", "Previous", lambda main: main.log_pane.search_previous(),
+           "previous match"),
+    _shows(Part.LOG, "earlier_attempt", "comma", "Attempt", lambda main: main.log_pane.attempt_earlier(),
+           "previous attempt"),
+    _shows(Part.LOG, "later_attempt", "full_stop", "Attempt", lambda main: main.log_pane.attempt_later(),
+           "next attempt"),
+    _shows(Part.LOG, "full_log", "l", "Full log", looking.full_log, "log full screen, or back"),
+    _shows(Part.LOG, "pager", "L", "Pager", looking.pager, "open the log in $PAGER"),
+    _changes(Part.GPUS, "drain_device", "d", "Drain", devices.drain_or_enable, "drain or enable this GPU"),
+    _changes(Part.SESSION, "pause", "p", "Pause", scheduler.pause, "pause or resume; running jobs continue"),
+    _changes(Part.SESSION, "reload", "ctrl+r", "Reload", adding.reload, "reload the job files"),
+    _shows(Part.SESSION, "focus_gpus", "1", "GPUs", lambda main: main.go_to(Pane.GPUS), "go to the GPUs"),
+    _shows(Part.SESSION, "focus_queue", "2", "Queue", lambda main: main.go_to(Pane.QUEUE), "go to the queue"),
+    _shows(Part.SESSION, "focus_log", "3", "Log", lambda main: main.go_to(Pane.LOG), "go to the log"),
+    _shows(Part.SESSION, "next_pane", "tab", "Pane", looking.next_pane, "go to the next pane"),
+    _shows(Part.SESSION, "narrower", "less_than_sign", "Larger log", lambda main: main.move_border(-1),
+           "enlarge the log"),
+    _shows(Part.SESSION, "wider", "greater_than_sign", "Larger queue", lambda main: main.move_border(1),
+           "enlarge the queue"),
+    _shows(Part.SESSION, "zoom", "z", "Zoom", looking.zoom, "this pane full screen, or back"),
+    _shows(Part.SESSION, "back", "escape", "Back", looking.back, "leave zoom, clear filter and marks"),
+    _shows(Part.SESSION, "palette", ": ctrl+p", "Commands", lambda main: main.app.action_command_palette(),
+           "all actions by name"),
+    _shows(Part.SESSION, "help", "?", "Help", lambda main: show_help(main), "this help"),
+    _shows(Part.SESSION, "leave", "q", "Quit", scheduler.leave, "quit: detach (jobs keep running), drain or stop"),
+    _shows(Part.SESSION, "interrupt", "ctrl+c", "Copy", looking.interrupt,
+           "copy the mouse selection; without one, quit"),
+    _in("summary", "copy_summary", "y", "Copy as text", "=: copy the summary as text"),
+    _in("curves", "unmark_curve", "space", "Unmark", "m m: hide this curve"),
+    _in("curves", "next_metric", "m", "Next metric", "m m: another metric of the same jobs"),
+    _in("curves", "x_axis", "x", "By time", "m m: plot by step or by time"),
+    _in("timeline", "previous_bar", "left", "Job", "t: previous job on this GPU"),
+    _in("timeline", "next_bar", "right", "Job", "t: next job on this GPU"),
+    _in("timeline", "gpu_above", "up k", "GPU", "t: the GPU above"),
+    _in("timeline", "gpu_below", "down j", "GPU", "t: the GPU below"),
+    _in("timeline", "zoom_in", "+", "Zoom", "t: zoom in on the selected job"),
+    _in("timeline", "zoom_out", "-", "Zoom out", "t: zoom out"),
+    _in("timeline", "pan_back", "<", "Earlier", "t: back a quarter page"),
+    _in("timeline", "pan_on", ">", "Later", "t: forward a quarter page"),
+    _in("timeline", "show_all", "0", "All", "t: whole session"),
+    _in("timeline", "next_error", "!", "Next error", "t: next error, wraps around"),
+    _in("timeline", "bar_log", "l", "Log", "t: log of the selected job"),
+    _in("details", "compare_attempts", "d", "Compare", "Enter: compare log ends of the last two attempts"),
+    _in("details", "environment", "v", "Environment", "Enter: the environment of the next attempt"),
+    _in("details", "details_metric", "m", "Metric", "Enter: other curves"),
+    _in("details", "job_log", "l", "Log", "Enter: log full screen, at the error if any"),
+    _in("failures", "rerun_group", "r", "Rerun", "F: rerun the marked jobs, or all with this error", acts=True),
+    _in("failures", "edit_group", "e", "Edit and rerun", "F: replace text in commands and rerun", acts=True),
+    _in("failures", "hold_alike", "h", "Hold similar", "F: hold waiting jobs with the same parameters", acts=True),
+    _in("failures", "log_at_error", "l", "Log at error", "F: log full screen, at the error"),
+    _in("failures", "mark_failed", "space", "Mark", "F: mark this job"),
+    _in("failures", "failures_tab", "tab", "Jobs", "F: switch between errors and jobs"),
+)  # fmt: skip
+
+BY_NAME = {action.name: action for action in ACTIONS}
+
+
+def bindings() -> list[BindingType]:
+    """Return the bindings of the main screen."""
+    return [_binding(action) for action in ACTIONS if not action.view]
+
+
+def view_bindings(view: str, *shared: str) -> list[BindingType]:
+    """Return the bindings of a full view: its own actions and the actions of the main screen named in `shared`."""
+    return [_binding(action) for action in ACTIONS if action.view == view or action.name in shared]
+
+
+def _binding(action: Action) -> Binding:
+    return Binding(",".join(action.keys), f"act('{action.name}')", action.label, show=False, id=action.name)
+
+
+def keymap(written: Mapping[str, str]) -> dict[str, str]:
+    """Return the checked keymap of the settings, such as `kill = "ctrl+k"`. Raise ValueError for unknown actions."""
+    from difflib import get_close_matches
+
+    for name in written:
+        if name not in BY_NAME:
+            near = get_close_matches(name, BY_NAME, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(BY_NAME)}"
+            raise ValueError(f"keys.{name}: unknown action{hint}")
+    return dict(written)
+
+
+# Help
+
+
+RULE = "Lowercase keys never touch running jobs; capitals may, but ask."
+SECOND = "To watch from another terminal: gputui --read-only"
+MOVING = "j k ↑ ↓ g G ^d ^u PgUp PgDn"
+COLUMN, GAP = 58, 2
+KEYS = 9
+
+
+def show_help(main: MainScreen) -> None:
+    wide = main.size.width >= 2 * COLUMN + GAP + 4
+    text = help_text(main.changed_keys, columns=2 if wide else 1)
+    main.ask(Reading("Keys", [lambda: text], "j k scroll", wide=wide), lambda _: None)
+
+
+def help_text(keys: Mapping[str, str], *, columns: int = 1) -> Text:
+    """Return the text of the help. `keys` contains the keys that the user has changed."""
+    text = Text.assemble(
+        (f"{RULE}\n", "bold"),
+        (f"{MOVING} move in a pane. Actions apply to marked jobs, if any.\n{SECOND}\n\n"),
+        no_wrap=columns > 1,
+    )
+    parts: list[list[Text]] = []
+    for part in Part:
+        lines = [Text(part, "bold underline")]
+        for action in ACTIONS:
+            if action.part is part:
+                key = keys.get(action.name, action.shown_keys)
+                lines.append(Text.assemble((f"  {key:<{KEYS}} ", "bold"), action.help))
+        parts.append([*lines, Text()])
+    half = sum(map(len, parts)) // 2
+    left: list[Text] = []
+    while columns > 1 and len(left) + len(parts[0]) // 2 <= half:  # balance the columns, but do not split a section
+        left += parts.pop(0)
+    right = [line for part in parts for line in part]
+    if columns == 1:
+        return text.append_text(Text("\n").join(right))
+    for line, beside in zip_longest(left, right, fillvalue=Text()):
+        text.append_text(_fitted(line)).append(" " * GAP).append_text(_fitted(beside)).append("\n")
+    return text
+
+
+def _fitted(line: Text) -> Text:
+    line = line.copy()
+    line.truncate(COLUMN, overflow="ellipsis", pad=True)
+    return line

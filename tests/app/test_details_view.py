@@ -1,0 +1,145 @@
+"""`Enter`: the details of a job: error, settings, attempts side by side, history, curves; `d` compares logs."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from unittest.mock import patch
+
+from msgspec.structs import replace
+from support.app import HELD, Stage, on_stage
+
+from gputui.core.events import Edit, Rerun, Settings
+from gputui.core.job import StateName
+from gputui.logs.line_index import read_tail
+from gputui.tui.layout import Pane
+from gputui.tui.views import job_facts
+from gputui.tui.views.details import DetailsView
+from gputui.tui.views.job_facts import TailDiffView
+
+FAILS = 'echo step 1; echo step 2; echo "ValueError: no such size" >&2; exit 3'
+PRINTS = "python3 -c \"for e in range(1, 9): print(f'epoch {e} val_loss={2 / e:.4f} acc={e}')\""
+
+
+async def details(stage: Stage, job: int) -> DetailsView:
+    await stage.go_to(job)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.screen, DetailsView), "details are there")
+    await stage.shows("History")
+    view = stage.screen
+    assert isinstance(view, DetailsView)
+    return view
+
+
+@on_stage()
+async def test_a_running_job_shows_its_pid_directory_and_command(stage: Stage) -> None:
+    await stage.running()
+    view = await details(stage, 0)
+    await stage.until(lambda: view.details is not None and view.details.pid is not None, "its pid is known")
+    assert view.details is not None
+    await stage.shows(f"pid       {view.details.pid}")
+    for words in ("sleep 600", "priority  30", "requests", str(stage.directory), "added", "attempt 1 started"):
+        assert words in stage.text, words
+
+
+@on_stage()
+async def test_a_failed_job_shows_its_error_and_l_opens_its_log(stage: Stage) -> None:
+    await stage.command(Settings(pause_after=0))
+    await stage.add(FAILS)
+    await stage.becomes(0, StateName.FAILED)
+    await details(stage, 0)
+    await stage.shows("✗ ValueError: no such size")
+    await stage.press("l")
+    await stage.back_on_main()
+    await stage.until(lambda: stage.main.zoomed is Pane.LOG, "its log is there")
+
+
+@on_stage()
+async def test_attempts_are_side_by_side_with_their_differences(stage: Stage) -> None:
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"],
+    ):
+        subprocess.run(["git", "-C", str(stage.directory), *words], check=True)
+    await stage.command(Settings(pause_after=0))
+    await stage.add(FAILS + "; true --bs 256")
+    await stage.becomes(0, StateName.FAILED)
+    info = stage.directory / "gputui_run/job_0/INFO"
+    await stage.until(lambda: info.exists() and "git commit" in info.read_text(), "INFO is written")
+    spec = replace(stage.job(0).spec, command="echo step 1; echo step 3; true --bs 128")
+    await stage.command(Rerun(job=0), Edit(job=0, spec=spec))
+    await stage.becomes(0, StateName.SUCCEEDED)
+    await details(stage, 0)
+    await stage.shows("→")
+    name = subprocess.check_output(["git", "-C", str(stage.directory), "rev-parse", "HEAD"], text=True)[:7]
+    await stage.until(lambda: sum(name in line for line in stage.lines()) >= 2, "both commits are told")
+    await stage.press("d")
+    await stage.until(lambda: isinstance(stage.screen, TailDiffView), "they are compared")
+    await stage.shows("- step 2")
+    await stage.shows("+ step 3")
+    await stage.shows("- ValueError: no such size")
+    await stage.press("escape", "escape")
+    await stage.back_on_main()
+
+
+@on_stage()
+async def test_logs_are_compared_in_a_thread_and_reread_only_while_they_grow(stage: Stage) -> None:
+    gate = stage.directory / "gate"
+    await stage.command(Settings(pause_after=0))
+    await stage.add(f"echo first; test -e once || {{ touch once; exit 1; }}; until test -e {gate}; do sleep 0.01; done")
+    await stage.becomes(0, StateName.FAILED)
+    await stage.command(Rerun(job=0))
+    await stage.becomes(0, StateName.RUNNING)
+    await details(stage, 0)
+    readers: list[threading.Thread] = []
+
+    def read(path: str, limit: int) -> bytes:
+        readers.append(threading.current_thread())
+        return read_tail(path, limit)
+
+    with patch.object(job_facts, "read_tail", read):
+        await stage.press("d")
+        await stage.shows("   first")
+        view = stage.screen
+        assert isinstance(view, TailDiffView)
+        log = stage.directory / "gputui_run/job_0/attempts/2/OUT"
+        log.write_text(log.read_text() + "second\n")
+        await stage.shows("+ second")
+        gate.touch()
+        await stage.becomes(0, StateName.SUCCEEDED)
+        await stage.until(lambda: not view._reading, "it is compared")
+        before = len(readers)
+        for _ in range(5):
+            view.paint()
+            await stage.settle()
+        assert len(readers) == before
+    assert threading.main_thread() not in readers
+
+
+@on_stage()
+async def test_curves_are_on_the_right_or_below_on_a_narrow_screen(stage: Stage) -> None:
+    await stage.add(PRINTS)
+    await stage.becomes(0, StateName.SUCCEEDED)
+    await stage.until(lambda: 0 in stage.main.snapshot.results, "results are read")
+    await details(stage, 0)
+    await stage.shows("best 0.25")
+    await stage.shows("val_loss")
+    assert any(("│" in line and "⠤" in line) or "⠒" in line or "⠉" in line for line in stage.lines())
+    await stage.pilot.resize_terminal(80, 24)
+    await stage.settle()
+    await stage.press("ctrl+d", "ctrl+d", "ctrl+d", "ctrl+d")
+    await stage.shows("best 0.25")
+    assert all(len(line) <= 80 for line in stage.lines())
+
+
+@on_stage()
+async def test_j_and_k_go_to_other_jobs_and_actions_apply_to_the_shown_one(stage: Stage) -> None:
+    await stage.add("true 1", "true 2", **HELD)
+    view = await details(stage, 0)
+    await stage.press("j")
+    await stage.until(lambda: view.job == 1 and "true 2" in stage.text, "the next job is shown")
+    await stage.press("h")
+    await stage.becomes(1, StateName.SUCCEEDED)
+    assert stage.state(0) is StateName.HELD
+    await stage.press("k")
+    assert view.job in (0, 1)

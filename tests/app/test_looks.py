@@ -1,0 +1,61 @@
+"""Snapshots of the screen at common sizes and colours, sorted, paused and narrow.
+
+Few, since behaviour is tested elsewhere. Look at the changes before you accept them with `--snapshot-update`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.app import fixed_app
+from support.evening import evening_app
+from textual.pilot import Pilot
+
+from gputui.tui.terminal.tty import Colours
+
+WIDE = (120, 40)
+
+
+async def settled(pilot: Pilot[Any]) -> None:
+    main = pilot.app.main  # type: ignore[attr-defined]
+    await pilot.pause()
+    main.look()
+    await pilot.pause()
+    main.paint()
+    main.log_pane.tick()
+    await pilot.pause()
+
+
+async def sorted_by_the_metric(pilot: Pilot[Any]) -> None:
+    await settled(pilot)
+    await pilot.press("s", "m")
+    await settled(pilot)
+
+
+@pytest.mark.parametrize(
+    ("size", "setting"),
+    [
+        ((80, 24), {}),
+        (WIDE, {}),
+        ((200, 60), {}),
+        (WIDE, {"theme": "light"}),
+        (WIDE, {"colours": Colours.SIXTEEN}),
+        (WIDE, {"colours": Colours.NONE}),
+    ],
+    ids=["80x24", "120x40", "200x60", "light", "sixteen", "plain"],
+)
+def test_the_screen_looks(snap_compare: Any, tmp_path: Path, size: tuple[int, int], setting: dict[str, Any]) -> None:
+    assert snap_compare(evening_app(tmp_path, **setting), terminal_size=size, run_before=settled)
+
+
+def test_sorted_by_the_main_metric_the_screen_looks(snap_compare: Any, tmp_path: Path) -> None:
+    assert snap_compare(evening_app(tmp_path), terminal_size=(80, 24), run_before=sorted_by_the_metric)
+
+
+@pytest.mark.parametrize(("size", "setting"), [((60, 20), {}), (WIDE, {"failed": True})], ids=["narrow", "paused"])
+def test_in_trouble_the_screen_looks(
+    snap_compare: Any, tmp_path: Path, size: tuple[int, int], setting: dict[str, Any]
+) -> None:
+    assert snap_compare(fixed_app(tmp_path, **setting), terminal_size=size, run_before=settled)

@@ -1,0 +1,174 @@
+"""`=`: the summary of a session, and when it opens by itself."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from support.app import Stage, on_stage
+from textual.events import Key, MouseMove, Paste
+
+from gputui.core.job import StateName
+from gputui.session.saved_state import save_tui_seen as note_look
+from gputui.session.saved_state import tui_seen_at as last_look
+from gputui.tui.views import summary
+from gputui.tui.views.summary import SummaryView
+
+PROGRAM = """import sys
+lr, seed = float(sys.argv[2]), int(sys.argv[4])
+print(f"epoch 1/1 val_loss: {abs(lr - 0.03) + seed / 100:.4f}")
+"""
+
+
+def train(lr: float, seed: int) -> str:
+    return f"python3 train.py --lr {lr} --seed {seed}"
+
+
+def results_of(stage: Stage, job: int) -> bool:
+    known = stage.snapshot.results.get(job)
+    return known is not None and bool(known.metrics)
+
+
+async def last_job(stage: Stage) -> Path:
+    """Run a last job, which ends when the returned file is created."""
+    gate = stage.directory / "gate"
+    await stage.add("true", f"until test -e {gate}; do sleep 0.01; done")
+    await stage.becomes(1, StateName.RUNNING)
+    stage.main.look()
+    return gate
+
+
+async def swept(stage: Stage) -> None:
+    (stage.directory / "train.py").write_text(PROGRAM)
+    await stage.add(*(train(lr, seed) for lr in (0.3, 0.03, 0.003) for seed in (0, 1)), "echo bad >&2; exit 3")
+    await stage.becomes(6, StateName.FAILED)
+    await stage.until(lambda: all(results_of(stage, job) for job in range(6)), "all results were read")
+
+
+@on_stage()
+async def test_the_summary_shows_the_best_jobs_the_parameters_and_the_failures(stage: Stage) -> None:
+    await swept(stage)
+    await stage.press("equals_sign")
+    assert isinstance(stage.screen, SummaryView)
+    await stage.shows("6 ok")
+    await stage.shows("By parameter   val_loss of 6 successful jobs")
+    text = stage.text
+    assert "lower is better" in text
+    assert "1 failed" in text
+    assert "Best by val_loss" in text
+    assert "between seeds: 0.0100 apart" in text
+    assert "1 × " in text
+    head = next(line for line in stage.lines() if "second half" in line)
+    assert ("gpu" in head.split()) == any(job.attempts[-1].gpus for job in stage.snapshot if job.attempts)
+    assert stage.screen.job == 2
+    await stage.press("j")
+    assert [job.id for job in stage.screen.chosen() or ()] != [2]
+    await stage.press("escape")
+    await stage.back_on_main()
+
+
+@on_stage()
+async def test_after_hours_away_the_summary_shows_what_happened_meanwhile(stage: Stage) -> None:
+    await swept(stage)
+    main, owner = stage.main, stage.main.bridge.owner
+    assert owner is not None
+    private = owner.paths.private
+    note_look(private, time.time() - 7200)
+    main.auto_summary.__init__(main)  # type: ignore[misc]  # as when the screen is opened anew
+    main.look()
+    await stage.shows("Since you left")
+    assert "6 ok   ·   1 failed" in stage.text
+    assert (last_look(private) or 0) > time.time() - 60
+
+
+@on_stage()
+async def test_it_opens_by_itself_when_the_last_job_ends_and_nobody_types(stage: Stage) -> None:
+    gate = await last_job(stage)
+    stage.app._last_input -= summary.IDLE_BEFORE_OPENING + 1
+    gate.touch()
+    await stage.until(lambda: isinstance(stage.screen, SummaryView), "the summary is there")
+
+
+@on_stage()
+async def test_it_opens_by_itself_when_the_user_returns(stage: Stage) -> None:
+    await stage.running()
+    stage.app._last_input -= summary.AWAY + 60
+    left = time.time() - summary.AWAY - 60
+    stage.main.look()
+    await stage.add("true", "exit 3")
+    await stage.becomes(2, StateName.FAILED)
+    stage.main.look()
+    assert stage.screen is stage.main, "work goes on, and nobody is there"
+    await stage.press("j")
+    stage.main.look()
+    await stage.until(lambda: isinstance(stage.screen, SummaryView), "the summary is there")
+    await stage.shows("Since you left")
+    assert "1 ok   ·   1 failed" in stage.text
+    assert abs((stage.main.auto_summary.left or 0) - left) < 30
+
+
+@on_stage()
+async def test_a_summary_that_opened_in_the_users_absence_shows_what_is_new_on_return(stage: Stage) -> None:
+    gate = await last_job(stage)
+    stage.app._last_input -= summary.AWAY - 600
+    gate.touch()
+    await stage.until(lambda: isinstance(stage.screen, SummaryView), "the summary is there")
+    stage.app._last_input -= 1200
+    stage.main.look()
+    assert "Since you left" not in stage.text
+    await stage.press("k")
+    stage.main.look()
+    await stage.shows("Since you left")
+
+
+@on_stage()
+async def test_the_end_behind_an_open_view_is_announced_when_the_user_returns(stage: Stage) -> None:
+    gate = await last_job(stage)
+    await stage.press("t")
+    stage.app._last_input -= summary.IDLE_BEFORE_OPENING + 60
+    gate.touch()
+    await stage.becomes(1, StateName.SUCCEEDED)
+    stage.main.look()
+    assert stage.said == []
+    await stage.press("left")
+    stage.main.look()
+    await stage.told("all jobs have ended: = shows the summary")
+
+
+@on_stage()
+async def test_only_input_counts_as_presence(stage: Stage) -> None:
+    owner = stage.main.bridge.owner
+    assert owner is not None
+    private = owner.paths.private
+    stage.app._last_input -= 5000
+    stage.main.auto_summary.__init__(stage.main)  # type: ignore[misc]
+    note_look(private, time.time() - 6000)
+    for _ in range(3):
+        stage.main.look()
+    assert (last_look(private) or 0) < time.time() - 4900
+    await stage.pilot.click("#table")
+    await stage.press("j")
+    stage.main.look()
+    assert (last_look(private) or 0) > time.time() - 60
+
+
+@on_stage()
+async def test_keys_pastes_and_the_mouse_count_as_input(stage: Stage) -> None:
+    move = MouseMove(None, 3, 3, 1, 0, 0, False, False, False, screen_x=3, screen_y=3)
+    for event in (Key("j", "j"), Paste("text"), move):
+        stage.app._last_input -= 100
+        stage.app.post_message(event)
+        await stage.settle()
+        assert stage.app.idle_for < 90, event
+
+
+@on_stage()
+async def test_the_end_of_the_last_job_does_not_interrupt_typing(stage: Stage) -> None:
+    gate, main = await last_job(stage), stage.main
+    await stage.press("slash", "x")
+    gate.touch()
+    await stage.becomes(1, StateName.SUCCEEDED)
+    main.look()
+    await stage.told("= shows the summary")
+    assert stage.screen is main
+    assert main.filter_bar.display

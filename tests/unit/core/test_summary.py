@@ -1,0 +1,186 @@
+"""The summary of a session, and formats of times, sizes and counts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.app import job
+from support.core import slots
+
+from gputui.core.amounts import (
+    DAY,
+    DURATION_CELLS,
+    GIB,
+    HOUR,
+    MIB,
+    counted,
+    duration_cell,
+    duration_exact,
+    duration_words,
+    memory,
+    memory_of,
+    memory_words,
+    moment,
+)
+from gputui.core.events import AddJobs, AttemptEnded, Exited, Settings, Spawned, Submitted
+from gputui.core.job import EngineName, JobSpec, Placed, Queued, Request, Running, Starting
+from gputui.core.scheduler import Record, Scheduler
+from gputui.core.slots import DeviceKind, Slot
+from gputui.views.format import cut, submission_facts, width
+from gputui.views.summary import Summary, ended_at, headline, summarize, summary_lines
+
+NOW = 1000.0
+ONE = JobSpec(command="true", cwd="/", environment="")
+
+
+def at_work(made: tuple[Slot, ...] | None = None) -> Scheduler:
+    """Two jobs side by side, one of which has ended after a minute."""
+    scheduler = Scheduler(Record(slots=made or slots("0 1")))
+    scheduler.handle(AddJobs((ONE, ONE)), NOW)
+    scheduler.place(NOW)
+    for number in (0, 1):
+        scheduler.handle(Spawned(job=number, attempt=1, pid=7 + number), NOW)
+    end(scheduler, 0, NOW + 60)
+    return scheduler
+
+
+def end(scheduler: Scheduler, job: int, at: float) -> None:
+    scheduler.handle(AttemptEnded(job=job, attempt=1, outcome=Exited(0), at=at), at)
+
+
+def summary_of(scheduler: Scheduler, now: float) -> Summary:
+    return summarize(scheduler.snapshot(), now)
+
+
+def test_a_session_has_no_end_while_a_job_runs() -> None:
+    scheduler = at_work()
+    summary = summary_of(scheduler, NOW + 90)
+    assert (summary.began, summary.ended, summary.wall) == (NOW, None, 90)
+    assert ended_at(summary, NOW + 90).startswith("since ")
+    end(scheduler, 1, NOW + 120)
+    summary = summary_of(scheduler, NOW + 500)
+    assert (summary.ended, summary.wall) == (NOW + 120, 120)
+    assert " – " in ended_at(summary, NOW + 500)
+
+
+def test_a_session_in_which_nothing_ran_took_no_time() -> None:
+    summary = summary_of(Scheduler(Record(slots=slots("0"))), NOW)
+    assert (summary.began, summary.ended, summary.wall, ended_at(summary, NOW)) == (None, None, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "devices", "words", "busy"),
+    [
+        (DeviceKind.GPU, ("0", "1"), "2 GPUs", "GPUs 75% busy"),
+        (DeviceKind.CPU, (), "2 CPU slots", "CPU slots 75% busy"),
+        (DeviceKind.CPU, ("-1", "-1"), "2 CPU slots", "CPU slots 75% busy"),
+    ],
+)
+def test_slots_without_a_gpu_are_not_called_gpus(
+    kind: DeviceKind, devices: tuple[str, ...], words: str, busy: str
+) -> None:
+    made = tuple(Slot(number, devices[number : number + 1], kind) for number in range(2))
+    scheduler = at_work(made)
+    end(scheduler, 1, NOW + 120)
+    summary = summary_of(scheduler, NOW + 120)
+    assert summary.device_words(len(summary.devices)) == words
+    assert busy in headline(summary)
+    assert bool(summary.gpu_seconds) == ("GPU" in words)
+    assert all(("GPU" in line) == ("GPU" in words) for line in summary_lines(summary, NOW + 120)[-2:])
+
+
+SUBMITTED = 1794900000.0
+
+
+def placed(engine: EngineName) -> Placed:
+    return Placed(1, (0,), (), SUBMITTED - 60, "", engine=engine)
+
+
+def test_only_jobs_starting_on_a_cluster_are_submitted() -> None:
+    assert job(37, Starting(placed(EngineName.SLURM))).submitted
+    assert not job(37, Starting(placed(EngineName.LOCAL))).submitted
+    assert not job(37, Running(placed(EngineName.SLURM), None)).submitted
+    assert not job(37, Queued(SUBMITTED)).submitted
+
+
+def test_a_submission_is_described_with_its_request() -> None:
+    waiting = job(37, Starting(placed(EngineName.SLURM)), request=Request(gpus=2, memory=24 * 1024**3), timeout=7200.0)
+    settings = Settings(partition="gpu", account="vision")
+    text = submission_facts(waiting, Submitted(job=37, attempt=1, why="", slurm_job=88240), settings, SUBMITTED)
+    asked = "partition gpu, account vision, 2 GPUs, 24.0 GiB of memory, at most 2 h"
+    assert text == f"Submitted at {moment(SUBMITTED - 60, SUBMITTED)} as Slurm job 88240: {asked}."
+
+
+NOON = 1_768_219_200.0
+"""A Monday, in whatever zone tests run: nothing here depends on the hour."""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cell", "exact", "words"),
+    [
+        (-5, "0:00", "0:00", "0 s"),
+        (41.9, "0:41", "0:41", "41 s"),
+        (3599, "59:59", "59:59", "59 min"),
+        (2 * HOUR + 41 * 60 + 7, "2h41", "2:41:07", "2 h 41 min"),
+        (5 * HOUR, "5h00", "5:00:00", "5 h"),
+        (31 * HOUR + 7 * 60, "31h07", "1d 07:07:00", "31 h 7 min"),
+        (4 * DAY + 3 * HOUR, "4d03h", "4d 03:00:00", "4 d 3 h"),
+        (12 * DAY, "12d", "12d 00:00:00", "12 d"),
+    ],
+)
+def test_durations_have_three_formats(seconds: float, cell: str, exact: str, words: str) -> None:
+    assert (duration_cell(seconds), duration_exact(seconds), duration_words(seconds)) == (cell, exact, words)
+
+
+@given(st.floats(-10, 9999 * DAY))
+def test_a_duration_fits_its_column(seconds: float) -> None:
+    assert len(duration_cell(seconds)) <= DURATION_CELLS
+
+
+def test_a_time_names_the_day_or_date_if_it_is_not_today() -> None:
+    assert len(moment(NOON, NOON)) == len("12:00")
+    assert moment(NOON, NOON, seconds=True) == f"{moment(NOON, NOON)}:00"
+    yesterday = moment(NOON - DAY, NOON)
+    assert yesterday.split() == [yesterday[:3], moment(NOON, NOON)]
+    assert yesterday[:3].isalpha()
+    assert moment(NOON - 7 * DAY, NOON).startswith("2026-01-0")
+
+
+def test_sizes() -> None:
+    assert [memory(size) for size in (None, 0, 300 * MIB, int(8.1 * GIB), 192 * GIB)] == [
+        "–", "0M", "300M", "8.1G", "192G",
+    ]  # fmt: skip
+    assert memory_words(38 * GIB) == "38.0 GiB"
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "text", "brief"),
+    [
+        (int(28.1 * GIB), 40 * GIB, "28.1/40G", "28/40G"),
+        (3 * GIB, 8 * GIB, "3.0/8.0G", "3.0/8.0G"),
+        (512 * GIB, 2048 * GIB, "0.5/2.0T", "0.5/2.0T"),
+        (None, 40 * GIB, "–/40G", "–/40G"),
+        (None, None, "–", "–"),
+    ],
+)
+def test_memory_beside_its_total(used: int | None, total: int | None, text: str, brief: str) -> None:
+    assert (memory_of(used, total), memory_of(used, total, brief=True)) == (text, brief)
+
+
+def test_counting() -> None:
+    assert counted(1, "job", "jobs") == "1 job"
+    assert counted(12_200, "job", "jobs") == "12,200 jobs"
+
+
+@given(st.text(), st.integers(0, 30))
+def test_a_cut_text_fits_its_cells(text: str, cells: int) -> None:
+    shorter = cut(text, cells)
+    assert width(shorter) <= cells
+    assert shorter == text or shorter == "" or shorter.endswith("…")
+    assert cut(text, width(text)) == text
+
+
+def test_marks_take_no_cell_and_wide_characters_two() -> None:
+    assert [width(text) for text in ("abc", "名前", "e\u0301", "\u200b", "✓")] == [3, 4, 1, 0, 1]
+    assert cut("名前名前", 4) == "名…"

@@ -1,0 +1,79 @@
+"""Why a wrapper could not be started; nothing is left behind that looks like a start."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputui.engines.local import spawn
+from gputui.engines.local.spawn import AlreadyStarted, CannotStart, NoRoomNow
+
+COMMAND = ["/bin/sh", "-c", "exit 0"]
+MACHINE_TROUBLE = [errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EDQUOT]
+
+
+def failing(number: int, *created: Path) -> Any:
+    """Fails as the kernel does after some of the logs were opened."""
+
+    def spawn_process(*arguments: Any, **options: Any) -> int:
+        for path in created:
+            path.touch()
+        raise OSError(number, os.strerror(number))
+
+    return spawn_process
+
+
+def call(directory: Path) -> int:
+    return spawn.spawn(COMMAND, dict(os.environ), str(directory / "OUT"), str(directory / "ERR"), {})
+
+
+@pytest.mark.parametrize("number", MACHINE_TROUBLE)
+def test_trouble_of_the_machine_is_temporary_and_leaves_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(spawn, "spawn_process", failing(number, tmp_path / "OUT"))
+    with pytest.raises(NoRoomNow, match=os.strerror(number)):
+        call(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_log_of_an_earlier_start_counts_even_when_the_machine_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "OUT"
+    log.touch()
+    os.utime(log, (time.time() - 60,) * 2)
+    monkeypatch.setattr(spawn, "spawn_process", failing(errno.EAGAIN))
+    with pytest.raises(AlreadyStarted):
+        call(tmp_path)
+    assert log.exists()
+
+
+def test_a_log_with_content_is_never_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "OUT").write_text("epoch 1\n")
+    monkeypatch.setattr(spawn, "spawn_process", failing(errno.ENOMEM))
+    with pytest.raises(AlreadyStarted):
+        call(tmp_path)
+    assert (tmp_path / "OUT").read_text() == "epoch 1\n"
+
+
+def test_a_directory_for_logs_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match=f"its output directory is gone: {tmp_path}/gone"):
+        call(tmp_path / "gone")
+
+
+def test_a_too_large_environment_and_a_too_long_command_have_different_errors(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="environment"):
+        spawn.spawn(COMMAND, {"BIG": "x" * 200_000}, str(tmp_path / "OUT"), None, {})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_no_environment_can_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="environment"):
+        spawn.spawn(COMMAND, {"a=b": "x"}, str(tmp_path / "OUT"), None, {})
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,121 @@
+"""The usage of attempts, added up from samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gputui.core.slots import DeviceKind
+from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Status
+from gputui.gpus.usage import DeviceHolding, MeasuredUsage, UsageMeter
+
+GIB = 1024**3
+
+
+def device(key: str, utilization: int | None, *processes: ProcessSample, **changes: Any) -> DeviceSample:
+    return DeviceSample(index=0, uuid=key, name="A100", utilization=utilization, processes=processes, **changes)
+
+
+def process(pid: int, gib: float, utilization: int | None = None) -> ProcessSample:
+    return ProcessSample(pid=pid, compute=True, memory=int(gib * GIB), utilization=utilization)
+
+
+def seen(*devices: DeviceSample) -> Sample:
+    return Sample(kind=DeviceKind.GPU, taken=0.0, devices=devices)
+
+
+ALONE = [DeviceHolding(1, 1, ("a",))]
+
+
+def test_the_mean_is_weighted_by_time_and_the_peaks_are_kept() -> None:
+    meter = UsageMeter()
+    for now, percent, gib in ((0, 0, 1), (1, 100, 2), (4, 20, 6), (5, 20, 3)):
+        meter.observe(seen(device("a", percent, process(7, gib))), ALONE, {7: 1}, now)
+    usage = meter.end(1, 1)
+    assert usage.mean_utilization == pytest.approx((100 + 3 * 20 + 20) / 5)
+    assert (usage.peak_memory, usage.gpu_seconds) == (6 * GIB, 5.0)
+    assert meter.usage(1, 1) == MeasuredUsage(), "forgotten at its end"
+
+
+def test_two_devices_are_two_gpu_seconds_a_second() -> None:
+    meter, both = UsageMeter(), [DeviceHolding(1, 1, ("a", "b"))]
+    for now in (0, 1):
+        sample = seen(device("a", 100, process(7, 2)), device("b", 0, process(8, 3)))
+        meter.observe(sample, both, {7: 1, 8: 1}, now)
+    usage = meter.usage(1, 1)
+    assert (usage.gpu_seconds, usage.mean_utilization, usage.peak_memory) == (2.0, 50.0, 5 * GIB)
+
+
+def test_what_the_driver_cannot_say_is_not_counted_as_zero() -> None:
+    meter = UsageMeter()
+    for now, percent in ((0, None), (1, 80), (2, None)):
+        meter.observe(seen(device("a", percent)), ALONE, {}, now)
+    assert meter.usage(1, 1).mean_utilization == 80
+    meter = UsageMeter()
+    meter.observe(seen(device("a", None)), ALONE, {}, 0)
+    assert meter.usage(1, 1).mean_utilization is None
+    assert meter.usage(1, 1).peak_memory is None
+
+
+def test_a_stale_device_adds_nothing_but_its_time() -> None:
+    meter = UsageMeter()
+    meter.observe(seen(device("a", 50)), ALONE, {}, 0)
+    meter.observe(seen(device("a", 50, status=Status.STALE)), ALONE, {}, 1)
+    usage = meter.usage(1, 1)
+    assert (usage.measured_seconds, usage.gpu_seconds) == (0.0, 1.0)
+
+
+def test_jobs_that_share_a_device_are_measured_by_their_processes() -> None:
+    meter, both = UsageMeter(), [DeviceHolding(1, 1, ("a",)), DeviceHolding(2, 1, ("a",))]
+    for now in (0, 1):
+        meter.observe(seen(device("a", 90, process(7, 1, 60), process(8, 2, 30))), both, {7: 1, 8: 2}, now)
+    assert (meter.usage(1, 1).mean_utilization, meter.usage(2, 1).mean_utilization) == (60, 30)
+    assert (meter.usage(1, 1).peak_memory, meter.usage(2, 1).peak_memory) == (GIB, 2 * GIB)
+
+
+def test_where_processes_are_not_listed_a_device_of_its_own_counts_whole() -> None:
+    meter = UsageMeter()
+    meter.observe(seen(device("a", 5, memory_used=9 * GIB)), ALONE, {}, 0)
+    assert meter.usage(1, 1).peak_memory == 9 * GIB
+
+
+def test_an_attempt_that_began_between_two_samples_gets_only_its_part() -> None:
+    meter = UsageMeter()
+    meter.observe(seen(device("a", 0)), [], {}, 10.0)
+    meter.observe(seen(device("a", 50)), [DeviceHolding(1, 1, ("a",), since=10.75)], {}, 11.0)
+    assert meter.usage(1, 1).gpu_seconds == 0.25
+
+
+def test_a_sampler_that_was_away_saw_nothing() -> None:
+    meter = UsageMeter()
+    for now in (0, 3600):
+        meter.observe(seen(device("a", 100)), ALONE, {}, now)
+    assert meter.usage(1, 1).measured_seconds == 10.0
+
+
+def test_idling_while_holding_memory_is_noticed_and_work_ends_it() -> None:
+    meter = UsageMeter()
+    for now in range(0, 700, 10):
+        meter.observe(seen(device("a", 0, process(7, 2))), ALONE, {7: 1}, now)
+    assert meter.usage(1, 1).idle_for(700) == 700
+    meter.observe(seen(device("a", None, process(7, 2))), ALONE, {7: 1}, 710)
+    assert meter.usage(1, 1).idle_for(710) == 710, "not knowing is not working"
+    meter.observe(seen(device("a", 97, process(7, 2))), ALONE, {7: 1}, 720)
+    assert meter.usage(1, 1).idle_for(720) == 0
+
+
+def test_a_job_that_has_not_allocated_yet_is_not_idle() -> None:
+    meter = UsageMeter()
+    meter.observe(seen(device("a", 0, process(7, 0.1))), ALONE, {7: 1}, 0)
+    assert meter.usage(1, 1).idle_since is None
+
+
+def test_the_next_owner_continues_the_usage_of_an_attempt() -> None:
+    before = UsageMeter()
+    for now in (0, 1):
+        before.observe(seen(device("a", 40)), ALONE, {}, now)
+    after = UsageMeter({(1, 1): before.usage(1, 1)})
+    for now in (5, 6):
+        after.observe(seen(device("a", 80)), ALONE, {}, now)
+    assert after.usage(1, 1).mean_utilization == pytest.approx(60)

@@ -1,0 +1,135 @@
+"""INFO: it is readable for people, and parsed when the store is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.sessions import spec
+
+from gputui.core.job import (
+    Attempt,
+    End,
+    Failed,
+    Job,
+    Killed,
+    Lost,
+    Placed,
+    Queued,
+    Refused,
+    Running,
+    Succeeded,
+    TimedOut,
+)
+from gputui.session.job_directories import info
+from gputui.session.store.rebuild import Note, read_note, read_notes
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+
+
+def job(command: str = "echo a", **settings: object) -> Job:
+    return Job(4, spec(command, **settings), 0.0, 30, 0.0, Queued(0.0))
+
+
+def over(job: Job, end: End, code: int | None = None, why: str | None = None) -> Job:
+    attempt = Attempt(2, ("0", "GPU-1"), 1000.125, 1001.5, end, code, why, "")
+    return replace(job, attempts=(attempt,), issued=2, state=end)
+
+
+def written(directory: Path, job: Job, git: str = "") -> Path:
+    path = directory / "INFO"
+    path.write_bytes(info(job, git).encode("utf-8", "replace"))
+    return path
+
+
+def read_back(path: Path) -> Note:
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        return read_note(str(path), directory)
+    finally:
+        os.close(directory)
+
+
+def test_the_first_three_lines_are_those_of_gpu_hog_and_a_running_job_has_no_end() -> None:
+    lines = info(over(job(name="lr 0.1"), Succeeded(), 0)).splitlines()
+    assert lines[:3] == ["job name: lr 0.1", "ran on gpu: 0,GPU-1", "command: echo a"]
+    placed = Placed(1, (0,), ("0",), 1000.0, "")
+    text = info(replace(job(), state=Running(placed, 7), issued=1))
+    assert "attempt: 1\nstarted: " in text
+    assert "ended" not in text
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "why"),
+    [
+        (Succeeded(), 0, None),
+        (Failed(3), 3, "ValueError: x"),
+        (Failed(139), 139, "killed by signal 11"),
+        (Killed(), None, None),
+        (TimedOut(90.0), 143, "timed out after 90 s"),
+        (TimedOut(90.0), 143, "CUDA error: the launch timed out after 3 s"),
+        (TimedOut(1234567.5, silent=True), 143, "no activity for 1.23457e+06 s, stopped"),
+        (TimedOut(1800.0, silent=True), 137, None),
+        (Lost("the wrapper was killed"), None, "the wrapper was killed"),
+        (Refused("directory /x is gone"), None, "directory /x is gone"),
+    ],
+)
+def test_every_end_is_read_back(tmp_path: Path, end: End, code: int | None, why: str | None) -> None:
+    note = read_back(written(tmp_path, over(job(occurrence=2), end, code, why)))
+    assert (note.job, note.attempt, note.gpus, note.occurrence) == (4, 2, ("0", "GPU-1"), 2)
+    assert (note.end, note.exit_code, note.why) == (end, code, why)
+    assert (note.started, note.ended) == (1000.125, 1001.5)
+
+
+@given(command=TEXT, name=TEXT, cwd=TEXT, why=TEXT)
+@example("echo\nid: 99\nstate: succeeded", "x\nid: 98", "/a\nid: 97", "y\nid: 96")
+@settings(max_examples=50)
+def test_any_command_and_name_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, command: str, name: str, cwd: str, why: str
+) -> None:
+    directory = tmp_path_factory.getbasetemp()
+    ended = over(job(command, name=name, cwd=cwd), Failed(1), 1, why)
+    note = read_back(written(directory, ended, "git commit: abc\ngit dirty: M id: 99\n"))
+    assert (note.command, note.name, note.cwd, note.why) == (command, name, cwd, why)
+    assert note.job == 4
+
+
+@pytest.mark.parametrize("text", ["", "job name: x\n", "ran on gpu: 0\ncommand: y\n", "id: x\n", "\0\xff"])
+def test_an_invalid_info_is_ignored(tmp_path: Path, text: str) -> None:
+    for name in ("job_0", "job_1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "job_0/INFO").write_text(text)
+    written(tmp_path / "job_1", over(job(), Succeeded(), 0))
+    assert [note.job for note in read_notes(str(tmp_path))] == [4]
+
+
+def test_notes_are_found_in_nested_directories_but_not_in_attempts_or_nested_sessions(tmp_path: Path) -> None:
+    for directory in ("sweep/lr/4", "sweep/lr/4/attempts/1", ".gputui/claims"):
+        (tmp_path / directory).mkdir(parents=True, exist_ok=True)
+        written(tmp_path / directory, over(job(), Succeeded(), 0))
+    for nested in (".gputui", "job_0"):
+        (tmp_path / "sweep/lr/4/gputui_run" / nested).mkdir(parents=True)
+    written(tmp_path / "sweep/lr/4/gputui_run/job_0", over(replace(job(), id=0), Succeeded(), 0))
+    assert [note.job for note in read_notes(str(tmp_path))] == [4]
+
+
+@pytest.mark.parametrize("spoilt", ["directory", "file", "link"])
+def test_notes_that_others_could_have_written_are_ignored_and_reported(tmp_path: Path, spoilt: str) -> None:
+    directory = tmp_path / "job_4"
+    directory.mkdir()
+    note = written(directory, over(job(), Failed(1), 1))
+    if spoilt == "directory":
+        directory.chmod(0o775)
+    elif spoilt == "file":
+        note.chmod(0o664)
+    else:
+        note.rename(tmp_path / "elsewhere")
+        note.symlink_to(tmp_path / "elsewhere")
+    doubts: list[str] = []
+    assert read_notes(str(tmp_path), doubts.append) == []
+    assert len(doubts) == 1
+    assert str(directory) in doubts[0]
