@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -170,6 +171,15 @@ def _add(named: dict[str, str], name: str, value: str) -> None:
     """Add a value. If the name already has a different value, join both with a comma."""
     earlier = named.get(name)
     named[name] = value if earlier is None or earlier == value else f"{earlier},{value}"
+
+
+def program_of(command: str) -> str:
+    """Return the program that a command runs: `train.py`, or `pkg.train` for `python -m pkg.train`."""
+    rest = cached_arguments(command).rest
+    for before, word in pairwise(("", *rest)):
+        if before == "-m" or _PROGRAM.fullmatch(word):
+            return word
+    return rest[0] if rest else command
 
 
 # Parameters of jobs

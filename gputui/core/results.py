@@ -44,6 +44,18 @@ class Curve(Struct, frozen=True, array_like=True):
     """At most 200 points and the best one, in the order in which they were printed."""
 
 
+class Behind(Struct, frozen=True):
+    """How far a running job is behind its siblings, the other runs of its program, at the same step."""
+
+    step: float
+    value: float
+    siblings: int
+    """Number of siblings that have reached the step."""
+    median: float
+    limit: float
+    """The value that three quarters of the siblings reach at the step."""
+
+
 class MetricResult(Struct, frozen=True, array_like=True):
     """The results of one metric of an attempt."""
 
