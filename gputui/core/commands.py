@@ -8,29 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from . import breaker_rules, events
+from . import job as states
 from .amounts import counted
 from .events import Cause, Instruction, Mode, PauseKind, Refusal
-from .job import (
-    HIGHEST_PRIORITY,
-    LOWEST_PRIORITY,
-    URGENT_PRIORITY,
-    Blocked,
-    Delayed,
-    End,
-    Ended,
-    Held,
-    Job,
-    JobId,
-    JobSpec,
-    Killed,
-    Purpose,
-    Queued,
-    Running,
-    Skipped,
-    Starting,
-    Stopping,
-    Suspended,
-)
+from .job import HIGHEST_PRIORITY, LOWEST_PRIORITY, URGENT_PRIORITY, End, Job, JobId, JobSpec, Purpose
 from .policies import learn
 from .queue_order import resolve, satisfied, unblocked_state, waiting_state
 from .state import SchedulerState
@@ -41,7 +22,7 @@ from .state import SchedulerState
 def settle(scheduler: SchedulerState, job: Job, now: float, text: str, *, keep: bool = True, **changes: object) -> None:
     """Put a job into the waiting state that its dependencies and start time require, or skip it."""
     state = waiting_state(scheduler.book, replace(job, **changes), now)
-    if isinstance(state, Skipped):
+    if isinstance(state, states.Skipped):
         finish(scheduler, job, state, now, f"skipped because #{state.because} did not succeed", **changes)
     else:
         scheduler.change(job, now, text, keep=keep, state=state, **changes)
@@ -55,10 +36,10 @@ def finish(scheduler: SchedulerState, job: Job, end: End, now: float, text: str,
         earlier = ended.pop()
         for dependent_id in book.dependents.get(earlier, ()):
             dependent = book[dependent_id]
-            if not isinstance(dependent.state, Blocked):
+            if not isinstance(dependent.state, states.Blocked):
                 continue
             if not satisfied(book, dependent, earlier):
-                _end(scheduler, dependent, Skipped(earlier), now, f"skipped because #{earlier} did not succeed")
+                _end(scheduler, dependent, states.Skipped(earlier), now, f"skipped because #{earlier} did not succeed")
                 ended.append(dependent_id)
                 continue
             unmet = book.unmet[dependent_id]
@@ -80,10 +61,10 @@ def stop(
 ) -> list[Instruction]:
     """Stop an active attempt. With `at_once`, there is no grace period."""
     state = job.state
-    assert isinstance(state, Starting | Running | Suspended)
-    pid = None if isinstance(state, Starting) else state.pid
+    assert isinstance(state, states.Starting | states.Running | states.Suspended)
+    pid = None if isinstance(state, states.Starting) else state.pid
     grace = 0.0 if at_once else scheduler.settings.grace
-    stopping = Stopping(state.placed, pid, purpose, now + grace, hard=at_once)
+    stopping = states.Stopping(state.placed, pid, purpose, now + grace, hard=at_once)
     reasons = {
         Purpose.KILL: "killed by the user",
         Purpose.REQUEUE: "requeued by the user",
@@ -111,7 +92,7 @@ def _may_start(scheduler: SchedulerState, job: Job) -> bool:
 
     It may not if it is to be held, or if it is paused and is not the probe.
     """
-    if isinstance(job.state, Starting) and job.state.hold:
+    if isinstance(job.state, states.Starting) and job.state.hold:
         return False
     breaker = scheduler.breaker
     errors = breaker.scope_pausing(job.spec.group) is not None and breaker.scope_probing(job.id) is None
@@ -127,7 +108,7 @@ def add_jobs(scheduler: SchedulerState, event: events.AddJobs, now: float) -> No
         _check(scheduler, spec)
     first = scheduler.book.next_id
     waits = resolve(scheduler.book, event.specs, first)
-    held, queued = Held(), Queued(now)
+    held, queued = states.Held(), states.Queued(now)
     jobs = [
         Job(first + offset, spec, now, spec.priority, scheduler.next_position + offset, state, after)
         for offset, (spec, after) in enumerate(zip(event.specs, waits, strict=True))
@@ -152,7 +133,6 @@ def edit(scheduler: SchedulerState, job: Job, event: events.Edit, now: float) ->
         changes["priority"] = spec.priority
     if spec.after != job.spec.after:
         (changes["after"],) = resolve(scheduler.book, [spec], job.id)
-        _refuse_cycle(scheduler, changes["after"], job.id)
     if (spec.request, spec.on_oom) != (job.spec.request, job.spec.on_oom):
         changes["after_oom"] = None
     if spec.command != job.spec.command and job.attempts:
@@ -160,7 +140,7 @@ def edit(scheduler: SchedulerState, job: Job, event: events.Edit, now: float) ->
             replace(attempt, command=job.spec.command) if attempt.command is None else attempt
             for attempt in job.attempts
         )
-    if isinstance(job.state, Held):
+    if isinstance(job.state, states.Held):
         scheduler.change(job, now, "edited by the user", keep=True, **changes)
     else:
         settle(scheduler, job, now, "edited by the user", **changes)
@@ -194,28 +174,16 @@ def _check_priority(priority: int) -> None:
         raise Refusal(f"invalid priority {priority}: use {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}")
 
 
-def _refuse_cycle(scheduler: SchedulerState, after: tuple[JobId, ...], wanted: JobId) -> None:
-    visited: set[JobId] = set()
-    unvisited = list(after)
-    while unvisited:
-        job = unvisited.pop()
-        if job == wanted:
-            raise Refusal(f"circular dependency: #{wanted} depends on itself")
-        if job not in visited:
-            visited.add(job)
-            unvisited += scheduler.book[job].after
-
-
 # Commands on one job
 
 
 def hold(scheduler: SchedulerState, job: Job, event: events.Hold, now: float) -> None:
-    scheduler.change(job, now, "held by the user", keep=True, state=Held())
+    scheduler.change(job, now, "held by the user", keep=True, state=states.Held())
 
 
 def hold_submitted(scheduler: SchedulerState, job: Job, event: events.Hold, now: float) -> list[Instruction]:
     """Withdraw the job from the cluster's queue before holding it. If it starts in the meantime, it keeps running."""
-    assert isinstance(job.state, Starting)
+    assert isinstance(job.state, states.Starting)
     if not job.submitted:
         raise Refusal(f"#{job.id} is starting: only a waiting job can be held; suspend or requeue it when it runs")
     text = "held by the user: withdrawing it from Slurm's queue"
@@ -228,7 +196,7 @@ def release(scheduler: SchedulerState, job: Job, event: events.Release, now: flo
 
 
 def kill_waiting(scheduler: SchedulerState, job: Job, event: events.Kill, now: float) -> None:
-    finish(scheduler, job, Killed(), now, "killed by the user before it started")
+    finish(scheduler, job, states.Killed(), now, "killed by the user before it started")
 
 
 def kill_active(scheduler: SchedulerState, job: Job, event: events.Kill, now: float) -> list[Instruction]:
@@ -241,7 +209,7 @@ def kill_stopping(scheduler: SchedulerState, job: Job, event: events.Kill, now: 
     The job ends as killed, even if it was being stopped to be requeued.
     """
     state = job.state
-    assert isinstance(state, Stopping)
+    assert isinstance(state, states.Stopping)
     hard = state.hard or event.now
     text = "killed by the user" + (" (SIGKILL)" if event.now else "")
     scheduler.change(job, now, text, keep=True, state=replace(state, purpose=Purpose.KILL, hard=hard))
@@ -254,16 +222,16 @@ def requeue(scheduler: SchedulerState, job: Job, event: events.Requeue, now: flo
 
 def suspend(scheduler: SchedulerState, job: Job, event: events.Suspend, now: float) -> list[Instruction]:
     state = job.state
-    assert isinstance(state, Running)
-    suspended = Suspended(state.placed, state.pid, now, state.suspended_for)
+    assert isinstance(state, states.Running)
+    suspended = states.Suspended(state.placed, state.pid, now, state.suspended_for)
     scheduler.change(job, now, "suspended by the user", keep=True, state=suspended)
     return [events.SuspendTree(job.id, state.placed.attempt)]
 
 
 def continue_(scheduler: SchedulerState, job: Job, event: events.Continue, now: float) -> list[Instruction]:
     state = job.state
-    assert isinstance(state, Suspended)
-    running = Running(state.placed, state.pid, state.suspended_for + max(0.0, now - state.since))
+    assert isinstance(state, states.Suspended)
+    running = states.Running(state.placed, state.pid, state.suspended_for + max(0.0, now - state.since))
     scheduler.change(job, now, "continued by the user", keep=True, state=running)
     return [events.ContinueTree(job.id, state.placed.attempt)]
 
@@ -271,7 +239,7 @@ def continue_(scheduler: SchedulerState, job: Job, event: events.Continue, now: 
 def rerun(scheduler: SchedulerState, job: Job, event: events.Rerun, now: float) -> None:
     """Queue a new attempt. Dependent jobs that were skipped or have not started wait for the job again."""
     in_the_way = waiting_state(scheduler.book, job, now)
-    if isinstance(in_the_way, Skipped):
+    if isinstance(in_the_way, states.Skipped):
         raise Refusal(f"#{job.id} would be skipped again: #{in_the_way.because} did not succeed; rerun that first")
     spec = job.spec if event.environment is None else replace(job.spec, environment=event.environment)
     settle(scheduler, job, now, "rerun by the user", spec=spec, failures=0, after_oom=None)
@@ -287,16 +255,16 @@ def rerun(scheduler: SchedulerState, job: Job, event: events.Rerun, now: float) 
 def _revive(scheduler: SchedulerState, dependent: Job, earlier: JobId, now: float) -> bool:
     """Make a dependent job wait again. Return whether the jobs that depend on it must wait again, too."""
     match dependent.state:
-        case Blocked():
+        case states.Blocked():
             scheduler.book.unmet[dependent.id].add(earlier)
-        case Queued() | Delayed():
+        case states.Queued() | states.Delayed():
             settle(scheduler, dependent, now, f"waiting for the rerun of #{earlier}")
-        case Skipped(because=because) if not dependent.archived:
+        case states.Skipped(because=because) if not dependent.archived:
             in_the_way = scheduler.book[because]
-            if isinstance(in_the_way.state, Ended) and not satisfied(scheduler.book, dependent, because):
+            if isinstance(in_the_way.state, states.Ended) and not satisfied(scheduler.book, dependent, because):
                 return False
             settle(scheduler, dependent, now, f"waiting again: #{earlier} was rerun", failures=0)
-            return isinstance(scheduler.book[dependent.id].state, Blocked)
+            return isinstance(scheduler.book[dependent.id].state, states.Blocked)
     return False
 
 
@@ -312,7 +280,7 @@ def notify(scheduler: SchedulerState, job: Job, event: events.Notify, now: float
 
 
 def remove_waiting(scheduler: SchedulerState, job: Job, event: events.Remove, now: float) -> None:
-    finish(scheduler, job, Killed(), now, "removed by the user before it started")
+    finish(scheduler, job, states.Killed(), now, "removed by the user before it started")
     remove_ended(scheduler, scheduler.book[job.id], event, now)
 
 

@@ -125,10 +125,10 @@ def resolve(book: Book, specs: Sequence[JobSpec], first: JobId) -> list[tuple[Jo
         if spec.name is not None:
             names.setdefault(spec.name, []).append(first + offset)
     batch = range(first, first + len(specs))
-    waits = [_ids(book, names, spec, batch) for spec in specs]
-    if any(waits):
-        _refuse_cycles(dict(zip(batch, waits, strict=True)))
-    return waits
+    waits = {number: _ids(book, names, spec, batch) for number, spec in zip(batch, specs, strict=True)}
+    if any(waits.values()):
+        _refuse_cycles(book, waits)
+    return list(waits.values())
 
 
 def _ids(book: Book, names: Mapping[str, list[JobId]], spec: JobSpec, batch: range) -> tuple[JobId, ...]:
@@ -147,8 +147,9 @@ def _ids(book: Book, names: Mapping[str, list[JobId]], spec: JobSpec, batch: ran
     return tuple(dict.fromkeys(ids))
 
 
-def _refuse_cycles(waits: Mapping[JobId, tuple[JobId, ...]]) -> None:
-    """Raise Refusal if jobs of the batch depend on each other in a circle. Existing jobs cannot depend on new ones."""
+def _refuse_cycles(book: Book, waits: Mapping[JobId, tuple[JobId, ...]]) -> None:
+    """Raise Refusal if these jobs would depend on each other or on themselves in a circle."""
+    is_edit = any(job in book for job in waits)  # other existing jobs cannot depend on new ones
     done: set[JobId] = set()
     for start in waits:
         path: dict[JobId, None] = {}
@@ -159,10 +160,10 @@ def _refuse_cycles(waits: Mapping[JobId, tuple[JobId, ...]]) -> None:
                 done.add(path.popitem()[0])
             elif job in path:
                 raise Refusal(_describe_cycle(list(path), job))
-            elif job not in done and job in waits:
+            elif job not in done and (job in waits or is_edit):
                 path[job] = None
                 stack.append((job, False))
-                stack += [(earlier, True) for earlier in waits[job]]
+                stack += [(earlier, True) for earlier in (waits[job] if job in waits else book[job].after)]
 
 
 def _describe_cycle(path: list[JobId], job: JobId) -> str:

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from . import attempts, breaker_rules, commands, events, placement, queue_order
 from . import job as states
 from .book import due
-from .breaker import Breaker, Scope, ScopeState
+from .breaker import Scope, ScopeState
 from .events import Event, IllegalTransition, Instruction, Mode, Refusal
 from .job import Job, JobId, Purpose, State, predicate
-from .slots import Slot
 from .snapshot import PausedScope, Snapshot
 from .state import HistoryEntry, Record, SchedulerState
 
@@ -85,11 +84,7 @@ class Savepoint(Struct, frozen=True):
     jobs: dict[JobId, Job]
     """Jobs that have changed since the savepoint, in their earlier versions."""
     next_id: JobId
-    mode: Mode
-    cause: events.Cause | None
-    settings: events.Settings
-    breaker: Breaker
-    slots: tuple[Slot, ...]
+    record: Record
     history: int
     """Number of unsaved history entries at the savepoint."""
 
@@ -265,14 +260,11 @@ class Scheduler(SchedulerState):
 
         This is cheap. Only the latest savepoint may be handled.
         """
-        return Savepoint(
-            self.book.mark(), self.book.next_id, self.wanted_mode, self.wanted_cause, self.settings, self.breaker,
-            self.board.slots, len(self.unsaved_history),
-        )  # fmt: skip
+        return Savepoint(self.book.mark(), self.book.next_id, self.record(), len(self.unsaved_history))
 
     def _roll_back(self, event: Savepoint, now: float) -> None:
         """Take back commands. Attempts that have not started yet must be reported as NeverRan first."""
-        book = self.book
+        book, before = self.book, event.record
         changed = (_restored(event, book[id]) for id in (*sorted(event.jobs), *range(event.next_id, book.next_id)))
         restored = [job for job in changed if job is not None]
         # The book determines what a blocked job waits for when the job is put into it, so blocked jobs come last.
@@ -281,19 +273,19 @@ class Scheduler(SchedulerState):
         for dependent in {id for job in restored for id in book.dependents.get(job.id, ())}:
             if isinstance(book[dependent].state, states.Blocked):
                 book.put(book[dependent])
-        self.settings = event.settings
-        if self.board.slots != event.slots:
-            self.board.replace(event.slots, these=True)
+        self.settings = before.settings
+        if self.board.slots != before.slots:
+            self.board.replace(before.slots, these=True)
         # Commands that only reduce starts stay in force: pauses, and commands that keep probes from starting.
         stopped = [scope for scope in self.breaker.paused_scopes if scope.stopped]
         left = any(scope.cause is not None and scope.cause.left for scope in stopped)
-        self.breaker = event.breaker
-        for scope in event.breaker.paused_scopes:
+        self.breaker = before.breaker
+        for scope in before.breaker.paused_scopes:
             if not scope.stopped and any(other.group == scope.group for other in stopped):
                 self.breaker = self.breaker.put(scope.halted(left=left))
         starts_less = (Mode.RUNNING, Mode.DRAINING, Mode.PAUSED)
-        if starts_less.index(self.wanted_mode) < starts_less.index(event.mode):
-            self.wanted_mode, self.wanted_cause = event.mode, event.cause
+        if starts_less.index(self.wanted_mode) < starts_less.index(before.mode):
+            self.wanted_mode, self.wanted_cause = before.mode, before.cause
         gone, moments = {job.id for job in restored}, self.unsaved_history
         moments[event.history :] = [moment for moment in moments[event.history :] if moment.job not in gone]
         commands.check_drained(self, now)

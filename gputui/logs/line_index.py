@@ -7,10 +7,9 @@ import stat
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from pathlib import Path
 
 from gputui.core.regex import lazy_regex
@@ -23,30 +22,6 @@ The offsets of a block that contains only newlines take 2 MB, so only the blocks
 """
 
 _NEWLINE = lazy_regex(b"\n")
-
-
-class Newlines:
-    """A cache of newline offsets, by block."""
-
-    def __init__(self, read: Callable[[int, int], bytes]) -> None:
-        self._read = read
-        self._kept: OrderedDict[int, tuple[int, array[int]]] = OrderedDict()
-
-    def of(self, block: int, counted: int) -> array[int]:
-        """Return the offsets of a block's newlines that lie before the offset `counted`."""
-        start = block * BLOCK
-        length = min(BLOCK, counted - start)
-        kept_block = self._kept.get(block)
-        if kept_block is not None and kept_block[0] == length:
-            self._kept.move_to_end(block)
-            return kept_block[1]
-        data = self._read(start, length)
-        offsets = array("Q", [match.start() + start for match in _NEWLINE.finditer(data)])
-        self._kept[block] = (length, offsets)
-        self._kept.move_to_end(block)
-        if len(self._kept) > KEPT_BLOCKS:
-            self._kept.popitem(last=False)
-        return offsets
 
 
 LONGEST_READ = 1 << 16
@@ -93,7 +68,7 @@ class LineIndex:
         self._newest = 0
         """Number of newlines from the pivot on, including the block that is still growing."""
         self._ends_open = False
-        self._newlines = Newlines(self.read)
+        self._newlines_between = lru_cache(maxsize=KEPT_BLOCKS)(self._find_newlines)
 
     @property
     def first(self) -> int:
@@ -172,7 +147,7 @@ class LineIndex:
             newlines_before = self._after[block - self._pivot]
         else:
             newlines_before = -self._before[self._pivot - block]
-        return newlines_before + bisect_left(self._newlines.of(block, self._counted), offset)
+        return newlines_before + bisect_left(self._newlines(block), offset)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the file. The result is empty if the file has no bytes there or no longer has them."""
@@ -202,9 +177,17 @@ class LineIndex:
         else:
             k = bisect_left(self._before, -number)
             block, place = self._pivot - k, self._before[k] + number
-        offsets = self._newlines.of(block, self._counted)
+        offsets = self._newlines(block)
         # A file truncated since the last look has fewer lines than were counted. The next look notices this.
         return offsets[place] if place < len(offsets) else self._counted
+
+    def _newlines(self, block: int) -> array[int]:
+        """Return the offsets of the newlines of a block, as far as its lines are counted."""
+        return self._newlines_between(block * BLOCK, min((block + 1) * BLOCK, self._counted))
+
+    def _find_newlines(self, start: int, stop: int) -> array[int]:
+        data = self.read(start, stop - start)
+        return array("Q", [match.start() + start for match in _NEWLINE.finditer(data)])
 
     def _count_new(self, seconds: float) -> bool:
         """Count new lines at the end of the file. Return whether there were any."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import lru_cache
-from math import inf, nan
 
 from msgspec import Struct
 
@@ -85,7 +84,7 @@ def number_of(text: str) -> float | None:
     try:
         return float(word[:-1] if percent else word)
     except ValueError:
-        return {"nan": nan, "inf": inf}.get(word.lower())
+        return None
 
 
 # Names
