@@ -7,30 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from . import breaker_rules, events, policies
+from . import job as states
 from .amounts import duration_words
 from .commands import check_drained, finish, settle, stop, withdrawals
-from .events import AttemptEnded, Instruction, Outcome, Spawned, describe_end
-from .job import (
-    Active,
-    Attempt,
-    Delayed,
-    End,
-    Failed,
-    Held,
-    Job,
-    Killed,
-    Lost,
-    OnHang,
-    Placed,
-    Purpose,
-    Refused,
-    Running,
-    Starting,
-    Stopping,
-    Succeeded,
-    Suspended,
-    TimedOut,
-)
+from .events import AttemptEnded, Instruction, Outcome, Spawned
+from .job import Attempt, End, Job, OnHang, Placed, Purpose, describe_end
 from .state import SchedulerState
 
 NO_ROOM_DELAY = 5.0
@@ -42,7 +23,7 @@ def submitted(scheduler: SchedulerState, job: Job, event: events.Submitted, now:
     if scheduler.submitted.get(job.id) != event:
         scheduler.submitted[job.id] = event
         scheduler.book.changed.add(job.id)
-    return [] if isinstance(job.state, Stopping) else withdrawals(scheduler, (job,))
+    return [] if isinstance(job.state, states.Stopping) else withdrawals(scheduler, (job,))
 
 
 def remarked(scheduler: SchedulerState, job: Job, event: events.Remark, now: float) -> None:
@@ -53,9 +34,10 @@ def remarked(scheduler: SchedulerState, job: Job, event: events.Remark, now: flo
 
 
 def spawned(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> list[Instruction]:
-    assert isinstance(job.state, Starting)
+    assert isinstance(job.state, states.Starting)
     scheduler.submitted.pop(job.id, None)
-    running = scheduler.change(job, now, "running", state=Running(_with_start(job.state.placed, event, now), event.pid))
+    placed = _with_start(job.state.placed, event, now)
+    running = scheduler.change(job, now, "running", state=states.Running(placed, event.pid))
     return stop(scheduler, running, now, event.requested) if event.requested is not None else []
 
 
@@ -75,16 +57,16 @@ def seen_alive(scheduler: SchedulerState, job: Job, event: Spawned, now: float) 
     If the attempt was being stopped, continue to stop it.
     """
     state = job.state
-    assert isinstance(state, Running | Suspended | Stopping)
+    assert isinstance(state, states.Running | states.Suspended | states.Stopping)
     scheduler.submitted.pop(job.id, None)
     state = replace(state, placed=_with_start(state.placed, event, now))
-    if isinstance(state, Stopping):
+    if isinstance(state, states.Stopping):
         state = replace(state, purpose=_final_purpose(state, event.requested))
     if state != job.state or state.pid != event.pid:
         scheduler.change(job, now, "found running", state=replace(state, pid=event.pid))
-    if isinstance(state, Stopping) and event.adopted:
+    if isinstance(state, states.Stopping) and event.adopted:
         return [(events.KillTree if state.hard else events.Terminate)(job.id, state.placed.attempt)]
-    if event.requested is not None and not isinstance(state, Stopping):
+    if event.requested is not None and not isinstance(state, states.Stopping):
         return stop(scheduler, scheduler.book[job.id], now, event.requested)
     return []
 
@@ -99,7 +81,7 @@ def ignore_outdated(scheduler: SchedulerState, job: Job, event: events.Submitted
 def silent(scheduler: SchedulerState, job: Job, event: events.Silence, now: float) -> list[Instruction]:
     """Mark a job as hung or as active again. Stop a hung job if its settings say so."""
     state = job.state
-    assert isinstance(state, Running)
+    assert isinstance(state, states.Running)
     if event.since is None or not policies.is_hung(job.spec, now - event.since):
         if state.silent_since is not None and event.since is None:
             text = f"active again after {duration_words(now - state.silent_since)} of silence"
@@ -115,7 +97,7 @@ def silent(scheduler: SchedulerState, job: Job, event: events.Silence, now: floa
 
 def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) -> None:
     state = job.state
-    assert isinstance(state, Active)
+    assert isinstance(state, states.Active)
     scheduler.free(job)
     scope = scheduler.breaker.scope_probing(job.id)
     purpose = _final_purpose(state, event.requested)
@@ -124,8 +106,8 @@ def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) 
         purpose = None
     if purpose is not None:
         _ended_as_asked(scheduler, job, purpose, event, now)
-    elif isinstance(event.outcome, events.NeverRan) and isinstance(state, Starting) and state.hold:
-        scheduler.change(job, now, "held by the user", keep=True, state=Held())
+    elif isinstance(event.outcome, events.NeverRan) and isinstance(state, states.Starting) and state.hold:
+        scheduler.change(job, now, "held by the user", keep=True, state=states.Held())
     elif isinstance(event.outcome, events.NeverRan):
         settle(scheduler, job, now, "attempt revoked before it started")
     elif isinstance(event.outcome, events.NoRoom):
@@ -140,40 +122,40 @@ def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) 
     check_drained(scheduler, now)
 
 
-def _final_purpose(state: Active, requested: Purpose | None) -> Purpose | None:
+def _final_purpose(state: states.Active, requested: Purpose | None) -> Purpose | None:
     """Return why the attempt was being stopped, or None if it was not.
 
     A kill takes precedence over any other purpose.
     """
-    stopping_for = state.purpose if isinstance(state, Stopping) else None
+    stopping_for = state.purpose if isinstance(state, states.Stopping) else None
     return Purpose.KILL if Purpose.KILL in (stopping_for, requested) else stopping_for or requested
 
 
 def _end_of(outcome: Outcome) -> End:
     match outcome:
         case events.Exited(code=0):
-            return Succeeded()
+            return states.Succeeded()
         case events.Exited(code=code):
-            return Failed(code)
+            return states.Failed(code)
         case events.Vanished(why=why) | events.NodeFailed(why=why):
-            return Lost(why)
+            return states.Lost(why)
         case events.NotStarted(why=why):
-            return Refused(why)
+            return states.Refused(why)
     raise AssertionError(outcome)
 
 
 def _ended_as_asked(scheduler: SchedulerState, job: Job, purpose: Purpose, event: AttemptEnded, now: float) -> None:
     has_run = not isinstance(event.outcome, events.NeverRan | events.NoRoom)
-    attempts = _with_attempt(job, event, Killed(), now) if has_run else job.attempts
+    attempts = _with_attempt(job, event, states.Killed(), now) if has_run else job.attempts
     if purpose is Purpose.KILL:
-        finish(scheduler, job, Killed(), now, "killed", attempts=attempts)
+        finish(scheduler, job, states.Killed(), now, "killed", attempts=attempts)
     elif purpose is Purpose.TIMEOUT and has_run:
-        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.timeout or 0.0), now)
+        _ended_by_itself(scheduler, job, event, states.TimedOut(job.spec.timeout or 0.0), now)
     elif purpose is Purpose.HANG and has_run:
-        _ended_by_itself(scheduler, job, event, TimedOut(job.spec.hang_after, silent=True), now)
+        _ended_by_itself(scheduler, job, event, states.TimedOut(job.spec.hang_after, silent=True), now)
     elif event.left:
         # If the job were requeued, it would run twice at the same time.
-        held = Held(f"{event.left[0].words}; kill it, then release the job")
+        held = states.Held(f"{event.left[0].words}; kill it, then release the job")
         scheduler.change(job, now, "held: previous attempt still running", keep=True, state=held, attempts=attempts)
     else:
         settle(scheduler, job, now, "requeued", attempts=attempts)
@@ -195,12 +177,12 @@ def _ended_by_itself(scheduler: SchedulerState, job: Job, event: AttemptEnded, e
 
 
 def _delay(scheduler: SchedulerState, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:
-    scheduler.change(job, now, f"waiting: {why}", keep=True, state=Delayed(now + seconds, why), **changes)
+    scheduler.change(job, now, f"waiting: {why}", keep=True, state=states.Delayed(now + seconds, why), **changes)
 
 
 def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[Attempt, ...]:
     assert job.active is not None
-    placed, failed = _with_start(job.active, event, now), isinstance(end, Failed)
+    placed, failed = _with_start(job.active, event, now), isinstance(end, states.Failed)
     signature = (event.signature if failed else None) or describe_end(end)
     attempt = Attempt(
         number=placed.attempt,
@@ -209,7 +191,7 @@ def _with_attempt(job: Job, event: AttemptEnded, end: End, now: float) -> tuple[
         ended=max(min(event.at, now), placed.since),  # the clock used for the report may have been set since
         end=end,
         exit_code=event.outcome.code if isinstance(event.outcome, events.Exited) else None,
-        signature=None if isinstance(end, Succeeded | Killed) else signature,
+        signature=None if isinstance(end, states.Succeeded | states.Killed) else signature,
         environment=placed.environment,
         pid=getattr(job.state, "pid", None),
         usage=event.usage,

@@ -8,21 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .job import (
-    HIGHEST_PRIORITY,
-    Blocked,
-    Delayed,
-    Ended,
-    Held,
-    Job,
-    JobId,
-    Queued,
-    Request,
-    Running,
-    StateName,
-    Stopping,
-    Waiting,
-)
+from . import job as states
+from .job import HIGHEST_PRIORITY, Job, JobId, Request, StateName
 
 # The sorted queue
 
@@ -156,11 +143,11 @@ class Order:
 def due(job: Job) -> float | None:
     """Return when the job's delay, time limit or grace period ends, or None if none of them is running."""
     match job.state:
-        case Delayed(until=until):
+        case states.Delayed(until=until):
             return until
-        case Stopping(deadline=deadline, hard=False):
+        case states.Stopping(deadline=deadline, hard=False):
             return deadline
-        case Running(placed=placed, suspended_for=suspended_for) if job.spec.timeout is not None:
+        case states.Running(placed=placed, suspended_for=suspended_for) if job.spec.timeout is not None:
             return placed.since + job.spec.timeout + suspended_for
     return None
 
@@ -312,16 +299,16 @@ class Book:
             return
         state = job.state
         self.counts[state.name] += 1
-        if isinstance(state, Waiting):
-            if not isinstance(state, Queued):
+        if isinstance(state, states.Waiting):
+            if not isinstance(state, states.Queued):
                 self._count_waiting(job, 1)
-            if isinstance(state, Blocked):
-                self.unmet[job.id] = {id for id in job.after if not isinstance(self[id].state, Ended)}
+            if isinstance(state, states.Blocked):
+                self.unmet[job.id] = {id for id in job.after if not isinstance(self[id].state, states.Ended)}
             if not is_queued:
                 self._line_up([job])
         elif job.active is not None:
             self.active.add(job.id)
-        if not is_timed and not isinstance(state, Queued):
+        if not is_timed and not isinstance(state, states.Queued):
             self.timers.set(job)
 
     def _line_up(self, jobs: list[Job]) -> None:
@@ -329,10 +316,10 @@ class Book:
         waiting: list[Place] = []
         ready: dict[tuple[Request, str], list[Place]] = {}
         for job in jobs:
-            if isinstance(job.state, Waiting) and not job.archived:
+            if isinstance(job.state, states.Waiting) and not job.archived:
                 place = place_of(job)
                 waiting.append(place)
-                if isinstance(job.state, Queued):
+                if isinstance(job.state, states.Queued):
                     ready.setdefault(kind_of(job), []).append(place)
         self.line.extend(waiting)
         for kind, places in ready.items():
@@ -344,11 +331,11 @@ class Book:
             return
         self.counts[job.state.name] -= 1
         self.unmet.pop(job.id, None)
-        if isinstance(job.state, Waiting):
+        if isinstance(job.state, states.Waiting):
             place = place_of(job)
             self.line.remove(place)
             self._count_waiting(job, -1)
-            if isinstance(job.state, Queued):
+            if isinstance(job.state, states.Queued):
                 kind = kind_of(job)
                 self.ready[kind].remove(place)
                 if not self.ready[kind]:
@@ -357,7 +344,7 @@ class Book:
             self.active.discard(job.id)
 
     def _count_waiting(self, job: Job, by: int) -> None:
-        if isinstance(job.state, Held):
+        if isinstance(job.state, states.Held):
             return
         kind = kind_of(job)
         self.waiting_of[kind] += by

@@ -6,22 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from .job import (
-    CrashKind,
-    End,
-    Failed,
-    Job,
-    JobId,
-    JobSpec,
-    Lost,
-    Purpose,
-    Refused,
-    Skipped,
-    StateName,
-    SurvivingProcess,
-    TimedOut,
-    Usage,
-)
+from .job import CrashKind, Job, JobId, JobSpec, Purpose, StateName, SurvivingProcess, Usage
 from .slots import DeviceFacts, NodeSize, Slot
 
 # Users' commands
@@ -426,19 +411,3 @@ SENTENCES = {
 def cause_of(kind: PauseKind, now: float) -> Cause:
     """Return the cause of a pause of this kind. `breaker.error_cause` handles pauses because of errors."""
     return Cause(kind, SENTENCES[kind], now)
-
-
-def describe_end(end: End) -> str:
-    """Describe how an attempt ended, for histories and for failures with no error in the log."""
-    match end:
-        case Failed(code=code):
-            return f"exit code {code}" if end.signal is None else f"killed by signal {end.signal}"
-        case TimedOut(limit=limit, silent=True):
-            return f"no activity for {limit:g} s, stopped"
-        case TimedOut(limit=limit):
-            return f"timed out after {limit:g} s"
-        case Lost(why=why) | Refused(why=why):
-            return why
-        case Skipped(because=because):
-            return f"skipped: #{because} did not succeed"
-    return end.name

@@ -506,3 +506,19 @@ def by_word(counts: Mapping[StateName, int]) -> dict[str, int]:
 def predicate(state: StateName) -> str:
     """Return a state as the predicate of a sentence: `has succeeded`, `is running`."""
     return _PREDICATES[state]
+
+
+def describe_end(end: End) -> str:
+    """Describe how an attempt ended, for histories and for failures with no error in the log."""
+    match end:
+        case Failed(code=code):
+            return f"exit code {code}" if end.signal is None else f"killed by signal {end.signal}"
+        case TimedOut(limit=limit, silent=True):
+            return f"no activity for {limit:g} s, stopped"
+        case TimedOut(limit=limit):
+            return f"timed out after {limit:g} s"
+        case Lost(why=why) | Refused(why=why):
+            return why
+        case Skipped(because=because):
+            return f"skipped: #{because} did not succeed"
+    return end.name

@@ -8,25 +8,12 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from . import breaker_rules
+from . import job as states
 from .book import Place, place_of
 from .breaker import Scope
 from .commands import stop
 from .events import Instruction, Start
-from .job import (
-    HIGHEST_PRIORITY,
-    URGENT_PRIORITY,
-    Active,
-    Job,
-    JobId,
-    Placed,
-    Purpose,
-    Queued,
-    Request,
-    Running,
-    SlotId,
-    Starting,
-    Stopping,
-)
+from .job import HIGHEST_PRIORITY, URGENT_PRIORITY, Job, JobId, Placed, Purpose, Request, SlotId
 from .slots import Board, Slot
 from .state import SchedulerState
 
@@ -96,7 +83,7 @@ def _reserve(scheduler: SchedulerState, job: Job, now: float) -> frozenset[SlotI
     serving = scheduler.board.serving(request, unblocked=True)
     if not serving or (most is not None and (request.gpus or 1) > most):
         return None
-    waited = now - job.state.since if isinstance(job.state, Queued) else 0.0
+    waited = now - job.state.since if isinstance(job.state, states.Queued) else 0.0
     if waited < scheduler.settings.patience:
         return frozenset()
     if request.alone and (request.gpus or 1) == 1:
@@ -119,14 +106,14 @@ def _start(scheduler: SchedulerState, job: Job, slots: tuple[Slot, ...], now: fl
         # This is stored because either job may later be short of GPU memory, and the other job may end first.
         neighbour = scheduler.book[neighbour_id]
         state = neighbour.state
-        assert isinstance(state, Active)
+        assert isinstance(state, states.Active)
         if not state.placed.shared:
             shared = replace(state, placed=replace(state.placed, shared=True))
             scheduler.change(neighbour, now, f"#{job.id} now shares its GPU", state=shared)
     scheduler.board.take(job.id, slots, scheduler.effective_request(job))
     if not slots:
         scheduler.cpu_jobs_running += 1
-    return Start(scheduler.change(job, now, "starting", state=Starting(placed), issued=placed.attempt))
+    return Start(scheduler.change(job, now, "starting", state=states.Starting(placed), issued=placed.attempt))
 
 
 # Preemption
@@ -139,7 +126,8 @@ def preempt(scheduler: SchedulerState, now: float) -> list[Instruction]:
         return []
     instructions: list[Instruction] = []
     # The slots of jobs that are being stopped count as free, so that no other job is stopped for the same one.
-    room = _Room(scheduler, {job for job in scheduler.book.active if isinstance(scheduler.book[job].state, Stopping)})
+    active = (scheduler.book[job] for job in scheduler.book.active)
+    room = _Room(scheduler, {job.id for job in active if isinstance(job.state, states.Stopping)})
     for job in waiting:
         request = scheduler.effective_request(job)
         if not room.take(job, request) and is_urgent(job):
@@ -222,7 +210,7 @@ class _Room:
 
 
 def _may_preempt(job: Job, urgent: Job) -> bool:
-    is_running = isinstance(job.state, Running)
+    is_running = isinstance(job.state, states.Running)
     return is_running and job.spec.checkpoint and job.priority < urgent.priority and not is_urgent(job)
 
 

@@ -5,20 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from .amounts import memory_words
-from .events import AttemptEnded, NodeFailed, describe_end
-from .job import (
-    AfterOom,
-    CrashKind,
-    End,
-    Failed,
-    Job,
-    JobSpec,
-    Lost,
-    OnHang,
-    OnOom,
-    Succeeded,
-    TimedOut,
-)
+from .events import AttemptEnded, NodeFailed
+from .job import AfterOom, CrashKind, End, Failed, Job, JobSpec, Lost, OnHang, OnOom, Succeeded, TimedOut, describe_end
 from .state import SchedulerState
 
 # Retries

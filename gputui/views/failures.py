@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gputui.core.events import describe_end
-from gputui.core.job import FAILURES, CrashKind, Ended, Job, JobId, JobSpec
+from gputui.core.job import FAILURES, CrashKind, Ended, Job, JobId, JobSpec, describe_end
 from gputui.core.parameters import FLAG, parameters_of, params_in_common
 from gputui.core.slots import NO_GPU
 from gputui.core.snapshot import Snapshot

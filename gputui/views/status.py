@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from gputui.core import job as states
 from gputui.core.amounts import counted, duration_words, moment
 from gputui.core.events import Mode, PauseKind
-from gputui.core.job import (
-    FAILURES,
-    WORDS,
-    Blocked,
-    Delayed,
-    Ended,
-    Job,
-    JobId,
-    Queued,
-    Request,
-    Running,
-    StateName,
-    Succeeded,
-)
+from gputui.core.job import FAILURES, WORDS, Job, JobId, Request, StateName
 from gputui.core.slots import Board
 from gputui.core.snapshot import Snapshot
 
@@ -104,7 +92,7 @@ def first_waiting_reason(scheduler: Scheduler, now: float) -> str:
     if heads:
         return why(scheduler, book[min(heads).job], now) or ""
     soonest = book.timers.first(book)
-    if soonest is not None and isinstance(state := book[soonest].state, Delayed):
+    if soonest is not None and isinstance(state := book[soonest].state, states.Delayed):
         return f"#{soonest} is waiting: {state.why}"
     held = book.counts[StateName.HELD]
     if not held:
@@ -199,7 +187,7 @@ def next_in_line(snapshot: Snapshot, job: Job) -> bool:
     if snapshot.mode is not Mode.RUNNING:
         return False
     own = (-job.priority, job.position)
-    queued = (other for other in snapshot if isinstance(other.state, Queued)) if snapshot.waiting else ()
+    queued = (other for other in snapshot if isinstance(other.state, states.Queued)) if snapshot.waiting else ()
     return not any((-other.priority, other.position) < own for other in queued)
 
 
@@ -220,14 +208,14 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
             continue
         request = job.request
         match job.state:
-            case Delayed():
+            case states.Delayed():
                 return True
-            case Queued():
+            case states.Queued():
                 if request not in fits:
                     fits[request] = not board.takes_slot(request) or board.could_ever_fit(request)
                 if fits[request]:
                     return True
-            case Blocked():
+            case states.Blocked():
                 remaining += job.after
     return False
 
@@ -249,10 +237,12 @@ class Alerts:
         self._cause = snapshot.cause
         self._paused = {paused.group for paused in snapshot.paused_scopes}
         self._worked = False
-        self._notified = {
-            job.id: job.issued for job in snapshot if wants_notification(job) and isinstance(job.state, Ended)
+        self._reported = {
+            (job.id, job.issued, True)
+            for job in snapshot
+            if wants_notification(job) and isinstance(job.state, states.Ended)
         }
-        self._silent: set[tuple[JobId, int]] = set()
+        """Each job that is not to be notified again, with its attempt and whether it had ended."""
 
     def update(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> list[str]:
         """Return the messages to send now. Each message is returned only once."""
@@ -282,20 +272,19 @@ class Alerts:
         for job_id in sorted(changed):
             if job_id not in snapshot or not wants_notification(job := snapshot[job_id]):
                 continue
-            key = (job_id, job.issued)
-            if isinstance(job.state, Ended) and self._notified.get(job_id) != job.issued:
-                self._notified[job_id] = job.issued
-                yield f"#{job_id} {job.name}: {_describe_end(job)}"
-            elif isinstance(job.state, Running) and job.state.silent_since is not None and key not in self._silent:
-                self._silent.add(key)
-                yield f"#{job_id} {job.name}: {silence(snapshot, job, now)}"
+            has_ended = isinstance(job.state, states.Ended)
+            is_hung = isinstance(job.state, states.Running) and job.state.silent_since is not None
+            key = (job_id, job.issued, has_ended)
+            if (has_ended or is_hung) and key not in self._reported:
+                self._reported.add(key)
+                yield f"#{job_id} {job.name}: {_describe_end(job) if has_ended else silence(snapshot, job, now)}"
 
 
 def _describe_end(job: Job) -> str:
     after = f" after {duration_words(job.attempts[-1].seconds)}" if job.attempts else ""
-    if isinstance(job.state, Succeeded):
+    if isinstance(job.state, states.Succeeded):
         return f"succeeded{after}"
-    assert isinstance(job.state, Ended)
+    assert isinstance(job.state, states.Ended)
     from .failures import error_message
 
     error = f": {error_message(job)}" if job.state.name in FAILURES else ""

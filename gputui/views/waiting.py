@@ -9,26 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from gputui.core import job as states
 from gputui.core.amounts import counted, duration_exact, memory_words
 from gputui.core.book import place_of
 from gputui.core.breaker import Scope
 from gputui.core.events import Mode
-from gputui.core.job import (
-    FAILURES,
-    WORDS,
-    Blocked,
-    Delayed,
-    Held,
-    Job,
-    JobId,
-    Purpose,
-    Queued,
-    Request,
-    Running,
-    Starting,
-    Stopping,
-    Waiting,
-)
+from gputui.core.job import FAILURES, WORDS, Job, JobId, Purpose, Request
 from gputui.core.parameters import params_missing
 from gputui.core.snapshot import PausedScope, Snapshot
 
@@ -64,21 +50,21 @@ def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
 
 def waiting_reason(scheduler: Scheduler, job: Job, now: float) -> Reason | None:
     match job.state:
-        case Held(why=reason):
+        case states.Held(why=reason):
             return Reason(reason or "held by you; release it to run", routine=not reason)
-        case Blocked():
+        case states.Blocked():
             unmet = scheduler.book.unmet[job.id]
             shown = [f"#{id} ({WORDS[scheduler.book[id].state.name]})" for id in nsmallest(SHOWN, unmet)]
             more = f" and {len(unmet) - SHOWN} more" if len(unmet) > SHOWN else ""
             return Reason(f"waiting for {', '.join(shown)}{more}")
-        case Delayed(until=until, why=reason):
+        case states.Delayed(until=until, why=reason):
             return Reason(f"{reason}; starts in {max(0.0, until - now):.0f} s")
-        case Queued():
+        case states.Queued():
             pause = _pause_reason(scheduler, job, now)
             return Reason(pause) if pause is not None else _queue_reason(scheduler, job)
-        case Stopping(purpose=Purpose.PREEMPT):
+        case states.Stopping(purpose=Purpose.PREEMPT):
             return Reason("preempted by an urgent job; will continue from its checkpoint")
-        case Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
+        case states.Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
             return Reason(submitted.why)
     return None
 
@@ -114,7 +100,7 @@ def _resume_condition(scheduler: Scheduler, scope: Scope, now: float) -> str:
     if paused.due or paused.at <= now:
         return f"probe #{paused.job} starts when it fits"
     running = (scheduler.book[job] for job in scheduler.book.active)
-    sooner = any(isinstance(job.state, Running | Starting) and paused.covers(job) for job in running)
+    sooner = any(isinstance(job.state, states.Running | states.Starting) and paused.covers(job) for job in running)
     return f"probe #{paused.job} in {duration_exact(paused.at - now)}{AT_A_SUCCESS if sooner else ''}"
 
 
@@ -170,11 +156,11 @@ def _obstacles(scheduler: Scheduler, request: Request) -> list[str]:
             device_keys_by_obstacle.setdefault(f"has {memory_words(max(0, left))} left", []).append(device_key)
     in_order = sorted(device_keys_by_obstacle, key=lambda obstacle: obstacle != "busy")[: SHOWN + 1]
     obstacles = [f"{_slot_list(device_keys_by_obstacle[text], device_keys, request)}{text}" for text in in_order]
-    states = {job: scheduler.book[job].state for job in holders}
+    for_urgent = (scheduler.book[job] for job in sorted(holders))
     leaving = [
-        f"#{job}"
-        for job, state in sorted(states.items())
-        if isinstance(state, Stopping) and state.purpose is Purpose.PREEMPT
+        f"#{job.id}"
+        for job in for_urgent
+        if isinstance(job.state, states.Stopping) and job.state.purpose is Purpose.PREEMPT
     ]
     obstacles += [f"preempting {', '.join(leaving)}"] if leaving else []
     return obstacles
@@ -194,7 +180,7 @@ def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
         request = scheduler.effective_request(scheduler.book[job_id])
         if request not in could:
             could[request] = not board.takes_slot(request) or board.could_ever_fit(request)
-        if not could[request] and isinstance(scheduler.book[job_id].state, Waiting):
+        if not could[request] and isinstance(scheduler.book[job_id].state, states.Waiting):
             never.append((job_id, request))
     if not never:
         return ""
@@ -295,7 +281,8 @@ def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
 def still_running(snapshot: Snapshot, paused: PausedScope) -> list[JobId]:
     """Return the running jobs that were started before the pause. If one of them succeeds, the next probe is due."""
     jobs = (snapshot[job] for job in snapshot.active)
-    return sorted(job.id for job in jobs if isinstance(job.state, Running | Starting) and paused.covers(job))
+    started = (job for job in jobs if isinstance(job.state, states.Running | states.Starting))
+    return sorted(job.id for job in started if paused.covers(job))
 
 
 def failed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:

@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from gputui.core.eta import progress_of
-from gputui.core.events import Refusal, describe_end
-from gputui.core.job import FAILURES, WORDS, Attempt, Failed, Job, JobId, Running, StateName, Stopping, Suspended
+from gputui.core.events import Refusal
+from gputui.core.job import (
+    FAILURES,
+    WORDS,
+    Attempt,
+    Failed,
+    Job,
+    JobId,
+    Running,
+    StateName,
+    Stopping,
+    Suspended,
+    describe_end,
+)
 from gputui.core.parameters import parameters_of
 from gputui.core.results import Curve, JobResults, MainMetric, direction_of, parse_wanted_metric
 from gputui.core.scheduler import HistoryEntry

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputui.core.eta import NO_PACES, job_eta, progress_of, silent_since
-from gputui.core.events import describe_end
-from gputui.core.job import WORDS, Active, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting
+from gputui.core.job import WORDS, Active, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting, describe_end
 from gputui.core.parameters import parameters_of
 from gputui.core.results import NO_RESULTS, Direction, JobResults, MetricResult, direction_of, name_words
 from gputui.core.snapshot import Snapshot

@@ -26,8 +26,7 @@ from gputui.core.amounts import (
     moment,
 )
 from gputui.core.eta import progress_of
-from gputui.core.events import describe_end
-from gputui.core.job import WORDS, Attempt, Delayed, Ended, Job, JobId, Running, Succeeded, Waiting
+from gputui.core.job import WORDS, Attempt, Delayed, Ended, Job, JobId, Running, Succeeded, Waiting, describe_end
 from gputui.core.regex import lazy_regex
 from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot

@@ -9,18 +9,8 @@ from msgspec.structs import replace
 from support.core import World, is_sentence, spec
 
 from gputui.core import events
-from gputui.core.job import (
-    End,
-    Ended,
-    Killed,
-    Lost,
-    Refused,
-    Skipped,
-    State,
-    StateName,
-    TimedOut,
-    predicate,
-)
+from gputui.core import job as states
+from gputui.core.job import End, Ended, Killed, Lost, Refused, Skipped, State, StateName, TimedOut
 from gputui.core.scheduler import ENDS, TRANSITIONS, Record, Scheduler
 
 STATES: tuple[type, ...] = get_args(State)
@@ -108,7 +98,7 @@ def test_impossible_commands_are_refused_with_a_reason(name: StateName, command:
         return
     sentence = world.refused(command)
     assert is_sentence(sentence)
-    assert sentence.startswith(f"#0 {predicate(name)}: ")
+    assert sentence.startswith(f"#0 {states.predicate(name)}: ")
 
 
 def _carried_out_or_refused(world: World, command: events.UserCommand) -> None:
@@ -151,7 +141,7 @@ def test_an_invalid_spec_is_refused(bad: object) -> None:
 
 def test_every_end_has_a_description() -> None:
     ends: list[End] = [TimedOut(1.5), Lost("rebooted"), Refused("gone"), Skipped(3), Killed()]
-    assert [events.describe_end(end) for end in ends] == [
+    assert [states.describe_end(end) for end in ends] == [
         "timed out after 1.5 s", "rebooted", "gone", "skipped: #3 did not succeed", "killed",
     ]  # fmt: skip
 
