@@ -291,7 +291,11 @@ def remove_ended(scheduler: SchedulerState, job: Job, event: events.Remove, now:
 # Commands on the scheduler
 
 
-def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> None:
+def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> list[Instruction]:
+    """Pause. A stop also requeues all running jobs, and an interrupt kills them.
+
+    Both happen in one event, so that no owner ever finds a stopped session whose jobs keep running.
+    """
     if kind is PauseKind.CRASHES:
         raise Refusal("only the scheduler itself pauses after errors")
     errors = scheduler.breaker.pause
@@ -299,6 +303,16 @@ def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> None:
     if scheduler.mode is Mode.PAUSED and kind is PauseKind.USER and not probes:
         raise Refusal("the scheduler is already paused")
     _pause(scheduler, events.cause_of(kind, now))
+    if kind not in (PauseKind.STOPPED, PauseKind.INTERRUPTED):
+        return []
+    instructions = withdrawals(scheduler)
+    for job in [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]:
+        if not isinstance(job.state, Stopping):
+            purpose = Purpose.REQUEUE if kind is PauseKind.STOPPED else Purpose.KILL
+            instructions += stop(scheduler, job, now, purpose)
+        elif kind is PauseKind.INTERRUPTED:
+            instructions += kill_stopping(scheduler, job, events.Kill(job=job.id), now)
+    return instructions
 
 
 def _pause(scheduler: SchedulerState, cause: Cause) -> None:

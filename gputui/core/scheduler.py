@@ -116,7 +116,7 @@ class Scheduler(SchedulerState):
             case events.AddJobs():
                 commands.add_jobs(self, event, now)
             case events.Pause(kind=kind):
-                commands.pause(self, kind, now)
+                return commands.pause(self, kind, now)
             case events.Drain():
                 commands.drain(self, now)
             case events.Resume():

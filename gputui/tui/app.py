@@ -18,7 +18,7 @@ from gputui.session.errors import SessionError
 from gputui.session.event_loop import LOOK_AT_OWNER
 from gputui.session.owner.requests import Begin
 from gputui.session.ownership.acquisition import AlreadyOwned, OwnedSession
-from gputui.tui.actions.scheduler import leaving_events, requeues
+from gputui.tui.actions.scheduler import leaving_events
 from gputui.tui.actions.table import ACTIONS
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.tty import Colours, terminal_name
@@ -137,7 +137,7 @@ class GputuiApp(TerminalApp[Way]):
         if self._leaving is not None:  # the second time: the commands are committed, so do not wait any longer
             self.exit(self._leaving)
             return
-        events = leaving_events(self.main, way)
+        events = leaving_events(way)
         if not events or not self.bridge.has_session:
             self.exit(way)
             return
@@ -152,11 +152,9 @@ class GputuiApp(TerminalApp[Way]):
             self.exit(way)
 
     def _continue_stop(self) -> None:
-        """Exit when no jobs are running. Jobs that have started in the meantime are requeued too."""
+        """Exit when no jobs are running."""
         if not self.bridge.snapshot.active:
             self.exit(Way.STOP)
-        elif events := requeues(self.main):
-            self.bridge.command(events, lambda _: None)
 
     def _quit_with(self, message: str) -> None:
         self.exit_message = message

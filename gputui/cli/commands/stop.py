@@ -9,14 +9,13 @@ from gputui.cli.command import INTERRUPTED, find_session, suggest
 from gputui.cli.output import StatusLine, out, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
-from gputui.core.events import Mode, Pause, PauseKind, Requeue
+from gputui.core.events import Mode, Pause, PauseKind
 from gputui.core.job import EngineName, JobId, StateName
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.control.connection import ClientError
 from gputui.session.lock import OwnerKind, find_leftover_processes, is_alive
 from gputui.session.messages import (
-    Commands,
     Leave,
     LeftShown,
     ListedJob,
@@ -75,33 +74,25 @@ def work(options: Options) -> int:
 
 
 def until_nothing_runs(client: Client) -> SessionStatus:
-    """Pause the scheduler, requeue each running job once, and show a countdown until all of them have ended.
+    """Stop the session, which requeues its running jobs, and show a countdown until all of them have ended.
 
-    A session with nothing left to do is not paused, so that jobs added later run.
+    A session with nothing left to do is not stopped, so that jobs added later run.
     """
-    stopped_attempts: set[tuple[JobId, int]] = set()
     began = time.monotonic()
-    paused = False
+    status = client.ask(StatusQuestion())
+    if is_over(client, status):
+        return status
+    send(client, Pause(PauseKind.STOPPED))
     with StatusLine() as line:
-        while True:
-            status = client.ask(StatusQuestion())
-            if not paused and not is_over(client, status):
-                send(client, Pause(PauseKind.STOPPED))
-                paused = True
-                continue
-            if not status.active:
-                return status
+        while (status := client.ask(StatusQuestion())).active:
+            if status.process is None:
+                client.ask(StatusQuestion(), work=True)  # a daemon must end the jobs
             jobs = client.ask(Listing(jobs=status.active)).jobs
-            new = [job for job in jobs if (job.id, job.attempt) not in stopped_attempts]
-            # A refusal means that the job has ended or is being stopped already.
-            events = tuple(Requeue(job=job.id) for job in new if job.state is not StateName.STOPPING)
-            if events:
-                client.ask(Commands(events), work=True)
-            stopped_attempts |= {(job.id, job.attempt) for job in jobs if job.started is not None}
             if is_out_of_reach(status, jobs):
                 raise OutOfReach(f"{status.trouble}: could not stop {job_list([job.id for job in jobs])} there")
             line.show(countdown(jobs, time.monotonic() - began))
             time.sleep(NAP)
+    return status
 
 
 def is_over(client: Client, status: SessionStatus) -> bool:

@@ -13,8 +13,7 @@ from typing import Any
 
 from gputui.cli.command import TERMINAL, ask_key, with_session_flag
 from gputui.core.amounts import counted
-from gputui.core.events import Drain, Kill, Mode, Pause, PauseKind, Requeue, UserCommand
-from gputui.core.job import Stopping
+from gputui.core.events import Drain, Mode, Pause, PauseKind, UserCommand
 from gputui.core.snapshot import Snapshot
 from gputui.process.watch import Wakeup
 from gputui.views.status import format_counts
@@ -109,20 +108,12 @@ def at_terminal() -> bool:
     return False
 
 
-def leaving_commands(way: WayToLeave, snapshot: Snapshot) -> list[UserCommand]:
-    """Return the pause or drain command, followed by the commands for the running jobs.
-
-    They must be sent in one turn, because a daemon must never find a stopped session whose jobs keep running.
-    """
-    match way:
-        case WayToLeave.DRAIN:
-            return [Drain()]
-        case WayToLeave.KILL:
-            return [Pause(PauseKind.INTERRUPTED), *(Kill(job=job) for job in snapshot.active)]
-        case WayToLeave.STOP:
-            running = (job for job in snapshot.active if not isinstance(snapshot[job].state, Stopping))
-            return [Pause(PauseKind.STOPPED), *(Requeue(job=job) for job in running)]
-    return []
+LEAVING_COMMANDS: dict[WayToLeave, UserCommand] = {
+    WayToLeave.DRAIN: Drain(),
+    WayToLeave.KILL: Pause(PauseKind.INTERRUPTED),
+    WayToLeave.STOP: Pause(PauseKind.STOPPED),
+}
+"""The command that each way to leave sends to the scheduler. Detaching sends none."""
 
 
 def describe_leaving(

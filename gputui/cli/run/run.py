@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from typing import TypeVar
 
 from gputui.cli.command import suggest_in
@@ -12,7 +11,7 @@ from gputui.cli.output import Exit, refuse
 from gputui.cli.parser import Options
 from gputui.cli.progress import EventLines, ProgressLine, can_rewrite_line, print_summary
 from gputui.core.amounts import counted
-from gputui.core.events import Refusal, UserCommand
+from gputui.core.events import Refusal
 from gputui.core.job import Ended
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
@@ -30,7 +29,7 @@ from gputui.sources.source import Draft
 from gputui.views.status import any_can_start, starts_jobs
 
 from .inputs import STDIN, Inputs
-from .interrupts import LeaveRequests, WayToLeave, ask_how_to_leave, describe_leaving, leaving_commands
+from .interrupts import LEAVING_COMMANDS, LeaveRequests, WayToLeave, ask_how_to_leave, describe_leaving
 from .jobs import CrashNotes, OngoingSources, RunJobs, StdinReader, load_messages, report_tally, tally_jobs
 from .session_options import WantedSlots, begin_request, describe_slots, session_options, wanted_slots
 from .streaming import Streamer
@@ -257,16 +256,11 @@ class RunOfJobs:
             self._leave(way)
 
     def _leave(self, way: WayToLeave) -> None:
-        """Commit the pause and the commands that end the running jobs in one turn.
-
-        Thus a daemon continues with both.
-        """
         self._way = way
         self._stdin.finish.set()
-        commands = leaving_commands(way, self._owner.snapshot)
-        self._send(commands)
-        snapshot = self._owner.snapshot
-        running = snapshot.running
+        if way in LEAVING_COMMANDS:
+            self._wait_for(self._owner.do(Commands((LEAVING_COMMANDS[way],))))
+        running = self._owner.snapshot.running
         match way:
             case WayToLeave.DRAIN:
                 jobs = counted(running, "job still running", "jobs still running")
@@ -276,12 +270,6 @@ class RunOfJobs:
             case WayToLeave.STOP:
                 ended = counted(running, "running job", "running jobs")
                 self._reporter.say(f"stopping: requeuing {ended}")
-        # A job may have started before the pause and after the first snapshot.
-        self._send([command for command in leaving_commands(way, snapshot) if command not in commands])
-
-    def _send(self, commands: Sequence[UserCommand]) -> None:
-        if commands:
-            self._wait_for(self._owner.do(Commands(tuple(commands))))
 
     def _finish(self) -> int:
         """Report the result of the run and return the exit status."""

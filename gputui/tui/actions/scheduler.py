@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gputui.core.amounts import counted
-from gputui.core.events import Drain, Edit, Pause, PauseKind, Requeue, Rerun, Resume, Seen, TryFirst, UserCommand
-from gputui.core.job import FAILURES, Job, JobId, JobSpec, StateName, Stopping
+from gputui.core.events import Drain, Edit, Pause, PauseKind, Rerun, Resume, Seen, TryFirst, UserCommand
+from gputui.core.job import FAILURES, Job, JobId, JobSpec, StateName
 from gputui.core.snapshot import Snapshot
 from gputui.tui.bridge import Way
 from gputui.tui.dialogs.ask import Ask, Choice, Item, Pick
@@ -132,16 +132,10 @@ def leave(main: MainScreen) -> None:
     )
 
 
-def leaving_events(main: MainScreen, way: Way) -> list[UserCommand]:
+def leaving_events(way: Way) -> list[UserCommand]:
     """Return the commands that must be committed before the app exits."""
     if way is Way.DRAIN:
         return [Drain()]
     if way is Way.STOP:
-        return [Pause(PauseKind.STOPPED), *requeues(main)]
+        return [Pause(PauseKind.STOPPED)]
     return []
-
-
-def requeues(main: MainScreen) -> list[UserCommand]:
-    """Return the commands that requeue all running jobs."""
-    active = (main.snapshot[job] for job in main.snapshot.active)
-    return [Requeue(job=job.id) for job in active if not isinstance(job.state, Stopping)]

@@ -141,14 +141,15 @@ def test_a_second_interrupt_kills_and_leaves_no_daemon(home: Home) -> None:
     assert_paused(home, PauseKind.INTERRUPTED, waiting=2)
 
 
-def test_a_daemon_that_takes_over_during_a_stop_finishes_it(home: Home) -> None:
+@pytest.mark.parametrize("kind", [PauseKind.STOPPED, PauseKind.INTERRUPTED])
+def test_a_stop_ends_all_jobs_even_if_nothing_follows_the_request(home: Home, kind: PauseKind) -> None:
+    """The client that sent it and the scheduler that stored it are both gone, so a daemon must finish it."""
     run = sleepers(home)
-    run.terminate()
-    until(lambda: home.ask("status")["scheduler"]["cause"], "the stop is durable")
+    home.command({"type": "pause", "kind": kind})
     run.kill()
     run.communicate()
     home.gone()
-    assert_paused(home, PauseKind.STOPPED, waiting=4)
+    assert_paused(home, kind, waiting=4 if kind is PauseKind.STOPPED else 2)
     assert set(home.runs().values()) == {1}
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.core import World, busy, restored, spec
 
 from gputui.core import events
-from gputui.core.job import Delayed, Queued, Running, StateName
+from gputui.core.job import Delayed, Purpose, Queued, Running, StateName, Stopping
 
 
 def test_a_paused_scheduler_starts_nothing() -> None:
@@ -89,6 +89,19 @@ def test_stopping_replaces_a_pause_by_the_user(kind: events.PauseKind) -> None:
     world.do(events.Pause())
     world.do(events.Pause(kind))
     assert world.cause().kind is kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "purpose"), [(events.PauseKind.STOPPED, Purpose.REQUEUE), (events.PauseKind.INTERRUPTED, Purpose.KILL)]
+)
+def test_stopping_ends_all_running_jobs_in_the_same_event(kind: events.PauseKind, purpose: Purpose) -> None:
+    world = busy("0 1", jobs=2)
+    world.do(events.Requeue(job=0))
+    orders = world.do(events.Pause(kind))
+    assert orders == [events.Terminate(1, 1)]
+    states = [world.scheduler.book[job].state for job in range(2)]
+    assert [state.purpose for state in states if isinstance(state, Stopping)] == [purpose, purpose]
+    assert world.do(events.Pause(kind)) == []
 
 
 def test_a_paused_scheduler_can_be_drained() -> None:

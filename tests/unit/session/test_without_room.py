@@ -156,7 +156,7 @@ def test_a_stop_ends_running_jobs_and_starts_no_others(tmp_path: Path) -> None:
         job = running(owner)
         add(owner, spec(LONG))
         with full(owner):
-            assert sent(owner, Pause(PauseKind.STOPPED), Requeue(job=job)) == [None, None]
+            assert sent(owner, Pause(PauseKind.STOPPED)) == [None]
             until(lambda: not owner.snapshot.active, "nothing running")
             assert sent(owner, Drain()) == [None]
         assert (owner.snapshot.mode, state(owner, job)) == (Mode.PAUSED, "queued")
