@@ -14,8 +14,9 @@ from typing import Self
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gputui.core.job import Job, TimedOut
+from gputui.core.job import Job
 from gputui.core.regex import lazy_regex
 from gputui.python.user_code.modules import OTHERS_WRITE
 
@@ -85,6 +86,8 @@ def layout_error(layout: Layout) -> str | None:
 
 SUCCESS, FAILURE = "SUCCESS", "FAILURE"
 INFO = "INFO"
+RECORD = b"record: "
+"""Start of the line of INFO from which the job is read back if the store is lost."""
 ATTEMPTS = "attempts"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_MODE = 0o644
@@ -215,6 +218,7 @@ def _make_and_enter(path: str, above: int) -> int:
 
 
 _HOST = os.uname().nodename
+_encode = msgspec.json.Encoder().encode
 _UNSAFE = lazy_regex(r"[^\w.,=+@-]+")
 
 
@@ -371,8 +375,8 @@ def _safe(name: str) -> str:
     return safe.decode("utf-8", "ignore") or "_"
 
 
-def info(job: Job, git: str = "") -> str:
-    """Return the text of INFO. The first three lines have the format of gpu-hog."""
+def info(job: Job, git: str = "") -> bytes:
+    """Return the contents of INFO. The first three lines have the format of gpu-hog."""
     placed = job.active
     attempt = job.attempts[-1] if job.attempts else None
     gpus = placed.gpus if placed is not None else attempt.gpus if attempt is not None else ()
@@ -384,7 +388,6 @@ def info(job: Job, git: str = "") -> str:
         f"id: {job.id}",
         f"host: {_HOST}",
     ]
-    lines += [f"occurrence: {job.spec.occurrence}"] if job.spec.occurrence is not None else []
     lines += [f"wrap: {job.spec.wrap}"] if job.spec.wrap else []
     lines += [f"task: {job.spec.task}"] if job.spec.task else []
     if placed is not None:
@@ -393,11 +396,15 @@ def info(job: Job, git: str = "") -> str:
         lines += [f"attempt: {attempt.number}", f"started: {_moment(attempt.started)}"]
         lines += [f"ended: {_moment(attempt.ended)}", f"state: {attempt.end.name}"]
         lines += [f"exit code: {attempt.exit_code}"] if attempt.exit_code is not None else []
-        if isinstance(attempt.end, TimedOut):
-            lines.append(f"{'silence' if attempt.end.silent else 'time'} limit: {attempt.end.limit:.15g}")
         lines += [f"why: {attempt.reason}"] if attempt.reason else []
     # Continuation lines are indented, so that no part of a value looks like another key.
-    return "\n".join(line.replace("\n", "\n    ") for line in lines) + "\n" + git
+    text = "".join(line.replace("\n", "\n    ") + "\n" for line in lines)
+    return text.encode("utf-8", "replace") + RECORD + _record(job) + b"\n" + git.encode("utf-8", "replace")
+
+
+def _record(job: Job) -> bytes:
+    """Encode what a rebuild of the store needs. Others may read INFO, so the job's own variables are left out."""
+    return _encode(replace(job, spec=replace(job.spec, variables={}), attempts=job.attempts[-1:]))
 
 
 def _moment(at: float) -> str:

@@ -137,4 +137,4 @@ def leave_trace(session: Session, trace: str, job: int) -> None:
             (session.claims_directory / f"{job}.1").write_text("4121\n")
         case "note":
             note = (session.job_directory(0) / "INFO").read_text()
-            (session.job_directory(job) / "INFO").write_text(note.replace("id: 0", f"id: {job}"))
+            (session.job_directory(job) / "INFO").write_text(note.replace('"id":0,', f'"id":{job},'))

@@ -24,8 +24,10 @@ from support.sessions import GPUTUI, Done, Session, finished, said
 from support.users import LAB_UMASK, as_user
 from support.waiting import until
 
+from gputui.core.job import Attempt, Failed, Job, JobSpec
 from gputui.session import lock as locks
 from gputui.session.errors import SessionError
+from gputui.session.job_directories import info
 from gputui.session.lock import OwnerKind
 from gputui.session.owner.owner import Owner
 from gputui.session.session_dir import Paths
@@ -61,21 +63,6 @@ def shared_directory() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path)
-
-
-FORGED = """\
-job name: forged
-ran on gpu: 0
-command: touch {sprung}
-cwd: /
-id: {id}
-host: here
-attempt: 1
-started: 2026-01-01 00:00:00 +0000 (1767225600.000)
-ended: 2026-01-01 00:00:01 +0000 (1767225601.000)
-state: failed
-exit code: 1
-"""
 
 
 class Lab(Session):
@@ -123,7 +110,10 @@ class Lab(Session):
         assert not self.sprung.exists()
 
     def forge(self, id: int) -> str:
-        return FORGED.format(sprung=self.sprung, id=id)
+        """Return an INFO file according to which a job has failed, so that it may be rerun."""
+        attempt = Attempt(1, ("0",), 1767225600.0, 1767225601.0, Failed(1), 1, None, "")
+        spec = JobSpec(command=f"touch {self.sprung}", cwd="/", environment="")
+        return info(Job(id, spec, 0.0, 30, 0.0, Failed(1), issued=1, attempts=(attempt,))).decode()
 
     def mallory(self, *acts: Callable[[], object]) -> None:
         assert all(self.may_mallory(*acts))

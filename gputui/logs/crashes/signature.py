@@ -24,7 +24,7 @@ from .messages import (
 )
 from .tracebacks import CrashReading, Trace, above_stack, judged, traces_in
 
-__all__ = ["Crash", "crash_of", "job_crash", "recalled", "signal_of"]
+__all__ = ["Crash", "crash_of", "job_crash", "signal_of"]
 
 _KIND_OF_CODE: dict[int | None, CrashKind] = {126: CrashKind.NOT_EXECUTABLE, 127: CrashKind.NOT_FOUND}
 """Kinds of crash for the exit codes with which shells report that a command could not be started."""
@@ -59,15 +59,6 @@ def job_crash(out_path: str, err_path: str | None, code: int | None) -> Crash:
     A traceback takes precedence over an error message, and ERR over OUT.
     """
     return _crash([_read(path, path == err_path) for path in (err_path, out_path) if path], code)
-
-
-def recalled(message: str, code: int | None) -> Crash:
-    """Recreate the error from a stored message without reading the logs."""
-    crash = crash_of(message.encode("utf-8", "replace"), code)
-    if crash.message == message:
-        return crash
-    kind = kind_in(message) or (CrashKind.EXCEPTION if signal_of(code) is None else CrashKind.SIGNAL)
-    return Crash(message, common_words(message) or alike(message), kind)
 
 
 def _read(path: str, for_errors: bool) -> _Log:

@@ -194,7 +194,7 @@ class InfoWriter:
                     newest = job.attempts[-1].number if job.attempts else 0
                     attempt = job.active.attempt if job.active is not None else newest
                     git = with_earlier(git, attempt, directory.read_info())
-                directory.write_info(info(job, git).encode("utf-8", "replace"))
+                directory.write_info(info(job, git))
                 if over and job.active is None and job.attempts:
                     last = job.attempts[-1]
                     marker = SUCCESS if isinstance(last.end, Succeeded) else FAILURE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -16,9 +15,7 @@ from gputui.core.book import Book
 from gputui.core.job import (
     Attempt,
     Blocked,
-    End,
     EngineName,
-    Failed,
     Held,
     Job,
     JobId,
@@ -26,11 +23,7 @@ from gputui.core.job import (
     Killed,
     Lost,
     Placed,
-    Refused,
     Starting,
-    StateName,
-    Succeeded,
-    TimedOut,
     Waiting,
 )
 from gputui.core.queue_order import waiting_state
@@ -40,37 +33,18 @@ from gputui.engines.claims import Claims
 from gputui.process.directories import DirectoryId, lives_elsewhere
 from gputui.process.processes import TOKEN_VARIABLE
 from gputui.python.user_code.modules import Untrusted, open_own, why_untrusted
-from gputui.session.job_directories import ATTEMPTS, INFO, Directories
+from gputui.session.job_directories import ATTEMPTS, INFO, RECORD, Directories
 from gputui.session.session_dir import PRIVATE, Paths
 
 # INFO files
 
 
 _DEPTH = 4
-_LONGEST = 1_000_000
 
 
-class Note(msgspec.Struct, frozen=True):
-    """The contents of an INFO file."""
-
-    job: JobId
-    name: str
-    command: str
-    cwd: str
-    gpus: tuple[str, ...]
-    occurrence: int | None
-    attempt: int
-    started: float
-    end: End | None
-    ended: float
-    exit_code: int | None
-    why: str | None
-    wrap: str = ""
-    task: str = ""
-
-
-def read_notes(root: str, doubt: Callable[[str], None] = lambda why: None) -> list[Note]:
-    """Read the INFO files that only this user can have written. For any other INFO file, call `doubt` with a message.
+def read_notes(root: str, doubt: Callable[[str], None] = lambda why: None) -> list[Job]:
+    """Return the jobs from the INFO files that only this user can have written. For any other INFO file, call `doubt`
+    with a message.
 
     Sessions inside this one are skipped.
     """
@@ -87,56 +61,24 @@ def read_notes(root: str, doubt: Callable[[str], None] = lambda why: None) -> li
                 notes.append(read_note(os.path.join(directory, INFO), fd))
             except Untrusted as doubtful:
                 doubt(str(doubtful))
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, StopIteration):
                 pass  # written by another tool, or truncated
     return notes
 
 
-def read_note(path: str, directory: int) -> Note:
-    """Read an INFO file. Raise KeyError or ValueError if it is truncated or was not written by gputui, and Untrusted if
-    another user may have written it.
+def read_note(path: str, directory: int) -> Job:
+    """Return the job from an INFO file. Raise StopIteration or ValueError if the file is truncated or was not written
+    by gputui, and Untrusted if another user may have written it.
     """
     why = why_untrusted(os.fstat(directory), os.path.dirname(path))
     if why is not None:
         raise Untrusted(why)
     with open(open_own(path, directory), "rb") as file:
-        text = file.read(_LONGEST).decode("utf-8", "replace").replace("\n    ", "\0")
-    fields: dict[str, str] = {}
-    for line in text.split("\n"):
-        key, _, value = line.partition(": ")
-        fields.setdefault(key, value.replace("\0", "\n"))
-    code = int(fields["exit code"]) if "exit code" in fields else None
-    gpus = tuple(filter(None, fields.get("ran on gpu", "").split(",")))
-    return Note(
-        int(fields["id"]), fields["job name"], fields["command"], fields["cwd"], gpus,
-        int(fields["occurrence"]) if "occurrence" in fields else None, int(fields["attempt"]),
-        _parse_time(fields["started"]), _parse_end(fields, code),
-        _parse_time(fields.get("ended", "")), code, fields.get("why"), fields.get("wrap", ""), fields.get("task", ""),
-    )  # fmt: skip
-
-
-def _parse_time(text: str) -> float:
-    seconds = re.search(r"\(([\d.]+)\)", text)
-    return float(seconds[1]) if seconds else 0.0
-
-
-def _parse_end(fields: dict[str, str], code: int | None) -> End | None:
-    why = fields.get("why", "")
-    match fields.get("state"):
-        case None:
-            return None
-        case StateName.SUCCEEDED:
-            return Succeeded()
-        case StateName.KILLED:
-            return Killed()
-        case StateName.TIMED_OUT:
-            silent = "silence limit" in fields
-            return TimedOut(float(fields["silence limit" if silent else "time limit"]), silent)
-        case StateName.REFUSED:
-            return Refused(why)
-        case StateName.LOST:
-            return Lost(why)
-    return Failed(code if code is not None else 1)
+        record = next(line for line in file if line.startswith(RECORD))
+    job = msgspec.json.decode(record.removeprefix(RECORD), type=Job)
+    if job.active is None and not job.attempts:
+        raise ValueError("its attempt never ran")
+    return job
 
 
 # Rebuilding
@@ -171,7 +113,7 @@ def rebuild(
     since.
     """
     doubts: list[str] = []
-    notes = {note.job: note for note in read_notes(paths.root, doubts.append)}
+    notes = {note.id: note for note in read_notes(paths.root, doubts.append)}
     claims = read_claims(paths.claims)
     jobs = {job.id: job for job in backup}
     slots = _FreeSlots(record.slots, backup)
@@ -278,7 +220,7 @@ def session_of_running(claims: str, private: DirectoryId) -> str | None:
 class DiskTraces(NamedTuple):
     """What is on disk of a job: its INFO, the newest attempt with a claim, and the newest attempt with a log."""
 
-    note: Note | None
+    note: Job | None
     claim: int
     claimed: float
     """Time when the claim was last written, which is at the start or at the end of the attempt."""
@@ -292,28 +234,21 @@ def _update_job(
 ) -> Job:
     note, claim, claimed, log, unclaimed = traces
     issued = job.issued if job is not None else 0
-    newest = max(note.attempt if note else 0, claim, log, issued if unclaimed else 0)
+    newest = max(_noted_attempt(note) if note else 0, claim, log, issued if unclaimed else 0)
     if job is not None and not unclaimed and (newest < issued or (newest == issued and _is_up_to_date(job, note))):
         return job
     if job is not None and job.active is not None:
         slots.give_back(job.active.slots)
     job = job or (_from_note(note, environment) if note else _unknown(job_id, environment, added=claimed))
-    noted = note if note is not None and note.attempt == newest else None
-    if noted is not None and noted.end is not None:
-        attempt = Attempt(
-            newest, noted.gpus, noted.started, noted.ended, noted.end, noted.exit_code, noted.why, job.spec.environment,
-            message=noted.why,
-        )  # fmt: skip
-        if noted.why and isinstance(noted.end, Failed):
-            from gputui.logs.crashes.signature import recalled  # takes 30 ms
-
-            crash = recalled(noted.why, noted.exit_code)
-            attempt = replace(attempt, signature=crash.signature, kind=crash.kind)
-        return replace(job, state=noted.end, issued=newest, attempts=(*job.attempts, attempt))
-    under_way = job.active if job.active is not None and job.active.attempt == newest else None
-    gpus = under_way.gpus if under_way is not None else noted.gpus if noted is not None else ()
+    noted = note if note is not None and _noted_attempt(note) == newest else None
+    if noted is not None and noted.active is None:
+        attempt = replace(noted.attempts[-1], environment=job.spec.environment)
+        return replace(job, state=attempt.end, issued=newest, attempts=(*job.attempts, attempt))
+    known = (each.active for each in (job, noted) if each is not None)
+    under_way = next((placed for placed in known if placed is not None and placed.attempt == newest), None)
+    gpus = under_way.gpus if under_way is not None else ()
     # Without INFO, the start is unknown. The claim was last written at the start or at the end.
-    since = under_way.since if under_way is not None else noted.started if noted is not None else claimed or job.added
+    since = under_way.since if under_way is not None else claimed or job.added
     if claim == newest:
         placed = Placed(newest, slots.take(gpus), gpus, since, job.spec.environment)
         return replace(job, state=Starting(placed), issued=newest)
@@ -321,11 +256,16 @@ def _update_job(
     return replace(job, state=lost, issued=newest, attempts=(*job.attempts, over))
 
 
-def _is_up_to_date(job: Job, note: Note | None) -> bool:
+def _noted_attempt(note: Job) -> int:
+    """Return the attempt that an INFO file describes. INFO is written when an attempt starts and when it ends."""
+    return note.active.attempt if note.active is not None else note.attempts[-1].number
+
+
+def _is_up_to_date(job: Job, note: Job | None) -> bool:
     """Return whether the store is as current as the note. It is not if the attempt is still running in the store but
-    its end is in the note.
+    has ended in the note.
     """
-    return job.active is None or note is None or note.attempt != job.issued or note.end is None
+    return job.active is None or note is None or _noted_attempt(note) != job.issued or note.active is not None
 
 
 class _FreeSlots:
@@ -347,13 +287,10 @@ class _FreeSlots:
         self._free.update(slots)
 
 
-def _from_note(note: Note, environment: str) -> Job:
-    name = note.name if note.name != f"job_{note.job}" else None
-    spec = JobSpec(
-        command=note.command, cwd=note.cwd, environment=environment, name=name, occurrence=note.occurrence,
-        wrap=note.wrap, task=note.task,
-    )  # fmt: skip
-    return Job(note.job, spec, note.started, spec.priority, float(note.job), Held())
+def _from_note(note: Job, environment: str) -> Job:
+    """Return a job that the backup lacks, as it was before its newest attempt."""
+    spec = replace(note.spec, environment=environment, after=())
+    return replace(note, spec=spec, position=float(note.id), state=Held(), after=(), attempts=())
 
 
 def _unknown(job_id: JobId, environment: str, **changes: object) -> Job:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gputui.core.job import CrashKind
-from gputui.logs.crashes.signature import Crash, job_crash, recalled
+from gputui.logs.crashes.signature import Crash, job_crash
 
 CORPUS = Path(__file__).parent / "corpus"
 FEWEST_LETTERS = 4  # of a line that can be recognised in a message
@@ -90,10 +90,3 @@ def test_98_of_100_crashes_that_differ_stay_apart(reading: Reading) -> None:
 def test_no_crash_is_called_a_success_and_no_success_a_crash(reading: Reading) -> None:
     for sample, crash in reading:
         assert (crash.kind is CrashKind.NONE) == (sample["exit_code"] == 0), sample["id"]
-
-
-def test_a_message_that_was_kept_is_compared_as_when_the_log_was_read(reading: Reading) -> None:
-    def right(sample: Sample, crash: Crash) -> bool:
-        return recalled(crash.message, sample["exit_code"]) == crash
-
-    assert accuracy(reading, right, "recalled") >= 0.9
