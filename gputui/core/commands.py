@@ -307,7 +307,7 @@ def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> list[Instru
         return []
     instructions = withdrawals(scheduler)
     for job in [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]:
-        if not isinstance(job.state, Stopping):
+        if not isinstance(job.state, states.Stopping):
             purpose = Purpose.REQUEUE if kind is PauseKind.STOPPED else Purpose.KILL
             instructions += stop(scheduler, job, now, purpose)
         elif kind is PauseKind.INTERRUPTED:
