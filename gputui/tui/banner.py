@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import shorten, wrap
 
-from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 from textual.widgets import Static
 
@@ -29,7 +27,8 @@ from gputui.views.waiting import (
     still_running,
 )
 
-from .theme import Palette
+from .text import Line, Piece, Pieces, bar, blank, fit, join, width_of
+from .theme import Ground, Look, palette_of
 
 INDENT = "    "
 
@@ -69,18 +68,21 @@ class Banner(Static):
         self._shown: tuple[object, ...] = ()
         self.display = False
 
-    def show(self, notices: list[Notice], width: int, errors: Sequence[Text] = ()) -> None:
-        """Show the notices, with the rendered rows about errors below them."""
-        shown = (notices, width, [row.markup for row in errors])
+    def show(self, notices: list[Notice], width: int, errors: Sequence[Line] = ()) -> None:
+        """Show the notices, with the rows about errors below them."""
+        shown = (notices, width, errors, self.app.theme)
         if shown == self._shown:
             return
         self.notices, self._shown = notices, shown
         self.display = bool(notices or errors)
         self.set_class(all(notice.calm for notice in notices), "-calm")
         self.set_class(any(notice.grave for notice in notices), "-grave")
-        lines = [*(Text(line) for notice in notices for line in notice_lines(notice, width)), *errors]
-        self.lines = len(lines)
-        self.styles.height = self.lines
+        palette = palette_of(self.app.theme)
+        lines = [Text(line) for notice in notices for line in notice_lines(notice, width)]
+        for row in errors:
+            styled = [(text, palette.on(row.ground, look)) for text, look in row.pieces]
+            lines.append(Text.assemble(*styled, no_wrap=True, overflow="crop"))
+        self.styles.height = self.lines = len(lines)
         self.update(Text("\n").join(lines), layout=False)
 
 
@@ -130,63 +132,43 @@ SHORTEST_BAR = 8
 LONGEST_NAME = 20
 EDGE_CELLS = 3
 """Number of cells at the edges of a row, which contain no text."""
-BOLD = Style(bold=True)
 NameOf = Callable[[JobId], str]
-Parts = list[tuple[str, Style]]
 
 
-def error_rows(
-    snapshot: Snapshot, width: int, palette: Palette, now: float, name_of: NameOf, *, read_only: bool = False
-) -> list[Text]:
+def error_rows(snapshot: Snapshot, width: int, now: float, name_of: NameOf, *, read_only: bool = False) -> list[Line]:
     """Render the rows for each paused scope: four, or three on a narrow screen."""
-    rows: list[Parts] = []
+    rows: list[Pieces] = []
     for paused in snapshot.paused_scopes:
-        scope = _ScopeRows(snapshot, paused, palette, now, name_of, read_only=read_only)
+        scope = _ScopeRows(snapshot, paused, now, name_of, read_only=read_only)
         rows += scope.narrow(width - EDGE_CELLS) if width < NARROW else scope.wide(width - EDGE_CELLS)
-    return [_row(parts, width, palette) for parts in rows]
-
-
-def _row(parts: Parts, width: int, palette: Palette) -> Text:
-    text = Text("▌", palette.warning + palette.pause, no_wrap=True, overflow="crop")
-    room = width - 2
-    for words, style in [(" ", palette.text), *parts]:
-        is_cut = cell_len(words) > room
-        shown = cut(words, room) if is_cut else words
-        room -= cell_len(shown)
-        text.append(shown, style + palette.pause)
-        if is_cut:
-            break
-    return text.append(" " * (room + 1), palette.text + palette.pause)
+    edge = [("▌", Look.WARNING), blank(1)]
+    return [Line([*fit([*edge, *pieces], width - 1), blank(1)], Ground.PAUSE) for pieces in rows]
 
 
 class _ScopeRows:
     """The banner rows of one paused scope."""
 
     def __init__(
-        self, snapshot: Snapshot, paused: PausedScope, palette: Palette, now: float, name_of: NameOf, *, read_only: bool
+        self, snapshot: Snapshot, paused: PausedScope, now: float, name_of: NameOf, *, read_only: bool
     ) -> None:
         self._read_only = read_only
         self._snapshot, self._paused, self._now, self._name_of = snapshot, paused, now, name_of
-        self._text, self._past, self._warning = palette.text, palette.past, palette.warning
-        self._bold, self._loud = palette.text + BOLD, palette.warning + BOLD
-        self._failure, self._line = palette.failure + BOLD, palette.line
         self._jobs = [snapshot[job] for job in paused.cause.jobs if job in snapshot]
         self._alike = jobs_with_same_error(snapshot, paused)
 
-    def wide(self, room: int) -> list[Parts]:
-        message: Parts = [("  ", self._text), (self._message(), self._failure)]
-        headlines: list[Parts] = [
-            [(self._headline(same), self._loud), *message] for same in (" failed with the same error", ", same error")
-        ]
+    def wide(self, room: int) -> list[Pieces]:
+        message: Pieces = [("  ", Look.TEXT), (self._message(), Look.FAILURE_BOLD)]
+        same_errors = (" failed with the same error", ", same error")
+        headlines = [[(self._headline(same), Look.WARNING_BOLD), *message] for same in same_errors]
         return [_first_fitting(headlines, room), self._facts(), self._next(room), self._keys()]
 
-    def narrow(self, room: int) -> list[Parts]:
-        headline: Parts = [(self._headline(", same error"), self._loud)]
+    def narrow(self, room: int) -> list[Pieces]:
+        headline: Pieces = [(self._headline(", same error"), Look.WARNING_BOLD)]
         parameters = self._shared()
-        all_are: Parts = [(", all ", self._text), (parameters, self._bold)] if parameters else []
-        dot, ways = (" · ", self._past), self._brief_next()
+        all_are: Pieces = [(", all ", Look.TEXT), (parameters, Look.BOLD)] if parameters else []
+        dot, ways = (" · ", Look.PAST), self._brief_next()
         sentences = [[*headline, *shared, dot, *way] for shared in (all_are, []) for way in ways]
-        return [_first_fitting(sentences, room), [(self._message(), self._failure)], self._keys(brief=True)]
+        return [_first_fitting(sentences, room), [(self._message(), Look.FAILURE_BOLD)], self._keys(brief=True)]
 
     def _headline(self, same_error: str) -> str:
         cause, group = self._paused.cause, self._paused.group
@@ -205,20 +187,20 @@ class _ScopeRows:
         said = newest.attempts[-1].reason if newest is not None and newest.attempts else None
         return plain(said or self._paused.cause.message)
 
-    def _facts(self) -> Parts:
-        parts: list[Parts] = [[(self._named(), self._text)]]
+    def _facts(self) -> Pieces:
+        parts: list[Pieces] = [[(self._named(), Look.TEXT)]]
         shared = self._shared()
         if shared:
-            parts.append([("all have ", self._text), (shared, self._bold)])
+            parts.append([("all have ", Look.TEXT), (shared, Look.BOLD)])
         gpus = tuple(sorted({gpu for job in self._jobs for gpu in last_gpus(job)}))
         if where := plain(format_gpus(gpus)):
             only = len(self._jobs) > 1 and len(gpus) == 1 < device_count(self._snapshot)
-            parts.append([(f"only on {where}", self._bold) if only else (where, self._past)])
-        parts.append([(f"since {moment(self._paused.cause.since, self._now)}", self._past)])
+            parts.append([(f"only on {where}", Look.BOLD) if only else (where, Look.PAST)])
+        parts.append([(f"since {moment(self._paused.cause.since, self._now)}", Look.PAST)])
         variants = _variants(self._alike)
         if variants:
-            parts.append([(variants, self._past)])
-        return _joined(parts, self._past)
+            parts.append([(variants, Look.PAST)])
+        return join(parts, ("  ·  ", Look.PAST))
 
     def _named(self) -> str:
         cause = self._paused.cause
@@ -235,23 +217,23 @@ class _ScopeRows:
 
     # The next probe
 
-    def _next(self, room: int) -> Parts:
-        paused, who = self._paused, (self._who(), self._bold)
+    def _next(self, room: int) -> Pieces:
+        paused, who = self._paused, (self._who(), Look.BOLD)
         if paused.probing:
             lived = max(0.0, paused.life - (paused.at - self._now)) if paused.at is not None else 0.0
-            return self._with_bar(self._probe(), lived / paused.life, [(self._outcome(), self._text)], room)
+            return self._with_bar(self._probe(), lived / paused.life, [(self._outcome(), Look.TEXT)], room)
         if not paused.resumes_itself:
-            return [(self._why_not(), self._text)]
+            return [(self._why_not(), Look.TEXT)]
         if self._is_due():
-            return [*self._probe(), (f" when it fits; {self._outcome()}", self._text)]
+            return [*self._probe(), (f" when it fits; {self._outcome()}", Look.TEXT)]
         assert paused.at is not None
         remaining = paused.at - self._now
-        clock: Parts = [("next probe in ", self._text), (duration_exact(remaining), self._loud)]
+        clock: Pieces = [("next probe in ", Look.TEXT), (duration_exact(remaining), Look.WARNING_BOLD)]
         unlike = ", unlike the failed" if self._is_unlike() else ""
         ends = [f" alone{unlike}; {self._outcome()}", f" alone; {self._outcome()}", f"; {self._outcome()}", " alone"]
         share = 1 - remaining / paused.wait if paused.wait else 0.0
         ways = [
-            self._with_bar([*clock, (sooner, self._text)], share, [who, (end, self._text)], room)
+            self._with_bar([*clock, (sooner, Look.TEXT)], share, [who, (end, Look.TEXT)], room)
             for end in ends
             for sooner in (self._early_probe_texts() if end != ends[0] else self._early_probe_texts()[:1])
         ]
@@ -268,23 +250,23 @@ class _ScopeRows:
         which = f"#{running[0]}" if len(running) == 1 else f"one of the {len(running):,} running"
         return [f", or when {which} succeeds", AT_A_SUCCESS]
 
-    def _brief_next(self) -> list[Parts]:
+    def _brief_next(self) -> list[Pieces]:
         """Return short descriptions of what happens next, longest first."""
-        paused, who = self._paused, (self._who(), self._bold)
+        paused, who = self._paused, (self._who(), Look.BOLD)
         if not paused.resumes_itself:
-            return [[(self._why_not(), self._text)]]
+            return [[(self._why_not(), Look.TEXT)]]
         if paused.probing or self._is_due():
             return [self._probe()]
         assert paused.at is not None
-        clock: Parts = [("next probe ", self._text), (duration_exact(paused.at - self._now), self._loud)]
+        clock: Pieces = [("next probe ", Look.TEXT), (duration_exact(paused.at - self._now), Look.WARNING_BOLD)]
         return [
-            [*clock, (f"{sooner}: ", self._text), who, (alone, self._text)]
+            [*clock, (f"{sooner}: ", Look.TEXT), who, (alone, Look.TEXT)]
             for alone in (" alone", "")
             for sooner in self._early_probe_texts()
         ]
 
-    def _probe(self) -> Parts:
-        return [("probe: ", self._text), (self._who(), self._bold), (" alone", self._text)]
+    def _probe(self) -> Pieces:
+        return [("probe: ", Look.TEXT), (self._who(), Look.BOLD), (" alone", Look.TEXT)]
 
     def _who(self) -> str:
         """Return the probe's id with the parameter values that distinguish failed jobs, or else with its name."""
@@ -311,14 +293,14 @@ class _ScopeRows:
         common = distinguishing_parameters(self._snapshot, self._paused)
         return candidate.spec.group not in groups or (bool(common) and not has_all(candidate, common))
 
-    def _with_bar(self, before: Parts, share: float, after: Parts, room: int) -> Parts:
+    def _with_bar(self, before: Pieces, share: float, after: Pieces, room: int) -> Pieces:
         """Insert a bar between two texts if there is room for it."""
-        length = min(BAR, room - _width([*before, *after]) - 4)
-        filled = round(length * min(1.0, max(0.0, share)))
-        bar = [("━" * filled, self._warning), ("─" * (length - filled), self._line), ("  ", self._text)]
-        return [*before, ("  ", self._text), *(bar if length >= SHORTEST_BAR else []), *after]
+        length = min(BAR, room - width_of([*before, *after]) - 4)
+        share = min(1.0, max(0.0, share))
+        drawn = [*bar(share, length, Look.WARNING), blank(2)] if length >= SHORTEST_BAR else []
+        return [*before, blank(2), *drawn, *after]
 
-    def _keys(self, *, brief: bool = False) -> Parts:
+    def _keys(self, *, brief: bool = False) -> Pieces:
         """Return the key hints. Jobs rerun since the pause are not counted."""
         count = sum(job.state.name in FAILURES for job in self._jobs) + self._paused.cause.more
         manner = rerun_suffix(self._snapshot, self._jobs)
@@ -331,9 +313,9 @@ class _ScopeRows:
             del words["R"]
         if self._read_only:
             words = {"!": words["!"], "F": "Failures"}
-        parts: Parts = []
+        parts: list[Piece] = []
         for key, label in words.items():
-            parts += [(key, self._bold), (f" {label}{'  ' if brief else '   '}", self._past)]
+            parts += [(key, Look.BOLD), (f" {label}{'  ' if brief else '   '}", Look.PAST)]
         return parts
 
 
@@ -355,17 +337,6 @@ def _variants(jobs: Sequence[Job]) -> str:
     return f"1 variant: {' '.join(theirs[same:])}" if same else f"1 variant: {others[0]}"
 
 
-def _width(parts: Parts) -> int:
-    return sum(cell_len(words) for words, _ in parts)
-
-
-def _first_fitting(ways: list[Parts], room: int) -> Parts:
+def _first_fitting(ways: Sequence[Pieces], room: int) -> Pieces:
     """Return the first variant that fits, or the last one if none fits."""
-    return next((way for way in ways if _width(way) <= room), ways[-1])
-
-
-def _joined(parts: list[Parts], style: Style) -> Parts:
-    joined: Parts = []
-    for number, part in enumerate(parts):
-        joined += [("  ·  ", style)] * bool(number) + part
-    return joined
+    return next((way for way in ways if width_of(way) <= room), ways[-1])

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from msgspec.structs import replace
@@ -24,9 +25,9 @@ from gputui.core.spans import RecordedSpan
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.watch import start_thread
 from gputui.session.client import Client
-from gputui.session.control.answers import Details, details, reasons
+from gputui.session.control.answers import Details
 from gputui.session.control.connection import ClientError, NoOwner, OwnerStopped
-from gputui.session.control.watch import WatchConnection
+from gputui.session.control.watch import WatchConnection, answer
 from gputui.session.devices.recording import MachineWatch
 from gputui.session.devices.samplers import Monitor
 from gputui.session.errors import SessionError
@@ -187,25 +188,29 @@ class Bridge:
     def reasons(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, Reason]], None]) -> None:
         """Get the reason why each job is waiting, or what is unusual about it if it is running."""
         if jobs:
-            self.look(lambda owner: reasons(owner, jobs), then)
+            self._ask_about(WhyJobsWait(tuple(jobs)), dict[JobId, Reason], then)
         else:
             then({})
 
     def details(self, job: JobId, then: Callable[[Details], None]) -> None:
-        self.look(lambda owner: details(owner, job), then)
+        self._ask_about(JobInFull(job), Details, then)
 
     def curves(self, job: JobId, attempt: int | None, then: Callable[[tuple[Curve, ...]], None]) -> None:
         """Get the metrics of an attempt over time. If `attempt` is None, use the newest attempt that printed any."""
-        self.look(lambda owner: owner.results.curves(job, attempt), then)
+        self._ask_about(CurvesToDraw(job, attempt), tuple[Curve, ...], then)
 
     def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
         """Get the recorded periods in which jobs could not start."""
-        self.look(lambda owner: owner.store.spans(), then)
+        self._ask_about(SpansToShow(), list[RecordedSpan], then)
+
+    def _ask_about(self, question: ScreenRequest, kind: Any, then: Callable[[Any], None]) -> None:
+        """Ask the scheduler a question whose answer is of the type `kind`."""
+        self.look(lambda owner: answer(owner, question), then)
 
     def look(self, question: Callable[[Owner], T], then: Callable[[T], None]) -> None:
         """Call `question` in the owner's thread to read something, then pass the answer to `then`."""
         if self._holding is not None:
-            self._holding.owner.query(question, lambda answer: self.post(lambda: then(answer)))
+            self._holding.owner.query(question, lambda reply: self.post(lambda: then(reply)))
 
     # Commands
 
@@ -247,14 +252,14 @@ class Bridge:
 
 def _deliver(ticket: Ticket[Any], then: Callable[[Any], None], refused: Callable[[str], None]) -> None:
     try:
-        answer = ticket.outcome()
+        outcome = ticket.outcome()
     except (Refusal, OwnerGone) as error:
         refused(str(error))
         return
     except Exception as error:  # a bug must not crash the screen
         refused(f"scheduler error: {error!r}")
         return
-    then(answer)
+    then(outcome)
 
 
 def host_name() -> str:
@@ -274,7 +279,7 @@ READ_ONLY = "this view is read-only"
 
 
 class Question(NamedTuple):
-    look: ScreenRequest
+    question: ScreenRequest
     kind: Any
     """The type of the expected answer."""
     then: Callable[[Any], None]
@@ -351,23 +356,8 @@ class WatchBridge(Bridge):
     def files(self, job: Job, attempt: int) -> Files | None:
         return self._directories.current_files(job, attempt) if self._directories is not None else None
 
-    def reasons(self, jobs: Sequence[JobId], then: Callable[[dict[JobId, Reason]], None]) -> None:
-        if jobs:
-            self._ask(WhyJobsWait(tuple(jobs)), dict[JobId, Reason], then)
-        else:
-            then({})
-
-    def details(self, job: JobId, then: Callable[[Details], None]) -> None:
-        self._ask(JobInFull(job), Details, then)
-
-    def curves(self, job: JobId, attempt: int | None, then: Callable[[tuple[Curve, ...]], None]) -> None:
-        self._ask(CurvesToDraw(job, attempt), tuple[Curve, ...], then)
-
-    def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
-        self._ask(SpansToShow(), list[RecordedSpan], then)
-
-    def _ask(self, look: ScreenRequest, kind: Any, then: Callable[[Any], None]) -> None:
-        self._questions.append(Question(look, kind, then))
+    def _ask_about(self, question: ScreenRequest, kind: Any, then: Callable[[Any], None]) -> None:
+        self._questions.append(Question(question, kind, then))
         self._wanted.set()
 
     def ask(
@@ -406,13 +396,13 @@ class WatchBridge(Bridge):
         while self._questions:
             question = self._questions.popleft()
             try:
-                answer = looking.ask(question.look, question.kind)
+                reply = looking.ask(question.question, question.kind)
             except (NoOwner, OwnerStopped, OSError):  # ask the next scheduler
                 self._questions.appendleft(question)
                 raise
             except ClientError:
                 continue  # the question has no answer
-            self.post(lambda given_answer=answer, then=question.then: then(given_answer))  # type: ignore[misc]
+            self.post(partial(question.then, reply))
 
     def _show(self, looking: WatchConnection) -> None:
         snapshot, directories = looking.joined.snapshot, looking.joined.directories

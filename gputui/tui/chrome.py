@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -18,11 +17,11 @@ from gputui.core.amounts import duration_words, moment
 from gputui.core.job import StateName
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
-from gputui.views.format import cut
+from gputui.views.format import cut, width
 from gputui.views.status import QueueStatus, StatusWord, describe_outlook, format_counts, queue_status
 
-from .text import Line
-from .theme import Ground, Look, Palette, palette_of
+from .text import Line, Piece, blank, width_of
+from .theme import Ground, Look, Palette, bold, palette_of
 
 
 class Divider(Widget):
@@ -35,8 +34,6 @@ class Divider(Widget):
 
 
 BandPart = tuple[str, Style]
-AnyPart = tuple[str, Look | Style]
-"""A text and its look. The background of the band is added to the look."""
 
 
 class Band(Widget):
@@ -51,17 +48,15 @@ class Band(Widget):
             self.part = part
             """The index of the clicked part among those on the left, or None if no part was clicked."""
 
-    def __init__(self, number: int | str, title: str, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, number: int | str, title: str) -> None:
+        super().__init__()
         self.number = number
         self.title = title
         self.focused_pane = False
-        self.parts: tuple[list[AnyPart], list[AnyPart]] = ([], [])
+        self.parts: tuple[list[Piece], list[Piece]] = ([], [])
         """The texts after the title, and the texts at the right end."""
-        self.places: list[tuple[int, int]] = []
-        """The first cell and the end (exclusive) of each painted part on the left."""
 
-    def show(self, left: Sequence[AnyPart], right: Sequence[AnyPart] = (), *, title: str | None = None) -> None:
+    def show(self, left: Sequence[Piece], right: Sequence[Piece] = (), *, title: str | None = None) -> None:
         parts = (list(left), list(right))
         if parts != self.parts or (title is not None and title != self.title):
             self.parts, self.title = parts, title if title is not None else self.title
@@ -72,38 +67,41 @@ class Band(Widget):
             self.focused_pane = focused
             self.refresh()
 
+    @property
+    def _head(self) -> list[Piece]:
+        """The start of the line, such as `1 GPUs`."""
+        number_look, title_look = (Look.FOCUS_BOLD, Look.TITLE) if self.focused_pane else (Look.PAST, Look.TEXT)
+        return [blank(1), (str(self.number), number_look), blank(1), (self.title, title_look)]
+
     def render_line(self, y: int) -> Strip:
-        palette = palette_of(self.app.theme)
         left, right = self.parts
-        head = band_head(self.number, self.title, palette, focused=self.focused_pane)
-        self.places, start = [], _parts_width(head)
-        for text, _ in left:
-            self.places.append((start, start + cell_len(text)))
-            start += cell_len(text)
-        return band_line([*head, *left], right, self.size.width, palette)
+        return band_line([*self._head, *left], right, self.size.width, palette_of(self.app.theme))
 
     def on_click(self, event: events.Click) -> None:
-        under = (number for number, (start, end) in enumerate(self.places) if start <= event.x < end)
-        self.post_message(self.BandClicked(self, next(under, None)))
-
-
-def band_head(number: int | str, title: str, palette: Palette, *, focused: bool) -> list[BandPart]:
-    """Return the head of a band, such as `1 GPUs`."""
-    number_style, title_style = palette.past, palette.text
-    if focused:
-        number_style, title_style = palette.focus + Style(bold=True), palette.text + Style(bold=True, underline=True)
-    return [(" ", palette.text), (str(number), number_style), (" ", palette.text), (title, title_style)]
+        head = self._head
+        part = _part_at([*head, *self.parts[0]], event.x)
+        self.post_message(self.BandClicked(self, part - len(head) if part is not None and part >= len(head) else None))
 
 
 def band_line(
-    left: Sequence[AnyPart],
-    right: Sequence[AnyPart],
+    left: Sequence[Piece | BandPart],
+    right: Sequence[Piece | BandPart],
     width: int,
     palette: Palette,
     ground: Ground = Ground.BAND,
 ) -> Strip:
     """Render a band. The left part is cut if it does not fit."""
     return Line(left, ground, right).strip(width, palette)  # type: ignore[arg-type]
+
+
+def _part_at(parts: Sequence[Piece], x: int) -> int | None:
+    """Return the index of the part at a cell of the line, or None."""
+    end = 0
+    for number, (text, _) in enumerate(parts):
+        end += width(text)
+        if x < end:
+            return number
+    return None
 
 
 # The footer
@@ -143,16 +141,12 @@ class OfferedKeys:
 class Footer(Widget):
     DEFAULT_CSS = "Footer { height: 1; width: 100%; dock: bottom; }"
 
-    class Clicked(Message):
-        def __init__(self, action: str) -> None:
-            super().__init__()
-            self.action = action
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._offered = OfferedKeys(always=())
         self._keys: Mapping[str, str] = {}
         self._places: list[tuple[int, int, str]] = []
+        """The first cell, the end (exclusive) and the action of each painted key."""
 
     def show(self, offered: OfferedKeys, keys: Mapping[str, str]) -> None:
         """Show the actions. `keys` contains the key of each action."""
@@ -161,35 +155,33 @@ class Footer(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        width, palette = self.size.width, palette_of(self.app.theme)
-        left, right = self._offered.fitting(width, self._keys)
-        right_start = width - 1 + len(BETWEEN) - sum(_cells(offer, self._keys) for offer in right)
-        self._places = [*self._locate(left, 1), *self._locate(right, right_start)]
-        parts = [(" ", palette.text), *self._parts(left)]
-        return band_line(parts, self._parts(right)[:-1], width, palette, Ground.HEADER)
+        cells = self.size.width
+        left, right = self._offered.fitting(cells, self._keys)
+        right_start = cells - 1 + len(BETWEEN) - sum(_cells(offer, self._keys) for offer in right)
+        self._places = []
+        for offers, start in ((left, 1), (right, right_start)):
+            for offer in offers:
+                end = start + _cells(offer, self._keys)
+                self._places.append((start, end - len(BETWEEN), offer[0]))
+                start = end
+        parts = [blank(1), *self._parts(left)]
+        return band_line(parts, self._parts(right)[:-1], cells, palette_of(self.app.theme), Ground.HEADER)
 
-    def _locate(self, offers: list[Offer], start: int) -> Iterator[tuple[int, int, str]]:
-        for offer in offers:
-            end = start + _cells(offer, self._keys)
-            yield start, end - len(BETWEEN), offer[0]
-            start = end
-
-    def _parts(self, offers: list[Offer]) -> list[BandPart]:
-        palette = palette_of(self.app.theme)
-        parts: list[BandPart] = []
+    def _parts(self, offers: list[Offer]) -> list[Piece]:
+        parts: list[Piece] = []
         for name, label in offers:
-            parts += [(self._keys[name], palette.best), (f" {label}", palette.past), (BETWEEN, palette.past)]
+            parts += [(self._keys[name], Look.BEST), (f" {label}", Look.PAST), (BETWEEN, Look.PAST)]
         return parts
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         for start, end, name in self._places:
             if start <= event.x < end:
-                self.post_message(self.Clicked(name))
+                await self.run_action(f"screen.act('{name}')")
 
 
 def _cells(offer: Offer, keys: Mapping[str, str]) -> int:
     name, label = offer
-    return cell_len(keys[name]) + 1 + cell_len(label) + len(BETWEEN)
+    return width(keys[name]) + 1 + width(label) + len(BETWEEN)
 
 
 # The status line
@@ -223,23 +215,20 @@ class StatusLine(Widget):
     def __init__(self, where: Where, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.where = where
-        self._left: list[BandPart] = []
-        self._right: list[BandPart] = []
+        self._parts: list[Piece] = []
+        self._clock: list[Piece] = []
 
     def show(self, snapshot: Snapshot, now: float, *, monitor: bool = False, read_only: bool = False) -> None:
-        palette = palette_of(self.app.theme)
-        left = status_parts(
-            self.where, snapshot, now, self.size.width, palette, monitor=monitor, read_only=read_only
-        )  # fmt: skip
-        right: list[BandPart] = [(moment(now, now), palette.past)]
-        if (left, right) != (self._left, self._right):
-            self._left, self._right = left, right
+        parts = status_parts(self.where, snapshot, now, self.size.width, monitor=monitor, read_only=read_only)
+        clock = [(moment(now, now), Look.PAST)]
+        if (parts, clock) != (self._parts, self._clock):
+            self._parts, self._clock = parts, clock
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        palette, width = palette_of(self.app.theme), self.size.width
-        fits = width - sum(cell_len(text) for text, _ in (*self._left, *self._right)) >= 3
-        return band_line(self._left, self._right if fits else [], width, palette, Ground.HEADER)
+        fits = self.size.width - width_of([*self._parts, *self._clock]) >= 3
+        right = self._clock if fits else []
+        return band_line(self._parts, right, self.size.width, palette_of(self.app.theme), Ground.HEADER)
 
 
 def terminal_title(snapshot: Snapshot) -> str:
@@ -251,85 +240,73 @@ def terminal_title(snapshot: Snapshot) -> str:
 
 
 def status_parts(
-    where: Where,
-    snapshot: Snapshot,
-    now: float,
-    width: int,
-    palette: Palette,
-    *,
-    monitor: bool = False,
-    read_only: bool = False,
-) -> list[BandPart]:
+    where: Where, snapshot: Snapshot, now: float, width: int, *, monitor: bool = False, read_only: bool = False
+) -> list[Piece]:
     """Return the parts of the status line that fit. Parts are dropped in this order: the host, the remaining time, half
     of the bar, the rest of the bar with the session, and the name `gputui`.
     """
-    bar = LONG_BAR if width >= WIDEST else BAR if width >= WIDE else SHORT_BAR
+    longest = LONG_BAR if width >= WIDEST else BAR if width >= WIDE else SHORT_BAR
     for dropped in range(7):
-        parts = [(" ", palette.text), *_place(where, palette, dropped)]
+        parts = [blank(1), *_place(where, dropped)]
         if read_only:
-            parts += [("read-only", palette.warning), ("  ", palette.text)]
+            parts += [("read-only", Look.WARNING), blank(2)]
         if not monitor:
-            length = 0 if dropped > 3 else SHORT_BAR if dropped > 2 else bar
-            parts += _session_parts(snapshot, now, width - _parts_width(parts), palette, length, brief=dropped > 1)
+            length = 0 if dropped > 3 else SHORT_BAR if dropped > 2 else longest
+            parts += _session_parts(snapshot, now, width - width_of(parts), length, brief=dropped > 1)
         if dropped > 5:
             parts = parts[:4]
-        if _parts_width(parts) <= width - (CLOCK if dropped < 4 else 1):
+        if width_of(parts) <= width - (CLOCK if dropped < 4 else 1):
             break
     return parts
 
 
-def _place(where: Where, palette: Palette, dropped: int) -> list[BandPart]:
+def _place(where: Where, dropped: int) -> list[Piece]:
     session, host = plain(where.session), plain(where.host)
     place = f"{session} @ {host}" if session and not dropped else session or host
-    named = [("gputui", palette.best)] if dropped < 5 else []
-    named += [("  ", palette.text), (place, palette.past)] if dropped < 4 else []
-    return [*named, ("   " if dropped < 2 else "  ", palette.text)] if named else []
+    named = [("gputui", Look.BEST)] if dropped < 5 else []
+    named += [blank(2), (place, Look.PAST)] if dropped < 4 else []
+    return [*named, blank(3 if dropped < 2 else 2)] if named else []
 
 
-def _session_parts(
-    snapshot: Snapshot, now: float, room: int, palette: Palette, bar: int, *, brief: bool
-) -> list[BandPart]:  # fmt: skip
+def _session_parts(snapshot: Snapshot, now: float, room: int, bar_cells: int, *, brief: bool) -> list[Piece]:
     status = queue_status(snapshot)
-    gap = ("  " if brief else "   ", palette.text)
-    parts: list[BandPart] = [_state(snapshot, status, palette)]
+    gap = blank(2 if brief else 3)
+    parts = [_state(snapshot, status)]
     ended, total, failed = _progress(snapshot)
     if snapshot.submitted_count and not brief:
-        parts += [gap, (f"{snapshot.submitted_count:,} submitted", palette.text + Style(bold=True))]
+        parts += [gap, (f"{snapshot.submitted_count:,} submitted", Look.BOLD)]
     if (suspended := snapshot.count(StateName.SUSPENDED)) and status.word is StatusWord.RUNNING:
-        parts += [gap, (f"{suspended:,} suspended", palette.warning)]
+        parts += [gap, (f"{suspended:,} suspended", Look.WARNING)]
     if total:
-        parts += [gap, *_bar(snapshot, bar, palette), (f"{ended:,}/{total:,}", palette.best)]
+        parts += [gap, *_progress_bar(snapshot, bar_cells), (f"{ended:,}/{total:,}", Look.BEST)]
     if failed and status.word is not StatusWord.DONE:
-        parts += [gap, (f"{failed:,} ✗", palette.failure + Style(bold=True))]
-    parts += _end(snapshot, status, now, gap, palette, brief=brief)
-    remaining = room - _parts_width(parts) - len(gap[0]) - CLOCK
+        parts += [gap, (f"{failed:,} ✗", Look.FAILURE_BOLD)]
+    parts += _end(snapshot, status, now, gap, brief=brief)
+    remaining = room - width_of(parts) - len(gap[0]) - CLOCK
     if status.awaits and status.word is not StatusWord.PROBING and remaining >= LEAST_SENTENCE:
-        parts += [gap, (cut(plain(status.awaits), remaining), palette.warning)]
+        parts += [gap, (cut(plain(status.awaits), remaining), Look.WARNING)]
     return parts
 
 
-def _state(snapshot: Snapshot, status: QueueStatus, palette: Palette) -> BandPart:
+def _state(snapshot: Snapshot, status: QueueStatus) -> Piece:
     failed = _progress(snapshot)[2]
-    bold = Style(bold=True)
     if status.word is StatusWord.RUNNING:
-        return f"▶ {snapshot.running - snapshot.count(StateName.SUSPENDED):,} running", palette.running + bold
+        return f"▶ {snapshot.running - snapshot.count(StateName.SUSPENDED):,} running", Look.RUNNING_BOLD
     if status.word is StatusWord.DONE:
-        return (f"DONE, {failed:,} ✗", palette.failure + bold) if failed else ("✓ DONE", palette.running + bold)
+        return (f"DONE, {failed:,} ✗", Look.FAILURE_BOLD) if failed else ("✓ DONE", Look.RUNNING_BOLD)
     if status.word is StatusWord.PROBING:
-        return f"◷ PROBING {', '.join(f'#{job}' for job in status.probes)}", palette.warning + bold
-    look = palette.text if status.word is StatusWord.IDLE else palette.warning
-    return f"{SIGNS.get(status.word, '!')} {status.word.upper()}", look + bold
+        return f"◷ PROBING {', '.join(f'#{job}' for job in status.probes)}", Look.WARNING_BOLD
+    look = Look.TEXT if status.word is StatusWord.IDLE else Look.WARNING
+    return f"{SIGNS.get(status.word, '!')} {status.word.upper()}", bold(look)
 
 
-def _end(
-    snapshot: Snapshot, status: QueueStatus, now: float, gap: BandPart, palette: Palette, *, brief: bool
-) -> list[BandPart]:  # fmt: skip
+def _end(snapshot: Snapshot, status: QueueStatus, now: float, gap: Piece, *, brief: bool) -> list[Piece]:
     """Return when all jobs will have ended. For a paused session, return how many jobs are running and waiting."""
     outlook = describe_outlook(snapshot, now) if status.word in (StatusWord.RUNNING, StatusWord.WAITING) else []
     if outlook:
-        parts = [gap, (" · ".join(outlook[:1] if brief else outlook), palette.text + Style(bold=True))]
+        parts = [gap, (" · ".join(outlook[:1] if brief else outlook), Look.BOLD)]
         if not brief and snapshot.eta is not None and snapshot.eta > now:
-            parts += [("  ", palette.text), (f"in {duration_words(snapshot.eta - now)}", palette.past)]
+            parts += [blank(2), (f"in {duration_words(snapshot.eta - now)}", Look.PAST)]
         return parts
     if status.word in (StatusWord.RUNNING, StatusWord.DONE, StatusWord.IDLE):
         return []
@@ -337,10 +314,10 @@ def _end(
         words = f"{snapshot.not_begun:,} waiting" if snapshot.not_begun else ""
     else:
         words = format_counts(snapshot) if snapshot.running or snapshot.not_begun else ""
-    return [gap, (words, palette.text)] if words else []
+    return [gap, (words, Look.TEXT)] if words else []
 
 
-def _bar(snapshot: Snapshot, cells: int, palette: Palette) -> list[BandPart]:
+def _progress_bar(snapshot: Snapshot, cells: int) -> list[Piece]:
     """Return a bar of succeeded, failed, running and other jobs. Each kind present has at least one cell, and the bar
     is full only if all jobs have ended.
     """
@@ -350,17 +327,13 @@ def _bar(snapshot: Snapshot, cells: int, palette: Palette) -> list[BandPart]:
     failed = snapshot.count(*job.BAD_ENDS)
     good = snapshot.count(StateName.SUCCEEDED, StateName.KILLED)
     shares, used, most = [], 0, cells - (good + failed < total)
-    for count, look in ((good, palette[Look.LOAD_1]), (failed, palette.failure), (snapshot.running, palette.running)):
+    for count, look in ((good, Look.LOAD_1), (failed, Look.FAILURE), (snapshot.running, Look.RUNNING)):
         length = min(most - used, max(1, round(cells * count / total)) if count else 0)
         shares.append(("━" * length, look))
         used += length
-    return [*(share for share in shares if share[0]), ("─" * (cells - used), palette.line), (" ", palette.text)]
+    return [*(share for share in shares if share[0]), ("─" * (cells - used), Look.LINE), blank(1)]
 
 
 def _progress(snapshot: Snapshot) -> tuple[int, int, int]:
     """Return three counts: jobs that have ended, all jobs, and jobs that failed."""
     return snapshot.count(*job.ENDS), sum(snapshot.counts.values()), snapshot.count(*job.BAD_ENDS)
-
-
-def _parts_width(parts: Sequence[AnyPart]) -> int:
-    return sum(cell_len(text) for text, _ in parts)

@@ -44,7 +44,6 @@ from .banner import MONITOR, Banner, error_rows, notices
 from .bridge import Bridge, Way
 from .chrome import Band, Divider, Footer, StatusLine, Where
 from .layout import Arrangement, Pane, arrange, read_habits, write_habits
-from .theme import palette_of
 
 LOOK_EVERY = 1.0
 REST_REPAINT_SECONDS = 10.0
@@ -269,10 +268,6 @@ class MainScreen(Screen[None]):
             return
         self.acts[name](self)
 
-    @on(Footer.Clicked)
-    def _clicked(self, event: Footer.Clicked) -> None:
-        self.action_act(event.action)
-
     @on(QueueTable.JobOpened)
     @on(GpuPane.DeviceOpened)
     def _opened(self) -> None:
@@ -300,10 +295,6 @@ class MainScreen(Screen[None]):
         next(pane for pane in self.panes.values() if pane.band is event.band).focus()
         if event.band is self.table.band:
             self.table.band_clicked(event.part)
-
-    @on(LogPane.Noticed)
-    def _log_note(self, event: LogPane.Noticed) -> None:
-        self.say(event.text)
 
     @on(ScreenSuspend)
     @on(ScreenResume)
@@ -434,8 +425,7 @@ class MainScreen(Screen[None]):
         shown = [MONITOR]
         if has_session:
             shown = notices(snapshot, device_trouble, self.bridge.unseen(), read_only=self.read_only)
-        palette = palette_of(self.app.theme)
-        errors = error_rows(snapshot, width, palette, now, self.short_name, read_only=self.read_only)
+        errors = error_rows(snapshot, width, now, self.short_name, read_only=self.read_only)
         self.banner.show(shown, width, errors)
         self._devices_painted = picture.sample is not None
         self.gpus.title = TITLES[picture.kind]

@@ -8,7 +8,6 @@ from support.core import World, spec
 
 from gputui.core.events import AttemptEnded, Exited, Pause, Rerun, Settings
 from gputui.tui.banner import error_rows
-from gputui.tui.theme import palette_of
 
 SHAPES = "RuntimeError: mat1 and mat2 shapes cannot be multiplied"
 
@@ -35,9 +34,9 @@ def paused() -> World:
 
 
 def rows(world: World, width: int = 120) -> list[str]:
-    made = error_rows(world.scheduler.snapshot(), width, palette_of("gputui-dark"), world.now, lambda job: f"job {job}")
-    assert all(cell_len(row.plain) == width for row in made)
-    return [row.plain.rstrip() for row in made]
+    made = error_rows(world.scheduler.snapshot(), width, world.now, lambda job: f"job {job}")
+    assert all(cell_len(row.text) == width for row in made)
+    return [row.text.rstrip() for row in made]
 
 
 def test_four_rows_show_the_error_the_jobs_the_next_probe_and_the_keys() -> None:

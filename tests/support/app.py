@@ -699,8 +699,8 @@ class Host(App[None]):
     def pane(self) -> LogPane:
         return self.query_one(LogPane)
 
-    def on_log_pane_noticed(self, message: LogPane.Noticed) -> None:
-        self.notes.append(message.text)
+    def notify(self, message: str, **_: Any) -> None:
+        self.notes.append(message)
 
     @property
     def heading(self) -> str:

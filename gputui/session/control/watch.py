@@ -196,6 +196,18 @@ class Watcher:
         return part
 
 
+def answer(owner: Owner, ask: ScreenRequest) -> Any:
+    """Answer a question of a screen, in the owner's thread."""
+    match ask:
+        case WhyJobsWait(jobs=jobs):
+            return reasons(owner, [job for job in jobs if job in owner.scheduler.book])
+        case JobInFull(job=job):
+            return details(owner, owner.scheduler.job(job).id)
+        case CurvesToDraw(job=job, attempt=attempt):
+            return owner.results.curves(job, attempt)
+    return owner.store.spans()
+
+
 class Watchers:
     """The read-only screens that watch a session, and the answers to their requests."""
 
@@ -204,18 +216,7 @@ class Watchers:
         self._known: dict[str, Watcher] = {}
 
     def read(self, ask: ScreenRequest) -> bytes:
-        owner = self._owner
-        answer: Any
-        match ask:
-            case WhyJobsWait(jobs=jobs):
-                answer = reasons(owner, [job for job in jobs if job in owner.scheduler.book])
-            case JobInFull(job=job):
-                answer = details(owner, owner.scheduler.job(job).id)
-            case CurvesToDraw(job=job, attempt=attempt):
-                answer = owner.results.curves(job, attempt)
-            case _:
-                answer = owner.store.spans()
-        return packed(answer)
+        return packed(answer(self._owner, ask))
 
     def prepare(self, ask: WatchRequest) -> Callable[[], bytes]:
         """Return a function for the worker thread that encodes the next part."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.style import Style
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -20,10 +19,10 @@ from textual.widgets.option_list import Option
 from gputui.core.amounts import counted
 from gputui.core.results import Direction, direction_of
 from gputui.logs.plain import plain
-from gputui.tui.chrome import BandPart, band_line
 from gputui.tui.queue.columns import QueueColumn
 from gputui.tui.queue.rows import QUEUE_ORDER
-from gputui.tui.theme import Ground, palette_of
+from gputui.tui.text import Line, blank
+from gputui.tui.theme import Ground, Look, palette_of
 
 from .ask import Dialog
 
@@ -60,11 +59,11 @@ class _Letters(Widget):
         self._letters = letters
 
     def render_line(self, y: int) -> Strip:
-        palette = palette_of(self.app.theme)
-        parts: list[BandPart] = [(" Sort by", palette.text + Style(bold=True))]
+        parts = [(" Sort by", Look.BOLD)]
         for letter in self._letters:
-            parts += [("  ", palette.text), (letter.key, palette.best), (f" {letter.title}", palette.past)]
-        return band_line(parts, [("again: reverse", palette.past)], self.size.width, palette, Ground.HEADER)
+            parts += [blank(2), (letter.key, Look.BEST), (f" {letter.title}", Look.PAST)]
+        line = Line(parts, Ground.HEADER, [("again: reverse", Look.PAST)])
+        return line.strip(self.size.width, palette_of(self.app.theme))
 
 
 class SortPrompt(Dialog[str | None]):

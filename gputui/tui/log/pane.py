@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from textual.message import Message
 from textual.timer import Timer
 from textual.worker import Worker
 
@@ -23,7 +22,8 @@ from gputui.logs.document import Document, Finding, Needle, all_known, all_match
 from gputui.logs.line_index import FileChange
 from gputui.logs.plain import plain
 from gputui.tui.chrome import Band
-from gputui.tui.theme import palette_of
+from gputui.tui.text import blank
+from gputui.tui.theme import Look
 from gputui.views.format import submission_facts
 
 from .view import SLICE, DocumentView, run_in_slices
@@ -252,13 +252,6 @@ MOST_COUNTED = 999
 class LogPane(DocumentView):
     """The log of the job under the cursor. It follows the end of the log until the user scrolls up."""
 
-    class Noticed(Message):
-        """A message to show to the user."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._reading = LogReading()
@@ -323,7 +316,7 @@ class LogPane(DocumentView):
         if self._reading.cycle_stream():
             self._open_document()
         elif self._reading.attempt is not None:
-            self.post_message(self.Noticed("OUT and ERR are in one file"))
+            self._say("OUT and ERR are in one file")
         self.paint_band()
 
     def turn_to(self, stream: Stream) -> None:
@@ -361,9 +354,9 @@ class LogPane(DocumentView):
         """Return the document, text and starting line of a search, or notify the user and return None."""
         key = self._search_from()
         if self._needle is None:
-            self.post_message(self.Noticed("no search yet: press 3 for the log, then / to search"))
+            self._say("no search yet: press 3 for the log, then / to search")
         elif self._document is None or key is None:
-            self.post_message(self.Noticed("nothing to search"))
+            self._say("nothing to search")
         else:
             return self._document, self._needle, key
         return None
@@ -373,6 +366,9 @@ class LogPane(DocumentView):
             super().action_scroll_home()
         else:
             self._work(all_known(self._document), lambda _: self.move_home(), "reading")
+
+    def _say(self, message: str) -> None:
+        self.notify(plain(message), markup=False)
 
     def followed(self) -> None:
         self.paint_band()
@@ -384,7 +380,7 @@ class LogPane(DocumentView):
         if self._reading.step_attempt(by):
             self._open_document()
         else:
-            self.post_message(self.Noticed(otherwise))
+            self._say(otherwise)
         self.paint_band()
 
     def _open_document(self) -> None:
@@ -397,9 +393,7 @@ class LogPane(DocumentView):
         self.show_instead(self._reading.describe_empty() if document is not None else self._note)
         state = self._busy or (("following" if self.following else "paused") if self._reading.live else "")
         facts = [self._reading.metric_elsewhere(*self.metric_source), *self._reading.facts, self._match(), state]
-        palette, written = palette_of(self.app.theme), " · ".join(filter(None, facts))
-        right = [(written, palette.past)] if written else []
-        self.band.show([("   ", palette.text), (self._reading.head, palette.text)], right)
+        self.band.show([blank(3), (self._reading.head, Look.TEXT)], [(" · ".join(filter(None, facts)), Look.PAST)])
 
     def _search_from(self) -> int | None:
         """Return the line of the last match if it is visible, or else the first visible line."""
@@ -411,7 +405,7 @@ class LogPane(DocumentView):
 
         def found(key: int | None) -> None:
             if key is None:
-                self.post_message(self.Noticed(f"{otherwise} for '{plain(sought)}'"))
+                self._say(f"{otherwise} for '{plain(sought)}'")
             else:
                 self._hit = key
                 self.go_to(key)

@@ -8,9 +8,12 @@ from enum import Enum
 from functools import cached_property, partial
 
 from gputui.core.amounts import DURATION_CELLS, GIB, duration_cell, moment
-from gputui.core.job import Active, Ended, StateName
+from gputui.core.job import Active, Ended, Held, Stopping, Suspended
 from gputui.core.results import MetricResult
 from gputui.logs.plain import plain
+from gputui.tui.text import Piece, blank, ljust, rjust
+from gputui.tui.text import bar as progress_bar
+from gputui.tui.theme import Look
 from gputui.views.format import cut, width
 from gputui.views.parameters import ParameterColumn
 
@@ -29,10 +32,6 @@ from .row_facts import (
     trend_line,
 )
 from .rows import METRIC, PARAMETER, QUEUE_ORDER, SECOND, TIME
-
-Piece = tuple[str, str]
-"""A text and the name of its look in the palette."""
-BLANK = "text"
 
 
 class Group(Enum):
@@ -55,7 +54,7 @@ class QueueColumn:
     letter: str = ""
     """The key that sorts by this column when pressed after `s`."""
     right: bool = False
-    look: Callable[[RowFacts], str] | None = None
+    look: Callable[[RowFacts], Look] | None = None
     pieces: Callable[[RowFacts], list[Piece]] | None = None
     """A function that returns the pieces of a cell with several looks. They fill the cell exactly."""
     before: int = -1
@@ -63,10 +62,7 @@ class QueueColumn:
 
     def cell(self, text: str) -> str:
         """Cut or pad a text to the width of the column."""
-        if not (text.isascii() and len(text) <= self.width):
-            text = cut(text, self.width)
-        blanks = " " * (self.width - width(text))
-        return blanks + text if self.right else text + blanks
+        return rjust(text, self.width) if self.right else ljust(text, self.width)
 
 
 @dataclass(frozen=True)
@@ -74,18 +70,18 @@ class ColumnLayout:
     columns: tuple[QueueColumn, ...]
     width: int
 
-    def line(self, facts: RowFacts, mark: Piece = (" ", BLANK)) -> list[Piece]:
+    def line(self, facts: RowFacts, mark: Piece = (" ", Look.TEXT)) -> list[Piece]:
         """Render a row that is exactly as wide as the layout."""
         pieces: list[Piece] = [mark]
         used, own = 1, look_of(facts)
         for column in self._columns_of(facts):
             used += column.before + column.width
             if column.pieces is not None:
-                pieces += [(" " * column.before, BLANK), *column.pieces(facts)]
+                pieces += [blank(column.before), *column.pieces(facts)]
             else:
                 look = column.look(facts) if column.look is not None else own
                 pieces.append((" " * column.before + column.cell(column.text(facts)), look))
-        pieces.append((" " * max(0, self.width - used), BLANK))
+        pieces.append(blank(self.width - used))
         return _joined(pieces)
 
     def _columns_of(self, facts: RowFacts) -> Sequence[QueueColumn]:
@@ -99,10 +95,10 @@ class ColumnLayout:
             columns = self._replace(columns, Group.WHAT, Group.WHAT, full_name(facts), what_look(facts))
         if facts.message:
             first = Group.TIME if facts.waits else Group.WHEN  # a waiting job has no time
-            look = "failure" if facts.bad else "warning"
+            look = Look.FAILURE if facts.bad else Look.WARNING
             columns = self._replace(columns, first, None, facts.message, look, brief=facts.brief_message)
         elif facts.remark:
-            columns = self._replace(columns, Group.WHEN, Group.WHEN, facts.remark, "warning")
+            columns = self._replace(columns, Group.WHEN, Group.WHEN, facts.remark, Look.WARNING)
         return columns
 
     @cached_property
@@ -115,7 +111,7 @@ class ColumnLayout:
         return bool(self._parameter_names) and not any(column.sort == "name" for column in self.columns)
 
     def _replace(
-        self, columns: Sequence[QueueColumn], first: Group, last: Group | None, text: str, look: str, brief: str = ""
+        self, columns: Sequence[QueueColumn], first: Group, last: Group | None, text: str, look: Look, brief: str = ""
     ) -> Sequence[QueueColumn]:
         """Replace groups of columns with one text. If `last` is None, the text takes the rest of the line.
 
@@ -139,19 +135,18 @@ class ColumnLayout:
         """Render the line that replaces folded rows, aligned with the state column."""
         state = next((number for number, column in enumerate(self.columns) if column.sort == "state"), 0)
         indent = total_width(self.columns[:state]) + self.columns[state].before
-        text = cut(" " * indent + f"⋮ {hidden:,} more waiting", max(0, self.width))
-        return [(text + " " * (self.width - width(text)), "past")]
+        return [(ljust(" " * indent + f"⋮ {hidden:,} more waiting", max(0, self.width)), Look.PAST)]
 
     def header(self, sort: str, *, reverse: bool) -> list[Piece]:
-        pieces: list[Piece] = [(" ", "past")]
+        pieces: list[Piece] = [(" ", Look.PAST)]
         used = 1
         for column in self.columns:
             used += column.before + column.width
             if column.sort is None or column.sort != sort or sort == QUEUE_ORDER:
-                pieces.append((" " * column.before + column.cell(column.title), "past"))
+                pieces.append((" " * column.before + column.cell(column.title), Look.PAST))
                 continue
             pieces += _sorted_title(column, "▾" if reverse else "▴")
-        pieces.append((" " * max(0, self.width - used), "past"))
+        pieces.append((" " * max(0, self.width - used), Look.PAST))
         return pieces
 
     def column_at(self, x: int) -> QueueColumn | None:
@@ -168,8 +163,8 @@ def _sorted_title(column: QueueColumn, arrow: str) -> list[Piece]:
     spare = cells - width(title) - 1
     if column.right or spare < column.before:
         left = spare if column.right else column.before - 1
-        return [(" " * left, "past"), (arrow, "text"), (title, "sorted"), (" " * (spare - left), "past")]
-    return [(" " * column.before, "past"), (title, "sorted"), (arrow, "text"), (" " * (spare - column.before), "past")]
+        return [blank(left), (arrow, Look.TEXT), (title, Look.TITLE), blank(spare - left)]
+    return [blank(column.before), (title, Look.TITLE), (arrow, Look.TEXT), blank(spare - column.before)]
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
@@ -185,21 +180,14 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return joined_pieces
 
 
-def look_of(facts: RowFacts) -> str:
+def look_of(facts: RowFacts) -> Look:
     """Return the look for the id, state, GPUs and times of a job."""
     state = facts.job.state
-    if (look := _LOOKS.get(state.name)) is not None:
-        return look
     if isinstance(state, Ended):
-        return "past"
-    return "running" if isinstance(state, Active) and not facts.waits else "text"
-
-
-_LOOKS = {
-    StateName.SUSPENDED: "warning", StateName.STOPPING: "warning", StateName.HELD: "warning",
-    StateName.FAILED: "failure", StateName.TIMED_OUT: "failure",
-    StateName.LOST: "failure", StateName.REFUSED: "failure", StateName.SKIPPED: "failure",
-}  # fmt: skip
+        return Look.FAILURE if facts.bad else Look.PAST
+    if isinstance(state, Suspended | Stopping | Held):
+        return Look.WARNING
+    return Look.RUNNING if isinstance(state, Active) and not facts.waits else Look.TEXT
 
 
 # Cells
@@ -210,27 +198,27 @@ PERCENT = 5
 """Number of cells for the percentage after a progress bar."""
 
 
-def state_look(facts: RowFacts) -> str:
+def state_look(facts: RowFacts) -> Look:
     look = look_of(facts)
-    return "past" if look == "text" else look
+    return Look.PAST if look is Look.TEXT else look
 
 
-def what_look(facts: RowFacts) -> str:
+def what_look(facts: RowFacts) -> Look:
     if facts.best:
-        return "best"
+        return Look.BEST
     look = look_of(facts)
-    return "text" if look in ("running", "warning") else look
+    return Look.TEXT if look in (Look.RUNNING, Look.WARNING) else look
 
 
-def value_look(facts: RowFacts) -> str:
+def value_look(facts: RowFacts) -> Look:
     if facts.best:
-        return "best"
+        return Look.BEST
     look = look_of(facts)
-    return "text" if look == "past" else look
+    return Look.TEXT if look is Look.PAST else look
 
 
-def trend_look(facts: RowFacts) -> str:
-    return "running" if look_of(facts) == "running" else "past"
+def trend_look(facts: RowFacts) -> Look:
+    return Look.RUNNING if look_of(facts) is Look.RUNNING else Look.PAST
 
 
 def pid(facts: RowFacts) -> str:
@@ -264,10 +252,9 @@ def percent(facts: RowFacts) -> str:
 def bar(facts: RowFacts) -> list[Piece]:
     fraction = facts.progress
     if fraction is None:
-        return [(" " * (BAR + PERCENT), BLANK)]
-    used = min(BAR, round(fraction * BAR))
+        return [blank(BAR + PERCENT)]
     look = look_of(facts)
-    return [("━" * used, look), ("─" * (BAR - used), "line"), (f"{percent(facts):>{PERCENT}}", look)]
+    return [*progress_bar(min(1.0, fraction), BAR, look), (f"{percent(facts):>{PERCENT}}", look)]
 
 
 def end(facts: RowFacts) -> str:

@@ -21,6 +21,7 @@ Key = tuple[Any, ...]
 """The sort key of a row. Its last element is the id of the job."""
 Keys = list[Key | None]
 """The keys of all jobs from the first id on, with None for removed jobs."""
+KeyGenerator = Generator[None, None, Keys]
 QUEUE_ORDER = "queue"
 TIME = "time"
 METRIC, SECOND = "metric", "second"
@@ -359,7 +360,7 @@ class Rows:
         self._order = sorted(key for key in keys if key is not None)
         self.restrict(snapshot)
 
-    def compute_keys(self, snapshot: Snapshot, sort: str) -> Generator[None, None, Keys]:
+    def compute_keys(self, snapshot: Snapshot, sort: str) -> KeyGenerator:
         """Compute the keys for another sort order in slices, without changing the view."""
         key_of, keys = self._key_of(sort), Keys()
         for number, job in enumerate(snapshot.jobs):

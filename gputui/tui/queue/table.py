@@ -1,95 +1,66 @@
-"""The table of the queue: its cursor, marks, sorting and band, and the input line for filters and searches."""
+"""The table of the queue: its rows, columns, cursor, marks, sorting and band, and the input line for filters."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
+from itertools import islice
 from math import inf
 from typing import ClassVar
 
-from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
 from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input
 
 from gputui.core.events import Seen
-from gputui.core.job import Job, JobId
+from gputui.core.job import DEFAULT_PRIORITY, Active, Job, JobId
+from gputui.core.results import Direction, direction_of
+from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
-from gputui.tui.chrome import Band, BandPart
-from gputui.tui.theme import palette_of
-from gputui.views.format import cut
+from gputui.tui.chrome import Band
+from gputui.tui.text import Pieces, blank, width_of
+from gputui.tui.theme import Look, palette_of
+from gputui.views.format import cut, width
 from gputui.views.parameters import Parameters
+from gputui.views.waiting import Reason
 
-from .painted import HEADER, PaintedRows
-from .row_facts import best_result
-from .rows import QUEUE_ORDER, SHOWN_STATES, Filter, Keys, Tab
+from .columns import LEAST_NAME, ColumnLayout, TableShape, layout, width_needed
+from .row_facts import ResultShape, RowContext, RowFacts, best_result, gpus_of, result_shape
+from .rows import METRIC, QUEUE_ORDER, SHOWN_STATES, Filter, KeyGenerator, Rows, Tab
 
-KeyGenerator = Generator[None, None, Keys]
+LEAST_PLACE, LEAST_NODE, MOST_PLACE = 3, 5, 8
+"""Widths of the column of GPUs: at least, at least on a cluster, and at most."""
+NAME_STEP = 4
+"""Number of cells in each step by which the column of names grows."""
+HEADER = 1
+MARK = "▌"
+LEARN_EVERY = 0.05
+LEARN_BATCH = 500
+"""Number of jobs whose parameters are read in one batch. It is limited so that the screen is not blocked."""
 LONG = 4000
 """Number of jobs above which a queue is sorted in slices."""
-SLICE = 0.012
+SORT_SLICE = 0.012
 """Seconds that one slice of sorting may take."""
-
-
-class Sorter:
-    """The sorting of the queue. A long queue is sorted in slices so that keys are handled in between, and a new sort
-    replaces an unfinished one.
-    """
-
-    def __init__(self, table: QueueTable) -> None:
-        self._table = table
-        self._keys: KeyGenerator | None = None
-        self._then: list[Callable[[], None]] = []
-
-    def sort(self, sort: str, *, reverse: bool, then: Callable[[], None]) -> None:
-        """Sort the rows, then call `then`. For a short queue, this happens before the method returns."""
-        snapshot, rows = self._table.snapshot, self._table.rows
-        self._then = [then]
-        self._keys = keys = rows.compute_keys(snapshot, sort)
-        if len(snapshot.jobs) > LONG:
-            rows.restrict(snapshot)  # the tab and the filter are applied at once
-            self._run(sort, reverse, snapshot.jobs, keys, SLICE)
-        else:
-            self._run(sort, reverse, snapshot.jobs, keys, inf)
-
-    def when_sorted(self, call: Callable[[], None]) -> None:
-        """Call a function after the current sort, or immediately if there is none."""
-        if self._keys is None:
-            call()
-        else:
-            self._then.append(call)
-
-    def stop(self) -> None:
-        self._keys = None
-
-    def _run(self, sort: str, reverse: bool, jobs: tuple[Job, ...], keys: KeyGenerator, seconds: float) -> None:
-        if self._keys is not keys:
-            return
-        until = time.monotonic() + seconds
-        try:
-            while time.monotonic() < until:
-                next(keys)
-        except StopIteration as ended:
-            self._keys = None
-            rows = self._table.rows
-            rows.reverse = reverse
-            rows.take_order(self._table.snapshot, sort, ended.value, jobs)
-            for call in self._then:
-                call()
-        else:
-            self._table.set_timer(0.001, lambda: self._run(sort, reverse, jobs, keys, seconds))
-
-
 LEAST_FILTER = 4
 """Minimum width of the filter in the band."""
 MANY = 2_000
 """Number of changed jobs above which rebuilding all rows is faster."""
+UNFOCUSED = Style(bold=True, underline=True)
+"""The style of the row under the cursor while another pane has the focus."""
 
 
-class QueueTable(PaintedRows):
+class QueueTable(ScrollView, can_focus=True):
     """The table of the queue. The cursor stays on its job when the rows around it change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -113,18 +84,47 @@ class QueueTable(PaintedRows):
         """The message sent when the user has changed the tab, filter, order or marks."""
 
     def __init__(self, snapshot: Snapshot, parameters: Parameters, *, id: str | None = None) -> None:
-        super().__init__(snapshot, parameters, id=id)
+        super().__init__(id=id)
+        self.snapshot = snapshot
+        self.parameters = parameters
+        self.context = RowContext(parameters)
+        self.rows = Rows(parameters)
+        self.rows.values = self._value
+        self.marks: set[JobId] = set()
         self.cursor: JobId | None = None
         """The job under the cursor, or None if there is none or the cursor is on the line of the fold."""
         self.on_fold = False
+        self.band = Band(2, "Queue")
+        self._row = 0
+        self._pad = 0
+        """Number of empty rows at the end, so that a short queue can be scrolled as well."""
         self._range_from: JobId | None = None
+        self._shape = TableShape(0, longest_name=LEAST_NAME)
+        """The sizes needed by the columns. They change only when jobs are loaded, a metric appears, or the day changes,
+        so that the table does not flicker while jobs run.
+        """
+        self._today: date | None = None
+        self._layout: ColumnLayout | None = None
         self._columns = 0
         """The table width for which the columns were chosen."""
-        self._sorter = Sorter(self)
-        self.band = Band(2, "Queue")
+        self._unlearnt: Iterator[Job]
+        self._learning: Timer | None = None
+        self._sorting: KeyGenerator | None = None
+        """The unfinished sorting of a long queue."""
+        self._after_sorting: list[Callable[[], None]] = []
+        self._rebuild(snapshot)
 
     def on_mount(self) -> None:
+        self._learning = self.set_interval(LEARN_EVERY, self._learn_more)
+        self._update_shape()
+        self._resize_rows()
         self._settle_cursor()
+
+    def visible_jobs(self) -> list[Job]:
+        top = self.scroll_offset.y
+        last = min(len(self.rows), top + self._room())
+        job_ids = (self.rows.job_at(row) for row in range(top, last))
+        return [self.snapshot[job] for job in job_ids if job is not None]
 
     def chosen(self) -> list[Job]:
         """Return the jobs that an action applies to: the marked jobs, or else the job under the cursor."""
@@ -135,23 +135,23 @@ class QueueTable(PaintedRows):
         """Return the attempt and state of a job as painted. They are checked when a command is carried out."""
         return Seen(job.issued, job.state.name)
 
+    # The band
+
     def paint_band(self) -> None:
         """Show the tabs with counts, the marks and filter (or what all jobs have in common), and the best job."""
-        palette, rows = palette_of(self.app.theme), self.rows
-        gap = ("  ", palette.text)
-        parts: list[BandPart] = [("   ", palette.text)]
+        gap = blank(2)
+        parts = [blank(3)]
         for tab in Tab:
-            chosen = tab is rows.tab
+            look = Look.BEST if tab is self.rows.tab else Look.PAST
             count = self.snapshot.count(*SHOWN_STATES[tab])
-            alarm = palette.failure if tab is Tab.FAILED and count else palette.best if chosen else palette.past
-            parts += [(f"{tab} ", palette.best if chosen else palette.past), (f"{count:,}", alarm), gap]
+            parts += [(f"{tab} ", look), (f"{count:,}", Look.FAILURE if tab is Tab.FAILED and count else look), gap]
         best = best_result(self.snapshot)
-        right = [(f"★ #{best.job} {best.text}", palette.best)] if best is not None else []
-        used = sum(cell_len(text) for text, _ in (*parts, gap, *right)) + len("2 Queue ")
+        right = [(f"★ #{best.job} {best.text}", Look.BEST)] if best is not None else []
+        used = width_of([*parts, gap, *right]) + len("2 Queue ")
         if words := self._restrictions(self.band.size.width - used):
-            text = (words, palette.focus + Style(bold=True))
+            text = (words, Look.FOCUS_BOLD)
         else:
-            text = (plain(self.parameters.common()), palette.past)
+            text = (plain(self.parameters.common()), Look.PAST)
         self.band.show([*parts, gap, text], right)
 
     def _restrictions(self, room: int) -> str:
@@ -194,10 +194,6 @@ class QueueTable(PaintedRows):
         else:
             self.repaint_jobs(changed)
 
-    def _pass_time(self, now: float) -> None:
-        if self.rows.pass_time(self.snapshot, now):
-            self._rows_moved(len(self.rows))
-
     def reset(self, snapshot: Snapshot) -> None:
         """Start again with the snapshot of another scheduler."""
         self.snapshot = snapshot
@@ -213,6 +209,199 @@ class QueueTable(PaintedRows):
         self._settle_cursor()
         self.refresh()
 
+    def _rebuild(self, snapshot: Snapshot) -> None:
+        self._take_results(snapshot)
+        self.rows.rebuild(snapshot)
+        self._unlearnt = iter(snapshot.jobs)
+        self._learn_more()
+        if self._learning is not None:
+            self._learning.resume()
+
+    def _learn_more(self) -> None:
+        """Read the parameters of the next jobs in a long queue."""
+        jobs = list(islice(self._unlearnt, LEARN_BATCH))
+        self._learn(jobs)
+        if not jobs and self._learning is not None:
+            self._learning.pause()
+
+    def _learn(self, jobs: Iterable[Job]) -> None:
+        if self.rows.learn(jobs) and self.is_attached:
+            self.choose_columns()
+
+    def _take_results(self, snapshot: Snapshot) -> None:
+        self.context.results, self.context.paces = snapshot.results, snapshot.paces
+        best = self.context.best
+        self.context.best = snapshot.best
+        if best != snapshot.best and self.is_attached:
+            self.repaint_jobs([job for job in (best, snapshot.best) if job is not None])
+
+    def _value(self, order: str, job: Job) -> float | None:
+        """Return the sort key of a job for a metric. Better results have smaller keys."""
+        facts = RowFacts(job, self.context)
+        if order == METRIC:
+            value = facts.main.best if facts.main is not None else None
+            up = self.snapshot.metric is not None and self.snapshot.metric.direction is Direction.UP
+        else:
+            value, second = facts.second, self.context.shape.second
+            up = second is not None and direction_of(second) is Direction.UP
+        return None if value is None or value != value else -value if up else value
+
+    def update_context(
+        self,
+        *,
+        now: float,
+        reasons: Mapping[JobId, Reason] | None = None,
+        pids: Mapping[JobId, int] | None = None,
+    ) -> None:
+        """Update the facts that rows show besides their jobs, and repaint the changed rows. Times change once a
+        second.
+        """
+        if self.rows.pass_time(self.snapshot, now):
+            self._rows_moved(len(self.rows))
+        context = self.context
+        before, pids_before, second = context.reasons, context.pids, int(context.now)
+        context.now = now
+        context.pids = pids if pids is not None else pids_before
+        context.reasons = reasons if reasons is not None else before
+        changed = {job for job in before.keys() | context.reasons.keys() if before.get(job) != context.reasons.get(job)}
+        # Times from yesterday must include the day.
+        if self._take_result_shape() or date.fromtimestamp(now) != self._today:
+            self.choose_columns()
+        if int(now) != second or context.pids != pids_before:
+            changed.update(job.id for job in self.visible_jobs() if isinstance(job.state, Active))
+        self.repaint_jobs(changed)
+
+    def repaint_jobs(self, jobs: Iterable[JobId]) -> None:
+        """Repaint those rows of the given jobs that are visible."""
+        for job in jobs:
+            row = self.rows.row_of(job)
+            if row is not None:
+                self._repaint_row(row)
+
+    def _repaint_row(self, row: int) -> None:
+        if self._is_visible(row):
+            self.refresh(Region(0, row - self.scroll_offset.y + HEADER, self.size.width, 1))
+
+    # Columns
+
+    @property
+    def shows_pids(self) -> bool:
+        return any(column.title == "pid" for column in self.current_layout().columns)
+
+    def columns_needed(self) -> int:
+        """Return the width needed to show rows completely."""
+        return width_needed(self._shape)
+
+    def current_layout(self) -> ColumnLayout:
+        if self._layout is None:
+            self._layout = layout(self.scrollable_content_region.width, self._shape)
+        return self._layout
+
+    def choose_columns(self) -> None:
+        """Choose the columns again after jobs were loaded or the width or the metric changed."""
+        self._update_shape()
+        self._layout = None
+        self.refresh()
+
+    def _update_shape(self) -> None:
+        snapshot, parameters, before = self.snapshot, self.parameters, self._shape
+        slots = (*snapshot.slots, *snapshot.leaving)
+        on_cluster = any(slot.kind is DeviceKind.SLURM for slot in slots[:1])
+        device_cells = max((len(device) for slot in slots for device in slot.devices), default=1)
+        devices = {slot.devices for slot in slots if slot.devices}
+        longest_name, priorities = before.longest_name, before.priorities
+        longest_place = max(before.places, LEAST_NODE if on_cluster else LEAST_PLACE)
+        for job in self.visible_jobs():
+            priorities |= job.priority != DEFAULT_PRIORITY
+            asked = (device_cells + 1) * (job.request.gpus or 1) - 1
+            longest_place = max(longest_place, min(MOST_PLACE, max(asked, len(gpus_of(job)))))
+            name = width(job.spec.name or parameters.rest(job) or parameters.of(job))
+            if name > longest_name:
+                longest_name = -(-name // NAME_STEP) * NAME_STEP
+        self._take_result_shape()
+        now, columns = self.context.now, parameters.columns()
+        self._today = date.fromtimestamp(now)
+        several_places = on_cluster or len(devices) > 1 or any(len(gpus) > 1 for gpus in devices)
+        self._shape = TableShape(
+            highest_id=snapshot.first_id + len(snapshot.jobs),
+            parameters=columns,
+            names=not columns or not parameters.tells_all(),
+            bare_jobs=bool(columns) and parameters.has_bare_jobs(),
+            longest_name=longest_name,
+            priorities=priorities,
+            places=longest_place if several_places else 0,
+            results=self.context.shape,
+            days=bool(now and snapshot.jobs) and date.fromtimestamp(snapshot.jobs[0].added) != self._today,
+            peaks=on_cluster or any(slot.devices for slot in slots),
+            pids=not on_cluster,
+        )
+
+    def _take_result_shape(self) -> bool:
+        """Update the format of results. Return whether this changes the columns."""
+        before = self.context.shape
+        visible = (self.snapshot.results.get(job.id) for job in self.visible_jobs())
+        some_results = next((results for results in visible if results is not None), None)
+        self.context.shape = result_shape(self.snapshot, some_results, before)
+        return _result_columns(before) != _result_columns(self.context.shape)
+
+    # Scrolling
+
+    def _room(self) -> int:
+        return max(0, self.scrollable_content_region.height - HEADER)
+
+    def _resize_rows(self) -> None:
+        self._layout = None
+        top = self.scroll_offset.y
+        self._pad = min(self._pad, max(0, top + self._room() - len(self.rows))) if top else 0
+        self._set_height()
+
+    def _set_height(self) -> None:
+        """Set the number of rows. The layout is computed again only if the scroll bar appears or disappears."""
+        before, room = self.virtual_size, self.size.height
+        size = Size(self.scrollable_content_region.width, len(self.rows) + HEADER + self._pad)
+        if not room or size.width != before.width or (size.height > room) is not (before.height > room):
+            self.virtual_size = size
+            return
+        self.set_reactive(Widget.virtual_size, size)
+        self.vertical_scrollbar.window_virtual_size = size.height
+        if self.scroll_y > self.max_scroll_y:
+            self._scroll_to_row(int(self.max_scroll_y))
+
+    def _scroll_to_row(self, row: int) -> None:
+        self.scroll_to(y=row, animate=False, immediate=True, force=True)
+
+    def moved_down(self, lines: int) -> None:
+        """Scroll to keep rows in place after a banner has moved the pane down, or up if `lines` is negative."""
+        top = max(0, self.scroll_offset.y + lines)
+        if self._room() and top != self.scroll_offset.y:
+            self._pad = max(0, top + self._room() - len(self.rows)) if top else 0
+            self._set_height()
+            self._scroll_to_row(top)
+
+    def _is_visible(self, row: int) -> bool:
+        return self.scroll_offset.y <= row < self.scroll_offset.y + self._room()
+
+    def _scroll_to_cursor(self) -> None:
+        top, room = self.scroll_offset.y, max(1, self._room())
+        if not top <= self._row < top + room:
+            self._scroll_to_row(self._row if self._row < top else self._row - room + 1)
+
+    def on_resize(self) -> None:
+        """Keep the cursor's row in place when the number of folded rows changes."""
+        before, columns = self._row, self.scrollable_content_region.width
+        if columns != self._columns:
+            self._columns = columns
+            self.choose_columns()
+        self.rows.room = self._room()
+        self.rows.refold()
+        self._settle_cursor()
+        if self._row != before:
+            self.moved_down(self._row - before)
+        self._resize_rows()
+        self._scroll_to_cursor()
+
+    # Tabs, filters and sorting
+
     def set_view(
         self,
         *,
@@ -225,13 +414,37 @@ class QueueTable(PaintedRows):
         rows.tab = tab if tab is not None else rows.tab
         rows.filter = filter if filter is not None else rows.filter
         turned = reverse if reverse is not None else rows.reverse
-        self._sorter.stop()
+        self._sorting = None
         if sort is None or sort == rows.sort:
             rows.reverse = turned
             rows.restrict(self.snapshot)
             self._update_view()
+            return
+        self._after_sorting = [self._update_view]
+        self._sorting = keys = rows.compute_keys(self.snapshot, sort)
+        is_long = len(self.snapshot.jobs) > LONG
+        if is_long:
+            rows.restrict(self.snapshot)  # the tab and the filter are applied at once
+        self._sort_slice(sort, turned, self.snapshot.jobs, keys, SORT_SLICE if is_long else inf)
+
+    def _sort_slice(self, sort: str, reverse: bool, jobs: tuple[Job, ...], keys: KeyGenerator, seconds: float) -> None:
+        """Sort for the given time. A long queue is sorted in slices so that keys are handled in between, and a new sort
+        replaces an unfinished one.
+        """
+        if self._sorting is not keys:
+            return
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                next(keys)
+        except StopIteration as ended:
+            self._sorting = None
+            self.rows.reverse = reverse
+            self.rows.take_order(self.snapshot, sort, ended.value, jobs)
+            for call in self._after_sorting:
+                call()
         else:
-            self._sorter.sort(sort, reverse=turned, then=self._update_view)
+            self.set_timer(0.001, lambda: self._sort_slice(sort, reverse, jobs, keys, seconds))
 
     def _update_view(self) -> None:
         self._resize_rows()
@@ -241,10 +454,13 @@ class QueueTable(PaintedRows):
         self.post_message(self.ViewChanged())
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column. Sorting by the same column again reverses the order."""
+        """Sort by a column and go to the top. Sorting by the same column again reverses the order."""
         reverse = column != QUEUE_ORDER and self.rows.sort == column and not self.rows.reverse
         self.set_view(sort=column, reverse=reverse)
-        self._sorter.when_sorted(lambda: self.action_edge(False))
+        if self._sorting is None:
+            self.action_edge(False)
+        else:
+            self._after_sorting.append(lambda: self.action_edge(False))
 
     # Marks
 
@@ -346,21 +562,58 @@ class QueueTable(PaintedRows):
             self.cursor = job
             self.post_message(self.Highlighted())
 
-    def on_resize(self) -> None:
-        """Keep the cursor's row in place when the number of folded rows changes."""
-        before, columns = self._row, self.scrollable_content_region.width
-        if columns != self._columns:
-            self._columns = columns
-            self.choose_columns()
-        self.rows.room = self._room()
-        self.rows.refold()
-        self._settle_cursor()
-        if self._row != before:
-            self.moved_down(self._row - before)
-        self._resize_rows()
-        self._scroll_to_cursor()
+    # Painting
+
+    def render_line(self, y: int) -> Strip:
+        if y == 0:
+            return self._strip(self.current_layout().header(self.rows.sort, reverse=self.rows.reverse))
+        row = self.scroll_offset.y + y - HEADER
+        if row >= len(self.rows):
+            text = self._empty_text() if row == 0 and not len(self.rows) else ""
+            return self._strip([(text, Look.PAST)])
+        job_id = self.rows.job_at(row)
+        if job_id is None:
+            pieces = self.current_layout().fold(self.rows.fold.hidden)
+        else:
+            mark = (MARK, Look.FOCUS) if job_id in self.marks else blank(1)
+            pieces = self.current_layout().line(RowFacts(self.snapshot[job_id], self.context), mark)
+        return self._strip(pieces, cursor=row == self._row).apply_offsets(0, row)
+
+    def _strip(self, pieces: Pieces, *, cursor: bool = False) -> Strip:
+        palette = palette_of(self.app.theme)
+
+        def style_of(look: Look) -> Style:
+            if not cursor:
+                return palette[look]
+            return palette.on_cursor(palette[look]) if self.has_focus else palette[look] + UNFOCUSED
+
+        rest = style_of(Look.TEXT) if self.has_focus else palette.text
+        strip = Strip([Segment(text, style_of(look)) for text, look in pieces])
+        return strip.adjust_cell_length(self.scrollable_content_region.width, rest)
+
+    def _empty_text(self) -> str:
+        if self.rows.filter:
+            return " no matches: Esc to show all"
+        return (
+            " no jobs yet: a: add one, A: add a sweep" if self.rows.tab is Tab.ALL else f" no jobs in {self.rows.tab}"
+        )
 
     # Mouse
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        if not len(self.rows):
+            return None
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else len(self.rows) - 1
+        lines = [""] * first
+        for row in range(first, min(last, len(self.rows) - 1) + 1):
+            job = self.rows.job_at(row)
+            facts = RowFacts(self.snapshot[job], self.context) if job is not None else None
+            lines.append(self.current_layout().text(facts) if facts is not None else "")
+        return selection.extract("\n".join(lines)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -376,6 +629,11 @@ class QueueTable(PaintedRows):
             self._go(row)
             if event.chain == 2:
                 self.post_message(self.JobOpened())
+
+
+def _result_columns(shape: ResultShape) -> tuple[object, ...]:
+    """Return the values that determine the result columns and their widths."""
+    return shape.main_title, shape.second_title, shape.main_number.width, shape.second_number.width
 
 
 FILTER_HINT = "state:failed lr=0.1 text !not       Enter: keep · Esc: clear"

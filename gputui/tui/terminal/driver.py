@@ -9,7 +9,7 @@ import time
 from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import constants, events
 from textual.app import App
@@ -23,6 +23,9 @@ from textual.screen import Screen
 
 from .textual_private import XTermParser
 from .tty import Tty
+
+if TYPE_CHECKING:
+    from .app import TerminalApp
 
 # Output
 
@@ -173,21 +176,6 @@ _ENTER = "\x1b[?1049h\x1b[?25l" + _KEYBOARD_PROTOCOL + "\x1b[?2004h\x1b[?7l"
 _LEAVE = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[<u\x1b[?1049l\x1b[?25h"
 
 
-class DriverHost(Protocol):
-    """The methods that the driver needs in its app."""
-
-    terminal: SafeDriver | None
-
-    def terminal_lost(self) -> None:
-        """Handle the loss of the terminal. Called once."""
-
-    def terminal_has_room(self) -> None:
-        """Draw frames that were skipped. Called when everything queued has been sent."""
-
-    def forget_screen(self) -> None:
-        """Forget what the terminal shows. Called when its contents are unknown."""
-
-
 _SYNC_START, _SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 _WORTH_SYNC = 512
 """Minimum size in bytes of a frame sent as a synchronized update. A smaller frame arrives in one piece anyway."""
@@ -197,14 +185,14 @@ _UNTITLED = ("", "dumb", "linux")
 
 
 class SafeDriver(Driver):
-    """A driver that never blocks when reading or writing. Its app must have the methods of `DriverHost`."""
+    """A driver that never blocks when reading or writing. Its app must be a `TerminalApp`."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         self._tty = Tty.open()
         super().__init__(app, debug=debug, mouse=mouse, size=size or self._tty.size())
-        self._host = cast(DriverHost, app)
+        self._host = cast("TerminalApp[Any]", app)
         self._host.terminal = self
         self._event_loop = asyncio.get_running_loop()
         self._wants_mouse = mouse

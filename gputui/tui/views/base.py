@@ -172,10 +172,6 @@ class FullView(Screen[None]):
     def _resized(self) -> None:
         self.call_after_refresh(self.paint)
 
-    @on(Footer.Clicked)
-    def _clicked(self, event: Footer.Clicked) -> None:
-        self.action_act(event.action)
-
     def action_act(self, name: str) -> None:
         if self.main.read_only and BY_NAME[name].acts:
             self.main.say("this view is read-only")

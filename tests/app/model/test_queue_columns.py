@@ -15,9 +15,11 @@ from gputui.core.job import EngineName, Job, Placed, Running, Starting
 from gputui.core.results import JobResults
 from gputui.logs.plain import FORBIDDEN, plain
 from gputui.tui.dialogs.choosers import sort_letters
-from gputui.tui.queue.columns import ColumnLayout, Piece, TableShape, layout
+from gputui.tui.queue.columns import ColumnLayout, TableShape, layout
 from gputui.tui.queue.row_facts import NO_RESULT_SHAPE, RowContext, RowFacts, gpus_of, result_shape
 from gputui.tui.queue.rows import METRIC, PARAMETER, QUEUE_ORDER, SORTS
+from gputui.tui.text import Piece
+from gputui.tui.theme import Look
 from gputui.views.parameters import Parameters
 from gputui.views.waiting import Reason
 
@@ -67,7 +69,7 @@ def test_every_line_is_exactly_as_wide_as_asked(data: st.DataObject) -> None:
     made, context = laid_out(width, *of)
     context.reasons = {0: Reason(plain(data.draw(TEXTS)))}
     context.results = {0: JobResults(1, progress=0.61)}
-    rows = [made.line(RowFacts(each, context), mark=("▌", "focus")) for each in of]
+    rows = [made.line(RowFacts(each, context), mark=("▌", Look.FOCUS)) for each in of]
     for line in map(text, (made.header(sort, reverse=data.draw(st.booleans())), made.fold(12), *rows)):
         assert cell_len(line) == width
         assert not any(ord(letter) in FORBIDDEN for letter in line)

@@ -14,14 +14,13 @@ from gputui.core.events import Mode
 from gputui.core.job import Ended, Failed, Held, Job, Request, Running, Succeeded, Suspended
 from gputui.core.snapshot import Snapshot
 from gputui.tui.chrome import Where, status_parts, terminal_title
-from gputui.tui.theme import palette_of
 from gputui.views.status import format_counts
 
 WHERE = Where("lr-sweep", "lab7")
 
 
 def line(shown: Snapshot, width: int, now: float = NOW) -> str:
-    return "".join(text for text, _ in status_parts(WHERE, shown, now, width, palette_of("gputui-dark")))
+    return "".join(text for text, _ in status_parts(WHERE, shown, now, width))
 
 
 @pytest.mark.parametrize("width", range(30, 251))
