@@ -95,13 +95,13 @@ class Stage:
     def __init__(self, app: GputuiApp, pilot: Pilot[Way], directory: Path) -> None:
         self.app, self.pilot, self.directory = app, pilot, directory
         self.said: list[str] = []
-        say = app.main.say
+        notify = app.notify
 
-        def told(message: str, *, grave: bool = False) -> None:
+        def told(message: str, **more: Any) -> None:
             self.said.append(message)
-            say(message, grave=grave)
+            notify(message, **more)
 
-        app.main.say = told  # type: ignore[method-assign]
+        app.notify = told  # type: ignore[method-assign]
 
     # What is there
 
