@@ -12,7 +12,7 @@ import pytest
 from support.app import AppHome, at_home, restored
 from support.sessions import GPUTUI
 from support.terminal import CTRL_C, RecordedTerminal
-from support.waiting import until
+from support.waiting import PATIENCE, until
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def test_sigterm_ends_an_app_whose_terminal_has_stalled(tmp_path: Path) -> None:
             terminal.resize(120 - number % 2, 40)
             terminal.press("?\x1b")
         terminal.send_signal(signal.SIGTERM)
-        assert terminal.process.wait(30) == 128 + signal.SIGTERM
+        assert terminal.process.wait(PATIENCE) == 128 + signal.SIGTERM
         terminal.go_on()
         terminal.settles()
         restored(terminal)

@@ -104,7 +104,7 @@ def test_its_views_get_their_data_over_the_socket(tmp_path: Path) -> None:
             second.shows("3 Log")  # which only the main screen has
             second.press(keys)
             second.shows(wanted)
-            until(lambda: "3 Log" not in second.text, "the view fills the screen", 20)
+            until(lambda: "3 Log" not in second.text, "the view fills the screen")
             second.press("\x1b")
         second.shows("3 Log")
         second.press("m")

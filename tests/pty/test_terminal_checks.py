@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.terminal import recorded
+from support.waiting import PATIENCE
 
 from gputui.tui.terminal.tty import Colours, colours, locale_is_utf8
 
@@ -52,4 +53,4 @@ def test_a_stalled_terminal_does_not_delay_the_exit() -> None:
     with recorded(["sh", "-c", 'read go; exec "$@"', "sh", sys.executable, "-c", SAY.format(20000)]) as terminal:
         terminal.stall()
         terminal.press("\n")
-        assert terminal.process.wait(30) == 3
+        assert terminal.process.wait(PATIENCE) == 3

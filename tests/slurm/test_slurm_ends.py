@@ -57,7 +57,7 @@ def test_every_end_of_a_job_that_waited_in_slurm_is_recognized(machine: SlurmMac
         slurm.ask("scancel", number_of(machine, cancelled))
         slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "TimeLimit=1")
         slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "EndTime=now")
-        machine.until(lambda: all(machine.has_ended(job) for job in commands), seconds=120)
+        machine.until(lambda: all(machine.has_ended(job) for job in commands))
     for job, name in signals.items():
         assert machine.end_of(job) == Exited(128 + signal.Signals[f"SIG{name}"])
     assert machine.end_of(cancelled) == machine.end_of(limited) == Exited(128 + signal.SIGTERM)
@@ -108,13 +108,13 @@ def test_the_largest_node_is_reported(machine: SlurmMachine) -> None:
 def test_a_controller_outage_is_reported_and_no_job_is_lost(machine: SlurmMachine, slurm: Cluster) -> None:
     machine.start("echo $$ >ready; until [ -e go ]; do sleep 0.05; done; exit 5")
     slurm.kill_controller()
-    machine.until(lambda: _troubles(machine) != [], seconds=60)
+    machine.until(lambda: _troubles(machine) != [])
     assert "since" in _troubles(machine)[0]
     (machine.work / "go").touch()
     assert machine.end_of() == Exited(5)
     slurm.start_controller()
     until(slurm.listening, "the controller answers")
-    machine.until(lambda: _troubles(machine)[-1] == "", seconds=60)
+    machine.until(lambda: _troubles(machine)[-1] == "")
 
 
 def _troubles(machine: SlurmMachine) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import FrameType
@@ -289,7 +290,7 @@ def is_sentence(text: str) -> bool:
 
 
 def operations(act: Callable[[], object]) -> int:
-    """Lines of Python executed, and calls of built-in functions."""
+    """Count the lines of Python executed and the calls of built-in functions, also in threads that are started."""
     count = 0
 
     def line(frame: FrameType, event: str, argument: Any) -> Any:
@@ -301,11 +302,13 @@ def operations(act: Callable[[], object]) -> int:
         nonlocal count
         count += event == "c_call"
 
-    sys.settrace(line)
-    sys.setprofile(call)
+    for module in (threading, sys):
+        module.settrace(line)
+        module.setprofile(call)
     try:
         act()
     finally:
-        sys.settrace(None)
-        sys.setprofile(None)
+        for module in (threading, sys):
+            module.settrace(None)
+            module.setprofile(None)
     return count

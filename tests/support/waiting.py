@@ -6,8 +6,10 @@ import asyncio
 import ctypes
 import os
 import shutil
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # ---- Waiting for conditions, never for time to pass ----
@@ -29,6 +31,26 @@ def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE)
         if waited > seconds:
             raise AssertionError(f"waited {seconds:g} s in vain until {what}")
         time.sleep(min(max(waited / 10, SHORTEST), LONGEST))
+
+
+LONGEST_SEARCH = 30.0
+"""Seconds of processor time: a thousand times what any input here needs, and less than one that backtracks takes."""
+
+
+@contextmanager
+def never_hanging() -> Iterator[None]:
+    """Fail if the block seems to run forever. A signal also interrupts a regular expression that backtracks."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError(f"still running after {LONGEST_SEARCH:g} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_SEARCH)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 async def until_then(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from support.core import World, spec
 from support.sessions import GPUTUI, all_pids, environment_of
 from support.terminal import CTRL_C, RecordedTerminal, recorded
-from support.waiting import until
+from support.waiting import PATIENCE, until
 
 from gputui.core.events import Cause, Mode, PauseKind
 from gputui.core.scheduler import Scheduler
@@ -100,7 +100,7 @@ def test_whatever_ends_the_demo_nothing_is_left(directory: Path, end: Callable[[
     with demo() as terminal:
         runs(terminal, directory)
         end(terminal)
-        terminal.process.wait(20)
+        terminal.process.wait(PATIENCE)
         nothing_is_left(directory)
 
 

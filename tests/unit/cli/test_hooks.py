@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from support.core import World
-from support.waiting import until
+from support.waiting import PATIENCE, until
 
 from gputui.core.events import Cause, EngineTrouble, PauseKind
 from gputui.core.job import Attempt, Failed, Job, JobSpec
@@ -55,7 +54,7 @@ class Owner:
             done.set()
 
         self.loop.call_soon_threadsafe(do_it)
-        assert done.wait(30)
+        assert done.wait(PATIENCE)
 
     def take_many(self, runner: HookRunner, count: int, script: str) -> None:
         def take() -> None:
@@ -234,9 +233,7 @@ def test_the_owners_thread_never_waits_for_a_hook(owner: Owner) -> None:
     runner = owner.runner(timeout=600)
     owner.take_many(runner, 8, "sleep 600")
     until(lambda: len(runner._watched) == 8, "all are under way")
-    begun = time.monotonic()
-    owner.do(lambda: None)
-    assert time.monotonic() - begun < 10
+    owner.do(lambda: None)  # returns although all of them still run
     pids = [run._watch.pid for run in runner._watched]
     owner.do(runner.close)
     assert all(map(_alive, pids))
@@ -263,8 +260,9 @@ def test_the_log_is_bounded(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> No
     owner.log.write_text("x" * 101)
     runner = owner.runner()
     owner.do(lambda: runner.take(Hook("echo new", "test", {})))
-    until(lambda: owner.log.exists() and owner.log.read_text() == "new\n", "the log is begun anew")
-    assert len(Path(f"{owner.log}.1").read_text()) == 101
+    older = Path(f"{owner.log}.1")
+    until(lambda: older.exists() and owner.log.exists() and owner.log.read_text() == "new\n", "the log is begun anew")
+    assert len(older.read_text()) == 101
 
 
 def test_a_hook_that_prints_without_end_is_killed(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.sessions import Gputui
+from support.waiting import PATIENCE
 from support.wires import FakeOwner, job
 
 from gputui.cli.commands.logs import start_of_last
@@ -76,7 +77,7 @@ def _on_a_terminal(*words: str, columns: int = 80) -> bytes:
             break
         shown += piece
     os.close(ours)
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
     return shown
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from support.core import operations
 from support.sessions import Gputui, Home
 from support.sources import valid
 from support.wires import FakeOwner, job
@@ -181,28 +181,10 @@ def test_a_column_that_may_not_be_cut_stays() -> None:
     assert lines[1] == "123456  xxxxxxxxxxx…"
 
 
-def cpu_seconds(*command: str) -> float:
-    """The least that a program costs; unlike its wall time it does not depend on who else is at work."""
-
-    def once() -> float:
-        process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        return usage.ru_utime + usage.ru_stime
-
-    return min(once() for _ in range(3))
-
-
-def test_listing_a_long_queue_costs_little_more_than_loading_it(tmp_path: Path) -> None:
-    short, long = Home(tmp_path, "short"), Home(tmp_path, "long")
-    short.begin("true")
-    long.begin(*(f"python train.py --seed {seed}" for seed in range(10_000)))
-
-    def loading(home: Home) -> float:
-        return cpu_seconds("-c", f"from gputui.session.store.store import Store; Store({str(home.database)!r}).load()")
-
-    def telling(home: Home) -> float:
-        return cpu_seconds("-m", "gputui", "ls", "--session", str(home.root))
-
-    assert telling(long) - telling(short) < 3.3 * (loading(long) - loading(short))
+def test_listing_costs_little_for_each_job(tmp_path: Path, gputui: Gputui) -> None:
+    """Counted in operations, with the answer from the store."""
+    few, many = Home(tmp_path, "few"), Home(tmp_path, "many")
+    few.begin("true")
+    many.begin(*(f"python train.py --seed {seed}" for seed in range(1, 501)))
+    costs = [operations(partial(gputui, "ls", "--session", str(home.root))) for home in (few, many)]
+    assert 0 < costs[1] - costs[0] < 500 * 350, costs

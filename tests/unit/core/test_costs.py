@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
@@ -31,10 +30,7 @@ def queue(length: int) -> Scheduler:
 
 @pytest.fixture(scope="module")
 def queues() -> tuple[Scheduler, Scheduler]:
-    began = time.perf_counter()
-    long = queue(LONG)
-    print(f"{LONG} jobs added and placed in {time.perf_counter() - began:.2f} s")
-    return queue(SHORT), long
+    return queue(SHORT), queue(LONG)
 
 
 def end_and_start(scheduler: Scheduler) -> None:

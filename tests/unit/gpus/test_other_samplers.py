@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from support.waiting import PATIENCE, until
 
 from gputui.core.slots import DeviceKind
 from gputui.gpus import cpu, simulated
@@ -27,11 +27,14 @@ def test_a_busy_slot_shows_its_jobs_work_and_an_idle_one_none() -> None:
             assert job.stdout is not None
             job.stdout.readline()
             sampler = CpuSampler(2, 0.1, roots=lambda: {1: job.pid})
-            deadline = time.monotonic() + 10
-            sample = sample_once(sampler)
-            while sample is None or not sample.devices[1].utilization:
-                assert time.monotonic() < deadline
-                sample = sample_once(sampler)
+            samples: list[Sample] = []
+
+            def works() -> bool:
+                samples.extend(filter(None, [sample_once(sampler)]))
+                return bool(samples and samples[-1].devices[1].utilization)
+
+            until(works, "the slot's work is seen")
+            sample = samples[-1]
             assert sample.devices[0].utilization == 0
             assert (sample.devices[1].memory_used or 0) > 1_000_000
             assert sample.devices[1].uuid == cpu.device_key(1)
@@ -76,15 +79,11 @@ def test_the_token_of_a_process_is_found_while_it_lives() -> None:
     table = ProcessTable()
     environment = {**os.environ, "GPUTUI_RUN": "token-7"}
     with subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True) as child:
-        deadline = time.monotonic() + 5
-        while (facts := ProcessTable().facts(child.pid)).command != "sleep 60" and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: ProcessTable().facts(child.pid).command == "sleep 60", "it has become its program")
+        facts = ProcessTable().facts(child.pid)
         assert (facts.alive, facts.run, facts.session, facts.command) == (True, "token-7", child.pid, "sleep 60")
         child.kill()
-        deadline = time.monotonic() + 5
-        while table.facts(child.pid).alive and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not table.facts(child.pid).alive, "a zombie is nobody"
+        until(lambda: not table.facts(child.pid).alive, "a zombie counts as dead")
     assert not table.facts(child.pid).alive
 
 
@@ -97,18 +96,13 @@ def test_a_directory_server_that_hangs_delays_a_name_but_not_the_sample() -> Non
     release = threading.Event()
 
     def lookup(uid: int) -> str:
-        release.wait(60)
+        release.wait(PATIENCE)
         return "alice"
 
     table = ProcessTable(users=UserNames(lookup))
-    began = time.monotonic()
-    assert table.facts(os.getpid()).user == str(os.getuid())
-    assert time.monotonic() - began < 30
+    assert table.facts(os.getpid()).user == str(os.getuid()), "it did not wait for the name"
     release.set()
-    deadline = time.monotonic() + 5
-    while table.facts(os.getpid()).user != "alice":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: table.facts(os.getpid()).user == "alice", "the name is known")
 
 
 def test_frames_survive_any_cut_and_the_newest_wins() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -155,13 +154,11 @@ def test_a_session_started_from_the_monitor_uses_the_gpus_it_shows(
 
 
 def test_the_monitor_closes_at_once_although_the_driver_hangs(nvml: Any) -> None:
-    nvml.set([IDLE, IDLE], delays={"nvmlDeviceGetUtilizationRates@1": 25.0})
+    nvml.set([IDLE, IDLE], delays={"nvmlDeviceGetUtilizationRates@1": 600.0})
     monitor = Monitor()
     monitor.start()
     device_when(monitor, 1, lambda found: found.sample.status is Status.STALE, "a GPU is stale")
-    began = time.monotonic()
-    monitor.close()
-    assert time.monotonic() - began < 5, "it did not wait for the driver"
+    monitor.close()  # would not return if it waited for the driver
 
 
 def test_without_gpus_the_monitor_shows_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE
 from support.waiting import until as wait_for
 
 import gputui.gpus.sampler_process as process_module
@@ -22,7 +23,7 @@ from gputui.session.event_loop import Loop
 Start = Callable[..., ProcessSampler]
 Until = Callable[..., Sample]
 
-HUNG = 60.0
+HUNG = 600.0
 """Seconds that a call of the driver hangs: far longer than anything here takes on a busy machine."""
 
 OWNER = """
@@ -60,17 +61,14 @@ def test_the_sampler_dies_with_its_owner_although_a_call_hangs(nvml: Any, interv
         assert not is_gone(sampler)
         owner.kill()
         owner.wait()
-        wait_for(lambda: is_gone(sampler), "the sampler is gone", HUNG / 2)
+        wait_for(lambda: is_gone(sampler), "the sampler is gone", PATIENCE)
 
 
-def test_leaving_takes_no_time_although_a_call_hangs(nvml: Any) -> None:
+def test_leaving_does_not_wait_for_a_call_that_hangs(nvml: Any) -> None:
     hung_driver(nvml)
     program = OWNER.replace("print(sampler.pid, flush=True)", "break")
-    timed = f"{program}\nprint(time.monotonic(), flush=True); sampler.close()"
-
-    command = [sys.executable, "-c", timed]
-    done = subprocess.run(command, env=nvml.environment, capture_output=True, text=True, timeout=HUNG, check=True)
-    assert time.monotonic() - float(done.stdout) < HUNG / 2
+    command = [sys.executable, "-c", f"{program}\nsampler.close()"]
+    subprocess.run(command, env=nvml.environment, timeout=PATIENCE, check=True)
 
 
 def test_closing_leaves_no_process_and_no_descriptor(nvml: Any) -> None:
@@ -162,7 +160,8 @@ def test_an_owner_that_does_not_read_for_long_finds_a_fresh_sample(nvml: Any, st
     until(sampler, lambda sample: sample.devices)
     asked = "nvmlDeviceGetUtilizationRates"
     wait_for(lambda: sum(function == asked for _, function, _ in nvml.calls()) > 15, "many samples were taken")
-    until(sampler, lambda sample: time.time() - sample.taken < 0.5)
+    now = time.time()
+    until(sampler, lambda sample: sample.taken > now)
 
 
 def test_an_owners_loop_gets_every_sample(nvml: Any) -> None:

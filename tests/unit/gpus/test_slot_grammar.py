@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.waiting import never_hanging
 
 from gputui.core.slots import DeviceKind, Slot
 from gputui.gpus.hardware import Gpu, Hardware
@@ -153,11 +153,9 @@ def test_groups_in_brackets_come_back_as_written(groups: list[list[int]]) -> Non
 @pytest.mark.parametrize("piece", ["0,", "0 ", "[", "[0],", "[0] ", "]", "0x", "0-999,", "GPU-0", " ", "a", "[0-999 "])
 def test_no_list_takes_long(piece: str) -> None:
     text = piece * (100_000 // len(piece))
-    before = time.process_time()
-    looks_like_gpus(text)
-    with suppress(BadGpus):
+    with never_hanging(), suppress(BadGpus):
+        looks_like_gpus(text)
         parse_gpus(text)
-    assert time.process_time() - before < 1.0
 
 
 def resolved(text: str, hardware: Hardware) -> list[str]:

@@ -10,13 +10,13 @@ import json
 import math
 import random
 import re
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.waiting import never_hanging
 
 from gputui.logs.metrics import MetricReader, MetricReading
 from gputui.logs.metrics.findings import NameKind, kind_of
@@ -284,13 +284,8 @@ def test_an_invalid_state_is_refused() -> None:
 def test_no_line_keeps_its_reader_busy(line: str) -> None:
     """A search that scanned the same blanks again and again once blocked the scheduler for a minute."""
 
-    def cost(text: str) -> float:
-        began = time.thread_time()
-        MetricReader().feed(f"{text}\n".encode())
-        return time.thread_time() - began
-
-    ordinary = min(cost("epoch 3 loss 0.5 acc 0.9 " * 20) for _ in range(3))
-    assert min(cost(line) for _ in range(2)) < 100 * ordinary
+    with never_hanging():
+        MetricReader().feed(f"{line}\n".encode() * 5)
 
 
 def named(printed: bytes) -> dict[str, float]:
