@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 from gputui.core.job import ACTIVE, BAD_ENDS, ENDS, FAILURES, WAITING, EngineName, StateName, by_word
@@ -58,6 +58,15 @@ def print_json(value: Any) -> None:
     import msgspec
 
     out(json.dumps(msgspec.to_builtins(value), indent=2 if sys.stdout.isatty() else None))
+
+
+def print_answer(value: Callable[[], Any], lines: Callable[[OutputFormat], Iterable[str]], *, as_json: bool) -> int:
+    """Print a command's answer, as JSON or as lines of text, and return its exit status."""
+    if as_json:
+        print_json(value())
+    elif text := "\n".join(lines(OutputFormat())):
+        out(text)
+    return 0
 
 
 class StatusLine:
@@ -141,6 +150,12 @@ def table(
     padded = map(_pad_cells, cells, widths, (column.right for column in columns))
     lines = (fmt.cut(GAP.join(line).rstrip()) for line in zip(*padded, strict=True))
     return [fmt.paint(line, code) for line, code in zip(lines, ("1", *colours), strict=True)]
+
+
+def without_empty(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> tuple[list[Column], list[list[str]]]:
+    """Leave out the columns that are empty in every row."""
+    used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    return [columns[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
 def _plain_cells(cells: Sequence[str]) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gputui.cli.output import Column, OutputFormat, out, print_json, table
+from gputui.cli.output import Column, out, print_answer, table
 from gputui.cli.parser import Options, Parser
 from gputui.session.config import VARIABLES, load, user_file
 
@@ -32,14 +32,15 @@ def work(options: Options) -> int:
         out(json.dumps(schema(), indent=2))
         return 0
     config = load(options.files)
-    if options.json:
-        values = {key: dict(zip(("value", "from"), config.effective(key), strict=True)) for key in config}
-        print_json({"settings": values, "user_file": user_file()})
-        return 0
     settings = {key: config.effective(key) for key in config}
+    values = {key: {"value": value, "from": origin} for key, (value, origin) in settings.items()}
     rows = [[key, _format_value(value), origin, VARIABLES.get(key, "")] for key, (value, origin) in settings.items()]
-    out("\n".join(table(COLUMNS, rows, OutputFormat(), ["" if row[2] == "default" else "1" for row in rows])))
-    return 0
+    colours = ["" if origin == "default" else "1" for _, origin in settings.values()]
+    return print_answer(
+        lambda: {"settings": values, "user_file": user_file()},
+        lambda fmt: table(COLUMNS, rows, fmt, colours),
+        as_json=options.json,
+    )
 
 
 def _format_value(value: object) -> str:

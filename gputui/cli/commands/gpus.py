@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.cli.command import confirm, find_session, seen, suggest
-from gputui.cli.output import Column, Exit, OutputFormat, out, print_json, refuse, say, table
+from gputui.cli.output import Column, Exit, OutputFormat, print_answer, refuse, say, table, without_empty
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted, memory, memory_of, moment
 from gputui.core.events import Mode, Requeue, SetSlots
@@ -22,7 +22,6 @@ from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.control.connection import NoSession
 from gputui.session.messages import Commands, PickedJob, PickJobs, Slots, SlotShown, SlotsShown, StatusQuestion
-from gputui.views.format import cut, width
 
 from .scheduler import send
 
@@ -56,20 +55,30 @@ def work(options: Options) -> int:
     reply = _fetch_slots(options)
     slots = reply.slots if reply is not None else []
     if reply is not None and any(slot.kind == DeviceKind.SLURM for slot in slots):
-        return print_nodes(reply, OutputFormat(), suggest(options, "gputui gpus slurm:N"), as_json=options.json)
+        return print_nodes(reply, options)
     sample, pids = _sample(reply, slots)
-    if options.json:
-        print_json({"slots": slots, "devices": json_rows(sample, pids) if sample is not None else []})
-        return 0
-    fmt = OutputFormat()
-    out(text_table(sample, fmt.width or 200, pids) if sample is not None else "")
-    for pid, job in (reply.leftovers if reply is not None else {}).items():
-        out(f"pid {pid} is left over from #{job}, which has ended; to end it: kill {pid}")
+    return print_answer(
+        lambda: {"slots": slots, "devices": json_rows(sample, pids)},
+        lambda fmt: _lines(sample, pids, reply, fmt, options),
+        as_json=options.json,
+    )
+
+
+def _lines(
+    sample: Sample | None, pids: Mapping[int, JobId], reply: SlotsShown | None, fmt: OutputFormat, options: Options
+) -> list[str]:
+    lines = text_table(sample, fmt, pids) if sample is not None else []
     if reply is None:
-        out("no session here; start one with: gputui run FILE")
-    else:
-        out("\n".join(_slot_table(slots, fmt, options)))
-    return 0
+        return [*lines, "no session here; start one with: gputui run FILE"]
+    for pid, job in reply.leftovers.items():
+        lines.append(f"pid {pid} is left over from #{job}, which has ended; to end it: kill {pid}")
+    if not reply.slots:
+        return [*lines, f"no slots; add some: {suggest(options, 'gputui gpus all')}"]
+    rows = [
+        [str(slot.id), device_names(slot), slot.state, "" if slot.job is None else f"#{slot.job}"]
+        for slot in reply.slots
+    ]
+    return [*lines, *table(COLUMNS, rows, fmt, ["32" if slot.job is not None else "" for slot in reply.slots])]
 
 
 def _fetch_slots(options: Options) -> SlotsShown | None:
@@ -80,15 +89,6 @@ def _fetch_slots(options: Options) -> SlotsShown | None:
         if options.session:
             raise
         return None
-
-
-def _slot_table(slots: list[SlotShown], fmt: OutputFormat, options: Options) -> list[str]:
-    if not slots:
-        return [f"no slots; add some: {suggest(options, 'gputui gpus all')}"]
-    rows = [
-        [str(slot.id), device_names(slot), slot.state, "" if slot.job is None else f"#{slot.job}"] for slot in slots
-    ]
-    return table(COLUMNS, rows, fmt, ["32" if slot.job is not None else "" for slot in slots])
 
 
 def device_names(slot: Slot | SlotShown) -> str:
@@ -185,9 +185,8 @@ def _removed(before: list[SlotShown], after: list[Slot]) -> list[SlotShown]:
 # GPUs as text and as JSON
 
 
-_GAP = "  "
-_NARROWEST_NAME = 8
 _NAMELESS = ("NVIDIA ", "GeForce ")
+_DEVICE_COLUMNS = (Column("", least=12), *(Column("", right=True) for _ in range(5)), Column(""))
 _DEVICE_FIELDS = (
     "index", "name", "status", "utilization", "memory_used", "memory_total", "temperature", "power", "power_limit",
     "fan", "age", "memory_shared", "parent", "visible",
@@ -195,7 +194,7 @@ _DEVICE_FIELDS = (
 _PROCESS_FIELDS = ("pid", "user", "memory", "command", "compute", "started")
 
 
-def json_rows(sample: Sample, jobs: Mapping[int, JobId]) -> list[dict[str, Any]]:
+def json_rows(sample: Sample | None, jobs: Mapping[int, JobId]) -> list[dict[str, Any]]:
     """Return the GPU figures for JSON output in bytes, °C, watts and percent, or null if unknown.
 
     `jobs`: the jobs by process id.
@@ -210,46 +209,32 @@ def json_rows(sample: Sample, jobs: Mapping[int, JobId]) -> list[dict[str, Any]]
                 for process in device.processes
             ],
         }
-        for device in sample.devices
+        for device in (sample.devices if sample is not None else ())
     ]
 
 
-def text_table(sample: Sample, columns: int = 80, jobs: Mapping[int, JobId] | None = None) -> str:
-    """Return one line per device and per process, each at most `columns` wide."""
+def text_table(sample: Sample, fmt: OutputFormat, jobs: Mapping[int, JobId]) -> list[str]:
+    """Return one line per device and per process."""
     lines = [f"{sample.trouble.message}: {sample.trouble.advice}"] if sample.trouble else []
-    lines += _devices(sample.devices, columns, jobs or {})
-    lines += sample.notes
-    return "\n".join(cut(printable(line), columns) for line in lines)
+    columns, rows = without_empty(_DEVICE_COLUMNS, [[_name_cell(device), *_cells(device)] for device in sample.devices])
+    device_lines = table(columns, rows, fmt, [""] * len(rows))[1:] if rows else []
+    for device, line in zip(sample.devices, device_lines, strict=True):
+        why = "" if device.status is Status.OK else f"  {device.status.value}: {device.message}"
+        lines += [line + why, *(f"      {_process(process, jobs)}" for process in device.processes)]
+    return [fmt.cut(printable(line)) for line in (*lines, *sample.notes)]
 
 
-def _devices(devices: tuple[DeviceSample, ...], columns: int, jobs: Mapping[int, JobId]) -> list[str]:
-    cells = [_cells(device) for device in devices]
-    names = [_short_name(device) for device in devices]
-    widths = [max(width(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
-    room, shown = columns - 4 - _NARROWEST_NAME, []
-    for column, cell_width in enumerate(widths):
-        room -= cell_width + len(_GAP)
-        if cell_width and room >= 0:
-            shown.append(column)
-    room = columns - 4 - sum(widths[column] + len(_GAP) for column in shown)
-    name_width = max(_NARROWEST_NAME, min(room, max(map(width, names), default=0)))
-    lines = []
-    for device, name, row in zip(devices, names, cells, strict=True):
-        number = "   " if device.mig else f"{device.index:>3}"
-        shortened = cut(name, name_width)
-        shortened += " " * (name_width - width(shortened))
-        if device.status is not Status.OK:
-            lines.append(f"{number} {shortened}{_GAP}{device.status.value}: {device.message}")
-        else:
-            values = [row[column].rjust(widths[column]) for column in shown]
-            hidden = "" if device.visible else f"{_GAP}not in CUDA_VISIBLE_DEVICES"
-            lines.append(f"{number} {_GAP.join([shortened, *values])}{hidden}".rstrip())
-        lines += [f"      {_process(process, jobs)}" for process in device.processes]
-    return lines
+def _name_cell(device: DeviceSample) -> str:
+    name = device.name
+    for noise in _NAMELESS:
+        name = name.replace(noise, "")
+    return printable(f"    └ {name[name.find('MIG') :]}" if device.mig else f"{device.index:>3} {name}")
 
 
 def _cells(device: DeviceSample) -> list[str]:
-    """Return the cells of a device, the most important first. On a narrow terminal the last ones are omitted."""
+    """Return the cells of a device, the most important first. On a narrow terminal the last ones are cut."""
+    if device.status is not Status.OK:
+        return [""] * 6
     shared = " shared" if device.memory_shared else ""
     watts = "?" if device.power_limit is None else f"{device.power_limit:.0f}"
     return [
@@ -258,14 +243,8 @@ def _cells(device: DeviceSample) -> list[str]:
         "" if device.temperature is None else f"{device.temperature}°C",
         "" if device.power is None else f"{device.power:.0f}/{watts}W",
         "" if device.fan is None else f"fan {device.fan}%",
+        "" if device.visible else "not in CUDA_VISIBLE_DEVICES",
     ]
-
-
-def _short_name(device: DeviceSample) -> str:
-    name = device.name
-    for noise in _NAMELESS:
-        name = name.replace(noise, "")
-    return f"└ {name[name.find('MIG') :]}" if device.mig else name
 
 
 def _process(process: ProcessSample, jobs: Mapping[int, JobId]) -> str:
@@ -313,11 +292,8 @@ SLURM_PATIENCE = 10.0
 NODE_COLUMNS = (Column("node"), Column("state"), Column("gpus", least=30))
 
 
-def print_nodes(reply: SlotsShown, fmt: OutputFormat, change: str, *, as_json: bool) -> int:
-    """Print the cluster's nodes.
-
-    `change`: the command that changes the number of slots.
-    """
+def print_nodes(reply: SlotsShown, options: Options) -> int:
+    """Print the cluster's nodes."""
     from gputui.engines.slurm.client import SlurmError
     from gputui.session.devices.cluster import sampled_once
 
@@ -327,21 +303,29 @@ def print_nodes(reply: SlotsShown, fmt: OutputFormat, change: str, *, as_json: b
         sample = _with_measurements(sampled_once(reply.partition, SLURM_PATIENCE), known)
     except SlurmError as error:
         silent = str(error)
-    if as_json:
-        rows = json_rows(sample, {}) if sample is not None else []
-        for device, row in zip(sample.devices if sample is not None else (), rows, strict=True):
-            job = reply.held.get(device.key)
-            row |= {"node": node_of(device.key), "jobs": [] if job is None else [job]}
-        print_json({"slots": reply.slots, "devices": rows, "cluster": _cluster_fields(sample, silent)})
-        return 0
-    if silent is not None:
-        say(f"{plain(silent)}; showing the last known state")
-    if sample is not None:
-        out("\n".join(_node_table(sample, reply.held, fmt)))
+        if not options.json:
+            say(f"{plain(silent)}; showing the last known state")
+    return print_answer(
+        lambda: _node_fields(sample, reply, silent),
+        lambda fmt: _node_lines(sample, reply, fmt, options),
+        as_json=options.json,
+    )
+
+
+def _node_fields(sample: Sample | None, reply: SlotsShown, silent: str | None) -> dict[str, Any]:
+    rows = json_rows(sample, {})
+    for device, row in zip(sample.devices if sample is not None else (), rows, strict=True):
+        job = reply.held.get(device.key)
+        row |= {"node": node_of(device.key), "jobs": [] if job is None else [job]}
+    return {"slots": reply.slots, "devices": rows, "cluster": _cluster_fields(sample, silent)}
+
+
+def _node_lines(sample: Sample | None, reply: SlotsShown, fmt: OutputFormat, options: Options) -> list[str]:
     running = len(set(reply.held.values()))
     busy = f"{running} running, {sum(slot.job is not None for slot in reply.slots) - running} submitted"
-    out(f"{counted(len(reply.slots), 'slot', 'slots')}: {busy}; change with: {change}")
-    return 0
+    change = suggest(options, "gputui gpus slurm:N")
+    summary = f"{counted(len(reply.slots), 'slot', 'slots')}: {busy}; change with: {change}"
+    return [*(_node_table(sample, reply.held, fmt) if sample is not None else []), summary]
 
 
 def _with_measurements(sample: Sample, known: Sample | None) -> Sample:

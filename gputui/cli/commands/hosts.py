@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gputui.cli.command import INTERRUPTED
-from gputui.cli.output import Column, Exit, OutputFormat, out, refuse, say, table
+from gputui.cli.output import Column, Exit, OutputFormat, print_answer, refuse, say, table
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.core.amounts import memory_of
 from gputui.hosts.ssh import (
@@ -90,15 +90,12 @@ def work(options: Options) -> int:
     else:
         status = collect_status()
         answers = [Answer(HostPlace(status.host), status, at=time.time())]
-    if options.json:
-        hosts = [
-            {"host": answer.place.alias, "trouble": answer.trouble or None, "look": answer.status} for answer in answers
-        ]
-        out(msgspec.json.encode({"hosts": hosts}).decode())
-    else:
-        out("\n".join(render(answers, OutputFormat())))
-        if not places and not options.here:
-            say(f'showing this machine only: set hosts = ["lab7", "lab8"] in {user_file()}, or use --host')
+    hosts = [
+        {"host": answer.place.alias, "trouble": answer.trouble or None, "look": answer.status} for answer in answers
+    ]
+    print_answer(lambda: {"hosts": hosts}, lambda fmt: render(answers, fmt), as_json=options.json)
+    if not (places or options.here or options.json):
+        say(f'showing this machine only: set hosts = ["lab7", "lab8"] in {user_file()}, or use --host')
     return 0 if any(answer.status is not None for answer in answers) else 1
 
 

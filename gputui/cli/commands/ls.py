@@ -15,8 +15,7 @@ from gputui.cli.output import (
     colour,
     expand_states,
     format_counts,
-    out,
-    print_json,
+    print_answer,
     table,
 )
 from gputui.cli.parser import Options, Parser
@@ -83,17 +82,12 @@ def parser(subcommand: str) -> Parser:
 
 
 def work(options: Options) -> int:
-    client = find_session(options)
-    listing = fetch(client, options)
-    if options.json:
-        print_json(listing)
-    else:
-        out("\n".join(_lines(listing, OutputFormat(), options)))
-    return 0
-
-
-def _lines(listing: Listed | ListedRows, fmt: OutputFormat, options: Options) -> list[str]:
-    return render(listing, fmt, time.time(), suggest(options, "gputui resume"), long=options.long)
+    listing, resume = fetch(find_session(options), options), suggest(options, "gputui resume")
+    return print_answer(
+        lambda: listing,
+        lambda fmt: render(listing, fmt, time.time(), resume, long=options.long),
+        as_json=options.json,
+    )
 
 
 def fetch(client: Client, options: Options) -> Listed | ListedRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gputui.cli.command import ask_yes_no, find_session, on_terminal, suggest, suggest_in
-from gputui.cli.output import Exit, out, print_json, say
+from gputui.cli.output import Exit, out, print_answer, print_json, say
 from gputui.cli.parser import Options, Parser
 from gputui.logs.plain import plain
 from gputui.session.client import Client
@@ -65,15 +65,14 @@ def _forget(client: Client, options: Options) -> int:
 
 
 def _list(remembered: list[SourceRecord], options: Options) -> int:
-    if options.json:
-        print_json(remembered)
-        return 0
-    for source in remembered:
-        units = {SourceKind.FOLLOWED: "bytes", SourceKind.YIELDER: "items"}.get(source.kind)
-        read = f"  {source.position} {units} read" if units else ""
-        state = f"  ended{': ' + source.trouble if source.trouble else ''}" if source.ended else ""
-        out(plain(f"{source.kind:<9} {source.path}{read}{state}"))
-    return 0
+    return print_answer(lambda: remembered, lambda _: map(_describe_source, remembered), as_json=options.json)
+
+
+def _describe_source(source: SourceRecord) -> str:
+    units = {SourceKind.FOLLOWED: "bytes", SourceKind.YIELDER: "items"}.get(source.kind)
+    read = f"  {source.position} {units} read" if units else ""
+    state = f"  ended{': ' + source.trouble if source.trouble else ''}" if source.ended else ""
+    return plain(f"{source.kind:<9} {source.path}{read}{state}")
 
 
 def _reload(client: Client, records: list[SourceRecord], options: Options) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from gputui.cli.command import find_session
-from gputui.cli.output import Column, OutputFormat, colour, out, print_json, refuse, table
+from gputui.cli.output import Column, OutputFormat, colour, print_answer, refuse, table, without_empty
 from gputui.cli.parser import Options, Parser, whole_number
 from gputui.core.amounts import duration_cell
 from gputui.core.results import Direction
@@ -53,11 +53,9 @@ def parser(subcommand: str) -> Parser:
 def work(options: Options) -> int:
     if options.subcommand == "summary":
         summary = find_session(options).ask(SummaryQuestion(options.metric))
-        if options.json:
-            print_json(summary_fields(summary))
-        else:
-            out("\n".join(summary_text(summary, OutputFormat())))
-        return 0
+        return print_answer(
+            lambda: summary_fields(summary), lambda fmt: summary_text(summary, fmt), as_json=options.json
+        )
     if options.csv and options.json:
         refuse("use either --csv or --json")
     if options.top is not None and options.top < 1:
@@ -68,13 +66,10 @@ def work(options: Options) -> int:
 
         client.ask(ChooseMetric(options.metric))
     reply = client.ask(ResultsQuestion(options.metric, options.top))
-    if options.json:
-        print_json(results_fields(reply))
-    elif options.csv:
+    if options.csv:
         write_csv(reply)
-    else:
-        out("\n".join(render(reply, OutputFormat())))
-    return 0
+        return 0
+    return print_answer(lambda: results_fields(reply), lambda fmt: render(reply, fmt), as_json=options.json)
 
 
 def results_fields(results: ResultsTable) -> dict[str, Any]:
@@ -122,10 +117,8 @@ def render(results: ResultsTable, fmt: OutputFormat) -> list[str]:
     columns += [Column(other, right=True, least=4) for other in others]
     columns += [Column("time", right=True), Column("gpu")]
     rows = [_cells(row, number, results, others) for number, row in enumerate(results.rows)]
-    shown = [at for at, column in enumerate(columns) if not column.title or any(row[at] for row in rows)]
-    rows = [[row[at] for at in shown] for row in rows]
     colours = [colour(row.state) if number else "1" for number, row in enumerate(results.rows)]
-    return table([columns[at] for at in shown], rows, fmt, colours)
+    return table(*without_empty(columns, rows), fmt, colours)
 
 
 def _cells(row: ResultsRow, number: int, results: ResultsTable, others: tuple[str, ...]) -> list[str]:

@@ -6,7 +6,7 @@ import os
 
 import msgspec
 
-from gputui.cli.output import Column, OutputFormat, format_counts, out, print_json, table
+from gputui.cli.output import Column, OutputFormat, format_counts, print_answer, table
 from gputui.cli.parser import Options, Parser
 from gputui.core.job import EngineName, StateName
 from gputui.session.control.connection import ask_owner
@@ -34,13 +34,13 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     sessions = [load_session(host, root) for host, root in remembered()]
-    if options.json:
-        print_json({"sessions": sessions})
-    elif not sessions:
-        out("no sessions; start one with: gputui run FILE")
-    else:
-        out("\n".join(table(COLUMNS, [session.cells() for session in sessions], OutputFormat(), [""] * len(sessions))))
-    return 0
+    return print_answer(lambda: {"sessions": sessions}, lambda fmt: render(sessions, fmt), as_json=options.json)
+
+
+def render(sessions: list[KnownSession], fmt: OutputFormat) -> list[str]:
+    if not sessions:
+        return ["no sessions; start one with: gputui run FILE"]
+    return table(COLUMNS, [session.cells() for session in sessions], fmt, [""] * len(sessions))
 
 
 class KnownSession(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from gputui.cli.command import find_session, parse_job_words
-from gputui.cli.output import Column, Exit, OutputFormat, colour, out, print_json, table
+from gputui.cli.output import Column, Exit, OutputFormat, colour, print_answer, table
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import moment
 from gputui.core.job import ACTIVE, WORDS
@@ -38,13 +38,8 @@ def parser(subcommand: str) -> Parser:
 
 
 def work(options: Options) -> int:
-    client = find_session(options)
-    shown = show(client, options.job, environment=bool(options.env))
-    if options.json:
-        print_json(shown)
-        return 0
-    out("\n".join(describe(shown, OutputFormat(), time.time())))
-    return 0
+    shown = show(find_session(options), options.job, environment=bool(options.env))
+    return print_answer(lambda: shown, lambda fmt: describe(shown, fmt, time.time()), as_json=options.json)
 
 
 def show(client: Client, word: str, *, environment: bool = False) -> ShownJob:

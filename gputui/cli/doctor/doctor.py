@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 
-from gputui.cli.output import out, print_json
+from gputui.cli.output import print_answer
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Settings
 from gputui.core.job import EngineName
@@ -42,18 +42,18 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     findings = [(name, finding) for name, check in sections(options) for finding in check()]
-    if options.json:
-        rows = [
-            {"area": name, "level": finding.level, "text": plain(finding.text), "advice": finding.advice or None}
-            for name, finding in findings
-        ]
-        print_json({"good": not any(finding.serious for _, finding in findings), "findings": rows})
-    else:
-        for _, finding in findings:
-            out(f"{finding.level:4}  {plain(finding.text)}")
-            if finding.advice:
-                out(f"      → {finding.advice}")
-    return 1 if any(finding.serious for _, finding in findings) else 0
+    serious = any(finding.serious for _, finding in findings)
+    rows = [
+        {"area": name, "level": finding.level, "text": plain(finding.text), "advice": finding.advice or None}
+        for name, finding in findings
+    ]
+    lines = [
+        line
+        for row in rows
+        for line in (f"{row['level']:4}  {row['text']}", *([f"      → {row['advice']}"] if row["advice"] else []))
+    ]
+    print_answer(lambda: {"good": not serious, "findings": rows}, lambda _: lines, as_json=options.json)
+    return int(serious)
 
 
 def sections(options: Options) -> list[Section]:
