@@ -140,11 +140,6 @@ class Slot(Struct, frozen=True):
     kind: DeviceKind = DeviceKind.GPU
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names used in summaries: those of the devices, or the slot's own name if it has no GPU."""
-        return (f"slot {self.id}",) if self.kind is DeviceKind.CPU else self.device_keys
-
-    @property
     def device_keys(self) -> tuple[str, ...]:
         """The keys of what the slot occupies: its devices, or the slot itself if it has none."""
         return self.devices or (f"slot {self.id}",)

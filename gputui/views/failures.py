@@ -11,6 +11,7 @@ from gputui.core.parameters import FLAG, parameters_of, params_in_common
 from gputui.core.slots import NO_GPU
 from gputui.core.snapshot import Snapshot
 
+from .format import natural_order
 from .parameters import Parameters
 
 # What failed jobs have in common
@@ -65,7 +66,7 @@ class CommonCollector:
 
         `parameters` covers the whole session and `devices` is the session's number of devices.
         """
-        gpus = tuple(sorted({gpu for gpus in self._gpus for gpu in gpus}, key=_gpu_order))
+        gpus = tuple(sorted({gpu for gpus in self._gpus for gpu in gpus}, key=natural_order))
         several = self.count > 1
         shared = self._named if several else {}
         return CommonFacts(
@@ -117,10 +118,6 @@ def _has_all(spec: JobSpec, common: CommonFacts) -> bool:
         return False
     named = parameters_of(spec)
     return all(named.get(name) == value for name, _, value in common.parameters)
-
-
-def _gpu_order(gpu: str) -> tuple[int, int, str]:
-    return (0, int(gpu), "") if gpu.isdecimal() else (1, 0, gpu)
 
 
 # Failed jobs by error

@@ -1,7 +1,8 @@
-"""Text cut to a width, result values, signs of states, and texts about silent and submitted jobs."""
+"""Text cut to a width, the order of device names, result values, signs of states, and texts about single jobs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import isfinite
 
@@ -44,6 +45,12 @@ def cut(text: str, cells: int) -> str:
     if fitting(text, cells) == len(text):
         return text
     return text[: fitting(text, cells - 1)] + ELLIPSIS if cells > 0 else ""
+
+
+def natural_order(name: str) -> tuple[bool, list[tuple[str, int]]]:
+    """Return a sort key for names of devices, which compares numbers by value: `2`, `10`, `n2:0`, `n10:0`."""
+    parts = [("", int(part)) if part.isdecimal() else (part, 0) for part in re.split(r"(\d+)", name) if part]
+    return not name.isdecimal(), parts
 
 
 # Result values

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from gputui.core.amounts import counted, duration_cell, duration_words, gpu_time, moment
-from gputui.core.job import FAILURES, Attempt, Job, JobId, Placed, StateName, Succeeded
+from gputui.core.job import FAILURES, Attempt, Job, JobId, StateName, Succeeded
 from gputui.core.results import Direction, MainMetric
-from gputui.core.slots import NO_GPU, DeviceKind
+from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
 from .failures import FailureGroup, failure_groups, learn_parameters
-from .format import result_text
+from .format import natural_order, result_text
 from .parameters import Parameters
 from .results_table import (
     ParameterEffect,
@@ -27,16 +29,21 @@ from .results_table import (
     scale_of,
 )
 from .status import StatusWord, queue_status
+from .timeline import SlotPlace, places_of, places_of_attempt
+
+Key = TypeVar("Key")
 
 BEST = 5
-SLOT = "slot "
-"""Prefix of the name of a slot without a GPU."""
+SHORTEST_USE = 60.0
+"""Seconds from which on another user's use of a device is mentioned."""
 
 
 class DeviceTime(Struct, frozen=True):
     """The use of one device."""
 
     device: str
+    """The name of the GPU, or for example `slot 3` for a slot without a GPU."""
+    is_gpu: bool
     jobs: int
     busy: float
     """Seconds during which the device was used, summed over all attempts."""
@@ -47,10 +54,6 @@ class DeviceTime(Struct, frozen=True):
     def label(self) -> str:
         """The displayed name: `GPU 0`, or the name of a slot without a GPU or of a GPU in a cluster."""
         return f"GPU {self.device}" if self.device.isdecimal() else self.device
-
-    @property
-    def is_gpu(self) -> bool:
-        return not self.device.startswith(SLOT)
 
 
 class SinceLeft(Struct, frozen=True):
@@ -109,12 +112,16 @@ class Summary(Struct, frozen=True):
         shares = [device.share for device in self.devices]
         return sum(shares) / len(shares) if shares else None
 
-    def device_words(self, count: int) -> str:
-        """Return a count with the kind of slots that the session ran on: `4 GPUs` or `2 CPU slots`."""
+    @property
+    def device_nouns(self) -> tuple[str, str]:
+        """What the session ran on, in the singular and plural."""
         if all(device.is_gpu for device in self.devices):
-            return counted(count, "GPU", "GPUs")
-        only_cpu = not any(device.is_gpu for device in self.devices)
-        return counted(count, "CPU slot", "CPU slots") if only_cpu else counted(count, "slot", "slots")
+            return "GPU", "GPUs"
+        return ("slot", "slots") if any(device.is_gpu for device in self.devices) else ("CPU slot", "CPU slots")
+
+    def device_words(self) -> str:
+        """Return on what the session ran: `4 GPUs` or `2 CPU slots`."""
+        return counted(len(self.devices), *self.device_nouns)
 
     @property
     def best(self) -> tuple[ResultsRow, ...]:
@@ -155,12 +162,10 @@ def summarize(
         began=began,
         until=until,
         ended=ended,
-        gpu_seconds=sum(
-            seconds * sum(not device.startswith(SLOT) for device in devices) for seconds, devices in _uses(jobs, until)
-        ),
+        gpu_seconds=sum(seconds * sum(place.has_device for place in places) for seconds, places in _uses(jobs, until)),
         devices=_devices(snapshot, jobs, began, until),
         paused=_within((span for span in spans if span.kind is SpanKind.PAUSE), began, until),
-        external_processes=_external_processes(spans, began, until),
+        external_processes=tuple(_external_use(spans, began, until, lambda span: span.user)),
         table=table,
         effects=effects(table),
         noise=noise_of_seeds(table),
@@ -180,31 +185,29 @@ def _starts(jobs: Iterable[Job]) -> Iterable[float]:
             yield job.active.since
 
 
-def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, tuple[str, ...]]]:
-    """Yield the duration in seconds and the devices of every attempt, including running ones."""
+def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, list[SlotPlace]]]:
+    """Yield the duration in seconds and the places of every attempt, including running ones."""
     for job in jobs:
-        yield from ((attempt.seconds, ran_on(attempt)) for attempt in job.attempts)
+        yield from ((attempt.seconds, places_of_attempt(attempt)) for attempt in job.attempts)
         if job.active is not None and not job.submitted:
-            yield max(0.0, until - job.active.since), ran_on(job.active)
-
-
-def ran_on(attempt: Attempt | Placed) -> tuple[str, ...]:
-    """Return the devices of an attempt, or the names of its slots if it has no devices."""
-    gpus = tuple(gpu for gpu in attempt.gpus if gpu != NO_GPU)
-    return gpus or tuple(f"{SLOT}{slot}" for slot in attempt.slots)
+            yield max(0.0, until - job.active.since), places_of_attempt(job.active)
 
 
 def _devices(snapshot: Snapshot, jobs: Iterable[Job], began: float | None, until: float) -> tuple[DeviceTime, ...]:
     slots = (slot for slot in snapshot.slots if slot.devices or slot.kind is DeviceKind.CPU)
-    busy: dict[str, list[float]] = {device: [] for slot in slots for device in slot.labels}
-    for seconds, gpus in _uses(jobs, until):
-        for device in gpus:
-            busy.setdefault(device, []).append(seconds)
+    offered = [place for slot in slots for place in places_of(slot)]
+    is_gpu = {place.label: place.has_device for place in offered}
+    busy: dict[str, list[float]] = {device: [] for device in is_gpu}
+    for seconds, places in _uses(jobs, until):
+        for place in places:
+            is_gpu[place.label] = place.has_device
+            busy.setdefault(place.label, []).append(seconds)
     wall = max(1e-9, until - (began if began is not None else until))
-    device_keys = {device: sum(device in slot.labels for slot in snapshot.slots) or 1 for device in busy}
+    slots_on = Counter(place.label for place in offered)
     return tuple(
-        DeviceTime(device, len(seconds), sum(seconds), min(1.0, sum(seconds) / wall / device_keys[device]))
-        for device, seconds in sorted(busy.items(), key=lambda item: (len(item[0]), item[0]))
+        DeviceTime(device, is_gpu[device], len(busy[device]), sum(busy[device]),
+                   min(1.0, sum(busy[device]) / wall / max(1, slots_on[device])))
+        for device in sorted(busy, key=natural_order)
     )  # fmt: skip
 
 
@@ -214,14 +217,16 @@ def _within(spans: Iterable[RecordedSpan], began: float | None, until: float) ->
     return sum(max(0.0, min(span.lasts_until(until), until) - max(span.since, began)) for span in spans)
 
 
-def _external_processes(
-    spans: Iterable[RecordedSpan], began: float | None, until: float
-) -> tuple[tuple[str, float], ...]:
-    held: dict[str, float] = {}
+def _external_use(
+    spans: Iterable[RecordedSpan], began: float | None, until: float, key: Callable[[RecordedSpan], Key]
+) -> list[tuple[Key, float]]:
+    """Return for how many seconds others used devices, by user or by user and device, longest first."""
+    held: dict[Key, float] = {}
     for span in spans:
         if span.kind is SpanKind.EXTERNAL:
-            held[span.user] = held.get(span.user, 0.0) + _within((span,), began, until)
-    return tuple(sorted(((user, s) for user, s in held.items() if s >= 60), key=lambda holder: -holder[1]))
+            held[key(span)] = held.get(key(span), 0.0) + _within((span,), began, until)
+    long_uses = ((holder, seconds) for holder, seconds in held.items() if seconds >= SHORTEST_USE)
+    return sorted(long_uses, key=lambda use: -use[1])
 
 
 def _since(
@@ -237,11 +242,7 @@ def _since(
     failed = {job.id for job, _ in ends if job.state.name in FAILURES}
     ended_before = {job.id for job in jobs if (last := _last(job)) is not None and last.ended <= left}
     before = [row for row in table.rows if row.counts and row.best is not None and row.job in ended_before]
-    held: dict[tuple[str, str], float] = {}
-    for span in spans:
-        if span.kind is SpanKind.EXTERNAL and (seconds := _within((span,), left, now)) >= 60:
-            held[span.user, span.device] = held.get((span.user, span.device), 0.0) + seconds
-    ranked = sorted(((user, device, s) for (user, device), s in held.items()), key=lambda holder: -holder[2])
+    held = _external_use(spans, left, now, lambda span: (span.user, span.device))
     return SinceLeft(
         left=left,
         succeeded=sum(isinstance(job.state, Succeeded) for job, _ in ends),
@@ -250,7 +251,7 @@ def _since(
         best_before=(before[0].job, before[0].best)
         if before and before[0].best is not None and table.metric and table.metric.direction is not Direction.UNKNOWN
         else None,
-        external_processes=tuple(ranked[:3]),
+        external_processes=tuple((user, device, seconds) for (user, device), seconds in held[:3]),
     )
 
 
@@ -293,21 +294,18 @@ def summary_lines(summary: Summary, now: float) -> list[str]:
 
 
 def headline(summary: Summary) -> str:
-    ended = [f"{summary.succeeded} ok", f"{summary.failed} failed" if summary.failed else ""]
-    ended += [
-        f"{summary.killed} killed" if summary.killed else "",
-        f"{summary.skipped} skipped" if summary.skipped else "",
-    ]
-    ended += [
-        f"{summary.running} running" if summary.running else "",
-        f"{summary.waiting} waiting" if summary.waiting else "",
-    ]
-    times = [f"{duration_words(summary.wall)} wall" if summary.began is not None else ""]
-    times += [gpu_time(summary.gpu_seconds) if summary.gpu_seconds else ""]
+    counts = {
+        "failed": summary.failed, "killed": summary.killed, "skipped": summary.skipped,
+        "running": summary.running, "waiting": summary.waiting,
+    }  # fmt: skip
+    parts = [f"{summary.succeeded} ok", *(f"{count} {word}" for word, count in counts.items() if count)]
+    if summary.began is not None:
+        parts.append(f"{duration_words(summary.wall)} wall")
+    if summary.gpu_seconds:
+        parts.append(gpu_time(summary.gpu_seconds))
     if summary.busy is not None and any(device.busy for device in summary.devices):
-        what = summary.device_words(2).partition(" ")[2]
-        times.append(f"{what} {summary.busy * 100:.0f}% busy")
-    return f"{_word(summary)}  " + " · ".join(part for part in (*ended, *times) if part)
+        parts.append(f"{summary.device_nouns[1]} {summary.busy * 100:.0f}% busy")
+    return f"{_word(summary)}  {' · '.join(parts)}"
 
 
 def _word(summary: Summary) -> str:

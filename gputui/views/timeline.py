@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
@@ -16,6 +15,8 @@ from gputui.core.book import Place, place_of
 from gputui.core.job import FAILURES, Attempt, EngineName, Job, JobId, Placed, SlotId, StateName, Succeeded, Waiting
 from gputui.core.slots import NO_GPU, Slot
 from gputui.core.snapshot import Snapshot
+
+from .format import natural_order
 
 _GOES_ON = (StateName.QUEUED, StateName.DELAYED, StateName.BLOCKED)
 SHORTEST_IDLE = 5.0
@@ -53,6 +54,11 @@ class SlotPlace(Struct, frozen=True, order=True):
     def name(self) -> str:
         """The displayed name, such as `GPU 3` or `slot 1`."""
         return f"GPU {self.device_key}" if self.has_device else f"slot {self.slot}"
+
+    @property
+    def label(self) -> str:
+        """The name of the device, or for example `slot 3` for a slot without a device."""
+        return self.device_key if self.has_device else f"slot {self.slot}"
 
     @property
     def in_cluster(self) -> bool:
@@ -221,7 +227,7 @@ class Timeline:
         slots = () if snapshot.on_cluster else (*snapshot.slots, *snapshot.leaving)
         now = [place for slot in slots for place in places_of(slot)]
         active = (place for place, _ in running(snapshot))
-        return list(dict.fromkeys((*now, *sorted({*self.rows, *active}, key=_by_number))))
+        return list(dict.fromkeys((*now, *sorted({*self.rows, *active}, key=_order))))
 
     def row(self, place: SlotPlace) -> PlaceRow:
         return self.rows.get(place) or PlaceRow()
@@ -311,10 +317,8 @@ def still_waits(snapshot: Snapshot, entry: Place) -> bool:
     return not job.archived and job.state.name in _GOES_ON and place_of(job) == entry
 
 
-def _by_number(place: SlotPlace) -> tuple[bool, list[tuple[str, int]], SlotId]:
-    """Return a sort key that compares numbers in names by value, so that n2:0 comes before n10:0."""
-    parts = [("", int(part)) if part.isdecimal() else (part, 0) for part in re.split(r"(\d+)", place.number) if part]
-    return (not place.number.isdecimal(), parts, place.slot)
+def _order(place: SlotPlace) -> tuple[object, SlotId]:
+    return natural_order(place.number), place.slot
 
 
 # Windows of time

@@ -18,6 +18,8 @@ from gputui.core.job import FAILURES, WORDS, Job, JobId, Purpose, Request
 from gputui.core.parameters import params_missing
 from gputui.core.snapshot import PausedScope, Snapshot
 
+from .format import natural_order
+
 if TYPE_CHECKING:
     from gputui.core.scheduler import Scheduler
 
@@ -99,8 +101,7 @@ def _resume_condition(scheduler: Scheduler, scope: Scope, now: float) -> str:
         return "resume or rerun to continue"
     if paused.due or paused.at <= now:
         return f"probe #{paused.job} starts when it fits"
-    running = (scheduler.book[job] for job in scheduler.book.active)
-    sooner = any(isinstance(job.state, states.Running | states.Starting) and paused.covers(job) for job in running)
+    sooner = _started_before(paused, (scheduler.book[job] for job in scheduler.book.active))
     return f"probe #{paused.job} in {duration_exact(paused.at - now)}{AT_A_SUCCESS if sooner else ''}"
 
 
@@ -125,45 +126,48 @@ def _queue_reason(scheduler: Scheduler, job: Job) -> Reason:
     if scheduler.fit(request) is not None:
         return Reason("a slot is free: starts next", routine=True)
     wanted = _wanted(scheduler, request)
-    missing = [_limit(scheduler)] if board.fit(request) is not None else _obstacles(scheduler, request)
-    text = ", ".join(missing)
+    obstacles, is_routine = [_limit(scheduler)], False
+    if board.fit(request) is None:
+        obstacles, is_routine = _obstacles(scheduler, request)
+    text = ", ".join(obstacles)
     return Reason(
         f"waiting for {wanted}: {text}" if text else f"waiting for {wanted}",
         brief=text if wanted == "a GPU" else "",
-        # The request has no conditions, and only jobs of this session are in its way.
-        routine=request == Request(request.gpus) and len(missing) == 1 and text.endswith("busy"),
+        routine=is_routine and request == Request(request.gpus),  # the request has no conditions
     )
 
 
-def _obstacles(scheduler: Scheduler, request: Request) -> list[str]:
-    """Return what prevents the start: `0 1 3 busy`, `2 used by alice (pid 4121, 38.0G, 5 h)`, `4 has 3.0 GiB left`."""
+BUSY = "busy"
+
+
+def _obstacles(scheduler: Scheduler, request: Request) -> tuple[list[str], bool]:
+    """Return what prevents the start, and whether that is only other jobs of this session.
+
+    Examples are `0 1 3 busy`, `2 used by alice (pid 4121, 38.0G, 5 h)` and `4 has 3.0 GiB left`.
+    """
     board = scheduler.board
-    device_keys = {device_key for slot in board.serving(request) for device_key in slot.device_keys}
-    slots = [slot for slot in (*board.slots, *board.leaving()) if not device_keys.isdisjoint(slot.device_keys)]
+    wanted = {name for slot in board.serving(request) for name in slot.device_keys}
+    slots = [slot for slot in (*board.slots, *board.leaving()) if not wanted.isdisjoint(slot.device_keys)]
     holders = {board.holders[slot.id] for slot in slots if slot.id in board.holders}
-    free = {device_key for slot in board.slots if board.is_free(slot) for device_key in slot.device_keys}
-    busy = {device_key for slot in slots if slot.id in board.holders for device_key in slot.device_keys} - free
-    device_keys_by_obstacle = dict[str, list[str]]()
-    for device_key in sorted(
-        device_keys, key=lambda device_key: (not device_key.isdecimal(), len(device_key), device_key)
-    ):
-        left = board.devices.free_memory(device_key)
-        if (blocked := board.devices.blocked(device_key)) is not None:
-            device_keys_by_obstacle.setdefault(blocked, []).append(device_key)
-        elif device_key in busy:
-            device_keys_by_obstacle.setdefault("busy", []).append(device_key)
-        elif left is not None and board.devices.lacks(device_key, request):
-            device_keys_by_obstacle.setdefault(f"has {memory_words(max(0, left))} left", []).append(device_key)
-    in_order = sorted(device_keys_by_obstacle, key=lambda obstacle: obstacle != "busy")[: SHOWN + 1]
-    obstacles = [f"{_slot_list(device_keys_by_obstacle[text], device_keys, request)}{text}" for text in in_order]
-    for_urgent = (scheduler.book[job] for job in sorted(holders))
-    leaving = [
-        f"#{job.id}"
-        for job in for_urgent
-        if isinstance(job.state, states.Stopping) and job.state.purpose is Purpose.PREEMPT
+    free = {name for slot in board.slots if board.is_free(slot) for name in slot.device_keys}
+    busy = {name for slot in slots if slot.id in board.holders for name in slot.device_keys} - free
+    devices: dict[str, list[str]] = {}
+    for name in sorted(wanted, key=natural_order):
+        left = board.devices.free_memory(name)
+        if (blocked := board.devices.blocked(name)) is not None:
+            devices.setdefault(blocked, []).append(name)
+        elif name in busy:
+            devices.setdefault(BUSY, []).append(name)
+        elif left is not None and board.devices.lacks(name, request):
+            devices.setdefault(f"has {memory_words(max(0, left))} left", []).append(name)
+    in_order = sorted(devices, key=lambda obstacle: obstacle != BUSY)[: SHOWN + 1]
+    texts = [f"{_slot_list(devices[obstacle], wanted, request)}{obstacle}" for obstacle in in_order]
+    running = [(job, scheduler.book[job].state) for job in sorted(holders)]
+    preempted = [
+        f"#{job}" for job, state in running if isinstance(state, states.Stopping) and state.purpose is Purpose.PREEMPT
     ]
-    obstacles += [f"preempting {', '.join(leaving)}"] if leaving else []
-    return obstacles
+    texts += [f"preempting {', '.join(preempted)}"] if preempted else []
+    return texts, in_order == [BUSY] and not preempted
 
 
 def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
@@ -189,16 +193,16 @@ def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
     return f"{who} can never start: {needs(request)}; this session has {_has(scheduler)}"
 
 
-def _slot_list(some: list[str], device_keys: set[str], request: Request) -> str:
+def _slot_list(some: list[str], wanted: set[str], request: Request) -> str:
     """Return the device names at the start of an obstacle's text: `0 1 3 `, `all 4 `.
 
     Return an empty string if the device is the only one that the job requested.
     """
     if request.devices == (some[0],):
         return ""
-    if len(some) == len(device_keys) > 1:
+    if len(some) == len(wanted) > 1:
         return f"all {len(some)} "
-    short = [device_key if len(device_key) <= LONGEST_KEY else f"{device_key[:LONGEST_KEY]}…" for device_key in some]
+    short = [name if len(name) <= LONGEST_KEY else f"{name[:LONGEST_KEY]}…" for name in some]
     return f"{' '.join(short)} "
 
 
@@ -280,8 +284,11 @@ def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
 
 def still_running(snapshot: Snapshot, paused: PausedScope) -> list[JobId]:
     """Return the running jobs that were started before the pause. If one of them succeeds, the next probe is due."""
-    jobs = (snapshot[job] for job in snapshot.active)
-    started = (job for job in jobs if isinstance(job.state, states.Running | states.Starting))
+    return _started_before(paused, (snapshot[job] for job in snapshot.active))
+
+
+def _started_before(paused: PausedScope, active: Iterable[Job]) -> list[JobId]:
+    started = (job for job in active if isinstance(job.state, states.Running | states.Starting))
     return sorted(job.id for job in started if paused.covers(job))
 
 

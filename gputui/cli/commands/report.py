@@ -18,7 +18,7 @@ from gputui.cli.command import find_session
 from gputui.cli.output import Exit, out
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import gpu_time
-from gputui.core.job import FAILURES, Job
+from gputui.core.job import FAILURES, Attempt, Job, Placed
 from gputui.core.slots import NO_GPU
 from gputui.gpus.history import DeviceHistories, LoadOwner, between, read_history
 from gputui.logs.plain import plain
@@ -28,7 +28,8 @@ from gputui.session.owner.requests import SummaryQuestion
 from gputui.session.session_dir import Paths, session_name
 from gputui.views.format import result_text
 from gputui.views.results_table import scale_of
-from gputui.views.summary import Summary, ended_at, format_job, headline, ran_on
+from gputui.views.summary import Summary, ended_at, format_job, headline
+from gputui.views.timeline import places_of_attempt
 
 MOST_ROWS = 5000
 MOST_CURVES = 40
@@ -142,7 +143,7 @@ def _facts(summary: Summary) -> dict[str, Any]:
     )  # fmt: skip
     return {name: getattr(summary, name) for name in names} | {
         "gpu_time": gpu_time(summary.gpu_seconds) if summary.gpu_seconds else "",
-        "ran_on": summary.device_words(len(summary.devices)),
+        "ran_on": summary.device_words(),
     }
 
 
@@ -238,15 +239,19 @@ def _attempts(job: Job, labels: Mapping[str, str]) -> list[dict[str, Any]]:
         {"job": job.id, "slot": _label(place, labels), "from": past.started, "to": past.ended,
          "bad": past.end.name in FAILURES, "mean": past.usage.gpu_mean if past.usage is not None else None}
         for past in job.attempts
-        for place in ran_on(past) or ("CPU",)
+        for place in _ran_on(past)
     ]  # fmt: skip
     if job.active is not None:
         since = job.active.since
         bars += [
             {"job": job.id, "slot": _label(place, labels), "from": since, "to": None, "bad": False, "mean": None}
-            for place in ran_on(job.active) or ("CPU",)
+            for place in _ran_on(job.active)
         ]
     return bars
+
+
+def _ran_on(attempt: Attempt | Placed) -> list[str]:
+    return [place.label for place in places_of_attempt(attempt)] or ["CPU"]
 
 
 def _label(device: str, labels: Mapping[str, str]) -> str:

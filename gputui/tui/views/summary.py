@@ -289,7 +289,7 @@ def facts(summary: Summary, width: int, now: float) -> list[Line]:
         )
     if summary.began is not None:
         cells.append((duration_words(summary.wall), Look.TEXT, ended_at(summary, now)))
-    what_ran = summary.device_words(len(summary.devices))
+    what_ran = summary.device_words()
     if summary.gpu_seconds:
         cells.append((gpu_time(summary.gpu_seconds), Look.TEXT, what_ran))
     if any(device.busy for device in summary.devices):
