@@ -9,28 +9,17 @@ from msgspec.structs import replace
 from support.core import World, busy, restored, slots, spec
 
 from gputui.core import events
-from gputui.core.events import AttemptEnded, ClockStepped, Continue, Exited, Silence, Suspend
+from gputui.core import job as states
 from gputui.core.job import (
     CrashKind,
-    Delayed,
-    Failed,
-    Held,
     JobId,
     JobSpec,
-    Killed,
-    Lost,
     OnHang,
     OnOom,
     Purpose,
-    Refused,
     Request,
-    Running,
-    State,
     StateName,
-    Stopping,
-    Succeeded,
     SurvivingProcess,
-    TimedOut,
     Usage,
 )
 from gputui.core.policies import ActivitySample, last_activity
@@ -51,18 +40,18 @@ def running(gpus: str = "0", **settings: object) -> World:
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [
-        (events.Exited(0), Succeeded()),
-        (events.Exited(1), Failed(1)),
-        (events.Exited(128), Failed(128)),
-        (events.Exited(129), Failed(129)),
-        (events.Exited(137), Failed(137)),
-        (events.Exited(192), Failed(192)),
-        (events.Exited(193), Failed(193)),
-        (events.Vanished("rebooted"), Lost("rebooted")),
-        (events.NotStarted("its directory is gone"), Refused("its directory is gone")),
+        (events.Exited(0), states.Succeeded()),
+        (events.Exited(1), states.Failed(1)),
+        (events.Exited(128), states.Failed(128)),
+        (events.Exited(129), states.Failed(129)),
+        (events.Exited(137), states.Failed(137)),
+        (events.Exited(192), states.Failed(192)),
+        (events.Exited(193), states.Failed(193)),
+        (events.Vanished("rebooted"), states.Lost("rebooted")),
+        (events.NotStarted("its directory is gone"), states.Refused("its directory is gone")),
     ],
 )
-def test_an_outcome_determines_the_final_state(outcome: events.Outcome, state: State) -> None:
+def test_an_outcome_determines_the_final_state(outcome: events.Outcome, state: states.State) -> None:
     world = running()
     world.end(0, outcome)
     assert world.job(0).state == state
@@ -93,14 +82,14 @@ def test_retry_delays_double_until_the_job_has_failed() -> None:
     for _ in range(3):
         world.end(0, 1)
         state = world.job(0).state
-        assert isinstance(state, Delayed)
+        assert isinstance(state, states.Delayed)
         delays.append(state.until - world.now)
         assert world.start() == []
         world.wait(delays[-1])
         assert world.start() == [0]
     world.end(0, 1)
     assert delays == [2, 4, 8]
-    assert world.job(0).state == Failed(1)
+    assert world.job(0).state == states.Failed(1)
     assert [attempt.number for attempt in world.job(0).attempts] == [1, 2, 3, 4]
 
 
@@ -155,7 +144,7 @@ def test_a_kill_waits_for_the_grace_period_unless_repeated_with_now() -> None:
     assert world.do(events.Kill(job=0, now=True)) == []
     assert world.wait(1000) == []
     world.end(0, 143)
-    assert world.job(0).state == Killed()
+    assert world.job(0).state == states.Killed()
     assert world.job(0).attempts[0].exit_code == 143
 
 
@@ -168,9 +157,9 @@ def test_a_job_killed_while_starting_is_not_restarted(outcome: events.Outcome, a
     world.place()
     assert world.do(events.Kill(job=0)) == [events.Terminate(0, 1)]
     world.spawned(0)
-    assert isinstance(world.job(0).state, Stopping)
+    assert isinstance(world.job(0).state, states.Stopping)
     world.end(0, outcome)
-    assert world.job(0).state == Killed()
+    assert world.job(0).state == states.Killed()
     assert len(world.job(0).attempts) == attempts
     assert world.place() == []
 
@@ -251,28 +240,22 @@ def test_an_end_requested_by_an_earlier_scheduler_has_its_purpose(
 
 
 @pytest.mark.parametrize(
-    ("ask", "code", "state"),
+    ("ask", "code", "retries", "state"),
     [
-        (events.Requeue(job=0), 0, "succeeded"),
-        (events.Requeue(job=0), 3, "failed"),
-        (events.Kill(job=0), 0, "succeeded"),
-        (events.Kill(job=0), 3, "killed"),
+        (events.Requeue(job=0), 0, 0, "succeeded"),
+        (events.Requeue(job=0), 3, 0, "failed"),
+        (events.Kill(job=0), 0, 0, "succeeded"),
+        (events.Kill(job=0), 3, 0, "killed"),
+        (events.Kill(job=0), 3, 3, "killed"),
     ],
 )
 def test_a_command_does_not_change_how_an_attempt_had_already_ended(
-    ask: events.Kill | events.Requeue, code: int, state: str
+    ask: events.Kill | events.Requeue, code: int, retries: int, state: str
 ) -> None:
-    world = running()
+    world = running(retries=retries)
     world.do(ask)
     world.do(events.AttemptEnded(job=0, attempt=1, outcome=events.Exited(code), at=world.now, by_itself=True))
     assert world.job(0).state.name == state
-
-
-def test_a_job_killed_while_it_failed_is_not_retried() -> None:
-    world = running(retries=3)
-    world.do(events.Kill(job=0))
-    world.do(events.AttemptEnded(job=0, attempt=1, outcome=events.Exited(3), at=world.now, by_itself=True))
-    assert world.job(0).state.name == "killed"
 
 
 @pytest.mark.parametrize("alive", [False, True])
@@ -308,7 +291,7 @@ def test_no_new_attempt_starts_while_a_process_of_the_old_one_survives(asked: Pu
     assert world.start() == []
     assert job.attempts[-1].left == (left,)
     assert left.words in [moment.text for moment in world.scheduler.history(0)]
-    if isinstance(job.state, Held):
+    if isinstance(job.state, states.Held):
         assert why(world.scheduler, job, world.now) == f"{left.words}; kill it, then release the job"
         world.do(events.Release(job=0))
         assert world.start() == [0]
@@ -382,7 +365,7 @@ def test_exit_code_75_is_retried_later_each_time() -> None:
         world.start()
         end(world, 0, events.Exited(75))
         state = world.job(0).state
-        assert isinstance(state, Delayed)
+        assert isinstance(state, states.Delayed)
         waits.append(state.until - world.now)
         assert "it asked to be run later" in (world.why(0) or "")
         world.wait(state.until - world.now)
@@ -431,9 +414,12 @@ def test_a_new_scheduler_decides_the_same_about_an_unsaved_end() -> None:
     assert restored(world.scheduler).book[0].request.alone
 
 
-@pytest.mark.parametrize("gpus", ["0", "0 1", "cpu cpu"])
-def test_out_of_memory_alone_on_the_gpu_is_a_failure(gpus: str) -> None:
-    world = busy(gpus, jobs=2)
+@pytest.mark.parametrize(
+    ("gpus", "on_oom"),
+    [("0", OnOom.ALONE), ("0 1", OnOom.ALONE), ("cpu cpu", OnOom.ALONE), ("0 0", OnOom.FAIL)],
+)
+def test_out_of_memory_alone_on_the_gpu_or_with_on_oom_fail_is_a_failure(gpus: str, on_oom: OnOom) -> None:
+    world = busy(gpus, *[spec(on_oom=on_oom)] * 2)
     full(world, 0)
     assert world.state(0) is StateName.FAILED
 
@@ -446,12 +432,6 @@ def test_out_of_memory_beside_an_external_process_is_retried_alone() -> None:
     assert world.place() == []
     world.do(events.DevicesSeen({"0": DeviceFacts()}))
     assert world.place() == [0]
-
-
-def test_on_oom_fail_is_not_retried() -> None:
-    world = busy("0 0", *[spec(on_oom=OnOom.FAIL)] * 2)
-    full(world, 0)
-    assert world.state(0) is StateName.FAILED
 
 
 def test_on_oom_bigger_waits_for_a_gpu_with_more_memory() -> None:
@@ -555,56 +535,57 @@ def quiet(world: World, job: JobId, seconds: float, *, may_end: bool = False) ->
     """The job shows no activity for this long."""
     since = world.now
     world.now += seconds
-    world.do(Silence(job=job, attempt=world.job(job).issued, since=since, may_end=may_end))
+    world.do(events.Silence(job=job, attempt=world.job(job).issued, since=since, may_end=may_end))
 
 
-def test_a_job_counts_as_hung_after_hang_after() -> None:
+def hung(world: World, job: JobId) -> str:
+    return silence(world.scheduler.snapshot(), world.job(job), world.now)
+
+
+def test_a_job_counts_as_hung_after_hang_after_and_never_if_that_is_0() -> None:
     world = World()
     job = hanging(world)
     quiet(world, job, 1799.0)
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
-    world.do(Silence(job=job, attempt=1, since=world.now - 2040.0))
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == "silent 34:00"
+    assert hung(world, job) == ""
+    world.do(events.Silence(job=job, attempt=1, since=world.now - 2040.0))
+    assert hung(world, job) == "silent 34:00"
+    never = World()
+    job = hanging(never, hang_after=0.0)
+    quiet(never, job, 100 * HOUR)
+    assert hung(never, job) == ""
 
 
 def test_a_job_that_is_active_again_is_no_longer_hung() -> None:
     world = World()
     job = hanging(world)
     quiet(world, job, 2040.0)
-    world.do(Silence(job=job, attempt=1, since=None))
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
+    world.do(events.Silence(job=job, attempt=1, since=None))
+    assert hung(world, job) == ""
     texts = [moment.text for moment in world.scheduler.unsaved_history if moment.job == job]
     assert any(text.startswith("no output or activity for 34 min") for text in texts)
     assert "active again after 34 min of silence" in texts
-
-
-def test_with_hang_after_0_no_job_is_hung() -> None:
-    world = World()
-    job = hanging(world, hang_after=0.0)
-    quiet(world, job, 100 * HOUR)
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
 
 
 def test_a_suspended_job_is_not_hung() -> None:
     world = World()
     job = hanging(world)
     quiet(world, job, HOUR)
-    world.do(Suspend(job=job))
+    world.do(events.Suspend(job=job))
     quiet(world, job, HOUR)
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
-    world.do(Continue(job=job))
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == ""
+    assert hung(world, job) == ""
+    world.do(events.Continue(job=job))
+    assert hung(world, job) == ""
 
 
-@pytest.mark.parametrize(("on_hang", "after"), [(OnHang.KILL, TimedOut), (OnHang.REQUEUE, Delayed)])
+@pytest.mark.parametrize(("on_hang", "after"), [(OnHang.KILL, states.TimedOut), (OnHang.REQUEUE, states.Delayed)])
 def test_a_hung_job_is_stopped_once_its_stack_trace_is_saved(on_hang: OnHang, after: type) -> None:
     world = World()
     job = hanging(world, on_hang)
     quiet(world, job, HOUR)
-    assert isinstance(world.job(job).state, Running), "first its stack"
-    world.do(Silence(job=job, attempt=1, since=world.now - HOUR, may_end=True))
-    assert isinstance(world.job(job).state, Stopping)
-    world.do(AttemptEnded(job=job, attempt=1, outcome=Exited(143), at=world.now))
+    assert isinstance(world.job(job).state, states.Running), "first its stack"
+    world.do(events.Silence(job=job, attempt=1, since=world.now - HOUR, may_end=True))
+    assert isinstance(world.job(job).state, states.Stopping)
+    world.do(events.AttemptEnded(job=job, attempt=1, outcome=events.Exited(143), at=world.now))
     assert isinstance(world.job(job).state, after)
     assert "no activity for 1800 s" in (world.job(job).attempts[-1].reason or "")
 
@@ -614,8 +595,8 @@ def test_the_start_of_a_hang_is_stored_and_follows_the_clock() -> None:
     job = hanging(world)
     quiet(world, job, HOUR)
     world.now += 10 * HOUR
-    world.do(ClockStepped(10 * HOUR))
-    assert silence(world.scheduler.snapshot(), world.job(job), world.now) == "silent 1:00:00"
+    world.do(events.ClockStepped(10 * HOUR))
+    assert hung(world, job) == "silent 1:00:00"
     assert silence(restored(world.scheduler).snapshot(), world.job(job), world.now) == "silent 1:00:00"
 
 

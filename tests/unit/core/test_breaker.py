@@ -38,37 +38,46 @@ def runs(world: World) -> bool:
 
 def test_three_equal_errors_pause_the_scheduler() -> None:
     world = queue()
-    crash(world, TIMM, TIMM)
-    assert runs(world)
-    crash(world, TIMM)
+    crash(world, TIMM, TIMM, TIMM)
     assert cause(world) == events.Cause(events.PauseKind.CRASHES, f"3 jobs failed: {TIMM}", world.now, (0, 1, 2), TIMM)
     assert world.start() == []
 
 
-def test_other_errors_in_between_start_the_count_again() -> None:
-    world = queue()
-    crash(world, TIMM, TIMM, OOM, TIMM, TIMM)
-    assert runs(world)
+@pytest.mark.parametrize(
+    ("ends", "pause_after", "jobs"),
+    [
+        ([TIMM] * 2, 3, None),
+        ([TIMM, TIMM, OOM, TIMM, TIMM], 3, None),
+        ([TIMM, TIMM, OOM, TIMM, TIMM, TIMM], 3, (3, 4, 5)),
+        ([TIMM, TIMM, 0, TIMM, TIMM], 3, None),
+        ([1, 1, 2, 2], 3, None),
+        ([1, 1, 2, 2, 2], 3, (2, 3, 4)),
+        ([TIMM] * 20, 0, None),
+        ([0, TIMM], 1, (1,)),
+        ([TIMM] * 19, 20, None),
+        ([TIMM] * 20, 20, tuple(range(20))),
+    ],
+    ids=[
+        *("two", "another in between", "three in a row", "a success in between", "other exit codes", "exit codes"),
+        *("never", "any", "19 of 20", "20"),
+    ],
+)
+def test_the_same_error_in_a_row_pauses(
+    ends: list[int | str], pause_after: int, jobs: tuple[JobId, ...] | None
+) -> None:
+    world = queue(pause_after=pause_after)
+    for end in ends:
+        world.run(1, end) if isinstance(end, str) else world.run(end)
+    assert (world.cause().jobs if jobs else world.scheduler.cause) == jobs
+
+
+def test_a_cause_names_the_only_job_or_the_common_exit_code() -> None:
+    world = queue(pause_after=1)
     crash(world, TIMM)
-    assert cause(world).jobs == (3, 4, 5)
-
-
-def test_errors_without_a_message_are_compared_by_exit_code() -> None:
+    assert cause(world).message == f"#0 failed: {TIMM}"
     world = queue()
-    crash(world, None, None)
-    world.run(2)
-    assert runs(world)
-    world.run(2)
-    world.run(2)
-    assert cause(world).message == "3 jobs failed: exit code 2"
-
-
-def test_a_success_resets_the_count() -> None:
-    world = queue()
-    crash(world, TIMM, TIMM)
-    world.run(0)
-    crash(world, TIMM, TIMM)
-    assert runs(world)
+    crash(world, None, None, None)
+    assert cause(world).message == "3 jobs failed: exit code 1"
 
 
 @pytest.mark.parametrize(("gpus", "limit"), [("0", 6), ("0 1 2 3", 8), (" ".join(map(str, range(40))), 32)])
@@ -80,19 +89,6 @@ def test_many_different_errors_pause_too(gpus: str, limit: int) -> None:
     crash(world, "the last")
     message = f"{limit} jobs failed in a row with 3 different errors; last: the last"
     assert (cause(world).message, cause(world).signature) == (message, None)
-
-
-def test_pause_after_0_never_pauses() -> None:
-    world = queue(pause_after=0)
-    crash(world, *[TIMM] * 20)
-    assert runs(world)
-
-
-def test_pause_after_1_pauses_after_any_error() -> None:
-    world = queue(pause_after=1)
-    world.run(0)
-    crash(world, TIMM)
-    assert cause(world).message == f"#1 failed: {TIMM}"
 
 
 def test_only_the_last_retry_counts() -> None:
@@ -194,14 +190,6 @@ def test_errors_join_a_cause_with_several_errors() -> None:
     running = next(iter(world.scheduler.book.active))
     world.end(running, 1, "0")
     assert cause(world).message == "9 jobs failed in a row with 8 different errors; last: 0"
-
-
-def test_a_higher_limit_is_counted_in_full() -> None:
-    world = queue(pause_after=20)
-    crash(world, *[TIMM] * 19)
-    assert runs(world)
-    crash(world, TIMM)
-    assert len(cause(world).jobs) == 20
 
 
 def test_a_cause_shows_the_message_and_compares_the_signature() -> None:

@@ -79,6 +79,7 @@ def test_varying_words_are_part_of_the_short_name() -> None:
     parameters = learnt(jobs)
     assert [parameters.rest(job) for job in jobs] == ["resnet", "vit"]
     assert [parameters.label(job) for job in jobs] == ["resnet lr=0.1", "vit lr=0.2"]
+    assert parameters.common() == "train.py"
 
 
 def test_a_flag_that_only_some_have_is_a_column() -> None:
@@ -222,43 +223,25 @@ def names(*commands: str) -> list[str]:
     return [pattern.name(command) for command in commands]
 
 
-def common(*commands: str) -> str:
-    pattern = Pattern()
-    for command in commands:
-        pattern.learn(command)
-    return pattern.common
+SWEEP = [f"python train.py --model resnet --lr {lr} --bs={bs}" for lr in ("0.1", "0.01") for bs in (32, 64)]
 
 
-def test_short_names_show_the_varying_parameters() -> None:
-    sweep = [f"python train.py --model resnet --lr {lr} --bs={bs}" for lr in ("0.1", "0.01") for bs in (32, 64)]
-    assert names(*sweep) == ["lr=0.1 bs=32", "lr=0.1 bs=64", "lr=0.01 bs=32", "lr=0.01 bs=64"]
-    assert common(*sweep) == "python train.py --model resnet --lr"
-
-
-def test_a_negative_number_is_a_value() -> None:
-    assert names("run --bias -1", "run --bias -2") == ["bias=-1", "bias=-2"]
-
-
-def test_quoted_text_after_an_option_is_not_its_value() -> None:
-    commands = ['python -c "import a" --n 1', "make all"]
-    assert names(*commands) == ['python -c "import a" n=1', "make all"]
-    assert names('sh -c "a b"', 'sh -c "c d"') == ['"a b"', '"c d"']
-
-
-def test_a_flag_of_some_commands_is_in_their_names() -> None:
-    assert names("train --amp x", "train x", "train --amp --fast x") == ["amp", "train x", "amp fast"]
-
-
-def test_different_programs_are_shown_whole() -> None:
-    assert names("echo a", "false", "python x.py") == ["echo a", "false", "python x.py"]
-
-
-def test_a_single_command_is_shown_whole() -> None:
-    assert names("python train.py --lr 0.1") == ["python train.py --lr 0.1"]
-
-
-def test_equal_commands_are_shown_whole() -> None:
-    assert names("python train.py", "python train.py") == ["python train.py", "python train.py"]
+@pytest.mark.parametrize(
+    ("commands", "shown"),
+    [
+        (SWEEP, ["lr=0.1 bs=32", "lr=0.1 bs=64", "lr=0.01 bs=32", "lr=0.01 bs=64"]),
+        (["run --bias -1", "run --bias -2"], ["bias=-1", "bias=-2"]),
+        (['python -c "import a" --n 1', "make all"], ['python -c "import a" n=1', "make all"]),
+        (['sh -c "a b"', 'sh -c "c d"'], ['"a b"', '"c d"']),
+        (["train --amp x", "train x", "train --amp --fast x"], ["amp", "train x", "amp fast"]),
+        (["echo a", "false", "python x.py"], ["echo a", "false", "python x.py"]),
+        (["python train.py --lr 0.1"], ["python train.py --lr 0.1"]),
+        (["python train.py", "python train.py"], ["python train.py", "python train.py"]),
+    ],
+    ids=["a sweep", "negative numbers", "quotes", "quoted text", "flags", "different programs", "one", "equal"],
+)
+def test_short_names_show_what_varies(commands: list[str], shown: list[str]) -> None:
+    assert names(*commands) == shown
 
 
 def test_learning_says_when_names_change() -> None:

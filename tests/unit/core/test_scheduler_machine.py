@@ -8,63 +8,20 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from msgspec.structs import replace
 from support.core import is_sentence, restored, slots, validate
 
+from gputui.core import events
+from gputui.core import job as states
 from gputui.core.book import due
 from gputui.core.breaker import Probe, Scope, ScopeState
 from gputui.core.eta import estimate_outlook
-from gputui.core.events import (
-    AddJobs,
-    AttemptEnded,
-    ClockStepped,
-    Continue,
-    DevicesSeen,
-    Drain,
-    Edit,
-    Event,
-    Exited,
-    Hold,
-    Instruction,
-    Kill,
-    KillTree,
-    Mode,
-    Move,
-    MoveTarget,
-    NeverRan,
-    NodeFailed,
-    NoRoom,
-    NotStarted,
-    Outcome,
-    Pause,
-    PauseKind,
-    Refusal,
-    Release,
-    Remove,
-    Requeue,
-    Rerun,
-    Resume,
-    Seen,
-    SetPriority,
-    SetSlots,
-    Settings,
-    Silence,
-    Spawned,
-    Start,
-    Suspend,
-    Terminate,
-    Tick,
-    TryFirst,
-    UserCommand,
-    Vanished,
-)
+from gputui.core.events import Event, Instruction, Mode, Outcome, Refusal
 from gputui.core.job import (
     URGENT_PRIORITY,
     CrashKind,
-    Ended,
     Job,
     JobId,
     JobSpec,
@@ -72,13 +29,8 @@ from gputui.core.job import (
     OnOom,
     Placed,
     Purpose,
-    Queued,
     Request,
-    Running,
     StateName,
-    Stopping,
-    Succeeded,
-    Waiting,
 )
 from gputui.core.placement import is_urgent
 from gputui.core.scheduler import TRANSITIONS, Record, Scheduler
@@ -120,9 +72,9 @@ class Model:
     def ordered_of(self, instructions: list[Instruction]) -> None:
         """Instructions are only about live attempts, and SIGKILL is sent once."""
         for instruction in instructions:
-            assert not isinstance(instruction, Start)
+            assert not isinstance(instruction, events.Start)
             assert self.is_alive(instruction.job, instruction.attempt)
-        kills = [instruction for instruction in instructions if isinstance(instruction, KillTree)]
+        kills = [instruction for instruction in instructions if isinstance(instruction, events.KillTree)]
         assert len(kills) == len(set(kills))
 
     def started(self, scheduler: Scheduler, job: Job) -> None:
@@ -135,7 +87,7 @@ class Model:
         self.alive[job.id] = _apart(placed)
         for earlier in job.after:
             end = scheduler.book[earlier].state
-            assert isinstance(end, Ended if job.spec.after_any else Succeeded), "started too early"
+            assert isinstance(end, states.Ended if job.spec.after_any else states.Succeeded), "started too early"
 
     def clock_stepped(self, by: float) -> None:
         self.alive = {job: replace(placed, since=placed.since + by) for job, placed in self.alive.items()}
@@ -176,7 +128,7 @@ class Model:
 
     def before_placement(self, scheduler: Scheduler) -> None:
         self.paused = scheduler.breaker.paused_scopes
-        self.eligible = {job.id for job in scheduler.book if isinstance(job.state, Queued)}
+        self.eligible = {job.id for job in scheduler.book if isinstance(job.state, states.Queued)}
 
     def check_cautious(self, scheduler: Scheduler, started: list[Job]) -> None:
         """In a paused scope nothing starts but an eligible probe that was due."""
@@ -204,11 +156,11 @@ class Model:
 
     def check_nothing_fits(self, scheduler: Scheduler, now: float) -> None:
         """After placement no job waits for a free slot, unless it is reserved."""
-        waiting = [job for job in scheduler.book if isinstance(job.state, Queued)]
+        waiting = [job for job in scheduler.book if isinstance(job.state, states.Queued)]
         if scheduler.wanted_mode is not Mode.RUNNING or now < scheduler.starts_again_at:
             return
         patience = scheduler.settings.patience
-        if any(isinstance(job.state, Queued) and now - job.state.since >= patience for job in waiting):
+        if any(isinstance(job.state, states.Queued) and now - job.state.since >= patience for job in waiting):
             return
         for job in waiting:
             scope = scheduler.breaker.scope_pausing(job.spec.group)
@@ -246,11 +198,11 @@ DEVICES = ((), (), (), (), (), ("0",), ("0", "1"), ("7",))
 
 
 OUTCOMES = (
-    NodeFailed("its node failed"),
-    Vanished("rebooted"),
-    NeverRan(),
-    NotStarted("its directory is gone"),
-    NoRoom("the disk is full"),
+    events.NodeFailed("its node failed"),
+    events.Vanished("rebooted"),
+    events.NeverRan(),
+    events.NotStarted("its directory is gone"),
+    events.NoRoom("the disk is full"),
 )
 
 
@@ -291,7 +243,7 @@ def _any_earlier(chance: Random, first: JobId) -> tuple[JobId | str, ...]:
 
 def any_outcome(chance: Random) -> Outcome:
     if chance.random() < 0.75:
-        return Exited(chance.choice([0, 0, 0, 1, 1, 137, 255]))
+        return events.Exited(chance.choice([0, 0, 0, 1, 1, 137, 255]))
     return chance.choice(OUTCOMES)
 
 
@@ -303,35 +255,38 @@ def any_signature(chance: Random) -> str | None:
     return chance.choice([None, "CUDA out of memory", "No module named 'timm'"])
 
 
-def any_seen(chance: Random, job: Job) -> Seen | None:
+def any_seen(chance: Random, job: Job) -> events.Seen | None:
     if chance.random() < 0.1:
-        return Seen(chance.randrange(3), chance.choice(list(StateName)))
-    return chance.choice([None, Seen(job.issued, job.state.name)])
+        return events.Seen(chance.randrange(3), chance.choice(list(StateName)))
+    return chance.choice([None, events.Seen(job.issued, job.state.name)])
 
 
-def any_command(chance: Random, job: Job, end: JobId) -> UserCommand:
+def any_command(chance: Random, job: Job, end: JobId) -> events.UserCommand:
     """A command on a job, mostly one that is possible in its state."""
     about: dict[str, Any] = {"job": job.id, "seen": any_seen(chance, job)}
-    every: list[UserCommand] = [
-        *(kind(**about) for kind in (Hold, Release, Suspend, Continue, Requeue, Remove)),
-        Kill(**about, now=chance.random() < 0.3),
-        Rerun(**about, environment=chance.choice([None, "e3"])),
-        Move(**about, where=chance.choice(list(MoveTarget)), before=chance.randrange(end)),
-        SetPriority(**about, priority=chance.choice([-1, 0, 30, 99])),
+    every: list[events.UserCommand] = [
+        *(
+            kind(**about)
+            for kind in (events.Hold, events.Release, events.Suspend, events.Continue, events.Requeue, events.Remove)
+        ),
+        events.Kill(**about, now=chance.random() < 0.3),
+        events.Rerun(**about, environment=chance.choice([None, "e3"])),
+        events.Move(**about, where=chance.choice(list(events.MoveTarget)), before=chance.randrange(end)),
+        events.SetPriority(**about, priority=chance.choice([-1, 0, 30, 99])),
         _any_edit(chance, job, end, about),
     ]
     possible = [command for command in every if (type(job.state), type(command)) in TRANSITIONS]
     return chance.choice(possible if chance.random() < 0.9 else every)
 
 
-def _any_edit(chance: Random, job: Job, end: JobId, about: dict[str, Any]) -> Edit:
+def _any_edit(chance: Random, job: Job, end: JobId, about: dict[str, Any]) -> events.Edit:
     spec = any_spec(chance, end)
     fields = {name: getattr(spec, name) for name in spec.__struct_fields__} | {"command": job.spec.command}
-    return Edit(**about, spec=JobSpec(**fields))
+    return events.Edit(**about, spec=JobSpec(**fields))
 
 
 def any_change_of_scene(chance: Random) -> Event:
-    settings = Settings(
+    new_settings = events.Settings(
         pause_after=chance.choice([0, 1, 3]),
         grace=chance.choice([0.0, 30.0]),
         cpu_jobs=chance.choice([0, 1, 3]),
@@ -340,10 +295,18 @@ def any_change_of_scene(chance: Random) -> Event:
         keep_free=chance.choice([0, 0, 1]),
         probe=chance.choice([None, 0.0, 5.0, 600.0]),
     )
-    new_slots = SetSlots(slots(chance.choice(SLOTS)))
-    seen = DevicesSeen({device: _any_facts(chance) for device in "0123"})
-    events: list[Event] = [settings, new_slots, seen, seen, Drain(), Pause(), Pause(PauseKind.STOPPED)]
-    return chance.choice(events)
+    new_slots = events.SetSlots(slots(chance.choice(SLOTS)))
+    seen = events.DevicesSeen({device: _any_facts(chance) for device in "0123"})
+    changes: list[Event] = [
+        new_settings,
+        new_slots,
+        seen,
+        seen,
+        events.Drain(),
+        events.Pause(),
+        events.Pause(events.PauseKind.STOPPED),
+    ]
+    return chance.choice(changes)
 
 
 def _any_facts(chance: Random) -> DeviceFacts:
@@ -380,7 +343,7 @@ class Driver:
             assert self.scheduler.record() == before[0]
             assert self.scheduler.book.version == before[1]
         self.model.ordered_of(instructions)
-        if isinstance(event, AttemptEnded):
+        if isinstance(event, events.AttemptEnded):
             self.model.ended(event.job, event.attempt)
         self.check()
         return instructions
@@ -396,7 +359,7 @@ class Driver:
         specs = [replace(any_spec(chance, first), command=f"c{first + n}") for n in range(chance.randint(1, 4))]
         self.model.commands += [spec.command for spec in specs]
         try:
-            self.scheduler.handle(AddJobs(tuple(specs)), self.now)
+            self.scheduler.handle(events.AddJobs(tuple(specs)), self.now)
         except Refusal:
             del self.model.commands[first:]
         self.check()
@@ -412,7 +375,7 @@ class Driver:
         for job in sorted(self.model.alive):
             if chance.random() < 0.4:
                 self.end(chance, job)
-        self.do(Tick())
+        self.do(events.Tick())
         wakeup = self.scheduler.next_wakeup()
         assert wakeup is None or wakeup > self.now
         self.place(chance)
@@ -431,7 +394,7 @@ class Driver:
         self.preempt(twin)
         for start in starts:
             if chance.random() < 0.8:
-                self.do(Spawned(job=start.job.id, attempt=start.job.issued, pid=100))
+                self.do(events.Spawned(job=start.job.id, attempt=start.job.issued, pid=100))
 
     def preempt(self, twin: Scheduler) -> None:
         """Only jobs with checkpoints are preempted, only for urgent ones, and only once."""
@@ -441,9 +404,9 @@ class Driver:
         instructions = self.scheduler.preempt(self.now)
         assert twin.preempt(self.now) == instructions, "a new owner would have chosen otherwise"
         for instruction in instructions:
-            assert isinstance(instruction, Terminate)
+            assert isinstance(instruction, events.Terminate)
             job = before[instruction.job]
-            assert isinstance(job.state, Running)
+            assert isinstance(job.state, states.Running)
             assert job.spec.checkpoint
             assert job.priority < most
             assert not is_urgent(job)
@@ -454,14 +417,16 @@ class Driver:
     def silent(self, chance: Random) -> None:
         for job, placed in list(self.model.alive.items()):
             since = chance.choice([None, self.now - 10.0, self.now - 100.0])
-            self.do(Silence(job=job, attempt=placed.attempt, since=since, may_end=chance.random() < 0.5))
+            self.do(events.Silence(job=job, attempt=placed.attempt, since=since, may_end=chance.random() < 0.5))
 
     def end(self, chance: Random, job: JobId) -> None:
         attempt = self.model.alive[job].attempt
         at = self.now - chance.choice([0.0, 1.0, 1000.0])
         told: dict[str, Any] = {"outcome": any_outcome(chance), "signature": any_signature(chance)}
         by_itself = chance.random() < 0.5
-        self.do(AttemptEnded(job=job, attempt=attempt, at=at, kind=any_kind(chance), by_itself=by_itself, **told))
+        self.do(
+            events.AttemptEnded(job=job, attempt=attempt, at=at, kind=any_kind(chance), by_itself=by_itself, **told)
+        )
 
     def late_news(self, chance: Random) -> None:
         """Reports on ended attempts change nothing and return no instructions."""
@@ -469,13 +434,15 @@ class Driver:
         if over:
             job, attempt = chance.choice(over)
             before = self.scheduler.book.version
-            assert self.do(AttemptEnded(job=job, attempt=attempt, outcome=any_outcome(chance), at=self.now)) == []
-            assert self.do(Spawned(job=job, attempt=attempt, pid=100)) == []
+            assert (
+                self.do(events.AttemptEnded(job=job, attempt=attempt, outcome=any_outcome(chance), at=self.now)) == []
+            )
+            assert self.do(events.Spawned(job=job, attempt=attempt, pid=100)) == []
             assert self.scheduler.book.version == before
 
     def seen_alive(self, chance: Random) -> None:
         for job, placed in self.model.alive.items():
-            self.do(Spawned(job=job, attempt=placed.attempt, pid=chance.choice([100, 101]), adopted=True))
+            self.do(events.Spawned(job=job, attempt=placed.attempt, pid=chance.choice([100, 101]), adopted=True))
 
     def taken_back(self, chance: Random) -> None:
         """Commands of a turn that could not be stored are taken back, except for attempts being stopped."""
@@ -489,12 +456,14 @@ class Driver:
         for start in starts:
             self.model.started(scheduler, start.job)
         for start in starts:
-            self.do(AttemptEnded(job=start.job.id, attempt=start.job.issued, outcome=NeverRan(), at=self.now))
+            self.do(
+                events.AttemptEnded(job=start.job.id, attempt=start.job.issued, outcome=events.NeverRan(), at=self.now)
+            )
         scheduler.handle(event, self.now)
         for job in list(scheduler.book)[len(before) :]:
             assert job.archived
         for old, new in zip(before, scheduler.book, strict=False):
-            assert isinstance(new.state, Stopping) or replace(new, issued=old.issued) == old
+            assert isinstance(new.state, states.Stopping) or replace(new, issued=old.issued) == old
         after = scheduler.record()
         assert (after.settings, after.breaker.streak) == (record.settings, record.breaker.streak)
         assert {scope.group for scope in after.breaker.scopes} == {scope.group for scope in record.breaker.scopes}
@@ -508,7 +477,7 @@ class Driver:
         before = {job.id: moment - self.now for job in self.scheduler.book if (moment := due(job)) is not None}
         self.now += by
         self.model.clock_stepped(by)
-        self.do(ClockStepped(by))
+        self.do(events.ClockStepped(by))
         for job in self.scheduler.book:
             moment = due(job)
             assert (moment is None) == (job.id not in before)
@@ -519,14 +488,14 @@ class Driver:
         self.do(any_change_of_scene(chance))
 
     def rerun_many(self, chance: Random) -> None:
-        ended = [job.id for job in self.scheduler.book if isinstance(job.state, Ended) and not job.archived]
+        ended = [job.id for job in self.scheduler.book if isinstance(job.state, states.Ended) and not job.archived]
         again = chance.sample(ended, min(len(ended), chance.randint(1, 4)))
         for job in again:
-            self.do(Rerun(job=job))
-        self.do(TryFirst(tuple(again)))
+            self.do(events.Rerun(job=job))
+        self.do(events.TryFirst(tuple(again)))
 
     def resume(self, chance: Random) -> None:
-        self.do(Resume())
+        self.do(events.Resume())
 
     def look(self, chance: Random) -> None:
         """Take a snapshot and ask every question."""
@@ -535,11 +504,11 @@ class Driver:
         assert outlook.at is None or outlook.at >= self.now
         assert outlook.jobs + len(outlook.unknown) <= len(book.line) + len(book.active)
         assert all(book[job].active is not None for job in outlook.unknown)
-        assert all(isinstance(book[never.job].state, Queued) for never in outlook.never)
+        assert all(isinstance(book[never.job].state, states.Queued) for never in outlook.never)
         for job in self.scheduler.book:
             reason = why(self.scheduler, job, self.now)
-            preempted = isinstance(job.state, Stopping) and job.state.purpose is Purpose.PREEMPT
-            assert (reason is not None) == (isinstance(job.state, Waiting) or preempted)
+            preempted = isinstance(job.state, states.Stopping) and job.state.purpose is Purpose.PREEMPT
+            assert (reason is not None) == (isinstance(job.state, states.Waiting) or preempted)
             assert reason is None or is_sentence(reason), reason
 
     def new_owner(self, chance: Random) -> None:
@@ -548,66 +517,6 @@ class Driver:
         self.scheduler._version = version
         self.check()
 
-
-chances = st.randoms(use_true_random=False)
-
-
-class SchedulerMachine(RuleBasedStateMachine):
-    """Hypothesis chooses what happens, and finds the shortest history of a failure."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.driver = Driver()
-
-    @rule(chance=chances)
-    def add(self, chance: Random) -> None:
-        self.driver.add(chance)
-
-    @precondition(lambda self: len(self.driver.scheduler.book) > 0)
-    @rule(chance=chances)
-    def user_command(self, chance: Random) -> None:
-        self.driver.user_command(chance)
-
-    @rule(chance=chances)
-    def turn(self, chance: Random) -> None:
-        self.driver.turn(chance)
-
-    @precondition(lambda self: self.driver.scheduler.mode is not Mode.RUNNING)
-    @rule(chance=chances)
-    def resume(self, chance: Random) -> None:
-        self.driver.resume(chance)
-
-    @rule(
-        what=st.sampled_from(
-            [
-                "change_of_scene",
-                "late_news",
-                "seen_alive",
-                "silent",
-                "look",
-                "new_owner",
-                "taken_back",
-                "clock_steps",
-                "rerun_many",
-            ]
-        ),
-        chance=chances,
-    )
-    def something_else(self, what: str, chance: Random) -> None:
-        getattr(self.driver, what)(chance)
-
-    def teardown(self) -> None:
-        self.driver.model.check_pictures()
-
-
-TestScheduler = SchedulerMachine.TestCase
-TestScheduler.settings = settings(
-    max_examples=100,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=os.environ.get("CI") == "true",
-    suppress_health_check=list(HealthCheck),
-)
 
 WEIGHTS = {
     Driver.user_command: 10,
@@ -627,10 +536,26 @@ WEIGHTS = {
 }
 
 
+def walk(chance: Random, steps: int) -> None:
+    driver, ways = Driver(), [happen for happen, weight in WEIGHTS.items() for _ in range(weight)]
+    for _ in range(steps):
+        chance.choice(ways)(driver, chance)
+    driver.model.check_pictures()
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=os.environ.get("CI") == "true",
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.randoms(use_true_random=False))
+def test_random_walks_keep_all_invariants(chance: Random) -> None:
+    """Hypothesis chooses what happens, and finds the shortest history of a failure."""
+    walk(chance, 40)
+
+
 @pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 200))])
 def test_long_random_walks_keep_all_invariants(seed: int) -> None:
     """Walks deeper than a search can afford; the seed is the history."""
-    driver, chance = Driver(), Random(seed)
-    for happen in chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=300):
-        happen(driver, chance)
-    driver.model.check_pictures()
+    walk(Random(seed), 300)
