@@ -103,7 +103,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     """Peak memory in bytes on the device where the attempt used most."""
 
 
-class SurvivingProcess(Struct, frozen=True, array_like=True):
+class SurvivingProcess(Struct, frozen=True):
     """A process of an ended attempt that could not be killed and is still running."""
 
     pid: int

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.events import Edit, JobCommand, Mode, PauseKind, Refusal, Rerun, Settings, UserCommand
-from gputui.core.job import EngineName, Job, JobId, JobSpec, StateName
+from gputui.core.job import EngineName, Job, JobId, JobSpec, StateName, SurvivingProcess
 from gputui.core.parameters import with_updated_params
 
 if TYPE_CHECKING:
@@ -199,14 +199,6 @@ class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     results: dict[str, MetricShown] = {}
 
 
-class LeftShown(Struct, frozen=True):
-    """A process left by an ended attempt that could not be killed."""
-
-    pid: int
-    started: int
-    words: str
-
-
 class ListedJob(JobRow, frozen=True, kw_only=True, omit_defaults=False, gc=False):
     params: dict[str, str]
     cwd: str
@@ -219,7 +211,7 @@ class ListedJob(JobRow, frozen=True, kw_only=True, omit_defaults=False, gc=False
     added: float
     out: str | None = None
     err: str | None = None
-    left: list[LeftShown] = []
+    left: tuple[SurvivingProcess, ...] = ()
 
 
 class Listed(SessionHead, frozen=True, kw_only=True):
@@ -245,7 +237,7 @@ class ShownAttempt(RunShown, frozen=True, kw_only=True, gc=False):
     environment: str | None = None
     pid: None = None
     wrapper: int | None = None
-    left: list[LeftShown] = []
+    left: tuple[SurvivingProcess, ...] = ()
     results: dict[str, MetricShown] = {}
 
 

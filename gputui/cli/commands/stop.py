@@ -10,14 +10,13 @@ from gputui.cli.output import StatusLine, out, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.events import Mode, Pause, PauseKind
-from gputui.core.job import EngineName, JobId, StateName
+from gputui.core.job import EngineName, JobId, StateName, SurvivingProcess
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.control.connection import ClientError
 from gputui.session.lock import OwnerKind, find_leftover_processes, is_alive
 from gputui.session.messages import (
     Leave,
-    LeftShown,
     ListedJob,
     Listing,
     OwnerShown,
@@ -123,7 +122,7 @@ def countdown(jobs: list[ListedJob], waited: float) -> str:
 def verified(
     client: Client,
     status: SessionStatus,
-    leftovers: list[LeftShown],
+    leftovers: list[SurvivingProcess],
     options: Options,
 ) -> int:
     """Report whether anything is left after giving the owner some time to exit. Return the exit status."""

@@ -36,7 +36,6 @@ from gputui.session.messages import (
     CurvePoint,
     HistoryLine,
     JobRow,
-    LeftShown,
     ListedJob,
     MainMetricShown,
     MetricShown,
@@ -158,7 +157,7 @@ def _listed_fields(job: Job, directories: Directories, why: str | None) -> dict[
         "added": job.added,
         "out": files.out if files is not None else None,
         "err": files.err if files is not None else None,
-        "left": _left_shown(job.attempts[-1]) if job.attempts else [],
+        "left": job.attempts[-1].left if job.attempts else (),
     }
 
 
@@ -190,7 +189,7 @@ def shown_attempt(
         kind=attempt.kind,
         environment=attempt.environment,
         wrapper=attempt.pid,
-        left=_left_shown(attempt),
+        left=attempt.left,
         results=results,
     )
 
@@ -203,10 +202,6 @@ def pid_of(job: Job) -> int | None:
 
 def _wrapper_of(job: Job) -> int | None:
     return job.state.pid if isinstance(job.state, Running | Suspended | Stopping) else None
-
-
-def _left_shown(attempt: Attempt) -> list[LeftShown]:
-    return [LeftShown(process.pid, process.started, process.words) for process in attempt.left]
 
 
 def history_lines(job: Job, moments: Iterable[HistoryEntry]) -> list[HistoryLine]:

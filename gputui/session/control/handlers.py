@@ -22,9 +22,7 @@ from gputui.session.messages import (
     Curves,
     Follow,
     Followed,
-    HandOver,
     Layout,
-    Leave,
     Listed,
     ListedRows,
     Listing,
@@ -38,6 +36,7 @@ from gputui.session.messages import (
     ShownJob,
     Slots,
     SlotsShown,
+    StatusQuestion,
 )
 from gputui.session.owner.requests import Reload, ResultsQuestion, Sources, SummaryQuestion
 from gputui.views.results_table import results_table
@@ -76,17 +75,17 @@ class RequestHandler:
     def answer(self, request: server.SocketRequest, reply: Reply) -> None:
         ask = request.ask
         try:
-            if isinstance(ask, HandOver | Leave) or (self._watchers is None and isinstance(ask, ScreenRequest)):
-                reply(server.no("bad_request", "only available over the socket"))
-            elif isinstance(ask, server.Write):
+            if isinstance(ask, server.Write):
                 self._write(request.uuid, ask, reply)
-            elif isinstance(ask, server.SlowRead):
-                work = self._prepare(ask)
-                self._owner.loop.run_in_thread(lambda: _encode_outcome(work), reply)
-            else:
-                reply(server.ok(self._read(ask)))
+                return
+            value = self._read(ask)
         except Refusal as refusal:
             reply(server.no("refused", str(refusal)))
+            return
+        if callable(value):
+            self._owner.loop.run_in_thread(lambda: _encode_outcome(value), reply)
+        else:
+            reply(server.ok(value))
 
     def _write(self, uuid: str, ask: server.Write, reply: Reply) -> None:
         earlier_reply = self._owner.store.reply_to(uuid)
@@ -107,17 +106,22 @@ class RequestHandler:
         for reply in self._pending.pop(ticket.uuid or "", ()):
             reply(answer)
 
-    def _read(self, ask: server.Read | server.ScreenRead) -> Any:
-        owner = self._owner
+    def _read(self, ask: server.Read) -> Any:
+        """Return the reply or, if it takes long to compute, a function that computes it from the current snapshot and
+        can run outside the owner's thread.
+        """
+        owner, snapshot = self._owner, self._owner.snapshot
         match ask:
             case Show():
                 return self._show(ask)
             case PickJobs():
                 return self._pick(ask)
+            case StatusQuestion():
+                return SessionStatus(**self._status())
             case Slots():
                 devices = owner.devices
                 return SlotsShown(
-                    slots=answers.shown_slots(owner.snapshot),
+                    slots=answers.shown_slots(snapshot),
                     sample=devices.sample,
                     pids=devices.pids | devices.leftovers,
                     leftovers=devices.leftovers,
@@ -125,25 +129,15 @@ class RequestHandler:
                     partition=owner.scheduler.settings.partition,
                 )
             case Follow(jobs=ids):
-                snapshot = owner.snapshot
                 jobs = [snapshot[job] for job in ids if job in snapshot]
                 can_start = starts_jobs(snapshot) and any_can_start(snapshot, (job.id for job in jobs))
                 return Followed(jobs=jobs, has_work=bool(snapshot.active) or can_start, **self._status())
             case Reload(specs=specs, groups=groups):
-                return reload_plan(owner.snapshot.jobs, specs, groups)
-            case Curves(jobs=ids, attempt=attempt, metric=metric):
-                return {job: answers.points_of(owner.results.curves(job, attempt), metric) for job in ids}
+                return reload_plan(snapshot.jobs, specs, groups)
+            case Curves(jobs=ids, attempt=attempt, metric=name):
+                return {job: answers.points_of(owner.results.curves(job, attempt), name) for job in ids}
             case Sources():
                 return list(owner.sources.values())
-            case ScreenRequest():
-                assert self._watchers is not None
-                return self._watchers.read(ask)
-        return SessionStatus(**self._status())
-
-    def _prepare(self, ask: server.SlowRead) -> Callable[[], Any]:
-        """Return a function that computes the reply from a snapshot, so that it can run outside the owner's thread."""
-        owner, snapshot = self._owner, self._owner.snapshot
-        match ask:
             case Listing():
                 return self._prepare_listing(ask)
             case ResultsQuestion(metric=metric, top=top):
@@ -156,8 +150,9 @@ class RequestHandler:
             case SummaryQuestion(metric=metric, left=left):
                 spans = owner.store.spans()
                 return lambda: summarize(snapshot, time.time(), spans, left, answers.find_metric(snapshot, metric))
-        assert self._watchers is not None
-        return self._watchers.prepare(ask)
+        if isinstance(ask, ScreenRequest) and self._watchers is not None:
+            return self._watchers.read(ask)
+        raise Refusal("only available over the socket")
 
     def _status(self) -> dict[str, Any]:
         owner, snapshot = self._owner, self._owner.snapshot

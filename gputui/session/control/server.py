@@ -41,10 +41,18 @@ Read = (
     | Sources
     | Reload
     | messages.Curves
+    | messages.Listing
+    | ResultsQuestion
+    | SummaryQuestion
+    | messages.WatchRequest
+    | messages.WhyJobsWait
+    | messages.JobInFull
+    | messages.CurvesToDraw
+    | messages.SpansToShow
+    | messages.Leave
+    | messages.HandOver
 )
-SlowRead = messages.Listing | ResultsQuestion | SummaryQuestion | messages.WatchRequest
-ScreenRead = messages.WhyJobsWait | messages.JobInFull | messages.CurvesToDraw | messages.SpansToShow
-Ask = Write | Read | SlowRead | ScreenRead | messages.Leave | messages.HandOver
+Ask = Write | Read
 
 
 class SocketRequest(messages.SentRequest, frozen=True):

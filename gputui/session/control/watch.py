@@ -215,11 +215,11 @@ class Watchers:
         self._owner = owner
         self._known: dict[str, Watcher] = {}
 
-    def read(self, ask: ScreenRequest) -> bytes:
-        return packed(answer(self._owner, ask))
+    def read(self, ask: ScreenRequest) -> Any:
+        """Return the packed reply or, for a picture, a function that makes it outside the owner's thread."""
+        return self._next_part(ask) if isinstance(ask, WatchRequest) else packed(answer(self._owner, ask))
 
-    def prepare(self, ask: WatchRequest) -> Callable[[], bytes]:
-        """Return a function for the worker thread that encodes the next part."""
+    def _next_part(self, ask: WatchRequest) -> Callable[[], bytes]:
         if ask.program != __version__:
             raise Refusal(f"session runs gputui {__version__}, this is {ask.program}: read-only needs the same version")
         owner = self._owner
