@@ -29,7 +29,7 @@ if _path:
 
 
 class ShiftedClock:
-    """Processes started with `environment` ask `time.time()` for the true time and what was set here."""
+    """A clock that is ahead of the true time in all processes started with `environment`."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "clock"
@@ -41,7 +41,7 @@ class ShiftedClock:
         self.set(0.0)
 
     def set(self, ahead: float) -> None:
-        """So many seconds ahead of the true time; whole or not at all."""
+        """Set how many seconds the clock is ahead. Readers never see a half-written file."""
         part = self._file.with_suffix(".part")
         part.write_text(str(ahead))
         part.replace(self._file)
@@ -58,13 +58,6 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShiftedClock:
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
     return made
-
-
-@pytest.fixture
-def home(clock: ShiftedClock, tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path)
-    yield home
-    home.end()
 
 
 @contextmanager
@@ -121,7 +114,7 @@ def test_a_back_off_keeps_its_length(clock: ShiftedClock, home: Home, tmp_path: 
     uptime = f"cut -d' ' -f1 /proc/uptime >>{tmp_path}/starts; {fails}"
     jobs = home.write(f"#: retries=1\n{home.told(0, uptime)}")
     with home.running(str(jobs), gpus="0") as owner:
-        until(lambda: (tmp_path / "again").exists(), "failed without a message")
+        until(lambda: (tmp_path / "again").exists(), "it failed once")
         clock.set(by)
         assert owner.wait(60) == 0
     assert home.runs() == {"0": 2}

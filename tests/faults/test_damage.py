@@ -79,12 +79,6 @@ def backed_up_jobs(session: Session, but: str = "%starting%") -> int:
         connection.close()
 
 
-def gated(session: Session) -> tuple[Path, str]:
-    """Return a file and a command that waits for it."""
-    gate = session.directory / "gate"
-    return gate, f"until test -e {gate}; do sleep 0.01; done"
-
-
 def kill(owner: Process) -> None:
     owner.kill()
     owner.wait()
@@ -92,7 +86,7 @@ def kill(owner: Process) -> None:
 
 def with_backup(session: Session) -> Path:
     """Run six jobs: two end before the backup and four after it."""
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(
         session.told(0), session.told(1, "exit 3"), session.told(2, waits), session.told(3), session.told(4, "exit 5"),
         session.told(5),
@@ -212,7 +206,7 @@ def test_a_damaged_schema_is_repaired_and_reported_once(session: Session) -> Non
 def test_commits_lost_with_the_log_are_restored_from_the_backup(
     session: Session, harm: int | None, jobs_die: bool
 ) -> None:
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(*(session.told(job, waits if job in (2, 3) else "true") for job in range(8)))
     with session.running(jobs, **OFTEN_BACKED_UP) as owner:
         until(lambda: session.markers(1) and len(session.runs()) == 4 and backed_up_jobs(session) == 8, "two run")
@@ -236,7 +230,7 @@ def test_commits_lost_with_the_log_are_restored_from_the_backup(
 
 def test_an_attempt_that_runs_in_the_backup_but_left_no_trace_is_lost(session: Session) -> None:
     """Its claim is gone, as after an end. It may have run, so it does not run again."""
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(session.told(0, waits), session.told(1))
     with session.running(jobs, gpus="0", **OFTEN_BACKED_UP) as owner:
         until(lambda: session.runs()["0"] and backed_up_jobs(session) == 2, "the first runs, backed up")
@@ -262,7 +256,7 @@ def test_an_added_job_is_in_the_backup_soon(session: Session) -> None:
 
 
 def test_a_running_job_of_which_only_the_claim_is_left_started_when_that_was_written(session: Session) -> None:
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(session.told(0, waits))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs()["0"], "it runs")
@@ -296,7 +290,7 @@ def test_without_a_usable_backup_the_queue_is_rebuilt_from_directories(
 
 @pytest.mark.parametrize("keep_backup", [True, False])
 def test_jobs_that_run_while_the_store_is_damaged_are_found_again(session: Session, keep_backup: bool) -> None:
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(*(session.told(job, f"{waits}; exit 9") for job in (0, 1)), session.told(2))
     with session.running(jobs, **OFTEN_BACKED_UP) as owner:
         until(lambda: len(session.runs()) == 2 and backed_up_jobs(session) == 3, "two jobs run, backed up")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.sessions import GPUTUI, VICTIM, Session
+from support.sessions import VICTIM, Session
 from support.waiting import until
 
 LOOK = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0.2).execute('SELECT count(*) FROM job').fetchone()"
@@ -65,10 +65,6 @@ class Sentry:
             self.missing += not locked
 
 
-def add(session: Session, *words: str) -> None:
-    subprocess.run([*GPUTUI, "add", "--session", str(session.root), "--", *words], check=True, capture_output=True)
-
-
 def test_the_locks_are_held_during_backups_and_adds(tmp_path: Path) -> None:
     session, gate, sentry = Session(tmp_path), tmp_path / "gate", Sentry(Session(tmp_path))
     orders = {"VICTIM": json.dumps({"backup_every": 0.1})}
@@ -76,7 +72,7 @@ def test_the_locks_are_held_during_backups_and_adds(tmp_path: Path) -> None:
     with session.running(jobs, program=VICTIM, env=orders) as owner, sentry.watching():
         for number in range(5):
             before = session.backup.stat().st_mtime_ns if session.backup.exists() else 0
-            add(session, "echo", str(number))
+            assert session.call("add", "--", "echo", str(number)).returncode == 0
             until(lambda before=before: backed_up_since(session, before), "there is another backup")  # type: ignore[misc]
         gate.touch()
         assert owner.wait(120) == 0
@@ -95,7 +91,7 @@ def test_added_jobs_survive_another_sqlite_process_and_kill_9(session: Session) 
         until(session.backup.exists, "the first backup is made")
         assert os.stat(session.backup).st_mode & 0o777 == 0o600
         for number in range(5):
-            add(session, "echo", str(number))
+            assert session.call("add", "--", "echo", str(number)).returncode == 0
         seen = subprocess.run([sys.executable, "-c", LOOK, str(session.database)], capture_output=True, text=True)
         assert "database is locked" in seen.stderr
         owner.kill()

@@ -6,12 +6,11 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from support.sessions import Home, Process, reap
+from support.sessions import Home, Process
 from support.waiting import until
 
 import gputui
@@ -45,14 +44,6 @@ class Environment:
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     return Environment(tmp_path / "environment")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    made = Home(tmp_path)
-    yield made
-    made.end()
-    reap()
 
 
 def start(home: Home, environment: Environment) -> Process:

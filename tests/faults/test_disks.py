@@ -21,12 +21,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield directory
 
 
-def gated(session: Session) -> tuple[Path, str]:
-    """Return a file and a command that waits for it."""
-    gate = session.directory / "gate"
-    return gate, f"until test -e {gate}; do sleep 0.01; done"
-
-
 def session_on(disk: Path, tmp_path: Path) -> Session:
     """Return a session on the small disk, whose jobs run and write elsewhere."""
     session = Session(tmp_path)
@@ -39,7 +33,7 @@ def session_on(disk: Path, tmp_path: Path) -> Session:
 
 def test_a_full_disk_stops_new_starts_and_harms_no_running_job(small_disk: Path, tmp_path: Path) -> None:
     session = session_on(small_disk, tmp_path)
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(
         session.told(0, f"{waits}; exit 3"), session.told(1, waits), *(session.told(job) for job in range(2, 8))
     )
@@ -59,7 +53,7 @@ def test_a_full_disk_stops_new_starts_and_harms_no_running_job(small_disk: Path,
 
 def test_the_next_owner_continues_once_a_full_disk_has_space(small_disk: Path, tmp_path: Path) -> None:
     session = session_on(small_disk, tmp_path)
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(session.told(0, f"{waits}; exit 4"), session.told(1))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs(), "a job runs")
@@ -120,7 +114,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 def abandoned(session: Session) -> None:
     """Kill the owner: one job has ended before, one ends after it, one waits; the log has the newest commits."""
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write("echo acc=0.75", session.told(1, f"{waits}; echo acc=0.5; exit 3"), session.told(2))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs()["1"], "the second job runs")
@@ -200,7 +194,7 @@ def test_a_session_that_can_no_longer_be_locked_can_only_be_inspected(tmp_path: 
 
 
 def test_a_job_whose_directory_was_removed_keeps_its_exit_code(session: Session) -> None:
-    gate, waits = gated(session)
+    gate, waits = session.gate, session.waits
     jobs = session.write(session.told(0, f"{waits}; exit 6"), session.told(1))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs(), "the job runs")
@@ -255,6 +249,7 @@ def test_a_private_directory_that_is_not_safely_ours_is_refused(session: Session
     done = session.run(jobs)
     assert done.returncode == 2
     assert str(session.private) in said(done)
+    assert session.call("ls").returncode == 1
     assert not session.runs()
     if session.private.is_dir():
         assert list(session.private.iterdir()) == []

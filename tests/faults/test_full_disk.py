@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.machines import ext4, full, tmpfs
-from support.sessions import GPUTUI, Done, Home, Process, kill
+from support.sessions import Home, Process, kill
 from support.waiting import until
 
 from gputui.session.control.connection import ClientError, NotDurable
@@ -46,11 +45,6 @@ def run_of(home: Home, *commands: str) -> Iterator[Process]:
         yield owner
 
 
-def gputui(home: Home, subcommand: str, *words: str) -> Done:
-    arguments = [*GPUTUI, subcommand, "--session", str(home.root), *words]
-    return subprocess.run(arguments, capture_output=True, text=True, cwd=home.directory, timeout=120)
-
-
 def state(home: Home, job: int) -> str:
     found: str = home.ask("show", job=job)["state"]
     return found
@@ -65,7 +59,7 @@ def test_a_kill_or_requeue_on_a_full_disk_survives_kill_9_of_the_owner(
         with run_of(home, home.told(0, waits)) as owner:
             waiter = home.waiter()
             with full(disk):
-                assert gputui(home, subcommand, "0").returncode == 0
+                assert home.call(subcommand, "0").returncode == 0
                 until(lambda: not home.processes(), "nothing of the job is left")
                 (tmp_path / "gate").touch()
                 kill(waiter)
@@ -100,7 +94,7 @@ def test_a_stop_on_a_full_disk_ends_everything_until_resumed(disk: Path, tmp_pat
         home.claim_pid(0)
         home.claim_pid(1)
         with full(disk):
-            done = gputui(home, "stop")
+            done = home.call("stop")
             assert done.returncode == 0, done.stderr
             assert "stopped, nothing left running; 3 jobs waiting. To continue: gputui resume" in done.stdout
             home.gone()
@@ -109,7 +103,7 @@ def test_a_stop_on_a_full_disk_ends_everything_until_resumed(disk: Path, tmp_pat
         home.gone("the daemon that was started for it has left again")
         assert home.runs() == {"0": 1, "1": 1}, "nothing starts on its own"
         assert home.ask("status")["scheduler"]["cause"]["kind"] == "stopped"
-        assert gputui(home, "resume").returncode == 0
+        assert home.call("resume").returncode == 0
         until(lambda: home.runs() == {"0": 2, "1": 2, "2": 1, "3": 1}, "all of them ran")
         home.gone()
         assert home.ask("status")["scheduler"]["state"] == "running", "the next one is not stopped again"
@@ -123,7 +117,7 @@ def test_a_stop_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
         home.claim_pid(0)
         (home.private / "pause").unlink()
         with full(disk):
-            done = gputui(home, "stop")
+            done = home.call("stop")
             home.gone()
         assert done.returncode == 1
         assert (
@@ -138,13 +132,13 @@ def test_a_job_added_on_a_full_disk_is_refused_and_never_runs(disk: Path, tmp_pa
     with home_on(disk, tmp_path) as home, run_of(home, home.told(0, LONG)) as owner:
         with full(disk):
             for _ in range(3):
-                done = gputui(home, "add", "--", home.told("again"))
+                done = home.call("add", "--", home.told("again"))
                 assert done.returncode == 1
                 assert "nothing was changed: cannot write the queue: database or disk is full" in done.stderr
-            assert gputui(home, "ls").returncode == 0
+            assert home.call("ls").returncode == 0
         until(lambda: home.ask("status")["trouble"] is None, "there is space again")
-        assert gputui(home, "add", "--", home.told("again")).returncode == 0
-        assert gputui(home, "kill", "--now", "0").returncode == 0
+        assert home.call("add", "--", home.told("again")).returncode == 0
+        assert home.call("kill", "--now", "0").returncode == 0
         assert owner.wait(60) == 1
         until(lambda: home.runs()["again"], "what was added runs")
         home.gone("the daemon has left")

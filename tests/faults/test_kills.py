@@ -20,25 +20,25 @@ from gputui.core.job import Ended
 from gputui.core.steps import Step
 
 LATE = 25
-"""Hundredths of a second that a late wrapper may take before it claims."""
+"""Maximum time, in hundredths of a second, that a late wrapper takes before it claims."""
 
 
 ONLY_WITH_KILLS = ("step", "probability", "too_late")
-"""Wrappers that wait for somebody else's claim would wait for ever under an owner that lives on."""
+"""Orders that are only given while kills remain. Without a kill, a wrapper would wait forever for a revocation."""
 
 
 @dataclass
 class Tally:
-    """What a drill came to."""
+    """The result of a drill."""
 
     jobs: int = 0
     kills: int = 0
     points: Counter[str] = field(default_factory=Counter)
-    """At which steps the owner killed itself."""
+    """Number of times that the owner killed itself at each step."""
     reissued: int = 0
-    """Attempts that were revoked before they ran and given out anew."""
+    """Number of attempts that were revoked before they ran, and issued again."""
     wrong: list[str] = field(default_factory=list)
-    """Each thing that contradicts a promise."""
+    """Descriptions of broken promises."""
 
     def __iadd__(self, other: Tally) -> Tally:
         self.jobs += other.jobs
@@ -50,7 +50,7 @@ class Tally:
 
 
 class Drill:
-    """`orders` are the victim's, for as long as `kills` have not happened; then the rest runs in peace."""
+    """A session whose owners get `orders` until `most_kills` of them have died. The last owner runs the remaining jobs."""
 
     def __init__(self, directory: Path, jobs: int, orders: dict[str, Any], most_kills: int, seed: int = 0) -> None:
         self.session = Session(directory)
@@ -70,7 +70,7 @@ class Drill:
         return self._external + len(self._points())
 
     def run(self, *, shoot: float = 0.0) -> Tally:
-        """`shoot`: the longest time after which the owner is killed from outside."""
+        """Run owners until all jobs have ended. `shoot` is the maximum time until an owner is killed from outside."""
         deadline = time.monotonic() + PATIENCE * 3
         while self.one_owner(shoot) or not self._drained():
             assert time.monotonic() < deadline, "the queue is not drained"
@@ -78,7 +78,7 @@ class Drill:
         return self._judge()
 
     def one_owner(self, shoot: float = 0.0) -> bool:
-        """Whether it was killed."""
+        """Run one owner and return whether it was killed."""
         words = [] if self._loaded() else ["jobs.txt"]
         orders = dict(self._orders) if self.kills < self._most_kills else {}
         # Late wrappers and shared claims stay when the kills are over.

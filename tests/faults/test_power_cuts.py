@@ -29,7 +29,7 @@ class LoopDisk:
     """An ext4 file system in a file, from which the power can be taken."""
 
     def __init__(self, directory: Path, size: str = "64M") -> None:
-        """Skips the test where it cannot be made."""
+        """Create the file system, or skip the test if that is impossible here."""
         self.directory = directory
         self._image = directory.with_suffix(".image")
         directory.mkdir()
@@ -45,7 +45,7 @@ class LoopDisk:
         _mount("-o", "loop", str(self._image), str(self.directory))
 
     def cut_power(self) -> None:
-        """What has not reached the disk never will. Everybody who has a file open there must end before `mount`."""
+        """Drop what has not reached the disk. Processes with open files there must end before `mount`."""
         fd = os.open(self.directory, os.O_RDONLY)
         try:
             fcntl.ioctl(fd, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING))
@@ -57,7 +57,7 @@ class LoopDisk:
 
 
 COMMIT_INTERVAL = 5.0
-"""Seconds after which ext4 has written what it was given, unless the machine is busy."""
+"""Seconds within which ext4 writes changes to the disk, unless the machine is busy."""
 JOBS = 400
 ANOTHER_BOOT = {"program": VICTIM, "env": {"VICTIM": json.dumps({"boot": "another"})}}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.app import SIZE, at_home, restored
-from support.sessions import GPUTUI, VICTIM, Home, Process, all_pids, finished, reap
+from support.sessions import GPUTUI, VICTIM, Home, Process, all_pids, finished
 from support.terminal import recorded
 from support.waiting import until
 
@@ -26,7 +26,7 @@ _JOIN = 'echo $$ >"$0" && exec "$@"'
 
 
 class Limit:
-    """`words` go before those of the program; `lift` gives it all it wants from now on."""
+    """A limit on a program. `words` are put before the words of the program, and `lift` removes the limit."""
 
     def __init__(self, words: Sequence[str], group: Path | None = None) -> None:
         self.words = tuple(words)
@@ -37,15 +37,15 @@ class Limit:
             (self._group / "pids.max").write_text("max")
 
     def close_in(self) -> None:
-        """No more than there are now."""
+        """Allow no further processes."""
         if self._group is None:
-            pytest.skip("only a control group can be closed around what runs")
+            pytest.skip("without a control group, running processes cannot be limited")
         (self._group / "pids.max").write_text((self._group / "pids.current").read_text())
 
 
 @contextmanager
 def few_processes(most: int) -> Iterator[Limit]:
-    """So many processes and threads, counted together; skips the test where they cannot be limited."""
+    """Limit the number of processes and threads together, or skip the test if that is impossible here."""
     group = _made_group()
     if group is None:
         yield _by_user(most)
@@ -54,7 +54,7 @@ def few_processes(most: int) -> Iterator[Limit]:
     try:
         yield Limit(("/bin/sh", "-c", _JOIN, str(group / "cgroup.procs")), group)
     finally:
-        until(lambda: not (group / "cgroup.procs").read_text(), "nobody is left in the group")
+        until(lambda: not (group / "cgroup.procs").read_text(), "all processes of the group have ended")
         group.rmdir()
 
 
@@ -72,7 +72,7 @@ def _made_group() -> Path | None:
 
 
 def _by_user(most: int) -> Limit:
-    """The kernel counts all of a user's; root's it does not count."""
+    """Limit the processes of the user. The kernel does not limit those of root."""
     if os.geteuid() == 0:
         pytest.skip("no control group for processes can be made here, and root has no other limit")
     mine = sum(len(os.listdir(f"/proc/{pid}/task")) for pid in all_pids() if _is_mine(pid))
@@ -87,20 +87,12 @@ def _is_mine(pid: int) -> bool:
 
 
 def little_memory(kilobytes: int) -> Limit:
-    """Of addresses: threads need many, and a thread that cannot be made is what fails first."""
+    """Limit the address space. Starting a thread fails first, because its stack needs much of it."""
     return Limit(("bash", "-c", f'ulimit -S -v {kilobytes} && exec "$@"', "bash"))
 
 
 JOBS = 8
-"""All at once, so that one turn starts several."""
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    made = Home(tmp_path)
-    yield made
-    made.end()
-    reap()
+"""Number of jobs, which all start in one turn."""
 
 
 def start(home: Home, limit: Limit) -> Process:

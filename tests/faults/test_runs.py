@@ -1,23 +1,15 @@
-"""`run`: signals drain, stop or kill as documented; two runs share a session; many quick jobs run once each."""
+"""`run`: what signals do to its jobs; many quick jobs run once each."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
-from support.sessions import Session, alive, listened
+from support.sessions import Session, alive
 from support.waiting import signal_another_thread, until
 
-from gputui.cli.run.interrupts import DEAF_FOR
-
 STUBBORN = "trap : TERM; while :; do sleep 0.05; done"
-
-
-def gated(session: Session, label: object, code: int = 0) -> str:
-    """Return a job that ends when the file `gate` appears."""
-    return session.told(label, f"until test -e {session.directory}/gate; do sleep 0.01; done; exit {code}")
 
 
 def test_sigterm_requeues_even_a_job_that_ignores_it(session: Session) -> None:
@@ -42,40 +34,6 @@ def test_sigterm_to_another_thread_lets_a_job_save_its_checkpoint(session: Sessi
     assert session.states() == ["queued"]
 
 
-def test_a_second_sigint_without_a_terminal_kills(session: Session) -> None:
-    jobs = session.write(session.told("a", "sleep 600"), session.told("b"))
-    with session.running(jobs, "--grace", "5", gpus="0") as owner:
-        output = listened(owner)
-        until(lambda: session.runs(), "the job runs")
-        owner.send_signal(signal.SIGINT)
-        until(lambda: "draining" in "".join(output), "it drains")
-        time.sleep(DEAF_FOR)  # some tools send two at once
-        owner.send_signal(signal.SIGINT)
-        until(lambda: "killing 1 running" in "".join(output), "it kills")
-        assert owner.wait(60) == 130
-        assert session.processes() == []
-    assert session.states() == ["killed", "queued"]
-    assert session.runs() == {"a": 1}
-
-
-@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT] * 2, [signal.SIGUSR1]])
-def test_sigint_without_a_terminal_and_sigusr1_drain(session: Session, signals: list[signal.Signals]) -> None:
-    """Two signals at once count as one."""
-    jobs = session.write(gated(session, "a", code=3), session.told("b"))
-    with session.running(jobs, gpus="0") as owner:
-        output = listened(owner)
-        until(lambda: session.runs(), "the job runs")
-        for number in signals:
-            owner.send_signal(number)
-        until(lambda: "draining" in "".join(output), "it drains")
-        (session.directory / "gate").touch()
-        assert owner.wait(60) == 130
-    assert session.states() == ["failed", "queued"]
-    assert session.last(0).exit_code == 3
-    assert session.run().returncode == 0
-    assert session.runs() == {"a": 1, "b": 1}
-
-
 def test_a_kill_reaches_grandchildren_that_left_the_session(session: Session) -> None:
     pids = session.directory / "pids"
     daemon = f"setsid sh -c 'echo $$ >>{pids}; trap : TERM; while :; do sleep 0.05; done' &"
@@ -91,13 +49,13 @@ def test_a_kill_reaches_grandchildren_that_left_the_session(session: Session) ->
 
 
 def test_a_terminal_that_hangs_up_leaves_the_jobs_running(session: Session) -> None:
-    jobs = session.write(gated(session, "a", code=4))
+    jobs = session.write(session.told("a", f"{session.waits}; exit 4"))
     with session.running(jobs, gpus="0") as owner:
         until(lambda: session.runs(), "the job runs")
         owner.send_signal(signal.SIGHUP)
         assert owner.wait(60) == 129
         assert session.processes()
-        (session.directory / "gate").touch()
+        session.gate.touch()
         assert session.run(gpus="0").returncode == 1
     assert session.last(0).exit_code == 4
     assert session.runs() == {"a": 1}
@@ -113,19 +71,3 @@ def test_many_quick_jobs_each_run_once(session: Session, count: int, gpus: str) 
     assert session.runs() == {str(job): 1 for job in range(count)}
     assert [job.attempts[-1].exit_code for job in session.jobs()] == [job % 3 for job in range(count)]
     assert session.claims() == []
-
-
-def test_the_second_run_adds_its_jobs_to_the_first_and_waits_for_them(session: Session) -> None:
-    first_jobs = session.write(gated(session, "a"))
-    second_jobs = session.write(session.told("b", "exit 3"), name="more.txt")
-    with session.running(first_jobs, gpus="0") as first:
-        until(lambda: session.runs(), "the first one's job runs")
-        with session.running(second_jobs, gpus="0") as second:
-            output = listened(second)
-            until(lambda: "1 in more.txt: 1 new" in "".join(output), "its job was added")
-            assert second.poll() is None
-            (session.directory / "gate").touch()
-            assert second.wait(60) == 1, output
-        assert first.wait(60) == 0
-    assert session.states() == ["succeeded", "failed"]
-    assert session.runs() == {"a": 1, "b": 1}

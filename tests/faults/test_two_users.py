@@ -33,12 +33,13 @@ from gputui.session.owner.owner import Owner
 from gputui.session.session_dir import Paths
 
 VICTIM, MALLORY, LAB = 54_321, 54_322, 54_320
-"""Two users and the group that they share; nobody has these numbers."""
+"""Two users and the group that they share. No account has these ids."""
 
 
 def words_as(uid: int) -> tuple[str, ...]:
-    """Before a command: it runs as this user of the lab. It may read what root may, so that it finds its Python;
-    what is written, and whose it is, is as for anybody."""
+    """Return the words to put before a command that runs as this user of the lab. The command may read all files, so
+    that it finds its Python, but has no other privileges.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root can act as two users; run the tests as root to check this")
     reads = ("--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search")
@@ -47,13 +48,13 @@ def words_as(uid: int) -> tuple[str, ...]:
     try:
         subprocess.run([*words, sys.executable, "-c", ""], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("setpriv is not here or may not give another user the right to read our Python")
+        pytest.skip("setpriv is missing, or cannot let another user read our Python")
     return words
 
 
 @contextmanager
 def shared_directory() -> Iterator[Path]:
-    """The victim's, but for the whole lab to write: set-gid, as project directories are made."""
+    """Yield a set-gid directory of the victim that the whole lab may write to, like a project directory."""
     if os.geteuid() != 0:
         pytest.skip("only root can act as two users; run the tests as root to check this")
     path = Path(tempfile.mkdtemp(prefix="lab-"))

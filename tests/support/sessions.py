@@ -79,6 +79,9 @@ class Session:
     def __init__(self, directory: Path, name: str = "out") -> None:
         self.directory = directory
         self.put_on(directory, name)
+        self.gate = directory / "gate"
+        self.waits = f"until test -e {self.gate}; do sleep 0.01; done"
+        """A command that ends when the file `gate` exists."""
         self.lines = directory / "ran"
         """What jobs made by `told` append to, one line for each run."""
 

@@ -1,4 +1,4 @@
-"""Every test here has a session of its own, and leaves no process behind."""
+"""Each test has its own session and must leave no processes."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def kills(request: pytest.FixtureRequest) -> int:
-    """How often a drill kills."""
+    """Return the number of kills of a drill."""
     return 25 if request.config.getoption("--long") else 5

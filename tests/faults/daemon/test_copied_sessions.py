@@ -7,15 +7,14 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from support.sessions import GPUTUI, Home, alive
+from support.sessions import Home, alive
 from support.waiting import until
 
 
 @pytest.fixture
 def copied(home: Home) -> Iterator[tuple[Home, Home]]:
     """A session with a daemon and two running jobs, and its copy."""
-    gate = f"until test -e {home.directory}/go; do sleep 0.01; done"
-    home.killed_run(home.write(home.told("a", f"{gate}; exit 3"), home.told("b", gate)), running=2)
+    home.killed_run(home.write(home.told("a", f"{home.waits}; exit 3"), home.told("b", home.waits)), running=2)
     home.owner()
     copy = Home(home.directory, "copy")
     subprocess.run(["cp", "-a", home.root, copy.root], check=True, capture_output=True)
@@ -23,19 +22,15 @@ def copied(home: Home) -> Iterator[tuple[Home, Home]]:
     copy.end()
 
 
-def gputui(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*GPUTUI, *words, "--session", str(home.root)], capture_output=True, text=True)
-
-
 def test_stopping_a_copy_ends_nothing_of_the_original(copied: tuple[Home, Home]) -> None:
     original, copy = copied
     wrappers = [original.claim_pid(job) for job in range(2)]
-    stopped = gputui(copy, "stop")
+    stopped = copy.call("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert all(map(alive, wrappers))
     assert copy.states() == ["lost", "lost"]
     assert "this is a copy" in (copy.last(0).signature or "")
-    (original.directory / "go").touch()
+    original.gate.touch()
     until(lambda: not original.ask_quietly(), "the daemon of the original has exited")
     assert original.states() == ["failed", "succeeded"]
     assert original.last(0).exit_code == 3
@@ -49,7 +44,7 @@ def test_a_copy_runs_new_jobs_under_a_uuid_of_its_own(copied: tuple[Home, Home])
     assert run.returncode == 0, err
     assert "is a copy" in err
     assert copy.states() == ["lost", "lost", "succeeded"]
-    (original.directory / "go").touch()
+    original.gate.touch()
     until(lambda: not original.ask_quietly(), "the daemon of the original has exited")
     with copy.store() as here, original.store() as there:
         identities = here.identity(), there.identity()
@@ -63,8 +58,8 @@ def test_a_copy_without_its_store_does_not_adopt_the_jobs_of_the_original(copied
         path.unlink()
     shutil.rmtree(copy.root / "job_0")
     wrappers = [original.claim_pid(job) for job in range(2)]
-    assert gputui(copy, "stop").returncode == 0
+    assert copy.call("stop").returncode == 0
     assert all(map(alive, wrappers))
-    (original.directory / "go").touch()
+    original.gate.touch()
     until(lambda: not original.ask_quietly(), "the daemon of the original has exited")
     assert original.states() == ["failed", "succeeded"]

@@ -56,7 +56,7 @@ class SecondUser:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def set_uid(self, program: str) -> Path:
-        """A copy that runs as root, whoever calls it."""
+        """Return a copy of a program that runs as root for every user."""
         found = shutil.which(program)
         assert found is not None
         copy = self.directory / f"root-{program}"
@@ -67,20 +67,20 @@ class SecondUser:
 
 @contextmanager
 def second_user() -> Iterator[SecondUser]:
-    """Skips the test where there can be none."""
+    """Yield a second user, or skip the test if this process cannot act as one."""
     if os.getuid() != 0:
-        pytest.skip("only root can be somebody else too")
+        pytest.skip("only root can act as a second user")
     if shutil.which("setpriv") is None:
-        pytest.skip("there is no setpriv")
-    # Not below pytest's own directory, which nobody else may enter.
+        pytest.skip("setpriv is not installed")
+    # Other users may not enter pytest's own directory.
     directory = Path(tempfile.mkdtemp(prefix="gputui-"))
     try:
         os.chown(directory, NUMBER, NUMBER)
         user = SecondUser(directory)
         if user.run(sys.executable, "-c", "import gputui.session.owner.owner").returncode != 0:
-            pytest.skip("invalid the Python of these tests: run by another user")
+            pytest.skip("another user cannot run the Python of these tests")
         if os.statvfs(directory).f_flag & os.ST_NOSUID:
-            pytest.skip("invalid programs: set-uid here")
+            pytest.skip("set-uid programs do not work on this file system")
         yield user
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
 
-from support.sessions import GPUTUI, Home, kill, stop
+from support.sessions import Home, kill, stop
 from support.waiting import until
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB"
@@ -23,27 +21,21 @@ def neighbour_and_big_job(home: Home) -> str:
     return str(home.write(neighbour, "sh big.sh"))
 
 
-def shown(home: Home, job: int) -> dict[str, object]:
-    words = [*GPUTUI, "show", str(job), "--json", "--session", str(home.root)]
-    answer: dict[str, object] = json.loads(subprocess.run(words, capture_output=True, text=True).stdout or "{}")
-    return answer
-
-
 def test_the_next_scheduler_decides_if_the_first_is_killed_before_recording_the_end(home: Home) -> None:
     run = home.start(neighbour_and_big_job(home), "--pause-after", "1", gpus="0,0")
     until(lambda: (home.directory / "neighbour").exists(), "the neighbour runs")
-    until(lambda: shown(home, 1).get("state") == "running", "the big one runs")
+    until(lambda: home.ask("show", job=1)["state"] == "running", "the big one runs")
     stop(run.pid)
     (home.directory / "crash").touch()
     claim = home.claims_directory / "1.1"
     until(lambda: claim.exists() and "exit 1" in claim.read_text(), "the wrapper has recorded the end")
     kill(run.pid, signal.SIGKILL)
     run.communicate(timeout=60)
-    until(lambda: "to itself" in str(shown(home, 1).get("why")), "the job waits for a GPU of its own")
+    until(lambda: "to itself" in str(home.ask("show", job=1)["why"]), "the job waits for a GPU of its own")
     (home.directory / "go").touch()
-    until(lambda: shown(home, 1)["state"] == "succeeded", "it ran alone")
+    until(lambda: home.ask("show", job=1)["state"] == "succeeded", "it ran alone")
     assert (home.directory / "ran").read_text() == "alone\n"
-    history = str(shown(home, 1)["history"])
+    history = str(home.ask("show", job=1)["history"])
     assert "alone on its GPU" in history
     assert "attempt 2 succeeded" in history
     assert home.ask("status")["scheduler"]["cause"] is None

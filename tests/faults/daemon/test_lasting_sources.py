@@ -105,7 +105,7 @@ def test_a_daemon_runs_the_remaining_items_of_a_yielder(home: Home, killed: str)
 
 
 def write(writer: int, text: str) -> None:
-    """Write to the FIFO, repeatedly while nobody reads."""
+    """Write to the FIFO. Retry while it has no reader."""
 
     def written() -> bool:
         try:

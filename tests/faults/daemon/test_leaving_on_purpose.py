@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.sessions import GPUTUI, Home, Process
+from support.sessions import Home, Process
 from support.waiting import signal_another_thread, until
 
 from gputui.core.events import Mode, PauseKind
@@ -34,16 +34,8 @@ def assert_paused(home: Home, kind: PauseKind, waiting: int) -> None:
     assert scheduler.snapshot().waiting == waiting
 
 
-def test_a_stopped_run_leaves_no_daemon_and_nothing_running(home: Home) -> None:
-    run = sleepers(home)
-    run.terminate()
-    _, err = run.communicate(timeout=60)
-    assert run.returncode == 143, err
-    assert_paused(home, PauseKind.STOPPED, waiting=4)
-
-
 def stop_subcommand(home: Home, run: Process) -> None:
-    subprocess.run([*GPUTUI, "stop", "--session", str(home.root)], capture_output=True, check=True, timeout=60)
+    assert home.call("stop").returncode == 0
 
 
 def terminate(home: Home, run: Process) -> None:
@@ -111,18 +103,22 @@ def test_a_stopped_run_ends_its_job_although_its_pipe_stays_open(
         assert_paused(home, PauseKind.STOPPED, waiting=1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGINT], ids=lambda number: signal.Signals(number).name)
-def test_a_drained_run_leaves_no_daemon(home: Home, tmp_path: Path, number: int) -> None:
-    gate = f"until test -e {tmp_path}/go; do sleep 0.01; done"
-    run = home.start(home.write(*(home.told(label, gate) for label in range(4))))
+@pytest.mark.parametrize("signals", [[signal.SIGUSR1], [signal.SIGINT], [signal.SIGINT] * 2])
+def test_a_drained_run_lets_its_jobs_end_and_leaves_no_daemon(home: Home, signals: list[signal.Signals]) -> None:
+    """Some tools send two interrupts at once, which count as one."""
+    run = home.start(home.write(*(home.told(label, f"{home.waits}; exit 3") for label in range(4))))
     until(lambda: len(home.runs()) == 2, "two jobs run")
-    run.send_signal(number)
+    for number in signals:
+        run.send_signal(number)
     until(lambda: home.ask("status")["scheduler"]["state"] == Mode.DRAINING, "it drains")
-    (tmp_path / "go").touch()
-    run.communicate(timeout=60)
+    home.gate.touch()
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 130
+    assert "draining" in err
     assert_paused(home, PauseKind.DRAINED, waiting=2)
-    assert home.runs() == {"0": 1, "1": 1}
+    assert home.states() == ["failed", "failed", "queued", "queued"]
+    assert home.run().returncode == 1
+    assert home.runs() == {"0": 1, "1": 1, "2": 1, "3": 1}
 
 
 def test_a_second_interrupt_kills_and_leaves_no_daemon(home: Home) -> None:
@@ -136,9 +132,11 @@ def test_a_second_interrupt_kills_and_leaves_no_daemon(home: Home) -> None:
         return bool(home.ask("status")["scheduler"]["cause"])
 
     until(killing, "it kills")
-    run.communicate()
+    _, err = run.communicate()
     assert run.returncode == 130
+    assert "killing 2 running" in err
     assert_paused(home, PauseKind.INTERRUPTED, waiting=2)
+    assert home.states() == ["killed", "killed", "queued", "queued"]
 
 
 @pytest.mark.parametrize("kind", [PauseKind.STOPPED, PauseKind.INTERRUPTED])
@@ -154,12 +152,12 @@ def test_a_stop_ends_all_jobs_even_if_nothing_follows_the_request(home: Home, ki
 
 
 def test_a_daemon_drains_on_the_same_signal_in_any_thread(home: Home) -> None:
-    home.begin(home.told("a", f"until test -e {home.directory}/go; do sleep 0.01; done"), "true", "true")
+    home.begin(home.told("a", home.waits), "true", "true")
     home.command({"type": "slots", "slots": [{"id": 0, "devices": ["0"]}]})
     home.resume()
     until(home.runs, "the first job runs")
     signal_another_thread(home.owner(), signal.SIGUSR1)
     until(lambda: home.ask("status")["scheduler"]["state"] == Mode.DRAINING, "it drains")
-    (home.directory / "go").touch()
+    home.gate.touch()
     home.gone()
     assert_paused(home, PauseKind.DRAINED, waiting=2)

@@ -6,18 +6,13 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from support.sessions import GPUTUI, Home, Process, kill
+from support.sessions import Home, Process, kill
 from support.waiting import until
 
 from gputui.core.events import Mode, PauseKind
 
 STOPPED = "stopped, nothing left running"
 Run = Callable[[Home], Process]
-
-
-def stop(home: Home) -> subprocess.CompletedProcess[str]:
-    line = [*GPUTUI, "stop", "--session", str(home.root)]
-    return subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
 
 
 def on_a_pipe(home: Home) -> Process:
@@ -54,7 +49,7 @@ def paused_by_crashes(home: Home) -> Process:
 def test_whatever_a_run_waits_for_it_ends_with_its_daemon(home: Home, begin: Run) -> None:
     run = begin(home)
     home.waiter()
-    done = stop(home)
+    done = home.call("stop")
     assert done.returncode == 0, done
     assert STOPPED in done.stdout
     assert home.members() == []
@@ -78,13 +73,13 @@ def test_a_daemon_that_follows_a_file_ends_too(home: Home) -> None:
     kill(run.pid)
     run.communicate()
     home.owner()
-    assert STOPPED in stop(home).stdout
+    assert STOPPED in home.call("stop").stdout
     assert home.members() == []
 
 
 def test_errors_stay_the_cause_of_a_pause_after_stop(home: Home) -> None:
     run = paused_by_crashes(home)
-    assert STOPPED in stop(home).stdout
+    assert STOPPED in home.call("stop").stdout
     run.communicate()
     cause = home.load().cause
     assert cause is not None

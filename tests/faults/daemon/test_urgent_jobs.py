@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from support.sessions import GPUTUI, Home
+from support.sessions import Home
 from support.waiting import until
-
-
-def add(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
-    call = [*map(str, GPUTUI), "add", "--session", str(home.root), *words]
-    return subprocess.run(call, cwd=home.directory, capture_output=True, text=True, check=False)
 
 
 def test_an_urgent_job_preempts_one_with_a_checkpoint_which_resumes_later(home: Home, tmp_path: Path) -> None:
@@ -19,11 +13,11 @@ def test_an_urgent_job_preempts_one_with_a_checkpoint_which_resumes_later(home: 
     home.resume()
     save = 'trap "echo saved >> $GPUTUI_CHECKPOINT_DIR/state; exit 143" TERM; echo ready; while :; do sleep 0.1; done'
     for words in (("--", "sleep 600"), ("--checkpoint", "--", save)):
-        assert add(home, *words).returncode == 0
+        assert home.call("add", *words).returncode == 0
     until(lambda: len(home.ask("status")["active"]) == 2, "both slots are taken")
     until(lambda: (home.root / "job_1" / "job_1.OUT").read_text() == "ready\n", "it can save")
     go = tmp_path / "go"
-    assert add(home, "--urgent", "--", f"until test -e {go}; do sleep 0.05; done").stdout == "2\n"
+    assert home.call("add", "--urgent", "--", f"until test -e {go}; do sleep 0.05; done").stdout == "2\n"
     until(lambda: home.ask("show", job=2)["state"] == "running", "the urgent one runs")
     preempted = home.ask("show", job=1)
     assert preempted["state"] == "queued"
@@ -37,6 +31,6 @@ def test_an_urgent_job_preempts_one_with_a_checkpoint_which_resumes_later(home: 
 
 def test_urgent_with_a_low_priority_is_refused(home: Home) -> None:
     home.begin()
-    refused = add(home, "--urgent", "--priority", "50", "--", "true")
+    refused = home.call("add", "--urgent", "--priority", "50", "--", "true")
     assert refused.returncode == 2
     assert "--urgent needs priority 90 or higher, not 50" in refused.stderr

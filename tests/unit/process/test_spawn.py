@@ -1,4 +1,4 @@
-"""Whoever is started has what was named and nothing else, whatever Python and C library start it."""
+"""A spawned process gets exactly the given descriptors and variables, with every supported C library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def older_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot close all from a number on."""
+    """Pretend that the C library cannot close all descriptors above a number."""
     monkeypatch.setattr(spawning, "_closes_from", lambda: False)
     spawning._inherited.cache_clear()
 
@@ -38,7 +38,7 @@ def ended(pid: int) -> int:
 
 
 def shown(directory: Path, text: str, descriptors: dict[int, Any] | None = None) -> str:
-    """What the shell text printed, started with these descriptors."""
+    """Run a shell command with these descriptors and return its output."""
     out = directory / "shown"
     out.unlink(missing_ok=True)
     pid = spawn(["/bin/sh", "-c", text], dict(os.environ), {1: OpenedPath(str(out), LOG, 0o600), **(descriptors or {})})
@@ -70,7 +70,7 @@ sys.exit(os.waitpid(pid, 0)[1])
 
 
 def test_descriptors_can_be_swapped(tmp_path: Path) -> None:
-    """Ours may have the very numbers that the child is to have others under."""
+    """Our descriptors may have the numbers under which the child gets others."""
     seen = subprocess.run([sys.executable, "-c", CHANGED_PLACES], cwd=tmp_path, capture_output=True, text=True)
     names = [os.path.basename(line) for line in seen.stdout.splitlines()]
     assert names == ["file 8", "file 9", "file 7"], seen.stderr

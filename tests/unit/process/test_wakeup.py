@@ -1,4 +1,4 @@
-"""Whatever thread wakes it, and at whatever moment a signal comes, the main thread does not sleep on."""
+"""Other threads and signals wake the main thread at any moment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wakeup() -> Iterator[Wakeup]:
 
 def test_a_wakeup_lasts_until_it_is_cleared(wakeup: Wakeup) -> None:
     assert not wakeup.wait(0)
-    for _ in range(100_000):  # more than a pipe holds
+    for _ in range(100_000):  # more than fits into a pipe
         wakeup.set()
     assert wakeup.wait()
     wakeup.clear()

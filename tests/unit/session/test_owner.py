@@ -1,4 +1,4 @@
-"""The owner's end, whatever fails, and the clock: no job is harmed, nobody waits forever, the next owner continues."""
+"""The end of an owner after any failure, and clock steps: no job is harmed, all requests are answered."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_an_owner_answers_every_request_and_ends_even_if_a_part_fails_to_close(t
         close()
 
 
-def test_nobody_waits_forever_for_an_owner_that_died_without_closing(
+def test_no_request_waits_forever_for_an_owner_that_died_without_closing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with too little memory, where no method can be called any more."""
+    """Without memory, not even the closing methods can be called."""
 
     def no_memory() -> None:
         raise MemoryError
