@@ -80,7 +80,7 @@ _ROOM = 1024
 
 @cache
 def c_library() -> Any:
-    """Raises OSError."""
+    """Return the C library. Raise OSError if this Python cannot load it."""
     try:
         import ctypes  # slow to import
     except ImportError:

@@ -79,9 +79,7 @@ class HookRunner(Struct, eq=False):
         if isinstance(result, str):
             self._report(hook, result)
         elif not self._closed:
-            run = _Run(hook, result, self.timeout, self.log)
-            self._watched.add(run)
-            run.begin(self.loop, partial(self._ended, run))
+            self._watched.add(_Run(self.loop, hook, result, self.timeout, self.log, self._ended))
         self._continue()
 
     def _ended(self, run: _Run) -> None:
@@ -121,30 +119,26 @@ class HookRunner(Struct, eq=False):
 class _Run:
     """A running hook."""
 
-    def __init__(self, hook: Hook, pid: int, timeout: float, log: str) -> None:
+    def __init__(
+        self, loop: EventLoop, hook: Hook, pid: int, timeout: float, log: str, ended: Callable[[_Run], None]
+    ) -> None:
         self.hook = hook
+        self._loop = loop
         self._watch = Watch(pid)
-        self._left = timeout
-        self._limit = timeout
+        self._left = self._limit = timeout
         self._log = log
         self._killed: str | None = None
-        self._timer: Cancel | None = None
+        self._watch.begin(loop, partial(ended, self))
+        self._timer: Cancel = loop.call_later(min(LOOK_EVERY, timeout), self._look)
 
-    def begin(self, loop: EventLoop, ended: Callable[[], None]) -> None:
-        self._watch.begin(loop, ended)
-        self._later(loop)
-
-    def _later(self, loop: EventLoop) -> None:
-        self._timer = loop.call_later(min(LOOK_EVERY, max(0.0, self._left)), lambda: self._look(loop))
-
-    def _look(self, loop: EventLoop) -> None:
+    def _look(self) -> None:
         self._left -= LOOK_EVERY
         if self._left <= 0:
             self._kill(f"killed after {self._limit:g} s (hooks.timeout)")
         elif _size(self._log) > RUNAWAY:
             self._kill("killed: too much output")
         else:
-            self._later(loop)
+            self._timer = self._loop.call_later(min(LOOK_EVERY, self._left), self._look)
 
     def _kill(self, why: str) -> None:
         self._killed = why
@@ -153,8 +147,7 @@ class _Run:
 
     def finish(self) -> str | None:
         """Return what went wrong, or None. Call this after the hook has ended."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         result = self._watch.finish()
         if self._killed is not None:
             return self._killed
@@ -163,8 +156,7 @@ class _Run:
         return f"{'exit' if result.si_code == os.CLD_EXITED else 'signal'} {result.si_status}; see {self._log}"
 
     def abandon(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._watch.close()
 
 

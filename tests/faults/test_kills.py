@@ -50,7 +50,7 @@ class Tally:
 
 
 class Drill:
-    """A session whose owners get `orders` until `most_kills` of them have died. The last owner runs the remaining jobs."""
+    """A session whose owners get `orders` until `most_kills` of them have died. The last owner runs the other jobs."""
 
     def __init__(self, directory: Path, jobs: int, orders: dict[str, Any], most_kills: int, seed: int = 0) -> None:
         self.session = Session(directory)

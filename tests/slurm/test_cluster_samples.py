@@ -12,8 +12,7 @@ from support.waiting import until
 
 from gputui.core.slots import NodeState
 from gputui.gpus.sample import ClusterSample, Sample
-from gputui.session.devices.cluster import ClusterSampler, FigureFiles
-from gputui.session.devices.picture import gpu_use
+from gputui.session.devices.cluster import ClusterSampler, FigureFiles, gpu_use
 
 SESSION = "5f3a"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +25,74 @@ from gputui.gpus.sample import (
 )
 from gputui.process.watch import NoThread, start_thread
 
-from .picture import UsedGpu, gpu_use
+# The figures of GPUs, which jobs write on their nodes
+
+
+GPU_USE_FILE = "gpu_use.csv"
+FRESH = 15.0
+"""Seconds after which figures are outdated. This leaves room for clocks that differ between nodes and for caches of
+shared disks.
+"""
+_MOST = 64 * 1024
+"""Maximum number of bytes to read, because a job may write anything into its own directory."""
+
+
+class UsedGpu(Struct, frozen=True, kw_only=True):
+    """The figures of one GPU as nvidia-smi reported them on its node; None for figures that it could not report."""
+
+    utilization: int | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    temperature: int | None = None
+    power: float | None = None
+
+
+def gpu_use(held: Mapping[str, str]) -> dict[str, UsedGpu]:
+    """Read the figures that jobs write on their nodes. Missing, outdated and damaged files are ignored.
+
+    `held` gives the file for each GPU. Its keys and those of the result are the GPUs' names (`node:index`).
+    """
+    now = time.time()
+    read = {path: _read(path, now) for path in set(held.values())}
+    return {word: used for word, path in held.items() if (used := read[path].get(word.rpartition(":")[2])) is not None}
+
+
+def _read(path: str, now: float) -> dict[str, UsedGpu]:
+    try:
+        # O_NONBLOCK: a job could put a pipe there.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, encoding="ascii", errors="replace") as file:
+            if now - os.fstat(file.fileno()).st_mtime > FRESH:
+                return {}
+            lines = file.read(_MOST).splitlines()
+    except OSError:
+        return {}
+    fields = (line.split(",") for line in lines)
+    return {each[0].strip(): _used(each) for each in fields if len(each) == 6}
+
+
+def _used(fields: list[str]) -> UsedGpu:
+    _, load, used, total, heat, power = (_number(field) for field in fields)
+    return UsedGpu(
+        utilization=None if load is None else round(load),
+        memory_used=None if used is None else round(used * 1024**2),
+        memory_total=None if total is None else round(total * 1024**2),
+        temperature=None if heat is None else round(heat),
+        power=power,
+    )
+
+
+def _number(text: str) -> float | None:
+    """Parse a figure. Return None for `[N/A]`, `[Not Supported]` and the like, and for infinity."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < 1e9 else None
+
+
+# The nodes
+
 
 FIGURES_EVERY, NODES_EVERY, NODES_SELDOM = 2.0, 10.0, 30.0
 """Seconds between readings of the figures, between queries of the nodes, and between queries of a slow or silent

@@ -20,7 +20,7 @@ from gputui.process.processes import user_name
 from gputui.process.watch import start_thread
 from gputui.session.event_loop import Loop
 
-from .picture import GPU_USE_FILE, DeviceKnowledge, without_session
+from .picture import DeviceKnowledge, without_session
 
 
 def kind_of(slots: Iterable[Slot]) -> DeviceKind | None:
@@ -69,7 +69,7 @@ def make_sampler(
     if options.kind is DeviceKind.GPU:
         return ProcessSampler()
     if options.kind is DeviceKind.SLURM:
-        from .cluster import ClusterSampler
+        from .cluster import GPU_USE_FILE, ClusterSampler
 
         def gpu_use_files() -> dict[str, str]:
             held = held_cluster_gpus(scheduler)

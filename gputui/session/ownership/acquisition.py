@@ -271,8 +271,7 @@ def ask_copy(root: str, request: OwnerRequest[T], request_id: str, why: str) -> 
 
 def _ask_as_owner(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id: str) -> T:
     received = server.decode(encode_request(request, request_id))
-    lock.sign(OwnerKind.CLIENT)
-    owner = Owner(paths, lock, OwnerKind.CLIENT, places=False)
+    owner = _client_owner(paths, lock)
     handler = RequestHandler(owner)
     replied = threading.Event()
     replies: list[bytes] = []
@@ -281,7 +280,6 @@ def _ask_as_owner(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id
         replies.append(reply)
         replied.set()
 
-    owner.start()
     try:
         with suppress(OwnerGone):
             owner.do(lambda act: None).result()  # wait for the recovery, so that the answer is correct
@@ -294,6 +292,14 @@ def _ask_as_owner(paths: Paths, lock: Lock, request: OwnerRequest[T], request_id
     if not replies:
         raise ClientError(f"cannot read the session: {(owner.failure or 'no answer').splitlines()[-1]}")
     return decode_reply(replies[0], request)
+
+
+def _client_owner(paths: Paths, lock: Lock, *, adopt: bool = False) -> Owner:
+    """Start an owner for a client, which starts no jobs."""
+    lock.sign(OwnerKind.CLIENT)
+    owner = Owner(paths, lock, OwnerKind.CLIENT, places=False, adopt=adopt)
+    owner.start()
+    return owner
 
 
 def describe_holder(root: str) -> str:
@@ -539,9 +545,7 @@ def adopt(paths: Paths) -> None:
     """Take over a session of another machine. Its running attempts count as lost, except those in a cluster."""
     lock = _lock_free_session(paths)
     try:
-        lock.sign(OwnerKind.CLIENT)
-        owner = Owner(paths, lock, OwnerKind.CLIENT, places=False, adopt=True)
-        owner.start()
+        owner = _client_owner(paths, lock, adopt=True)
         try:
             owner.do(lambda act: None).result()
         except OwnerGone:

@@ -18,7 +18,7 @@ from gputui.core import eta
 from gputui.core.events import Kill
 from gputui.core.job import Job, JobId, Queued
 from gputui.core.results import Direction, JobResults, direction_of
-from gputui.session import results_reader
+from gputui.session import results as session_results
 from gputui.session.client import Client
 from gputui.session.control.answers import details, job_results, reasons
 from gputui.session.control.connection import ClientError
@@ -170,7 +170,7 @@ def test_a_client_that_fails_releases_the_session(tmp_path: Path, monkeypatch: p
     def fail(owner: Owner) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(results_reader.ResultsReader, "catch_up", fail)
+    monkeypatch.setattr(session_results.ResultsReader, "catch_up", fail)
     before = threading.active_count()
     with pytest.raises((OSError, ClientError)):
         Client(str(tmp_path / "s")).ask(Listing())
@@ -272,7 +272,7 @@ def test_jobs_are_compared_by_the_metric_in_their_settings(tmp_path: Path) -> No
 def test_a_very_long_log_shows_its_rare_metrics_and_its_newest_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results_reader, "FURTHEST_BEHIND", 1 << 20)
+    monkeypatch.setattr(session_results, "FURTHEST_BEHIND", 1 << 20)
     program = (
         "import sys\n"
         "for i in range(300000):\n"
@@ -300,14 +300,14 @@ def test_a_log_that_is_read_late_shows_its_end_at_once_with_the_same_final_resul
     job, directories = Job(0, spec("train"), 0.0, 30, 0.0, Queued(0.0)), Directories(str(tmp_path))
     directories.prepare(job, 1)
     Path(directories.files(job, 1).out).write_text("".join(lines))
-    late, in_order = (results_reader.AttemptReader(job, 1, directories) for _ in range(2))
+    late, in_order = (session_results.AttemptReader(job, 1, directories) for _ in range(2))
     late.read(200, 1e9)
     assert late.is_behind
     assert (late.results["loss"].last, late.results.progress) == (0.14999, 0.5)
     assert late.series.series["loss"].points[-1].value == 0.14999
     row = late.row(is_over=False)
     with monkeypatch.context() as patch:
-        patch.setattr(results_reader._LogReader, "_look_ahead", lambda *_: None)
+        patch.setattr(session_results._LogReader, "_look_ahead", lambda *_: None)
         in_order.read(200, 1e9)
         while in_order.is_behind:
             in_order.read(200, 1e9)
