@@ -53,11 +53,10 @@ def test_every_end_of_a_job_that_waited_in_slurm_is_recognized(machine: SlurmMac
     machine.until(lambda: commands.keys() <= _seen_waiting(machine))
     (machine.work / "go").touch()
     machine.until(lambda: commands.keys() <= {report.job for report in machine.spawned()})
-    with slurm.patience():
-        slurm.ask("scancel", number_of(machine, cancelled))
-        slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "TimeLimit=1")
-        slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "EndTime=now")
-        machine.until(lambda: all(machine.has_ended(job) for job in commands))
+    slurm.ask("scancel", number_of(machine, cancelled))
+    slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "TimeLimit=1")
+    slurm.ask("scontrol", "update", f"job={number_of(machine, limited)}", "EndTime=now")
+    machine.until(lambda: all(machine.has_ended(job) for job in commands))
     for job, name in signals.items():
         assert machine.end_of(job) == Exited(128 + signal.Signals[f"SIG{name}"])
     assert machine.end_of(cancelled) == machine.end_of(limited) == Exited(128 + signal.SIGTERM)
@@ -94,7 +93,7 @@ def test_a_job_waiting_in_slurm_shows_why_and_can_be_withdrawn(machine: SlurmMac
     machine.engine.start([machine.launch(FOREVER, job=job, gpus=4) for job in (2, 3, 4)])
     machine.engine.start([held])
     machine.until(lambda: any("Resources" in why or "Priority" in why for why in waiting(machine)))
-    machine.engine.withdraw(1, 1)
+    machine.order("withdraw", 1)
     assert machine.end_of(1) == NeverRan()
     assert isinstance(machine.claims.read(1, 1), Revoked)
 

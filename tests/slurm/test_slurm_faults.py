@@ -175,12 +175,11 @@ def test_a_job_is_retried_after_a_node_failure_only_if_it_asked_for_it(slurm: Cl
     owner.communicate()
     # The owner is gone when the node goes, as is likely: it may well be the node that fails.
     nodes = {begun.node for job in (0, 1) if (begun := Claims(str(session.claims_directory)).begun(job, 1)) is not None}
-    with slurm.patience():
-        for node in nodes:
-            slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
-        done = session.run(gpus="slurm:2")
+    for node in nodes:
+        slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
+    done = session.run(gpus="slurm:2")
     assert done.returncode == 1, done.stderr
-    assert session.runs() == {"asked": 2, "did-not": 1}
+    assert session.runs() == {"asked": 2, "did-not": 1}, [job.attempts for job in session.jobs()]
     asked, did_not = session.jobs()
     assert isinstance(asked.state, Succeeded)
     assert isinstance(did_not.state, Lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -26,10 +27,9 @@ SAVES = "trap 'echo saved; exit 0' TERM; echo $$ >ready; while :; do sleep 0.1; 
 
 @pytest.fixture
 def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
-    with slurm.patience():
-        machine = SlurmMachine(tmp_path)
-        yield machine
-        machine.clear_away()
+    machine = SlurmMachine(tmp_path)
+    yield machine
+    machine.clear_away()
 
 
 def begun(machine: SlurmMachine) -> BatchStarted:
@@ -134,6 +134,34 @@ def test_a_restarted_node_has_ended_its_jobs(machine: SlurmMachine, slurm: Clust
     assert isinstance(outcome, NodeFailed)
     assert f"node {node} failed" in outcome.why
     assert "and has restarted: nothing runs there" in outcome.why
+
+
+def test_nothing_is_decided_about_an_end_while_slurm_does_not_answer(
+    machine: SlurmMachine, slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command's exit code alone would make it a failure of the job."""
+    monkeypatch.setattr(slurm_engine, "WORD_PATIENCE", 0.5)
+    silent, asked = tmp_path / "silent", tmp_path / "asked"
+    (tmp_path / "bin").mkdir()
+    scontrol = tmp_path / "bin/scontrol"
+    real = shutil.which("scontrol", path=slurm.environment["PATH"])
+    scontrol.write_text(
+        f'#!/bin/sh\n[ -e {silent} ] || exec {real} "$@"\n'
+        f"echo x >>{asked}; echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1\n"
+    )
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{slurm.environment['PATH']}")
+    machine.start(FOREVER)
+    machine.pid_in("ready")
+    machine.engine.close()
+    silent.touch()
+    slurm.ask(str(real), "update", f"node={begun(machine).node}", "state=down", "reason=broken fan")
+    machine.next_owner()
+    machine.recover()
+    machine.until(lambda: asked.exists() and len(asked.read_text().split()) > 2)
+    assert machine.ends() == []
+    silent.unlink()
+    assert isinstance(machine.end_of(), NodeFailed)
 
 
 def test_a_job_terminated_in_slurm_by_its_user_keeps_its_exit_code(machine: SlurmMachine, slurm: Cluster) -> None:

@@ -70,7 +70,7 @@ SETTINGS: Mapping[str, str] = {
     "JobAcctGatherType": "jobacct_gather/none",
     "ReturnToService": "2",
     "JobRequeue": "0",
-    "KillWait": "5",
+    "KillWait": "60",  # a busy machine needs time to end a job by itself; `clear` kills what a test leaves
     "MessageTimeout": "5",  # a dead controller is given up after about twice that
     "SlurmctldTimeout": "30",
     "SlurmdTimeout": "60",  # a busy machine is no dead node
@@ -303,7 +303,7 @@ class Cluster:
     def _begin(self) -> None:
         self._port, *ports = _free_ports(1 + len(self._gpus))
         self.nodes = [Node(f"n{at}", *facts) for at, facts in enumerate(zip(ports, self._gpus, strict=True), start=1)]
-        self.write_conf()
+        write(self.directory, self._port, self.nodes, self.settings)
         key = self.directory / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(1024))
@@ -318,26 +318,6 @@ class Cluster:
         self.start_controller()
         for node in self.nodes:
             self.start_node(node.name)
-
-    def write_conf(self, **settings: str) -> None:
-        """With what is to be otherwise; daemons that run take it by `scontrol reconfigure` or when restarted."""
-        self.settings.update(settings)
-        write(self.directory, self._port, self.nodes, self.settings)
-
-    @contextmanager
-    def patience(self, seconds: int = 60) -> Iterator[None]:
-        """What Slurm tells to end has so much time before it is killed: a busy machine may need it."""
-        usual = SETTINGS["KillWait"]
-        self._reconfigure(KillWait=str(seconds))
-        try:
-            yield
-        finally:
-            self._reconfigure(KillWait=usual)
-
-    def _reconfigure(self, **settings: str) -> None:
-        self.write_conf(**settings)
-        until(self.listening, "the controller answers")
-        self.ask("scontrol", "reconfigure")
 
     def _prove(self) -> None:
         """Idle is not ready: the scheduler begins some seconds after its daemon. A job over all nodes tells."""

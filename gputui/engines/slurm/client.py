@@ -8,6 +8,7 @@ import queue
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from gputui.process.watch import start_thread
 
@@ -150,23 +151,22 @@ class SlurmCommands:
         return parse_accounting(text)
 
     def find_end(self, job: int, token: str) -> SlurmEnd | None:
-        """Return what Slurm or its accounting knows about the end of a job.
+        """Return what Slurm or its accounting knows about the end of a job, or None if they do not know the job.
 
-        The token is compared because job ids are reused.
+        Raises SlurmSilent if Slurm itself does not answer. The token is compared because job ids are reused.
         """
-        try:
-            ends = [*self.details(str(job)), *self.ended([str(job)])]
-        except SlurmError:
-            return None
+        ends = self.details(str(job))
+        with suppress(SlurmSilent):  # an accounting that is down for days must not hold up the end
+            ends += self.ended([str(job)])
         return next(
             (end for end in ends if token in (end.comment.rpartition(":")[2], end.name.partition("-")[2])), None
         )
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return the state of a node, or None if it is unknown."""
+        """Return the state of a node, or None if Slurm does not know it. Raises SlurmSilent if there is no answer."""
         try:
             return next(iter(parse_nodes(self.run("scontrol", "-o", "show", "node", "-d", name))), None)
-        except SlurmError:
+        except SlurmRefused:
             return None
 
     def default_partition(self) -> str | None:
