@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gputui.core.events import AttemptEnded, EngineTrouble, NodesSeen, Remark, Spawned, Submitted
+from gputui.core.events import AttemptEnded, AttemptInstruction, EngineTrouble, NodesSeen, Remark, Spawned, Submitted
 from gputui.core.job import EngineName, JobId, Purpose
 from gputui.process.watch import EventLoop
 
@@ -113,16 +113,8 @@ class Engine(Protocol):
     def recover(self, survivors: list[Survivor]) -> None:
         """Take over or end each survivor and report the result. Called before any attempt is started."""
 
-    def withdraw(self, job: JobId, attempt: int) -> None:
-        """Cancel an attempt that has not started, and report that it never ran."""
-
-    def terminate(self, job: JobId, attempt: int) -> None: ...
-
-    def kill(self, job: JobId, attempt: int) -> None: ...
-
-    def suspend(self, job: JobId, attempt: int) -> None: ...
-
-    def resume(self, job: JobId, attempt: int) -> None: ...
+    def carry_out(self, order: AttemptInstruction) -> None:
+        """Carry out an order. An engine whose attempts begin as soon as they are started ignores `Withdraw`."""
 
     def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Record an order that the store cannot save at the moment. The next owner's `recover` reports it."""

@@ -1,4 +1,4 @@
-"""The engine of a session, which passes each attempt either to the local engine or to the Slurm engine.
+"""The engine of a session, which passes each attempt to one of the engines.
 
 A session uses one engine at a time, depending on its slots. Each attempt records the engine that runs it.
 """
@@ -9,10 +9,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
+from gputui.core.events import AttemptInstruction
 from gputui.core.job import EngineName, JobId, Purpose
 from gputui.engines.claims import MARK
 from gputui.engines.local.engine import LocalEngine
-from gputui.engines.protocol import Engine, Launch, Report, Survivor
+from gputui.engines.protocol import Engine, EngineFactory, Launch, Report, Survivor
 from gputui.process.watch import EventLoop
 
 SLURM_QUEUE_FILE = "news"
@@ -21,27 +22,36 @@ Slurm's queue outlives this machine.
 """
 
 
+def _slurm() -> EngineFactory:
+    from gputui.engines.slurm.engine import SlurmEngine  # not loaded by sessions without Slurm
+
+    return SlurmEngine
+
+
+ENGINES: dict[EngineName, Callable[[], EngineFactory]] = {
+    EngineName.LOCAL: lambda: LocalEngine,
+    EngineName.SLURM: _slurm,
+}
+"""Functions that import the factory of each engine."""
+LEFT_WORK = {EngineName.SLURM: MARK}
+"""Names of the files in the private directory by which engines ask the next owner to create them."""
+
+
 class ChosenEngine:
-    """An engine that passes each attempt to the engine responsible for it. The Slurm engine is only created when it is
-    needed.
-    """
+    """An engine that passes each attempt to the engine responsible for it. Engines are created when they are needed."""
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
         self._private = private
         self._arguments = (loop, private, session, report)
-        self._local = LocalEngine(*self._arguments)
-        self._slurm: Engine | None = None
+        self._engines: dict[EngineName, Engine] = {}
+        self._local = self._named(EngineName.LOCAL)
         self._elsewhere: dict[tuple[JobId, int], Engine] = {}
         """Attempts that the local engine does not run, with the engine of each."""
 
     def _named(self, name: EngineName) -> Engine:
-        if name is EngineName.LOCAL:
-            return self._local
-        if self._slurm is None:
-            from gputui.engines.slurm.engine import SlurmEngine  # not loaded by sessions without Slurm
-
-            self._slurm = SlurmEngine(*self._arguments)
-        return self._slurm
+        if name not in self._engines:
+            self._engines[name] = ENGINES[name]()(*self._arguments)
+        return self._engines[name]
 
     def _of(self, job: JobId, attempt: int) -> Engine:
         return self._elsewhere.get((job, attempt), self._local)
@@ -71,27 +81,17 @@ class ChosenEngine:
         engine.start(record())
 
     def recover(self, survivors: list[Survivor]) -> None:
-        self._local.recover([survivor for survivor in survivors if survivor.engine is EngineName.LOCAL])
-        in_slurm = [survivor for survivor in survivors if survivor.engine is EngineName.SLURM]
-        if in_slurm or self._has(MARK):  # the queue may have jobs that the store does not know
-            engine = self._named(EngineName.SLURM)
-            self._elsewhere |= {(survivor.job, survivor.attempt): engine for survivor in in_slurm}
-            engine.recover(in_slurm)
+        for name in EngineName:
+            own = [survivor for survivor in survivors if survivor.engine is name]
+            # The engine's own queue may have jobs that the store does not know.
+            if own or name is EngineName.LOCAL or (name in LEFT_WORK and self._has(LEFT_WORK[name])):
+                engine = self._named(name)
+                if engine is not self._local:
+                    self._elsewhere |= {(survivor.job, survivor.attempt): engine for survivor in own}
+                engine.recover(own)
 
-    def withdraw(self, job: JobId, attempt: int) -> None:
-        self._of(job, attempt).withdraw(job, attempt)
-
-    def terminate(self, job: JobId, attempt: int) -> None:
-        self._of(job, attempt).terminate(job, attempt)
-
-    def kill(self, job: JobId, attempt: int) -> None:
-        self._of(job, attempt).kill(job, attempt)
-
-    def suspend(self, job: JobId, attempt: int) -> None:
-        self._of(job, attempt).suspend(job, attempt)
-
-    def resume(self, job: JobId, attempt: int) -> None:
-        self._of(job, attempt).resume(job, attempt)
+    def carry_out(self, order: AttemptInstruction) -> None:
+        self._of(order.job, order.attempt).carry_out(order)
 
     def write_down(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         self._of(job, attempt).write_down(job, attempt, purpose)
@@ -113,6 +113,5 @@ class ChosenEngine:
         self._of(job, attempt).kill_leftovers(job, attempt)
 
     def close(self) -> None:
-        self._local.close()
-        if self._slurm is not None:
-            self._slurm.close()
+        for engine in self._engines.values():
+            engine.close()

@@ -119,7 +119,7 @@ def test_the_next_owner_cancels_what_the_last_one_withdrew(machine: SlurmMachine
     machine.engine.start([machine.launch("touch ran")])
     machine.until(lambda: any(isinstance(told, Submitted) and told.slurm_job for told in machine.reports))
     full.kill_controller(signal.SIGTERM)  # which keeps what it knows
-    machine.engine.withdraw(0, 1)
+    machine.order("withdraw")
     assert machine.end_of() == NeverRan()
     machine.engine.close()
     full.start_controller()

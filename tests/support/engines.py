@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from gputui.core.events import AttemptEnded, Outcome, Spawned
+from gputui.core.events import (
+    AttemptEnded,
+    AttemptInstruction,
+    ContinueTree,
+    KillTree,
+    Outcome,
+    Spawned,
+    SuspendTree,
+    Terminate,
+    Withdraw,
+)
 from gputui.engines.claims import Claimed, Claims, WrittenExit
 from gputui.engines.local.engine import LocalEngine
 from gputui.engines.protocol import Engine, Launch, Report, Since, Survivor
@@ -23,6 +33,11 @@ from gputui.session.event_loop import Loop
 from .waiting import PATIENCE
 
 # ---- An engine with a real loop and real jobs, for tests ----
+
+
+ORDERS: dict[str, type[AttemptInstruction]] = {
+    "kill": KillTree, "terminate": Terminate, "suspend": SuspendTree, "resume": ContinueTree, "withdraw": Withdraw,
+}  # fmt: skip
 
 
 class EngineMachine(ABC):
@@ -119,6 +134,9 @@ class EngineMachine(ABC):
         look_at.cancel()
         if late[0]:
             pytest.fail(f"waited {seconds} s in vain; reports: {self.reports}")
+
+    def order(self, name: str, job: int = 0, attempt: int = 1) -> None:
+        self.engine.carry_out(ORDERS[name](job, attempt))
 
     def next_owner(self) -> None:
         """The owner goes and touches nothing; another one comes."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from gputui.core import events
 from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
@@ -57,6 +58,12 @@ LOOK_EVERY = 2.0
 
 Polling is necessary because the kernel notifies only the parent, and an adopted wrapper is not a child of this process.
 """
+_TREE_ORDERS = {
+    events.Terminate: TreeOrder.TERMINATE,
+    events.KillTree: TreeOrder.KILL,
+    events.SuspendTree: TreeOrder.SUSPEND,
+    events.ContinueTree: TreeOrder.RESUME,
+}
 _LOG_TAIL = 200
 _CLAIMS_OF_WRAPPERS = Claims.of(spawn.SESSION)
 
@@ -122,20 +129,9 @@ class LocalEngine(ClaimedAttempts):
         for survivor in survivors:
             self._decide(survivor)
 
-    def withdraw(self, job: JobId, attempt: int) -> None:
-        """Do nothing: local attempts begin as soon as they are started."""
-
-    def terminate(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), TreeOrder.TERMINATE)
-
-    def kill(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), TreeOrder.KILL)
-
-    def suspend(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), TreeOrder.SUSPEND)
-
-    def resume(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), TreeOrder.RESUME)
+    def carry_out(self, order: events.AttemptInstruction) -> None:
+        if (tree_order := _TREE_ORDERS.get(type(order))) is not None:
+            self._order((order.job, order.attempt), tree_order)
 
     def gc(self, *, all_dead: bool) -> None:
         self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided, all_dead=all_dead)

@@ -22,8 +22,11 @@ from msgspec.structs import replace
 from gputui.core.amounts import moment
 from gputui.core.events import (
     AttemptEnded,
+    AttemptInstruction,
+    ContinueTree,
     EngineTrouble,
     Exited,
+    KillTree,
     NeverRan,
     NodeFailed,
     NodesSeen,
@@ -33,7 +36,10 @@ from gputui.core.events import (
     Remark,
     Spawned,
     Submitted,
+    SuspendTree,
+    Terminate,
     Vanished,
+    Withdraw,
 )
 from gputui.core.job import JobId, Purpose
 from gputui.core.slots import NodeSize, NodeState
@@ -271,20 +277,18 @@ class SlurmEngine(ClaimedAttempts):
         if self._live:
             self._poller.poke()
 
-    def withdraw(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), BatchOrder.WITHDRAW)
-
-    def terminate(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), BatchOrder.TERMINATE)
-
-    def kill(self, job: JobId, attempt: int) -> None:
-        self._order((job, attempt), BatchOrder.KILL)
-
-    def suspend(self, job: JobId, attempt: int) -> None:
-        self._set_suspended((job, attempt), True)
-
-    def resume(self, job: JobId, attempt: int) -> None:
-        self._set_suspended((job, attempt), False)
+    def carry_out(self, order: AttemptInstruction) -> None:
+        attempt = self._live.get((order.job, order.attempt))
+        if attempt is not None:
+            match order:
+                case Withdraw():
+                    self._order(attempt, BatchOrder.WITHDRAW)
+                case Terminate():
+                    self._order(attempt, BatchOrder.TERMINATE)
+                case KillTree():
+                    self._order(attempt, BatchOrder.KILL)
+                case SuspendTree() | ContinueTree():
+                    self._set_suspended(attempt, isinstance(order, SuspendTree))
 
     def gc(self, *, all_dead: bool) -> None:
         # Old revocations stay, because Slurm's queue may hold older attempts.
@@ -364,22 +368,20 @@ class SlurmEngine(ClaimedAttempts):
         reached(Step.WATCHED)
         self._report_waiting(attempt, "not yet considered by Slurm")
         if attempt.order is not BatchOrder.NONE:
-            self._carry_out(attempt)
+            self._send_order(attempt)
         self._poller.poke()
 
     # Orders are repeated, because Slurm does not say whether a signal was delivered
 
-    def _order(self, key: Key, order: BatchOrder) -> None:
-        attempt = self._live.get(key)
-        if attempt is None or order.value <= attempt.order.value:
-            return
-        if order is BatchOrder.WITHDRAW and attempt.begun is not None:
+    def _order(self, attempt: BatchAttempt, order: BatchOrder) -> None:
+        too_late = order is BatchOrder.WITHDRAW and attempt.begun is not None
+        if too_late or order.value <= attempt.order.value:
             return
         attempt.order = order
         if attempt.submitted_at is not None:
-            self._carry_out(attempt)
+            self._send_order(attempt)
 
-    def _carry_out(self, attempt: BatchAttempt) -> None:
+    def _send_order(self, attempt: BatchAttempt) -> None:
         if attempt.begun is None:  # then any order withdraws it
             self._reader.read([attempt.key])
             return
@@ -401,11 +403,10 @@ class SlurmEngine(ClaimedAttempts):
     def _repeat_order(self, attempt: BatchAttempt) -> None:
         late = time.monotonic() - attempt.ordered_at > AGAIN_AFTER
         if attempt.state is BatchState.RUNNING and attempt.order is not BatchOrder.NONE and late:
-            self._carry_out(attempt)
+            self._send_order(attempt)
 
-    def _set_suspended(self, key: Key, suspended: bool) -> None:
-        attempt = self._live.get(key)
-        if attempt is not None and attempt.begun is not None and attempt.order is BatchOrder.NONE:
+    def _set_suspended(self, attempt: BatchAttempt, suspended: bool) -> None:
+        if attempt.begun is not None and attempt.order is BatchOrder.NONE:
             attempt.suspended = suspended
             for seconds in SUSPEND_AT:
                 self._loop.call_later(seconds, partial(self._send_suspend, attempt, suspended))
@@ -452,7 +453,8 @@ class SlurmEngine(ClaimedAttempts):
         def work() -> None:
             outcome: Outcome | None = self._revoke(attempt.key)
             if isinstance(outcome, NeverRan) and ask_slurm:
-                outcome = judge_before_claim(self._find_end(attempt), os.path.dirname(self._directory))
+                with suppress(SlurmError):
+                    outcome = judge_before_claim(self._find_end(attempt), os.path.dirname(self._directory))
             self._in_loop(self._withdrawn, attempt, outcome)
 
         self._orders.add(work)
@@ -599,7 +601,7 @@ class SlurmEngine(ClaimedAttempts):
         if attempt.order is BatchOrder.WITHDRAW:
             attempt.order = BatchOrder.NONE  # it was too late
         elif attempt.order is not BatchOrder.NONE:
-            self._carry_out(attempt)
+            self._send_order(attempt)
 
     def _exited(self, attempt: BatchAttempt, record: WrittenExit) -> None:
         if attempt.exit is not None:
@@ -686,8 +688,13 @@ class SlurmEngine(ClaimedAttempts):
         attempt.asking = True
 
         def work() -> None:
-            end = self._find_end(attempt)
-            self._in_loop(answered, end, self._commands.node(node) if node is not None else None)
+            try:
+                end = self._find_end(attempt)
+                node_now = self._commands.node(node) if node is not None else None
+            except SlurmError:
+                self._in_loop(self._ask_again_later, attempt)
+            else:
+                self._in_loop(answered, end, node_now)
 
         def answered(end: SlurmEnd | None, node_now: SlurmNode | None) -> None:
             attempt.asking = False
@@ -695,6 +702,14 @@ class SlurmEngine(ClaimedAttempts):
             then(end, node_now)
 
         self._orders.add(work)
+
+    def _ask_again_later(self, attempt: BatchAttempt) -> None:
+        """Slurm did not answer, which decides nothing about the attempt's end."""
+        attempt.asking = False
+        if attempt.exit is not None:
+            self._explain_later(attempt)
+        else:
+            self._read_again(attempt)
 
     def _find_end(self, attempt: BatchAttempt) -> SlurmEnd | None:
         """Ask Slurm about the attempt's end. Runs in the thread for orders."""
@@ -740,11 +755,10 @@ def _real(path: str) -> str:
 def _is_undecided(attempt: BatchAttempt) -> bool:
     """Return whether to wait longer for Slurm before the attempt's end is reported.
 
-    This is the case if the job is waiting in Slurm's queue again, exited with 0 although it was signalled, or is held
-    up by the epilog.
+    This is the case if Slurm has not answered yet, or if the job waits in its queue again or is held up by the epilog.
     """
     if attempt.row is None:
-        return attempt.missed == 0 and attempt.exit is not None and attempt.exit.code == 0
+        return attempt.missed == 0
     in_time = attempt.over_since is not None and time.monotonic() - attempt.over_since < RECORD_PATIENCE
     return attempt.put_back or (attempt.row.state == "COMPLETING" and in_time)
 

@@ -75,17 +75,8 @@ class Launcher(Struct, eq=False):
                 self.devices.release_lease(job.id)
                 self.note(job)
         for instruction in instructions:
-            match instruction:
-                case events.Terminate(job=job_id, attempt=attempt):
-                    self.engine.terminate(job_id, attempt)
-                case events.Withdraw(job=job_id, attempt=attempt):
-                    self.engine.withdraw(job_id, attempt)
-                case events.KillTree(job=job_id, attempt=attempt):
-                    self.engine.kill(job_id, attempt)
-                case events.SuspendTree(job=job_id, attempt=attempt):
-                    self.engine.suspend(job_id, attempt)
-                case events.ContinueTree(job=job_id, attempt=attempt):
-                    self.engine.resume(job_id, attempt)
+            if isinstance(instruction, events.AttemptInstruction):
+                self.engine.carry_out(instruction)
 
     def _launches(self, jobs: list[Job], slots: tuple[Slot, ...]) -> Iterator[Launch]:
         """Yield the launches of jobs, preparing one directory at a time. The engine starts a job while the directory of

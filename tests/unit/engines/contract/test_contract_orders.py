@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from support.engines import EngineMachine, alive, stopped
+from support.engines import ORDERS, EngineMachine, alive, stopped
 
 from gputui.core.events import Exited
 
@@ -24,7 +22,7 @@ ESCAPES = {
 def test_an_order_reaches_every_process_of_the_tree(machine: EngineMachine, kind: str, order: str, code: int) -> None:
     machine.start(ESCAPES[kind])
     escaped = machine.pid_in("escaped")
-    getattr(machine.engine, order)(0, 1)
+    machine.order(order)
     assert machine.end_of() == Exited(code)
     assert not alive(escaped)
 
@@ -32,12 +30,12 @@ def test_an_order_reaches_every_process_of_the_tree(machine: EngineMachine, kind
 def test_a_job_that_ignores_sigterm_continues_until_it_is_killed(machine: EngineMachine) -> None:
     machine.start("trap '' TERM; echo $$ >ready; while :; do sleep 0.02; done")
     command = machine.pid_in("ready")
-    machine.engine.terminate(0, 1)
+    machine.order("terminate")
     seen: list[float] = []
     machine.loop.call_later(0.2, lambda: seen.append(1.0))
     machine.until(lambda: bool(seen))
     assert alive(command)
-    machine.engine.kill(0, 1)
+    machine.order("kill")
     assert machine.end_of() == Exited(137)
 
 
@@ -46,7 +44,7 @@ def test_an_end_tells_whether_the_command_was_signalled(machine: EngineMachine, 
     machine.run(f"exit {code}")
     machine.start(f"trap 'echo saved; exit {code}' TERM; echo $$ >ready; while :; do sleep 0.01; done", job=1)
     machine.pid_in("ready")
-    machine.engine.terminate(1, 1)
+    machine.order("terminate", 1)
     assert machine.end_of(1) == Exited(code)
     assert machine.out(1) == "saved\n"
     assert [machine.ends(job)[0].by_itself for job in (0, 1)] == [True, False]
@@ -55,10 +53,10 @@ def test_an_end_tells_whether_the_command_was_signalled(machine: EngineMachine, 
 def test_a_job_can_be_suspended_and_continued(machine: EngineMachine) -> None:
     machine.start("echo $$ >shell; sleep 60 & echo $! >child; until [ -e go ]; do sleep 0.01; done; kill $!; exit 6")
     shell, child = machine.pid_in("shell"), machine.pid_in("child")
-    machine.engine.suspend(0, 1)
+    machine.order("suspend")
     machine.until(lambda: stopped(shell) and stopped(child))
     (machine.work / "go").touch()
-    machine.engine.resume(0, 1)
+    machine.order("resume")
     assert machine.end_of() == Exited(6)
 
 
@@ -66,20 +64,18 @@ def test_a_job_can_be_suspended_and_continued(machine: EngineMachine) -> None:
 def test_a_suspended_job_can_be_stopped(machine: EngineMachine, order: str) -> None:
     machine.start("echo $$ >ready; exec sleep 60")
     command = machine.pid_in("ready")
-    machine.engine.suspend(0, 1)
+    machine.order("suspend")
     machine.until(lambda: stopped(command))
-    getattr(machine.engine, order)(0, 1)
+    machine.order(order)
     assert machine.end_of() in (Exited(137), Exited(143))
     assert not alive(command)
 
 
 def test_orders_for_attempts_that_are_over_or_unknown_do_nothing(machine: EngineMachine) -> None:
     machine.run("true")
-    engine = machine.engine
-    orders: list[Callable[[int, int], None]] = [engine.terminate, engine.kill, engine.suspend, engine.resume]
-    for order in orders:
-        order(0, 1)
-        order(7, 3)
+    for order in ORDERS:
+        machine.order(order)
+        machine.order(order, 7, 3)
     assert len(machine.ends()) == 1
 
 
@@ -88,7 +84,7 @@ def test_a_kill_spares_other_attempts(machine: EngineMachine) -> None:
     for job, attempt in [(0, 1), *spared]:
         machine.start(f"echo $$ >pid.{job}.{attempt}; exec sleep 60", job=job, attempt=attempt)
     pids = [machine.pid_in(f"pid.{job}.{attempt}") for job, attempt in spared]
-    machine.engine.kill(0, 1)
+    machine.order("kill")
     machine.end_of()
     assert all(alive(pid) for pid in pids)
     assert not any(machine.has_ended(*key) for key in spared)
@@ -98,8 +94,8 @@ def test_an_attempt_killed_many_times_ends_once(machine: EngineMachine) -> None:
     machine.start("echo $$ >ready; exec sleep 60")
     machine.pid_in("ready")
     for _ in range(5):
-        machine.engine.terminate(0, 1)
-        machine.engine.kill(0, 1)
+        machine.order("terminate")
+        machine.order("kill")
     machine.end_of()
     settled: list[bool] = []
     machine.loop.call_later(0.3, lambda: settled.append(True))

@@ -70,7 +70,7 @@ def test_an_adopted_attempt_can_be_killed(machine: EngineMachine) -> None:
     begin_gated(machine)
     machine.next_owner()
     machine.recover()
-    machine.engine.kill(0, 1)
+    machine.order("kill")
     assert machine.end_of() == Exited(137)
 
 

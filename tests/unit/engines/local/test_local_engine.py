@@ -125,7 +125,7 @@ def test_an_end_that_cannot_be_read_is_taken_from_the_wrapper(
     (machine.work / "go").touch()
     machine.until(lambda: not alive(pid))
     if killed:
-        machine.engine.kill(0, 1)
+        machine.order("kill")
     assert machine.end_of() == Exited(42)
     assert len(machine.ends()) == 1
 

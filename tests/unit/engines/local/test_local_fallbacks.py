@@ -42,7 +42,7 @@ def test_exit_codes_are_right(poor: Machine) -> None:
 def test_a_kill_reaches_the_whole_tree(poor: Machine) -> None:
     poor.start("setsid sh -c 'echo $$ >escaped; exec sleep 60' & sleep 60")
     escaped = poor.pid_in("escaped")
-    poor.engine.kill(0, 1)
+    poor.order("kill")
     assert poor.end_of() == Exited(137)
     assert not alive(escaped)
 
@@ -94,14 +94,14 @@ def test_without_a_descriptor_left_no_job_comes_to_harm(machine: Machine, adopte
     taken = take_all_descriptors()
     try:
         machine.recover(1) if adopted else machine.start("sleep 0.05; exit 43", job=2)
-        machine.engine.suspend(1, 1)
-        machine.engine.kill(7, 1)
+        machine.order("suspend", 1)
+        machine.order("kill", 7)
         wait(machine, 0.4)
         assert not machine.ends(1)
     finally:
         release(taken)
     (machine.work / "go").touch()
-    machine.engine.resume(1, 1)
+    machine.order("resume", 1)
     assert machine.end_of(1) == Exited(42)
     assert adopted or machine.end_of(2) == Exited(43)
 
@@ -111,7 +111,7 @@ def test_a_kill_without_a_descriptor_left_waits_for_one(machine: Machine) -> Non
     command = machine.command()
     taken = take_all_descriptors()
     try:
-        machine.engine.kill(0, 1)
+        machine.order("kill")
         wait(machine, 0.2)
     finally:
         release(taken)

@@ -30,9 +30,9 @@ def test_a_process_seen_once_is_found_after_its_parent_and_environment_are_gone(
     deaf = "trap '' TERM; echo \\$\\$ >escaped; while :; do sleep 0.05; done"
     machine.start(f'env -i setsid sh -c "{deaf}" >/dev/null 2>&1 & sleep 60')
     escaped = machine.pid_in("escaped")
-    machine.engine.terminate(0, 1)
+    machine.order("terminate")
     machine.until(lambda: (stat := processes.stat_of(escaped)) is not None and stat.parent != machine.wrapper())
-    machine.loop.call_later(0.2, lambda: machine.engine.kill(0, 1))
+    machine.loop.call_later(0.2, lambda: machine.order("kill"))
     assert machine.end_of() == Exited(143)
     assert not alive(escaped)
 
@@ -63,7 +63,7 @@ def test_a_command_stopped_from_outside_with_its_wrapper_stays_stopped(machine: 
 def test_a_suspended_job_killed_from_outside_is_seen(machine: Machine) -> None:
     machine.start("sleep 60")
     command = machine.command()
-    machine.engine.suspend(0, 1)
+    machine.order("suspend")
     machine.until(lambda: stopped(command))
     os.kill(command, signal.SIGKILL)
     assert machine.end_of() == Exited(137)
@@ -73,7 +73,7 @@ def test_a_job_stopped_from_outside_with_its_wrapper_can_be_killed(machine: Mach
     machine.start("sleep 60")
     machine.command()
     os.killpg(machine.wrapper(), signal.SIGSTOP)
-    machine.engine.kill(0, 1)
+    machine.order("kill")
     assert machine.end_of() == Exited(137)
 
 
@@ -93,7 +93,7 @@ def test_an_order_right_after_the_start_is_carried_out(
 ) -> None:
     held_wrapper(machine, monkeypatch, before)
     machine.start("sleep 60")
-    getattr(machine.engine, order)(0, 1)
+    machine.order(order)
     outcome: Outcome = machine.end_of()
     assert isinstance(outcome, NeverRan | Vanished) or outcome in (Exited(137), Exited(143))
     assert machine.tree() == {}
@@ -102,7 +102,7 @@ def test_an_order_right_after_the_start_is_carried_out(
 def test_a_suspend_right_after_the_start_is_carried_out(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     held_wrapper(machine, monkeypatch, "set -C")
     machine.start("sleep 60")
-    machine.engine.suspend(0, 1)
+    machine.order("suspend")
     pid = machine.wrapper()
     machine.until(lambda: any(stat.stopped for member, stat in machine.tree().items() if member != pid))
 
@@ -122,8 +122,8 @@ def test_an_end_that_came_before_the_first_signal_is_the_commands_own(
         return carry_out(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rounds, "carry_out", carried_out_late)
-    getattr(machine.engine, order)(0, 1)
-    machine.loop.call_later(0.3, lambda: machine.engine.kill(0, 1))
+    machine.order(order)
+    machine.loop.call_later(0.3, lambda: machine.order("kill"))
     machine.end_of()
     assert ended_by_itself(machine)
 
@@ -144,7 +144,7 @@ def test_a_fork_storm_loses(machine: Machine) -> None:
     machine.start(f"for i in 1 2 3; do ({storm}) & setsid bash -c '{storm}' & done; echo $$ >ready; {storm}")
     machine.pid_in("ready")
     machine.until(lambda: len(machine.tree()) > 40)
-    machine.engine.kill(0, 1)
+    machine.order("kill")
     assert isinstance(machine.end_of(), Exited)
     assert machine.tree() == {}
 
@@ -160,8 +160,8 @@ def test_trees_are_never_searched_in_the_owners_thread(machine: Machine, monkeyp
     monkeypatch.setattr(rounds, "tree", noting)
     machine.start("sleep 60")
     machine.wrapper()
-    for order in (machine.engine.suspend, machine.engine.resume, machine.engine.terminate):
-        order(0, 1)
+    for order in ("suspend", "resume", "terminate"):
+        machine.order(order)
     machine.end_of()
     assert threads
     assert threading.current_thread() not in threads

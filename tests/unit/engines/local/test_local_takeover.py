@@ -100,7 +100,7 @@ def test_an_order_given_before_a_survivor_is_judged_is_carried_out(
     claim.write_bytes(b"")
     machine.next_owner()
     machine.recover()
-    machine.engine.kill(0, 1)
+    machine.order("kill")
     claim.write_text(f"{pid}\n")
     assert machine.end_of() == Exited(137)
 
