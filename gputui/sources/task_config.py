@@ -5,10 +5,12 @@ Each instance becomes one job, and its result directory shows whether it is done
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
 import shlex
+import subprocess
 from enum import Enum
 from typing import Any
 
@@ -19,9 +21,10 @@ from gputui.core.amounts import counted
 from gputui.core.job import JobSpec
 from gputui.python.user_code.result_directory import STARTED, ResultNote, SchedulerLog, is_occupied
 
-from .python_file import PythonFile, advice, door_of
+from .command_list import unreadable
 from .settings import NO_SETTINGS, JobSettings
 from .source import BadInput, Draft, Occurrences, shown, specs
+from .yielder import NO_GPUS, door_of, python_of
 
 BUNDLE = "GPUTUI_TASKS"
 """Environment variable with the name of the file that contains the values of the tasks."""
@@ -128,15 +131,38 @@ def read_task_config(path: str, task: str | None = None) -> TaskConfig:
 
     `task`: the name of the task class, if it is not clear from the file.
     """
-    with PythonFile(path) as file:
-        return described(file, task)
+    try:
+        with open(path, "rb"):
+            pass
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    bundle = _read_bundle(path, task or "")
+    if bundle is None:
+        raise BadInput(_advice(path))
+    return _config(bundle, os.path.basename(path))
 
 
-def described(file: PythonFile, task: str | None = None) -> TaskConfig:
-    """Return the configuration of a loaded file."""
-    if "config" not in file.defines:
-        raise BadInput(advice(file.path))
-    return _config(file.ask("config", task=task), os.path.basename(file.path))
+def _read_bundle(path: str, task: str) -> dict[str, Any] | None:
+    """Load a file in a separate process that sees no GPU. Return None if it defines no configuration."""
+    command = door_of(python_of(os.environ))
+    environment = {**os.environ, **NO_GPUS, "PYTHONUNBUFFERED": "1"}
+    with open(os.memfd_create("gputui-config"), "rb") as file:
+        answer = file.fileno()
+        words = [*command, "read", path, task, str(answer)]
+        try:
+            code = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, pass_fds=[answer]).returncode
+        except OSError as error:
+            raise BadInput(f"cannot read {shown(path)}: {command[0]}: {error.strerror}") from None
+        file.seek(0)  # the position is shared with the process
+        written = file.read()
+    if not written:
+        end = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
+        raise BadInput(f"{shown(path)}: the process reading it {end}")
+    reply = json.loads(written)
+    if "error" in reply:
+        raise BadInput(reply["error"])
+    bundle: dict[str, Any] | None = reply["ok"]
+    return bundle
 
 
 def bundled(path: str) -> TaskConfig:
@@ -187,3 +213,33 @@ def _before(work_dir: str) -> Before:
     if note == STARTED:
         return Before.AT_WORK if is_occupied(work_dir) else Before.BEGUN
     return Before.DONE
+
+
+def _advice(path: str) -> str:
+    """Return the error message for a file that defines no config when it is loaded."""
+    name = shown(path)
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return f"{name} defines no config"
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    origins = {alias.asname or alias.name: node.module or "" for node in imports for alias in node.names}
+    module = origins.get("config")
+    task = _task_class(tree, origins)
+    if task is None and module is None:
+        return f"{name} defines no config"
+    file_name = os.path.join(os.path.dirname(path), *(module or "config").split(".")) + ".py"
+    return f"{name} creates its config only when run directly: gputui run {shown(file_name)} --task {task or 'CLASS'}"
+
+
+def _task_class(tree: ast.Module, origins: dict[str, str]) -> str | None:
+    """Return the task class that the file passes to GPUTaskScheduler, in the form expected by --task."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "GPUTaskScheduler":
+            class_arguments = [
+                keyword.value for keyword in node.keywords if keyword.arg == "gpu_task_class"
+            ] or node.args[1:2]
+            if class_arguments and isinstance(class_arguments[0], ast.Name) and class_arguments[0].id in origins:
+                return f"{origins[class_arguments[0].id]}.{class_arguments[0].id}"
+    return None

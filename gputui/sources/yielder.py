@@ -17,7 +17,6 @@ from .documents import BadTable
 from .job_table import checked_command, read_table
 from .source import BadInput, Draft, shown
 
-CALLER = os.path.join(USER_CODE, "call_yielder.py")
 NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
 """Environment variables that hide all GPUs.
 
@@ -36,8 +35,8 @@ class Yielder:
         self._answers, answered = os.pipe2(os.O_CLOEXEC)
         try:
             self.pid = spawn(
-                ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, python, "-u", CALLER, path],
-                {**environment, **NO_GPUS},
+                ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, *door_of(python), "yield", path],
+                {**environment, **NO_GPUS, "PYTHONUNBUFFERED": "1"},
                 {0: questions, 1: answered, 2: OpenedPath(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)},
             )
         finally:
@@ -123,3 +122,11 @@ def _active_python(environment: Mapping[str, str]) -> str | None:
         return None
     python = os.path.join(directory, "bin", "python")
     return python if os.access(python, os.X_OK) else None
+
+
+def door_of(python: str) -> list[str]:
+    """Return the command that runs gputui's `user_code` module in the given Python.
+
+    A Python other than ours may not have gputui installed, so it gets the path of the module.
+    """
+    return [python, "-P", "-m", "gputui.python.user_code"] if python == sys.executable else [python, USER_CODE]

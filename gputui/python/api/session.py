@@ -27,7 +27,7 @@ from gputui.session.environment import captured
 from gputui.session.errors import SessionError
 from gputui.session.messages import Commands, Follow, ListedJob, Listing, OwnerRequest, Show
 from gputui.session.owner.requests import Load
-from gputui.sources.python_file import door_of
+from gputui.sources.yielder import door_of
 
 from .jobs import JobHandle, JobOptions, Result, Stuck, check_options, make_spec
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-WORDS = {"read": "reader", "task": "task", "call": "call"}
+WORDS = {"read": "reader", "yield": "call_yielder", "task": "task", "call": "call"}
 
 
 def _make_importable() -> None:

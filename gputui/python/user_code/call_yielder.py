@@ -1,14 +1,19 @@
-"""Run a yielder: `python3 call_yielder.py FILE`.
+"""The process that runs a yielder, started as `yield FILE`.
 
-This file is run by its path with any Python, so it must not import anything from gputui. It writes one JSON line per
-item to its original standard output. Each line on its standard input contains the number of further items that it may
-yield. The process exits when its standard input ends.
+It writes one JSON line per item to its original standard output. Each line on its standard input contains the number of
+further items that it may yield. The process exits when its standard input ends.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from typing import Any
+
+from .modules import NotFound, exit_at_once, format_traceback, line_of, load_file, words
 
 
 class Allowance:
@@ -35,92 +40,62 @@ class Allowance:
             self._left -= 1
 
 
-def plain(value: object) -> object:
-    """Convert values that JSON does not support, such as NumPy numbers and paths."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else str(value)
+def main(arguments: list[str]) -> None:
+    path = arguments[0]
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape", buffering=1)
+    os.dup2(2, 1)  # the yielder's own prints go to stderr
+    allowance = Allowance(os.dup(0))  # not inherited by child processes, like `out`
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.dont_write_bytecode = True  # a stale cache would be used if a file is edited twice within a second
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.argv[:] = [path]
+    try:
+        items = _items(path)
+        while True:
+            allowance.take()
+            item = next((item for item in items if not _is_nothing(item)), None)
+            reply = {"end": True} if item is None else _described(item)
+            out.write(json.dumps(reply, default=_plain) + "\n")
+            if item is None:
+                break
+    except NotFound as error:
+        out.write(json.dumps({"error": str(error)}) + "\n")
+    except BaseException as error:
+        print(format_traceback(error), end="", file=sys.stderr)
+        line = line_of(error, os.path.abspath(path))
+        out.write(json.dumps({"error": (f"line {line}: " if line else "") + words(error)}) + "\n")
+    exit_at_once()
 
 
-def described(item: object) -> object:
+def _items(path: str) -> Iterator[Any]:
+    module, _ = load_file(path)
+    yielder = getattr(module, "yielder", None)
+    if not callable(yielder):
+        raise NotFound("it has no function yielder(); write one that yields commands")
+    yielded = yielder()
+    try:
+        return iter(yielded)
+    except TypeError:
+        raise NotFound(f"yielder() returned {yielded!r}; it must yield commands, or return a list of them") from None
+
+
+def _described(item: Any) -> dict[str, Any]:
     if isinstance(item, str):
         return {"job": {"command": item}}
     keys = getattr(item, "keys", None)
     if callable(keys):
-        return {"job": {str(key): item[key] for key in keys()}}  # type: ignore[index]
+        return {"job": {str(key): item[key] for key in keys()}}
     if isinstance(item, (tuple, list, bytes)):
         return {"error": f"yielded {item!r}; yield a string, or a mapping with a command and settings"}
     return {"job": {"command": str(item)}}
 
 
-def is_nothing(item: object) -> bool:
+def _is_nothing(item: Any) -> bool:
     """Return whether an item means that the yielder has no job at the moment."""
     return item is None or (isinstance(item, str) and not item.strip())
 
 
-class NotAYielder(Exception):
-    """The file defines no yielder. The message is shown without a traceback."""
-
-
-def items(path: str) -> object:
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    name = os.path.splitext(os.path.basename(path))[0]
-    module_spec = spec_from_file_location(name, path)
-    if module_spec is None or module_spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = module_from_spec(module_spec)
-    sys.modules[name] = module
-    module_spec.loader.exec_module(module)
-    yielder = getattr(module, "yielder", None)
-    if not callable(yielder):
-        raise NotAYielder("it has no function yielder(); write one that yields commands")
-    yielded = yielder()
-    try:
-        return iter(yielded)
-    except TypeError:
-        raise NotAYielder(f"yielder() returned {yielded!r}; it must yield commands, or return a list of them") from None
-
-
-def main(path: str) -> int:
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape", buffering=1)
-    os.dup2(2, 1)  # the yielder's own prints go to stderr
-    requests = os.dup(0)  # not inherited by child processes, like `out`
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.dont_write_bytecode = True  # a stale cache would be used if a file is edited twice within a second
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
-    sys.argv[:] = [path]
-    allowance = Allowance(requests)
-
-    def reply(message: object) -> None:
-        out.write(json.dumps(message, default=plain) + "\n")
-
-    try:
-        yielded = items(path)
-        while True:
-            allowance.take()
-            try:
-                item = next(yielded)  # type: ignore[call-overload]
-                while is_nothing(item):
-                    item = next(yielded)  # type: ignore[call-overload]
-            except StopIteration:
-                reply({"end": True})
-                return 0
-            reply(described(item))
-    except NotAYielder as error:
-        reply({"error": str(error)})
-        return 1
-    except BaseException as error:
-        import traceback
-
-        traceback.print_exc()
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-        where = f"line {frames[-1].lineno}: " if frames and frames[-1].filename == os.path.abspath(path) else ""
-        error_lines = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
-        reply({"error": where + (error_lines[-1] if error_lines else repr(error))})
-        return 1
-
-
-if __name__ == "__main__":
-    code = main(sys.argv[1])
-    sys.stderr.flush()
-    os._exit(code)
+def _plain(value: Any) -> Any:
+    """Convert values that JSON does not support, such as NumPy numbers and paths."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)

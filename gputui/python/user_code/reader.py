@@ -1,8 +1,8 @@
-"""Load a user's .py file in a separate process and answer requests about it as lines of JSON.
+"""The process that reads a configuration, started as `read FILE TASK ANSWER`.
 
-The arguments are `read FILE REQUESTS ANSWERS`, where the last two are descriptors. The first answer describes what the
-file defines. Each request `{"do": WORD, …}` is answered with `{"ok": …}` or `{"error": message}`. Output that the file
-prints goes to stderr.
+TASK is the name of the task class, or empty if it is to be found. The answer is written as JSON to the descriptor
+ANSWER: `{"ok": bundle}`, with null for a file that defines no configuration, or `{"error": message}`. Output that the
+file prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -12,48 +12,41 @@ import json
 import os
 import sys
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from . import bundle
 from .bundle import QuietConfigManager
-from .modules import MAIN, LoadedFile, NotFound, describe_error, locate
+from .modules import MAIN, NotFound, Reached, describe_error, exit_at_once, load_file, locate
 from .old_names import provide_old_names
 
 
-def main(words: list[str]) -> int:
-    path, requests, answers = words[0], int(words[1]), int(words[2])
-    for fd in (requests, answers):
-        os.set_inheritable(fd, False)
+def main(words: list[str]) -> None:
+    path, task, answer = words[0], words[1], int(words[2])
+    os.set_inheritable(answer, False)
     os.dup2(2, 1)
     sys.dont_write_bytecode = True  # a stale cache would be used if a file is edited twice within a second
     sys.path[:0] = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
     sys.argv = [path]
     provide_old_names()
-    with open(requests, "rb") as lines, open(answers, "wb") as replies:
-        return _serve(path, lines, replies)
-
-
-def _serve(path: str, requests: Any, replies: Any) -> int:
-    def answer(message: dict[str, Any]) -> None:
-        replies.write(json.dumps(message).encode() + b"\n")
-        replies.flush()
-
+    reply: dict[str, Any]
     try:
-        file = LoadedFile(path)
-        answer({"ok": {"defines": file.defines()}})
+        reply = {"ok": _read(path, task)}
+    except (bundle.BadConfig, NotFound) as error:
+        reply = {"error": f"{os.path.basename(path)}: {error}"}
     except BaseException as error:
-        answer({"error": describe_error(error, path)})
-        return 1
-    for line in requests:
-        request = json.loads(line)
-        try:
-            assert request["do"] == "config"
-            answer({"ok": bundle.make_bundle(_manager(file), _task(file, request.get("task")))})
-        except (bundle.BadConfig, NotFound) as error:
-            answer({"error": f"{os.path.basename(path)}: {error}"})
-        except BaseException as error:
-            answer({"error": describe_error(error, path)})
-    return 0
+        reply = {"error": describe_error(error, path)}
+    with open(answer, "wb") as file:
+        file.write(json.dumps(reply).encode())
+    exit_at_once()
+
+
+def _read(path: str, task: str) -> bundle.Bundle | None:
+    module, reached = load_file(path)
+    if reached is None and not hasattr(module, "config"):
+        return None
+    manager = reached.scheduler._config_manager if reached is not None else _manager(module.config)
+    return bundle.make_bundle(manager, _named(task) if task else _task(path, module, reached))
 
 
 BASE = "GPUTask"
@@ -63,11 +56,7 @@ LARGEST_FILE = 1 << 20
 _TYPES = {"scheduler_config": "a dictionary", "global_config": "a dictionary", "test_config": "a list of dictionaries"}
 
 
-def _manager(read: LoadedFile) -> QuietConfigManager:
-    if read.reached is not None:
-        manager: QuietConfigManager = read.reached.scheduler._config_manager
-        return manager
-    config = read.module.__dict__.get("config")
+def _manager(config: Any) -> QuietConfigManager:
     if not isinstance(config, dict):
         raise bundle.BadConfig(f"config is {type(config).__name__}, but must be a dictionary")
     for key, kind in (("scheduler_config", dict), ("global_config", dict), ("test_config", (list, tuple))):
@@ -76,32 +65,23 @@ def _manager(read: LoadedFile) -> QuietConfigManager:
     return QuietConfigManager(config)
 
 
-def _task(read: LoadedFile, named: str | None) -> dict[str, Any]:
-    if named is not None:
-        return _named(named)
-    if read.reached is not None:
-        return _of_script(read, read.reached.scheduler._gpu_task_class)
-    classes = {thing for thing in vars(read.module).values() if _is_task(thing)}
+def _task(path: str, module: ModuleType, reached: Reached | None) -> dict[str, Any]:
+    if reached is not None:
+        cls = reached.scheduler._gpu_task_class
+        if cls.__module__ != module.__name__:
+            return locate(cls)
+        # A script would start its tasks if it were imported as a module, so it has to be loaded as a script.
+        return {"module": MAIN, "name": cls.__qualname__, "main": {"name": None, "file": os.path.abspath(path)}}
+    classes = {thing for thing in vars(module).values() if _is_task(thing)}
     classes -= {base for cls in classes for base in cls.__mro__[1:]}
     if len(classes) == 1:
         return locate(classes.pop())
-    written = sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in classes) or _beside(read.path)
+    written = sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in classes) or _beside(path)
     if len(written) == 1:
         return _named(written[0])
     if written:
         raise bundle.BadConfig(f"several tasks found; choose one: --task {', --task '.join(written)}")
     raise bundle.BadConfig(f"no subclass of {BASE} found in it or beside it; name yours: --task MODULE.CLASS")
-
-
-def _of_script(read: LoadedFile, cls: type) -> dict[str, Any]:
-    """Describe a class that is defined in a script.
-
-    The script must later be loaded as a script, because it would start its tasks if it were imported as a module.
-    """
-    if cls.__module__ != read.module.__name__:
-        return locate(cls)
-    main = {"name": None, "file": os.path.abspath(read.path)}
-    return {"module": MAIN, "name": cls.__qualname__, "main": main}
 
 
 def _is_task(thing: object) -> bool:
