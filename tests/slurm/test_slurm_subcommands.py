@@ -38,20 +38,26 @@ def places(home: Home) -> dict[str, list[int]]:
     return {f"{gpu['node']}:{gpu['index']}": gpu["jobs"] for gpu in looked(home)["devices"] if gpu["jobs"]}
 
 
+def closed_nodes(home: Home) -> list[str]:
+    return [node["reason"] for node in looked(home)["cluster"]["nodes"] if node["state"] == "drained"]
+
+
+def gpus_of_others(home: Home) -> list[tuple[str, int]]:
+    taken = (gpu for gpu in looked(home)["devices"] if not gpu["jobs"])
+    return [(gpu["node"], process["pid"]) for gpu in taken for process in gpu["processes"]]
+
+
 def test_gpus_and_sessions_tell_where_jobs_sit_on_the_cluster(home: Home, slurm: Cluster) -> None:
     other = slurm.submit("sleep 1000", "-w", "n3")
     slurm.await_state(other, "RUNNING")
     slurm.ask("scontrol", "update", "node=n2", "state=drain", "reason=fan replacement")
     home.add("sleep 1000", "sleep 1000")
     home.resume()
-    until(lambda: len(places(home)) == 2, "both jobs have their GPUs")
+    until(lambda: sorted(job for jobs in places(home).values() for job in jobs) == [0, 1], "both jobs have their GPUs")
+    until(lambda: closed_nodes(home) == ["fan replacement"], "the cluster is asked for its nodes again")
+    until(lambda: gpus_of_others(home) == [("n3", int(other))], "the other user's job is seen")
     answer = looked(home)
-    assert sorted(job for jobs in places(home).values() for job in jobs) == [0, 1]
     assert (answer["cluster"]["name"], answer["cluster"]["silent"]) == ("gputui", None)
-    closed = [node for node in answer["cluster"]["nodes"] if node["state"] == "drained"]
-    assert [node["reason"] for node in closed] == ["fan replacement"]
-    (theirs,) = [gpu for gpu in answer["devices"] if gpu["processes"] and not gpu["jobs"]]
-    assert (theirs["node"], theirs["processes"][0]["pid"]) == ("n3", int(other))
     text = told(home, "gpus", "--session", str(home.root))
     assert "#0" in text
     assert "fan replacement" in text

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.sessions import Session
 from support.slurm import Cluster
+from support.waiting import PATIENCE
 
 BROKEN = """
 import sys
@@ -31,6 +32,6 @@ def test_a_defect_in_a_thread_of_the_engine_ends_the_owner(
     program = tmp_path / "broken.py"
     program.write_text(BROKEN.format(module=module, name=name))
     owner = session.start("jobs.txt", gpus="slurm:2", program=(sys.executable, str(program)))
-    _, err = owner.communicate(timeout=60)
+    _, err = owner.communicate(timeout=PATIENCE)
     assert owner.returncode != 0
     assert "a defect" in err
